@@ -55,7 +55,7 @@ def case_of(dev: PairSet, query: str | None = None) -> Case | None:
     by_default = queries(dev.first, dev.second)
     if query is None and not by_default:
         places = spread_by_gold(dev, differing_pairs(dev), RANKED_PAIRS)
-        return _case(None, [(dev.first[n], dev.second[n]) for n in places], dev, places)
+        return _make_case(None, [(dev.first[n], dev.second[n]) for n in places], dev, places)
     asked = query or max(by_default, key=lambda one: len(by_default[one]))
     asked = " ".join(asked.split())
     targets: dict[str, int] = {}
@@ -66,7 +66,7 @@ def case_of(dev: PairSet, query: str | None = None) -> Case | None:
         return None
     sentence = {place: target for target, place in targets.items()}
     places = spread_by_gold(dev, list(sentence), TARGETS)
-    return _case(asked, [(asked, sentence[place]) for place in places], dev, places)
+    return _make_case(asked, [(asked, sentence[place]) for place in places], dev, places)
 
 
 def differing_pairs(dev: PairSet) -> list[int]:
@@ -93,7 +93,7 @@ def some_of(sentences: Sequence[str], most: int) -> list[str]:
     return [sentences[place * len(sentences) // count] for place in range(count)]
 
 
-def _case(
+def _make_case(
     query: str | None, pairs: Sequence[tuple[str, str]], dev: PairSet, places: Sequence[int]
 ) -> Case:
     return Case(query, tuple(pairs), tuple(float(dev.gold[place]) for place in places))
@@ -143,7 +143,7 @@ class Embeddings:
         known = self._vectors.setdefault(details.key, {})
         missing = [one for one in dict.fromkeys(sentences) if one not in known]
         if missing:
-            model, doing = OwnModel(self._encoder(details)), f"encoding {details.key[:8]}"
+            model, doing = OwnModel(self._open_encoder(details)), f"encoding {details.key[:8]}"
             with TemporaryDirectory(prefix="cse-vectors-") as folder:
                 encoded = EncodedOnce(
                     model,
@@ -157,16 +157,16 @@ class Embeddings:
     def under_dropout(self, trial: str, sentences: Sequence[str], *, times: int) -> Vectors:
         """Vectors as in training, shape (times, N, D); the dropout masks are always the same."""
         details = self.details(trial)
-        encoder = self._encoder(details)
+        encoder = self._open_encoder(details)
         views = []
         with torch.random.fork_rng():
             torch.manual_seed(0)
             for done in range(times):
                 self._progress(f"encoding {details.key[:8]} under dropout", done, times)
-                views.append(_under_dropout(encoder, sentences))
+                views.append(_encode_under_dropout(encoder, sentences))
         return np.stack(views)
 
-    def _encoder(self, details: TrialDetails) -> Encoder:
+    def _open_encoder(self, details: TrialDetails) -> Encoder:
         if self._opened is None or self._opened[0] != details.key:
             self._opened = None  # gives the memory back before the next one takes it
             with kept_model(details) as folder:
@@ -176,7 +176,7 @@ class Embeddings:
         return self._opened[1]
 
 
-def _under_dropout(encoder: Encoder, sentences: Sequence[str]) -> Vectors:
+def _encode_under_dropout(encoder: Encoder, sentences: Sequence[str]) -> Vectors:
     rows = encoder.rows(sentences)
     vectors = torch.empty(len(rows), encoder.width)
     encoder.train()

@@ -65,7 +65,7 @@ def export_sweep(
     report = folder / "report.html"
     copyfile(STATIC / LIBRARY, folder / LIBRARY)
     report.write_text(render_report(overview, made, library=LIBRARY), encoding="utf-8")
-    _say_what_was_written(report, [picture for chapter in made for picture in chapter.pictures])
+    _report_written_files(report, [picture for chapter in made for picture in chapter.pictures])
 
 
 def write_picture(picture: Picture, folder: Path, *, form: str) -> None:
@@ -125,7 +125,7 @@ def _refuse_without_browser() -> None:
         )
 
 
-def _say_what_was_written(report: Path, pictures: Sequence[Picture]) -> None:
+def _report_written_files(report: Path, pictures: Sequence[Picture]) -> None:
     drawn = sum(picture.figure is not None for picture in pictures)
     click.echo(f"{report}: {drawn} figures, each alone in {report.parent / 'figures'}")
     for picture in pictures:

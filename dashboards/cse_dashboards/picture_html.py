@@ -39,23 +39,23 @@ def figure_json(figure: go.Figure) -> Markup:
 
     Its template is put on when it is drawn.
     """
-    parts = json.loads(figure.to_json(), parse_float=_short, object_hook=_listed)
+    parts = json.loads(figure.to_json(), parse_float=_round_digits, object_hook=_unpack_numbers)
     parts["layout"].pop("template", None)
-    return _in_script(json.dumps(parts, separators=(",", ":")))
+    return _escape_for_script(json.dumps(parts, separators=(",", ":")))
 
 
-def _short(digits: str | float) -> float | None:
+def _round_digits(digits: str | float) -> float | None:
     """No eye sees more than six digits in a figure, and noise does not compress. None for NaN."""
     value = float(f"{float(digits):.6g}")
     return None if math.isnan(value) else value
 
 
-def _listed(one: dict[str, Any]) -> Any:
+def _unpack_numbers(one: dict[str, Any]) -> Any:
     """Numbers that Plotly has packed, as a list: packed ones do not compress."""
     if "bdata" not in one:
         return one
     packed = np.frombuffer(b64decode(one["bdata"]), one["dtype"])
-    values = np.array([_short(value) for value in packed.tolist()], dtype=object)
+    values = np.array([_round_digits(value) for value in packed.tolist()], dtype=object)
     shape = [int(side) for side in str(one.get("shape", len(values))).split(",")]
     return values.reshape(shape).tolist()
 
@@ -63,7 +63,7 @@ def _listed(one: dict[str, Any]) -> Any:
 def trials_json(pictures: Iterable[Picture]) -> Markup:
     """What is said of the trials in some pictures, and their keys, by the ids of points."""
     notes = {name: note for picture in pictures for name, note in picture.trials.items()}
-    return _in_script(json.dumps(notes, separators=(",", ":"), ensure_ascii=False))
+    return _escape_for_script(json.dumps(notes, separators=(",", ":"), ensure_ascii=False))
 
 
 def csv_link(picture: Picture) -> str:
@@ -76,7 +76,7 @@ def csv_link(picture: Picture) -> str:
 
 def templates_json() -> Markup:
     both = {"light": LIGHT.to_plotly_json(), "dark": DARK.to_plotly_json()}
-    return _in_script(json.dumps(both, separators=(",", ":")))
+    return _escape_for_script(json.dumps(both, separators=(",", ":")))
 
 
 def static_text(name: str) -> Markup:
@@ -108,6 +108,6 @@ def standalone() -> Environment:
     return environment
 
 
-def _in_script(json_text: str) -> Markup:
+def _escape_for_script(json_text: str) -> Markup:
     """JSON that can stand in a script element: neither an end tag nor a comment begins in it."""
     return Markup(json_text.replace("<", "\\u003c"))

@@ -105,7 +105,7 @@ def chapters(
     overview, rows = reader.sweep(sweep), rows_of(reader, sweep, choices.beside)
     study = ReplayedSearch(reader.search(sweep))
     papers = reader.published(backbone=overview.backbone)
-    yield Chapter("Ranking", tuple(leaderboard_pictures(rows, papers)), _table(rows))
+    yield Chapter("Ranking", tuple(leaderboard_pictures(rows, papers)), _render_board(rows))
     yield Chapter("Search", (*search_pictures(reader, overview, study), contour(study)))
     yield Chapter(
         "Hyperparameters", (*hyperparameter_effects(study.history), surface(study.history))
@@ -115,7 +115,7 @@ def chapters(
         "Dev curves",
         tuple(picture for name in metrics for picture in dev_curve_pictures(reader, rows, name)),
     )
-    yield Chapter("Beside other methods", tuple(_beside(reader, rows)))
+    yield Chapter("Beside other methods", tuple(_draw_beside(reader, rows)))
     if embeddings is not None and rows:
         named = labelled_rows(rows[:PANELS])
         trials = {name: best for name, row in named.items() if (best := row.best_trial)}
@@ -149,11 +149,11 @@ def render_report(
 
     `library` is where Plotly lies, seen from the document; left out, the document holds it.
     """
-    return _document(f"Sweep {overview.name}", _lead(overview), parts, library)
+    return _render_document(f"Sweep {overview.name}", _describe_sweep(overview), parts, library)
 
 
 def render_picture(picture: Picture, *, library: str) -> str:
-    return _document(picture.title, [], [Chapter("", (picture,))], library)
+    return _render_document(picture.title, [], [Chapter("", (picture,))], library)
 
 
 def search_pictures(
@@ -181,16 +181,18 @@ def search_pictures(
     ]
 
 
-def _beside(reader: Leaderboard, rows: Sequence[LeaderboardRow]) -> Iterator[Picture]:
+def _draw_beside(reader: Leaderboard, rows: Sequence[LeaderboardRow]) -> Iterator[Picture]:
     """What takes several methods, or shows more with them."""
     yield from alignment_uniformity(reader, rows)
     yield from ranking_pictures(reader, rows)
     yield buckets(reader, rows[:PANELS])
     if len(rows) > 1:
-        yield from _compared(reader, rows[0], next((r for r in rows[1:] if r.scores), rows[1]))
+        yield from _compare_rows(reader, rows[0], next((r for r in rows[1:] if r.scores), rows[1]))
 
 
-def _compared(reader: Leaderboard, own: LeaderboardRow, rival: LeaderboardRow) -> Iterator[Picture]:
+def _compare_rows(
+    reader: Leaderboard, own: LeaderboardRow, rival: LeaderboardRow
+) -> Iterator[Picture]:
     a, b = (f"{row.method}@{row.configuration.hash}" for row in (own, rival))
     try:
         yield differences(reader.compare(a, b))
@@ -201,11 +203,11 @@ def _compared(reader: Leaderboard, own: LeaderboardRow, rival: LeaderboardRow) -
         yield pair_scatter(reader, own, rival, "stsb")
 
 
-def _table(rows: Sequence[LeaderboardRow]) -> str:
+def _render_board(rows: Sequence[LeaderboardRow]) -> str:
     return to_html(board_tables(Board(rows, family=family_of(rows)), wide=False))
 
 
-def _lead(overview: SweepOverview) -> list[str]:
+def _describe_sweep(overview: SweepOverview) -> list[str]:
     counts = ", ".join(f"{n} {state.lower()}" for state, n in overview.counts.items() if n)
     return [
         f"{overview.method} on {overview.backbone}: {overview.state.lower()}, "
@@ -214,7 +216,7 @@ def _lead(overview: SweepOverview) -> list[str]:
     ]
 
 
-def _document(
+def _render_document(
     title: str, lead: Sequence[str], parts: Sequence[Chapter], library: str | None
 ) -> str:
     template = standalone().get_template("report.html")

@@ -101,14 +101,14 @@ def value_text(value: Any) -> str:
         case list() | tuple():
             return ", ".join(map(value_text, value)) or "none"
         case {"model": str(model), **others}:
-            told = f" ({values_line(_by_text(others))})" if others else ""
+            told = f" ({values_line(_stringify_keys(others))})" if others else ""
             return model.rstrip("/").rpartition("/")[2] + told
         case dict():
-            return f"{{{values_line(_by_text(value))}}}"
+            return f"{{{values_line(_stringify_keys(value))}}}"
     return str(value)
 
 
-def _by_text(values: Mapping[Any, Any]) -> dict[str, Any]:
+def _stringify_keys(values: Mapping[Any, Any]) -> dict[str, Any]:
     return {str(name): value for name, value in values.items()}
 
 
@@ -139,10 +139,13 @@ HOVER = "%{text}<extra></extra>"
 
 def search_notes(trials: Iterable[TrialSummary], factor: float) -> dict[str, TrialNote]:
     """By number: its score times `factor`, and the hyperparameters that the sweep searched."""
-    return {str(one.number): TrialNote(one.key[:HASH_DIGITS], _text(one, factor)) for one in trials}
+    return {
+        str(one.number): TrialNote(one.key[:HASH_DIGITS], _describe_trial(one, factor))
+        for one in trials
+    }
 
 
-def _text(trial: TrialSummary, factor: float) -> str:
+def _describe_trial(trial: TrialSummary, factor: float) -> str:
     seed = "" if trial.role == "search" else f", seed {trial.seed}"
     value = "" if trial.value is None else f": {factor * trial.value:.2f}"
     return f"trial {trial.number}{seed}{value}<br>{values_line(trial.values)}"
@@ -162,17 +165,17 @@ def labelled_rows(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
     """By method, backbone and hyperparameters: by those that it takes to tell the rows apart."""
     several = {
         name: len({one(row) for row in rows}) > 1
-        for name, one in (("method", _method), ("backbone", _backbone))
+        for name, one in (("method", _name_method), ("backbone", _name_backbone))
     }
-    differing = _differing(rows)
+    differing = _find_differing_values(rows)
     labels = []
     for row in rows:
         parts = [
-            _method(row) if several["method"] or not differing[row.shown_method] else "",
-            _backbone(row) if several["backbone"] else "",
+            _name_method(row) if several["method"] or not differing[row.shown_method] else "",
+            _name_backbone(row) if several["backbone"] else "",
             values_line(differing[row.shown_method].get(row.configuration.hash, {})),
         ]
-        labels.append(" ".join(filter(None, parts)) or _method(row))
+        labels.append(" ".join(filter(None, parts)) or _name_method(row))
     numbered = [
         f"{label} ({labels[: place + 1].count(label)})" if labels.count(label) > 1 else label
         for place, label in enumerate(labels)
@@ -180,22 +183,24 @@ def labelled_rows(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
     return dict(zip(numbered, rows, strict=True))
 
 
-def _method(row: LeaderboardRow) -> str:
+def _name_method(row: LeaderboardRow) -> str:
     return method_name(row.shown_method)
 
 
-def _backbone(row: LeaderboardRow) -> str:
+def _name_backbone(row: LeaderboardRow) -> str:
     return backbone_name(row.shown_backbone)
 
 
-def _differing(rows: Sequence[LeaderboardRow]) -> dict[str, dict[str, dict[str, Any]]]:
+def _find_differing_values(rows: Sequence[LeaderboardRow]) -> dict[str, dict[str, dict[str, Any]]]:
     """By method and configuration, the values of what differs among a method's rows."""
     by_method: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
     for row in rows:
         by_method[row.shown_method][row.configuration.hash] = row.configuration.values
     return {
         method: {
-            own: {name: values[name] for name in _names(found.values()) if name in values}
+            own: {
+                name: values[name] for name in _find_varying_names(found.values()) if name in values
+            }
             for own, values in found.items()
         }
         if len(found) > 1
@@ -204,7 +209,7 @@ def _differing(rows: Sequence[LeaderboardRow]) -> dict[str, dict[str, dict[str, 
     }
 
 
-def _names(found: Iterable[Mapping[str, Any]]) -> list[str]:
+def _find_varying_names(found: Iterable[Mapping[str, Any]]) -> list[str]:
     """Of the first few hyperparameters that have several values."""
     every = list(found)
     names = dict.fromkeys(name for values in every for name in values)

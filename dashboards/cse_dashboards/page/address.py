@@ -70,7 +70,9 @@ class Address(BaseModel):
     def link(self, **changes: Any) -> str:
         """The path and query of this view, with some of what is chosen changed."""
         changed = self.model_validate({**self.model_dump(), **changes})
-        query = urlencode([(name, _text(value)) for name, value in changed.chosen()], safe=":,|@")
+        query = urlencode(
+            [(name, _format_value(value)) for name, value in changed.chosen()], safe=":,|@"
+        )
         return changed.path + (f"?{query}" if query else "")
 
     def under(self, prefix: str) -> str:
@@ -91,7 +93,7 @@ class Address(BaseModel):
         )
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
@@ -145,7 +147,7 @@ class BoardAddress(_Filtered):
 
     @field_validator("sort")
     @classmethod
-    def _known(cls, column: str) -> str:
+    def _check_sort_column(cls, column: str) -> str:
         if column not in SORT_COLUMNS:
             raise ValueError(f"no column {column!r}; expected {', '.join(SORT_COLUMNS)}")
         return column
@@ -197,7 +199,7 @@ class SweepAddress(Address):
 
     @model_validator(mode="before")
     @classmethod
-    def _join(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def _join_condition(cls, given: dict[str, Any]) -> dict[str, Any]:
         name, allowed = given.get("narrow"), given.get("to")
         if not (name and allowed):
             return given | {"narrow": None, "to": None}
@@ -206,7 +208,7 @@ class SweepAddress(Address):
 
     @field_validator("where")
     @classmethod
-    def _readable(cls, text: str) -> str:
+    def _normalize_where(cls, text: str) -> str:
         return str(read_where(text))
 
     @property
@@ -259,14 +261,14 @@ class CompareAddress(Address):
 
     @field_validator("rows")
     @classmethod
-    def _few(cls, rows: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_row_count(cls, rows: tuple[str, ...]) -> tuple[str, ...]:
         if len(rows) > ROWS_COMPARED:
             raise ValueError(f"at most {ROWS_COMPARED} rows are compared at once, got {len(rows)}")
         return rows
 
     @model_validator(mode="before")
     @classmethod
-    def _join(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def _join_old_links(cls, given: dict[str, Any]) -> dict[str, Any]:
         rows = (*listed(given.get("rows") or ()), given.get("b"), given.get("a"))
         return given | {"rows": rows, "a": None, "b": None}
 

@@ -40,10 +40,10 @@ class Asset:
 def read_assets() -> dict[str, Asset]:
     """All that browsers may ask for, by name."""
     files = [one for one in STATIC.iterdir() if one.suffix in (".css", ".js", ".svg")]
-    return {one.name: Asset(one.name, one.read_bytes(), _brotli(one)) for one in files}
+    return {one.name: Asset(one.name, one.read_bytes(), _read_brotli(one)) for one in files}
 
 
-def _brotli(file: Path) -> bytes | None:
+def _read_brotli(file: Path) -> bytes | None:
     compressed = file.with_name(f"{file.name}.br")
     return compressed.read_bytes() if compressed.is_file() else None
 

@@ -46,7 +46,7 @@ class Control:
 
     def admits(self, asked: Request) -> bool:
         """Whether a request comes from a browser that has opened the address with the token."""
-        return _equal(asked.cookies.get(self.cookie, ""), self.token)
+        return _is_equal(asked.cookies.get(self.cookie, ""), self.token)
 
     def refuse_strangers(self) -> None:
         """Let the request through if it may see what changes something, else 403."""
@@ -59,7 +59,7 @@ class Control:
         own = [f"{scheme}://{request.host}" for scheme in ("http", "https")]
         if request.headers.get("Origin", "") not in own:
             abort(403, "Another site's page has sent this; nothing was changed.")
-        if not _equal(request.form.get(FIELD, ""), self.form_token):
+        if not _is_equal(request.form.get(FIELD, ""), self.form_token):
             abort(403, "This form is of an earlier cse-dashboard; open its page anew.")
 
     def guard(self, app: Flask) -> None:
@@ -77,7 +77,7 @@ class Control:
         """Make the token of an address a cookie, and lead to the address without it."""
         if request.method != "GET" or PARAMETER not in request.args:
             return None
-        if not _equal(request.args[PARAMETER], self.token):
+        if not _is_equal(request.args[PARAMETER], self.token):
             abort(403, "This address is of another run of cse-dashboard; open the one it printed.")
         others = [(name, value) for name, value in request.args.items(True) if name != PARAMETER]
         answer = redirect(request.path + (f"?{urlencode(others)}" if others else ""), 303)
@@ -92,5 +92,5 @@ class Control:
         return response
 
 
-def _equal(given: str, right: str) -> bool:
+def _is_equal(given: str, right: str) -> bool:
     return hmac.compare_digest(given.encode(), right.encode())

@@ -26,7 +26,7 @@ class Memory(Generic[T]):
 
     def known(self, question: Hashable, source: Any) -> T | None:
         """The result, if it was computed from something equal to `source`."""
-        found = self._found(question)
+        found = self._find_result(question)
         return found[1] if found is not None and found[0] == source else None
 
     def ask(self, question: Hashable, source: Any, compute: Callable[[], T]) -> T:
@@ -48,14 +48,14 @@ class Memory(Generic[T]):
 
         The new one is computed behind, one at a time, and is there for who asks later.
         """
-        found = self._found(question)
+        found = self._find_result(question)
         if found is None or found[0] == source:
             return self.ask(question, source, compute)
         with self._lock:
             busy = question in self._renewing
             self._renewing.add(question)
         if not busy:
-            self._behind.submit(self._renew, question, source, compute)
+            self._behind.submit(self._renew_result, question, source, compute)
         return found[1]
 
     def keep(self, question: Hashable, source: Any, result: T) -> T:
@@ -67,11 +67,11 @@ class Memory(Generic[T]):
                 self._kept.popitem(last=False)
         return result
 
-    def _found(self, question: Hashable) -> tuple[Any, T] | None:
+    def _find_result(self, question: Hashable) -> tuple[Any, T] | None:
         with self._lock:
             return self._kept.get(question)
 
-    def _renew(self, question: Hashable, source: Any, compute: Callable[[], T]) -> None:
+    def _renew_result(self, question: Hashable, source: Any, compute: Callable[[], T]) -> None:
         try:
             self.ask(question, source, compute)
         except Exception:  # who asks next computes it, and is told

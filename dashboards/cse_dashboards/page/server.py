@@ -38,24 +38,24 @@ def serve(
     named = f"[{host}]" if ":" in host else host
     if named in LOOPBACK:  # a stranger's page must not reach it by a name that leads here
         app.config["TRUSTED_HOSTS"] = list(LOOPBACK)
-    with _listening(host, port) as listening:
+    with _open_socket(host, port) as listening:
         taken = listening.getsockname()[1]
         server = create_server(app, sockets=[listening], threads=THREADS, ident=None)
         token = control.query if control is not None else ""
         click.echo(f"http://{named}:{taken}/{token} shows {mask_url(url)}; Ctrl-C ends it")
         if control is not None:
             click.echo("whoever has this address may write notes and control sweeps", err=True)
-        Thread(target=_load_what_draws, name="load", daemon=True).start()
+        Thread(target=_preload_figure_libraries, name="load", daemon=True).start()
         server.run()
 
 
-def _load_what_draws() -> None:
+def _preload_figure_libraries() -> None:
     """Libraries of figures: whoever looks at the first one would wait seconds for them."""
     for name in ("cse_dashboards.report", "optuna.visualization"):
         import_module(name)
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _open_socket(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)

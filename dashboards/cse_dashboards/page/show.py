@@ -41,13 +41,13 @@ NAVIGATION = {
 }
 
 
-def _method_words(text: str) -> str:
+def _format_method(text: str) -> str:
     """A method's name as its authors write it; what follows it in a paper's table stays."""
     name, space, rest = text.partition(" ")
     return method_name(name) + space + rest
 
 
-_WRITTEN = {"method": _method_words, "backbone": backbone_name}
+_WRITTEN = {"method": _format_method, "backbone": backbone_name}
 """How cells under that head are written, if not as they are."""
 _WORD = re.compile(r"(?<![\w-])[a-z0-9]+(_[a-z0-9]+)*(?![\w-])")
 _LEADS = {"trial": "/trials/{}", "sweep": "/sweeps/{}"}
@@ -176,11 +176,11 @@ def cell_name(head: str, text: str) -> str:
 
 def condition_text(condition: Condition) -> str:
     """A condition in words: `lr from 1e-4 to 3e-4`, `kind a or b`."""
-    allowed = (_from_to(one) if isinstance(one, Span) else one for one in condition.allowed)
+    allowed = (_format_span(one) if isinstance(one, Span) else one for one in condition.allowed)
     return f"{hyperparameter_name(condition.name)} {' or '.join(allowed)}"
 
 
-def _from_to(span: Span) -> str:
+def _format_span(span: Span) -> str:
     low = f"from {number(span.low)}" if isfinite(span.low) else ""
     high = f"to {number(span.high)}" if isfinite(span.high) else ""
     return " ".join(filter(None, (low, high)))

@@ -38,24 +38,24 @@ class OpenLeaderboard:
     def get(self) -> Leaderboard:
         """The open leaderboard; StoreError if there is none."""
         with self._lock:
-            stamp = self._stamp()
+            stamp = self._stamp_file()
             if self._open is None or stamp is None or stamp != self._open[0]:
-                self._close()
+                self._close_leaderboard()
                 opened = open_leaderboard(self.url, published=self._published)
-                self._open = self._stamp(), opened
+                self._open = self._stamp_file(), opened
             return self._open[1]
 
     def forget(self) -> None:
         """Open it anew at the next request; requests at work keep their connections."""
         with self._lock:
-            self._close()
+            self._close_leaderboard()
 
-    def _close(self) -> None:
+    def _close_leaderboard(self) -> None:
         if self._open is not None:
             self._open[1].close()
         self._open = None
 
-    def _stamp(self) -> object:
+    def _stamp_file(self) -> object:
         """Differs where the file is another one; None if it must be opened for each request."""
         if not self.url.startswith("sqlite"):
             return self.url

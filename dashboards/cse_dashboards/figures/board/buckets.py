@@ -25,7 +25,7 @@ def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
     Each row is shown by its best seed on dev that has been scored.
     """
     labelled, left = first_rows(rows)
-    scored = _similarities(reader, labelled, task)
+    scored = _read_similarities(reader, labelled, task)
     pairs = next((one.data_sha256 for one in scored.values()), None)
     found = {label: one for label, one in scored.items() if one.data_sha256 == pairs}
     name, title = f"buckets_{task}", f"Cosines by gold score, {task_name(task)}"
@@ -43,7 +43,7 @@ def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
     return Picture(name, title, caption, *draw_buckets(found, row_styles(labelled)))
 
 
-def _similarities(
+def _read_similarities(
     reader: Leaderboard, labelled: Mapping[str, LeaderboardRow], task: str
 ) -> dict[str, Similarities]:
     found = {}
@@ -74,7 +74,7 @@ def draw_buckets(similarities: Mapping[str, Similarities], styles: Mapping[str, 
     )
     panels: dict[str, list[go.Violin]] = {label: [] for label in similarities}
     for (label, bucket), values in cosines.items():
-        panels[label].append(_ridge(label, bucket, values, styles[label]))
+        panels[label].append(_make_ridge(label, bucket, values, styles[label]))
     some = next(iter(similarities.values()))
     figure = panelled(
         panels,
@@ -92,7 +92,7 @@ def draw_buckets(similarities: Mapping[str, Similarities], styles: Mapping[str, 
     return Drawn(figure, data)
 
 
-def _ridge(label: str, bucket: str, cosines: NDArray[np.float32], style: Style) -> go.Violin:
+def _make_ridge(label: str, bucket: str, cosines: NDArray[np.float32], style: Style) -> go.Violin:
     values = list(cosines)
     return go.Violin(
         name=label,

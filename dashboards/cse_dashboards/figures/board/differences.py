@@ -31,9 +31,9 @@ def draw_differences(comparison: Comparison) -> Drawn:
     metrics = {score_quantity(one.task).title.rpartition(", ")[2] for one in tasks}
     unit = metrics.pop() if len(metrics) == 1 else "× 100"
     name = f"{comparison.a} minus {comparison.b}"
-    data = pd.DataFrame([_record(one, comparison) for one in tasks])
+    data = pd.DataFrame([_make_record(one, comparison) for one in tasks])
     figure = make_figure(
-        _effects(data, name),
+        _make_effect_markers(data, name),
         title=name,
         x=f"{name}, {unit}",
         y="",
@@ -51,7 +51,7 @@ def draw_differences(comparison: Comparison) -> Drawn:
     return Drawn(figure, data.rename(columns=columns))
 
 
-def _record(task: TaskComparison, comparison: Comparison) -> dict[str, object]:
+def _make_record(task: TaskComparison, comparison: Comparison) -> dict[str, object]:
     name, _, metric = task.task.rpartition("_")
     return {
         "task": TASKS.get(task.task) or f"{task_name(name)} {metric.upper()}",
@@ -65,7 +65,7 @@ def _record(task: TaskComparison, comparison: Comparison) -> dict[str, object]:
     }
 
 
-def _effects(data: pd.DataFrame, name: str) -> go.Scatter:
+def _make_effect_markers(data: pd.DataFrame, name: str) -> go.Scatter:
     effect, low, high = (data[c].astype(float) for c in ("difference", "low", "high"))
     without_zero = (low > 0) | (high < 0)
     return go.Scatter(

@@ -26,7 +26,7 @@ def pair_scatter(
     name, title = f"pairs_{task}", f"Pairs of {task_name(task)}"
     labelled = labelled_rows([row_a, row_b])
     try:
-        found = {label: _similarities(reader, row, task) for label, row in labelled.items()}
+        found = {label: _read_similarities(reader, row, task) for label, row in labelled.items()}
     except QueryError as error:
         return Picture(name, title, caption, missing=str(error))
     (a, first), (b, second) = found.items()
@@ -36,7 +36,7 @@ def pair_scatter(
     return Picture(name, title, caption, *draw_pair_scatter(a, first, b, second))
 
 
-def _similarities(reader: Leaderboard, row: LeaderboardRow, task: str) -> Similarities:
+def _read_similarities(reader: Leaderboard, row: LeaderboardRow, task: str) -> Similarities:
     trial = best_scored_trial(row, task)
     if trial is None:
         raise NotFoundError(

@@ -39,13 +39,13 @@ def ranking_pictures(reader: Leaderboard, rows: Rows) -> list[Picture]:
     }
     return picture_per_data(
         data.values(),
-        lambda name: _picture(
+        lambda name: _make_picture(
             {n: s for n, s in scores.items() if data[n] == name}, row_styles(labelled), added
         ),
     )
 
 
-def _picture(scores: Mapping[str, Scores], styles: Mapping[str, Style], added: str) -> Picture:
+def _make_picture(scores: Mapping[str, Scores], styles: Mapping[str, Style], added: str) -> Picture:
     name, title = "ranking_scores", "KCC and NDCG"
     caption = (
         "Mean over the seeds, ± one standard deviation over them; higher is better on both scales. "
@@ -80,7 +80,7 @@ def draw_ranking_scores(
     )
     titles = [score_quantity(column).title for column in columns]
     figure = panelled(
-        {title: [_bars(title, data[data["measure"] == title], styles)] for title in titles},
+        {title: [_make_bars(title, data[data["measure"] == title], styles)] for title in titles},
         title="Ranking of a sentence's neighbours",
         x="method",
         y="",
@@ -91,7 +91,7 @@ def draw_ranking_scores(
     return Drawn(figure, data)
 
 
-def _bars(title: str, data: pd.DataFrame, styles: Mapping[str, Style]) -> go.Bar:
+def _make_bars(title: str, data: pd.DataFrame, styles: Mapping[str, Style]) -> go.Bar:
     return go.Bar(
         name=title,
         x=data["method"].tolist(),
@@ -114,41 +114,49 @@ def ranking_estimates(
     There is one evaluation of each row, that which most rows have; rows without these scores are
     left out.
     """
-    found = {label: _ranking(reader, row) for label, row in labelled.items()}
-    return _alike({label: several for label, several in found.items() if several})
+    found = {label: _estimate_ranking(reader, row) for label, row in labelled.items()}
+    return _choose_shared_evaluation(
+        {label: several for label, several in found.items() if several}
+    )
 
 
-def _ranking(reader: Leaderboard, row: LeaderboardRow) -> list[Scores]:
+def _estimate_ranking(reader: Leaderboard, row: LeaderboardRow) -> list[Scores]:
     """The averages of KCC and NDCG over a row's seeds, once for each evaluation of them."""
     same = Filters(backbone=row.backbone, method=row.method, configuration=row.configuration.hash)
     rows = reader.rows(same, tasks="ranking", per_configuration=True, ranked=False)
     found = [
-        {name: kept for name in _RANKING if (kept := _of_seeds(one.scores.get(name), row.seeds))}
+        {
+            name: kept
+            for name in _RANKING
+            if (kept := _restrict_to_seeds(one.scores.get(name), row.seeds))
+        }
         for one in rows
         if one.dev == row.dev
     ]
     return [scores for scores in found if scores]
 
 
-def _of_seeds(score: Estimate | None, seeds: Sequence[int]) -> Estimate | None:
+def _restrict_to_seeds(score: Estimate | None, seeds: Sequence[int]) -> Estimate | None:
     kept = {seed: value for seed, value in score.values.items() if seed in seeds} if score else {}
     return estimate(kept, score.identity, score.source) if score and kept else None
 
 
-def _alike(found: Mapping[str, Sequence[Scores]]) -> tuple[dict[str, Scores], str]:
+def _choose_shared_evaluation(
+    found: Mapping[str, Sequence[Scores]],
+) -> tuple[dict[str, Scores], str]:
     """One evaluation of each, the one that most have, and what to add to a caption."""
-    shared = Counter(_identity(one) for several in found.values() for one in several)
+    shared = Counter(_list_identities(one) for several in found.values() for one in several)
     chosen = {
-        label: max(several, key=lambda one: shared[_identity(one)])
+        label: max(several, key=lambda one: shared[_list_identities(one)])
         for label, several in found.items()
     }
     added = ""
     if many := [label for label, several in found.items() if len(several) > 1]:
         added += f" Evaluated in several ways, one of which is shown: {', '.join(many)}."
-    if len({_identity(one) for one in chosen.values()}) > 1:
+    if len({_list_identities(one) for one in chosen.values()}) > 1:
         added += " Not all were evaluated alike, so that some bars cannot be compared."
     return chosen, added
 
 
-def _identity(scores: Scores) -> tuple[str, ...]:
+def _list_identities(scores: Scores) -> tuple[str, ...]:
     return tuple(score.identity for score in scores.values())

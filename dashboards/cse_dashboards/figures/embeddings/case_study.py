@@ -32,11 +32,13 @@ def case_study(embeddings: Embeddings, trials: Trials, query: str | None = None)
     is in more than three, pairs of different sentences are ranked instead.
     """
     return embeddings_picture(
-        "case_study", "Ranking case study", lambda: _case_study(embeddings, trials, query)
+        "case_study", "Ranking case study", lambda: _make_case_study(embeddings, trials, query)
     )
 
 
-def _case_study(embeddings: Embeddings, trials: Trials, query: str | None) -> tuple[Drawn, str]:
+def _make_case_study(
+    embeddings: Embeddings, trials: Trials, query: str | None
+) -> tuple[Drawn, str]:
     dev = dev_of(embeddings, trials)
     case = ranked_case(dev, query)
     first, second = zip(*case.pairs, strict=True)
@@ -81,7 +83,7 @@ def draw_case_study(
         name: rankdata(-np.asarray(values), method="ordinal") for name, values in scores.items()
     }
     lines = [
-        _line(" ↔ ".join(target), place, scores, ranks) for place, target in enumerate(targets)
+        _make_line(" ↔ ".join(target), place, scores, ranks) for place, target in enumerate(targets)
     ]
     labels = ["<br>".join(short(sentence, LETTERS) for sentence in target) for target in targets]
     figure = make_figure(*lines, title=title, x="ranked by", y="rank", showlegend=False)
@@ -106,7 +108,7 @@ def draw_case_study(
     return Drawn(figure, pd.DataFrame(records))
 
 
-def _line(
+def _make_line(
     target: str, place: int, scores: Mapping[str, Sequence[float]], ranks: Mapping[str, Any]
 ) -> Any:
     own = [values[place] for values in scores.values()]

@@ -21,11 +21,11 @@ def dev_buckets(embeddings: Embeddings, trials: Trials) -> Picture:
     return embeddings_picture(
         "buckets_stsb_dev",
         "Cosines by gold score, STS-B dev",
-        lambda: _dev_buckets(embeddings, trials),
+        lambda: _make_dev_buckets(embeddings, trials),
     )
 
 
-def _dev_buckets(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
+def _make_dev_buckets(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
     dev = dev_of(embeddings, trials)
     found, lacking = vectors_of(embeddings, trials, [*dev.first, *dev.second])
     similarities = {

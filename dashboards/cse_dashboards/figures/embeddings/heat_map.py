@@ -38,11 +38,11 @@ def heat_map(embeddings: Embeddings, trials: Trials, sentences: Sequence[str] = 
     low gold.
     """
     return embeddings_picture(
-        "heat_map", "Similarity of sentences", lambda: _heat_map(embeddings, trials, sentences)
+        "heat_map", "Similarity of sentences", lambda: _make_heat_map(embeddings, trials, sentences)
     )
 
 
-def _heat_map(
+def _make_heat_map(
     embeddings: Embeddings, trials: Trials, sentences: Sequence[str]
 ) -> tuple[Drawn, str]:
     caption = "Cosine of each sentence with each other, on one scale of colours"
@@ -72,7 +72,7 @@ def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, NDArray[Any]])
     letters = ascii_uppercase[: len(sentences)]
     lowest = min(float(np.min(values)) for values in cosines.values())
     figure = panelled(
-        {name: [_cells(name, sentences, values)] for name, values in cosines.items()},
+        {name: [_make_cells(name, sentences, values)] for name, values in cosines.items()},
         title="Similarity of sentences",
         x="sentence",
         y="sentence",
@@ -85,7 +85,7 @@ def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, NDArray[Any]])
             "colorbar": {"title": {"text": "cosine"}},
         },
     )
-    labels = [_in_lines(f"{n} · {one}") for n, one in zip(letters, sentences, strict=True)]
+    labels = [_wrap_lines(f"{n} · {one}") for n, one in zip(letters, sentences, strict=True)]
     figure.update_xaxes(tickvals=sentences, ticktext=list(letters), showgrid=False)
     figure.update_yaxes(
         tickvals=sentences, ticktext=labels, showgrid=False, autorange="reversed", title_text=None
@@ -100,7 +100,7 @@ def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, NDArray[Any]])
     return Drawn(figure, pd.DataFrame(records).round(4))
 
 
-def _cells(name: str, sentences: Sequence[str], cosines: NDArray[Any]) -> go.Heatmap:
+def _make_cells(name: str, sentences: Sequence[str], cosines: NDArray[Any]) -> go.Heatmap:
     return go.Heatmap(
         name=name,
         x=list(sentences),
@@ -115,5 +115,5 @@ def _cells(name: str, sentences: Sequence[str], cosines: NDArray[Any]) -> go.Hea
     )
 
 
-def _in_lines(text: str) -> str:
+def _wrap_lines(text: str) -> str:
     return "<br>".join(wrap(text, LINE, max_lines=LINES, placeholder="…"))

@@ -33,11 +33,11 @@ def projection(embeddings: Embeddings, trials: Trials, *, by: By = "pca") -> Pic
     return embeddings_picture(
         f"projection_{by}",
         f"Sentences by length, {by.upper()}",
-        lambda: _projection(embeddings, trials, by),
+        lambda: _make_projection(embeddings, trials, by),
     )
 
 
-def _projection(embeddings: Embeddings, trials: Trials, by: By) -> tuple[Drawn, str]:
+def _make_projection(embeddings: Embeddings, trials: Trials, by: By) -> tuple[Drawn, str]:
     if by == "umap" and find_spec("umap") is None:
         raise LacksError("UMAP is not installed: pip install 'cse-platform[umap]', or ask for PCA")
     dev = dev_of(embeddings, trials)
@@ -62,7 +62,7 @@ def draw_projection(
 ) -> Drawn:
     """Where each model puts the sentences, a panel a model, coloured by length."""
     figure = panelled(
-        {name: [_points(name, sentences, lengths, one)] for name, (one, _) in planes.items()},
+        {name: [_make_points(name, sentences, lengths, one)] for name, (one, _) in planes.items()},
         title="Sentences by length",
         x="",
         y="",
@@ -88,7 +88,7 @@ def draw_projection(
     return Drawn(figure, data.round(4))
 
 
-def _points(name: str, sentences: Sequence[str], lengths: Sequence[int], at: Points) -> Any:
+def _make_points(name: str, sentences: Sequence[str], lengths: Sequence[int], at: Points) -> Any:
     return go.Scatter(
         name=name,
         x=np.round(at[:, 0], 4),

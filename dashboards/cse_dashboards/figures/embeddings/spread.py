@@ -26,11 +26,11 @@ EDGE = 1.05
 def spread(embeddings: Embeddings, trials: Trials) -> Picture:
     """The sentences of STS-B dev on the unit sphere, a panel a model, with their uniformity."""
     return embeddings_picture(
-        "spread", "Sentences on the sphere", lambda: _spread(embeddings, trials)
+        "spread", "Sentences on the sphere", lambda: _make_spread(embeddings, trials)
     )
 
 
-def _spread(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
+def _make_spread(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
     dev = dev_of(embeddings, trials)
     shown = sentences_in_plane(dev)
     found, lacking = vectors_of(embeddings, trials, shown)
@@ -53,7 +53,10 @@ def draw_spread(
         Zhuo et al. 2023 (WhitenedCSE), figure 1.
     """
     panels = {
-        f"{name}, uniformity {measured[name]:.2f}": [_outline(), _points(name, sentences, plane)]
+        f"{name}, uniformity {measured[name]:.2f}": [
+            _make_outline(),
+            _make_points(name, sentences, plane),
+        ]
         for name, plane in planes.items()
     }
     figure = panelled(panels, title="Sentences on the sphere", x="", y="", showlegend=False)
@@ -77,7 +80,7 @@ def draw_spread(
     return Drawn(figure, data.round(4))
 
 
-def _outline() -> go.Scatter:
+def _make_outline() -> go.Scatter:
     return go.Scatter(
         x=np.cos(CIRCLE).round(4),
         y=np.sin(CIRCLE).round(4),
@@ -87,7 +90,7 @@ def _outline() -> go.Scatter:
     )
 
 
-def _points(name: str, sentences: Sequence[str], plane: Plane) -> Any:
+def _make_points(name: str, sentences: Sequence[str], plane: Plane) -> Any:
     return go.Scatter(
         name=name,
         x=np.round(plane.points[:, 0], 4),

@@ -37,10 +37,10 @@ def contour(study: ReplayedSearch, x: str | None = None, y: str | None = None) -
         return replace(blank, missing=f"{why} {' and '.join(names)}")
     x, y = names
     blank = replace(blank, title=f"Contour of {x} and {y}")
-    return search_picture(blank, shown, lambda: _draw(shown, x, y), hyperparameters=2)
+    return search_picture(blank, shown, lambda: _draw_contour(shown, x, y), hyperparameters=2)
 
 
-def _draw(study: ReplayedSearch, x: str, y: str) -> Drawn:
+def _draw_contour(study: ReplayedSearch, x: str, y: str) -> Drawn:
     score, space = study.quantity.title, study.history.space
     figure = visualization.plot_contour(study.optuna, params=[x, y], target_name=score)
     figure.data = [trace for trace in figure.data if trace.name != "Infeasible Trial"]

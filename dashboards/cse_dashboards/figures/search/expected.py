@@ -29,10 +29,10 @@ def expected_best_picture(study: ReplayedSearch) -> Picture:
             f" Trials of {found.sampler} depend on the ones before them: this is of n of these "
             "trials, taken in any order."
         )
-    return Picture(name, title, caption, *_draw(found, study.quantity, title))
+    return Picture(name, title, caption, *_draw_expected_best(found, study.quantity, title))
 
 
-def _draw(found: SearchFindings, quantity: Quantity, title: str) -> Drawn:
+def _draw_expected_best(found: SearchFindings, quantity: Quantity, title: str) -> Drawn:
     factor = quantity.factor
     data = pd.DataFrame(
         [(o.trials, factor * o.mean, factor * o.low, factor * o.high) for o in found.expected],

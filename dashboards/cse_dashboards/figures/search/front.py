@@ -35,10 +35,10 @@ def pareto_front_picture(front: ParetoFront) -> Picture:
     if not front.rows:
         why = f"no trial of the search of sweep {front.sweep} is complete yet"
         return Picture(blank.name, blank.title, caption, missing=why)
-    return Picture(blank.name, blank.title, caption, *_draw(front), trials=_notes(front))
+    return Picture(blank.name, blank.title, caption, *_draw_front(front), trials=_make_notes(front))
 
 
-def _notes(front: ParetoFront) -> dict[str, TrialNote]:
+def _make_notes(front: ParetoFront) -> dict[str, TrialNote]:
     return {
         str(row.trial): TrialNote(
             row.key[:HASH_DIGITS],
@@ -48,7 +48,7 @@ def _notes(front: ParetoFront) -> dict[str, TrialNote]:
     }
 
 
-def _draw(front: ParetoFront) -> Drawn:
+def _draw_front(front: ParetoFront) -> Drawn:
     quantities = {one.name: objective_quantity(one.name, front.dev) for one in front.objectives}
     records = [
         {
@@ -65,12 +65,12 @@ def _draw(front: ParetoFront) -> Drawn:
     upwards, across, *others = (one.title for one in quantities.values())
     if not others:
         data = data.sort_values(across, ignore_index=True)
-    traces = _traces(data, x=across, y=upwards, joined=not others)
+    traces = _make_traces(data, x=across, y=upwards, joined=not others)
     figure = make_figure(*traces, title=_TITLE, x=across, y=upwards)
     return Drawn(figure, data)
 
 
-def _traces(data: pd.DataFrame, *, x: str, y: str, joined: bool) -> Iterator[go.Scatter]:
+def _make_traces(data: pd.DataFrame, *, x: str, y: str, joined: bool) -> Iterator[go.Scatter]:
     """A trace for each standing; the front's markers can be joined."""
     for standing, marker in _MARKERS.items():
         shown = data[data[STANDING] == standing]

@@ -29,10 +29,10 @@ def hyperparameter_importances(study: ReplayedSearch) -> Picture:
     if shown.complete and len({trial.value for trial in shown.complete}) < 2:
         why = f"sweep {study.history.sweep} has no two complete trials of different scores"
         return replace(blank, missing=why)
-    return search_picture(blank, shown, lambda: _draw(shown, found), hyperparameters=2)
+    return search_picture(blank, shown, lambda: _draw_importances(shown, found), hyperparameters=2)
 
 
-def _draw(study: ReplayedSearch, findings: SearchFindings | None) -> Drawn:
+def _draw_importances(study: ReplayedSearch, findings: SearchFindings | None) -> Drawn:
     """What the findings say, where there are any: the same question is not answered twice."""
     found = (findings and findings.importances) or unsure_importances(study.optuna)
     data = pd.DataFrame(

@@ -51,10 +51,10 @@ class ParallelAxis:
         """Where a value of the range, or a choice, lies."""
         if self.choices:
             return self.choices.index(value) / max(1, len(self.choices) - 1)
-        low, high, own = (self._scaled(one) for one in (self.low, self.high, value))
+        low, high, own = (self._scale_value(one) for one in (self.low, self.high, value))
         return (own - low) / ((high - low) or 1)
 
-    def _scaled(self, value: float) -> float:
+    def _scale_value(self, value: float) -> float:
         return math.log(value) if self.log else value
 
     @property
@@ -63,7 +63,7 @@ class ParallelAxis:
         if self.choices:
             yield from ((self.place(one), value_text(one)) for one in self.choices)
             return
-        low, high = self._scaled(self.low), self._scaled(self.high)
+        low, high = self._scale_value(self.low), self._scale_value(self.high)
         for place in (n / (TICKS - 1) for n in range(TICKS)):
             value = low + place * (high - low)
             yield place, number(math.exp(value) if self.log else value)
@@ -99,21 +99,24 @@ def parallel_coordinates(
     )
     blank = Picture("search_parallel", _TITLE, caption)
     shown, every = study.fewer, (among or study).fewer
-    return search_picture(blank, every, lambda: _draw(shown, every, where), hyperparameters=1)
+    return search_picture(blank, every, lambda: _draw_axes(shown, every, where), hyperparameters=1)
 
 
-def _draw(study: ReplayedSearch, every: ReplayedSearch, where: Where) -> Drawn:
+def _draw_axes(study: ReplayedSearch, every: ReplayedSearch, where: Where) -> Drawn:
     """The lines of a study over those of every trial, and what is brushed."""
     passing = [one for one in study.complete if one.value is not None]
     kept = {one.number for one in passing}
     others = [o for o in every.complete if o.value is not None and o.number not in kept]
     space = every.history.space
-    axes = [_score_axis(every, [*passing, *others]), *(_axis(n, d) for n, d in space.items())]
+    axes = [
+        _make_score_axis(every, [*passing, *others]),
+        *(_make_axis(n, d) for n, d in space.items()),
+    ]
     clear = max(LIGHTEST, min(1, FEW_LINES / max(1, len(passing))))
     factor = study.quantity.factor
     figure = make_figure(
-        *(_line(one, axes, factor, lambda _: _OTHERS) for one in others),
-        *(_line(one, axes, factor, partial(_shade, clear)) for one in passing),
+        *(_make_line(one, axes, factor, lambda _: _OTHERS) for one in others),
+        *(_make_line(one, axes, factor, partial(_shade_line, clear)) for one in passing),
         title=_TITLE,
         x="",
         y="",
@@ -121,8 +124,8 @@ def _draw(study: ReplayedSearch, every: ReplayedSearch, where: Where) -> Drawn:
         hovermode="closest",
         margin={"t": 40, "b": 56, "l": 64, "r": 40},
         meta={"axes": [one.told for one in axes]},
-        annotations=[note for at, one in enumerate(axes) for note in _tick_texts(at, one)],
-        shapes=[*map(_upright, range(len(axes))), *_brushes(axes, where)],
+        annotations=[note for at, one in enumerate(axes) for note in _label_ticks(at, one)],
+        shapes=[*map(_draw_axis_line, range(len(axes))), *_draw_brushes(axes, where)],
     )
     figure.update_xaxes(
         tickvals=list(range(len(axes))),
@@ -136,25 +139,25 @@ def _draw(study: ReplayedSearch, every: ReplayedSearch, where: Where) -> Drawn:
     return Drawn(figure, study.data)
 
 
-def _score_axis(study: ReplayedSearch, trials: Sequence[TrialSummary]) -> ParallelAxis:
+def _make_score_axis(study: ReplayedSearch, trials: Sequence[TrialSummary]) -> ParallelAxis:
     values = [study.quantity.factor * (one.value or 0.0) for one in trials]
     title = study.quantity.title.replace(", ", ",<br>")
     return ParallelAxis(SCORE, title, min(values), max(values))
 
 
-def _axis(name: str, dimension: Dimension) -> ParallelAxis:
+def _make_axis(name: str, dimension: Dimension) -> ParallelAxis:
     title = hyperparameter_name(name)
     if isinstance(dimension, Choices):
         return ParallelAxis(name, title, choices=tuple(dimension.choices))
     return ParallelAxis(name, title, dimension.low, dimension.high, dimension.log)
 
 
-def _shade(clear: float, height: float) -> dict[str, Any]:
+def _shade_line(clear: float, height: float) -> dict[str, Any]:
     """Of the line of a trial whose score is so high, in [0, 1]."""
     return {"color": faded(0, round(clear * (0.2 + 0.8 * height), 3)), "width": 1 + height}
 
 
-def _line(
+def _make_line(
     trial: TrialSummary,
     axes: Sequence[ParallelAxis],
     factor: float,
@@ -176,13 +179,13 @@ def _line(
     )
 
 
-def _tick_texts(at: int, axis: ParallelAxis) -> Iterator[dict[str, Any]]:
+def _label_ticks(at: int, axis: ParallelAxis) -> Iterator[dict[str, Any]]:
     beside = {"xanchor": "right", "xshift": -4, "showarrow": False, "font": {"size": 11}}
     for place, text in axis.ticks:
         yield {"x": at, "y": place, "text": text, **beside}
 
 
-def _brushes(axes: Sequence[ParallelAxis], where: Where) -> Iterator[dict[str, Any]]:
+def _draw_brushes(axes: Sequence[ParallelAxis], where: Where) -> Iterator[dict[str, Any]]:
     """What the conditions leave of the axes that they are of."""
     places = {axis.name: at for at, axis in enumerate(axes)}
     for condition in where.conditions:
@@ -193,6 +196,6 @@ def _brushes(axes: Sequence[ParallelAxis], where: Where) -> Iterator[dict[str, A
                 yield {"type": "line", **drawn, "line": BRUSH, "layer": "above"}
 
 
-def _upright(at: int) -> dict[str, Any]:
+def _draw_axis_line(at: int) -> dict[str, Any]:
     ends = {"x0": at, "x1": at, "y0": 0, "y1": 1}
     return {"type": "line", **ends, "line": {"color": colour(6), "width": 1}, "layer": "above"}

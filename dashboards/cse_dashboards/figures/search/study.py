@@ -42,18 +42,18 @@ class ReplayedSearch:
         ]
 
     @cached_property
-    def _replay(self) -> Replay:
+    def _replayed_search(self) -> Replay:
         return replayed_study(self.history, factor=self.quantity.factor)
 
     @property
     def optuna(self) -> Study:
         """With scores as they are drawn; further seeds are no trials of it."""
-        return self._replay.study
+        return self._replayed_search.study
 
     @property
     def left_out(self) -> int:
         """Trials that are not in the study: they have values that the space does not have."""
-        return self._replay.left_out
+        return self._replayed_search.left_out
 
     @property
     def replayed(self) -> list[FrozenTrial]:

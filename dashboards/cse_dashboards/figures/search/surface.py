@@ -67,15 +67,17 @@ def draw_surface(
     """
     found = by_value(trials, x, y)
     sides = [list(dict.fromkeys(place[side] for place in found)) for side in (0, 1)]
-    if all(_in_cells(trials, name, space[name]) for name in (x, y)):
-        traces, axes = [_cells(found, sides, quantity)], [{"type": "category"}] * 2
+    if all(_fits_cells(trials, name, space[name]) for name in (x, y)):
+        traces, axes = [_make_cells(found, sides, quantity)], [{"type": "category"}] * 2
     else:
         numeric = [all(map(is_number, side)) for side in sides]
         axes = [
             dict(axis_of(space[n], numeric=is_)) for n, is_ in zip((x, y), numeric, strict=True)
         ]
-        between = _between(found, space[x], space[y], quantity) if all(numeric) else None
-        traces = [*filter(None, [between]), _points(found, quantity)]
+        between = (
+            _interpolate_contour(found, space[x], space[y], quantity) if all(numeric) else None
+        )
+        traces = [*filter(None, [between]), _make_points(found, quantity)]
     figure = make_figure(*traces, title=f"Effect of {x} and {y}", x=x, y=y)
     figure.update_layout(xaxis=axes[0], yaxis=axes[1])
     records = [
@@ -85,12 +87,12 @@ def draw_surface(
     return Drawn(figure, pd.DataFrame(records, columns=columns, dtype=object))
 
 
-def _in_cells(trials: Sequence[TrialSummary], name: str, dimension: Dimension) -> bool:
+def _fits_cells(trials: Sequence[TrialSummary], name: str, dimension: Dimension) -> bool:
     found = by_value(trials, name)
     return len(found) <= FEW and recur(found.values(), dimension)
 
 
-def _cells(found: Found, sides: Sequence[list[Any]], quantity: Quantity) -> go.Heatmap:
+def _make_cells(found: Found, sides: Sequence[list[Any]], quantity: Quantity) -> go.Heatmap:
     across, down = (sorted(side) if all(map(is_number, side)) else side for side in sides)
     values = [
         [quantity.factor * found[x, y].mean if (x, y) in found else None for x in across]
@@ -101,7 +103,7 @@ def _cells(found: Found, sides: Sequence[list[Any]], quantity: Quantity) -> go.H
         x=list(map(str, across)),
         y=list(map(str, down)),
         z=values,
-        **_scale(quantity),
+        **_make_colorbar(quantity),
         texttemplate="%{z:.2f}",
         xgap=2,
         ygap=2,
@@ -109,7 +111,7 @@ def _cells(found: Found, sides: Sequence[list[Any]], quantity: Quantity) -> go.H
     )
 
 
-def _points(found: Found, quantity: Quantity) -> go.Scatter:
+def _make_points(found: Found, quantity: Quantity) -> go.Scatter:
     return go.Scatter(
         name="configurations",
         x=[x for x, _ in found],
@@ -118,21 +120,23 @@ def _points(found: Found, quantity: Quantity) -> go.Scatter:
         marker={
             "color": [quantity.factor * at.mean for at in found.values()],
             "size": 9,
-            **_scale(quantity),
+            **_make_colorbar(quantity),
             "line": {"width": 1, "color": colour(6)},
         },
         hovertemplate="%{x}, %{y}: %{marker.color:.2f}<extra></extra>",
     )
 
 
-def _between(found: Found, x: Dimension, y: Dimension, quantity: Quantity) -> go.Contour | None:
+def _interpolate_contour(
+    found: Found, x: Dimension, y: Dimension, quantity: Quantity
+) -> go.Contour | None:
     """Linear between the points, on the scales of the axes; nothing outside of them.
 
     None where all lie on one line, or are fewer than three: nothing lies between them.
     """
     places = np.array(list(found), dtype=float)
     values = [quantity.factor * at.mean for at in found.values()]
-    scaled = [_scaled(places[:, side], one) for side, one in enumerate((x, y))]
+    scaled = [_scale_values(places[:, side], one) for side, one in enumerate((x, y))]
     lines = [np.linspace(side.min(), side.max(), FINE) for side in scaled]
     points = [(side - side.min()) / (np.ptp(side) or 1) for side in scaled]
     mesh = np.meshgrid(np.linspace(0, 1, FINE), np.linspace(0, 1, FINE))
@@ -142,13 +146,13 @@ def _between(found: Found, x: Dimension, y: Dimension, quantity: Quantity) -> go
         return None
     return go.Contour(
         name="between configurations",
-        x=_unscaled(lines[0], x),
-        y=_unscaled(lines[1], y),
+        x=_unscale_values(lines[0], x),
+        y=_unscale_values(lines[1], y),
         z=[[None if np.isnan(one) else one for one in line] for line in heights.tolist()],
         # A colour axis shared with the points would do, but then Plotly's contours never end.
         zmin=min(values),
         zmax=max(values),
-        **_scale(quantity),
+        **_make_colorbar(quantity),
         showscale=False,
         opacity=0.7,
         line={"width": 0.5},
@@ -156,7 +160,7 @@ def _between(found: Found, x: Dimension, y: Dimension, quantity: Quantity) -> go
     )
 
 
-def _scale(quantity: Quantity) -> dict[str, Any]:
+def _make_colorbar(quantity: Quantity) -> dict[str, Any]:
     bar = {"title": {"text": quantity.title, "side": "right"}}
     return {"colorbar": bar}
 
@@ -165,9 +169,9 @@ def _is_log(dimension: Dimension) -> bool:
     return not isinstance(dimension, Choices) and dimension.log
 
 
-def _scaled(values: NDArray[Any], dimension: Dimension) -> NDArray[Any]:
+def _scale_values(values: NDArray[Any], dimension: Dimension) -> NDArray[Any]:
     return np.log(values) if _is_log(dimension) else values
 
 
-def _unscaled(values: NDArray[Any], dimension: Dimension) -> NDArray[Any]:
+def _unscale_values(values: NDArray[Any], dimension: Dimension) -> NDArray[Any]:
     return np.exp(values) if _is_log(dimension) else values

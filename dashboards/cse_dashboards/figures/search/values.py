@@ -53,10 +53,12 @@ def by_value(trials: Sequence[TrialSummary], *names: str) -> dict[tuple[Any, ...
     for trial in scored_with(trials, *names):
         place = tuple(on_axis(trial.values[name]) for name in names)
         groups[place][trial.configuration].append(trial)
-    return {place: _together(list(seeds.values())) for place, seeds in groups.items()}
+    return {
+        place: _aggregate_configurations(list(seeds.values())) for place, seeds in groups.items()
+    }
 
 
-def _together(configurations: Sequence[Sequence[TrialSummary]]) -> AtValue:
+def _aggregate_configurations(configurations: Sequence[Sequence[TrialSummary]]) -> AtValue:
     values = [[trial.value or 0.0 for trial in seeds] for seeds in configurations]
     weights = [[trial.weight for trial in seeds] for seeds in configurations]
     several = [seeds for seeds in values if len(seeds) > 1]

@@ -18,10 +18,10 @@ PLANE_METRICS = {"uniformity": "dev/uniformity", "alignment": "dev/alignment"}
 
 def alignment_uniformity(reader: Leaderboard, rows: Rows) -> list[Picture]:
     """Where training moves the embeddings: a picture for each source of the dev data."""
-    return picture_per_dev_data(rows, lambda shown: _picture(reader, shown))
+    return picture_per_dev_data(rows, lambda shown: _make_picture(reader, shown))
 
 
-def _picture(reader: Leaderboard, rows: Rows) -> Picture:
+def _make_picture(reader: Leaderboard, rows: Rows) -> Picture:
     labelled, left = first_rows(rows)
     curves, seeds = curves_of(reader, labelled, *PLANE_METRICS.values())
     name, title = "alignment_uniformity", "Alignment and uniformity"
@@ -52,13 +52,13 @@ def draw_alignment_uniformity(
     were kept, one a seed. Seeds without both measures are left out.
     """
     records = [
-        {"method": label, **one} for label, seeds in curves.items() for one in _records(seeds)
+        {"method": label, **one} for label, seeds in curves.items() for one in _list_records(seeds)
     ]
     data = pd.DataFrame(records, columns=["method", "point", "step", *PLANE_METRICS])
     traces = [
         trace
         for label in curves
-        for trace in _traces(label, data[data["method"] == label], styles[label])
+        for trace in _make_traces(label, data[data["method"] == label], styles[label])
     ]
     figure = make_figure(
         *traces,
@@ -70,7 +70,7 @@ def draw_alignment_uniformity(
     return Drawn(figure, data.astype({"step": "Int64"}))
 
 
-def _records(seeds: SeedCurves) -> Iterator[dict[str, object]]:
+def _list_records(seeds: SeedCurves) -> Iterator[dict[str, object]]:
     seeds = having(seeds, *PLANE_METRICS.values())
     curves = {name: over_seeds(seeds, metric) for name, metric in PLANE_METRICS.items()}
     for step in (step for step in curves["alignment"] if step in curves["uniformity"]):
@@ -81,7 +81,7 @@ def _records(seeds: SeedCurves) -> Iterator[dict[str, object]]:
         yield {"point": KEPT} | {name: fmean(values) for name, values in kept.items()}
 
 
-def _traces(label: str, data: pd.DataFrame, style: Style) -> Iterator[go.Scatter]:
+def _make_traces(label: str, data: pd.DataFrame, style: Style) -> Iterator[go.Scatter]:
     means, kept = data[data["point"] == MEAN], data[data["point"] == KEPT]
     yield go.Scatter(
         name=label,

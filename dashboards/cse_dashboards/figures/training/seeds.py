@@ -40,7 +40,7 @@ def over_seeds(seeds: SeedCurves, metric: str) -> dict[int, list[float]]:
     Seeds that never have the metric are left out. So are steps at which one of the other seeds has
     no value: a mean over fewer seeds would jump.
     """
-    curves = [dict(_values(points, metric)) for points in having(seeds, metric).values()]
+    curves = [dict(_list_values(points, metric)) for points in having(seeds, metric).values()]
     shared = set.intersection(*map(set, curves)) if curves else set()
     return {step: [curve[step] for curve in curves] for step in sorted(shared)}
 
@@ -51,10 +51,10 @@ def at_kept(seeds: SeedCurves, metric: str) -> list[tuple[int, float]]:
     Seeds without are left out.
     """
     kept = [[point for point in points if point.kept] for points in seeds.values()]
-    return [found for points in kept for found in _values(points, metric)]
+    return [found for points in kept for found in _list_values(points, metric)]
 
 
-def _values(points: Sequence[DevPoint], metric: str) -> Iterator[tuple[int, float]]:
+def _list_values(points: Sequence[DevPoint], metric: str) -> Iterator[tuple[int, float]]:
     for point in points:
         if (value := point.metrics.get(metric)) is not None:
             yield point.step, value

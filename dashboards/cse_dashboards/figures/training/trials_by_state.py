@@ -22,10 +22,10 @@ def state_picture(overview: SweepOverview) -> Picture:
     if not overview.planned:
         why = f"sweep {overview.name} has no trial yet"
         return Picture(name, title, caption, missing=why)
-    return Picture(name, title, caption, *_draw(overview))
+    return Picture(name, title, caption, *_draw_states(overview))
 
 
-def _draw(overview: SweepOverview) -> Drawn:
+def _draw_states(overview: SweepOverview) -> Drawn:
     left = max(0, overview.planned - sum(overview.counts.values()))
     counts = {**overview.counts, "PLANNED": left}
     data = pd.DataFrame(

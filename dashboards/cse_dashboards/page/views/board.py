@@ -34,14 +34,14 @@ DOWNLOADS: dict[str, tuple[TextFormat, str, str]] = {
 def show_board() -> str:
     """All that takes no resampling."""
     address = read_address(BoardAddress)
-    quick = _rows(address, ranked=False)
-    known = site().standings.known(_question(address), quick)
+    quick = _read_rows(address, ranked=False)
+    known = site().standings.known(_make_ranking_key(address), quick)
     return render_template(
         "board.html",
         catalogue=reader().catalogue(),
         families=get_args(FamilyName),
         waiting=known is None and bool(quick),
-        **_shown(address, quick if known is None else known, whole=known is not None),
+        **_build_context(address, quick if known is None else known, whole=known is not None),
     )
 
 
@@ -49,14 +49,16 @@ def show_board() -> str:
 def standing() -> str:
     """With ranks, intervals over pairs and the figure."""
     address = read_address(BoardAddress)
-    return render_template("standing.html", **_shown(address, _ranked(address), whole=True))
+    return render_template(
+        "standing.html", **_build_context(address, _rank_rows(address), whole=True)
+    )
 
 
 @pages.get("/as/<form>/")
 def file(form: str) -> Response:
     address = read_address(BoardAddress)
     return document_file(
-        lambda: _board(address, _ranked(address), marked=True), form, name="leaderboard"
+        lambda: _build_board(address, _rank_rows(address), marked=True), form, name="leaderboard"
     )
 
 
@@ -70,14 +72,14 @@ def document_file(make: Callable[[], Document], form: str, *, name: str) -> Resp
     return answer
 
 
-def _question(address: BoardAddress) -> BoardAddress:
+def _make_ranking_key(address: BoardAddress) -> BoardAddress:
     """What ranks follow from: neither order nor published rows change them."""
     return address.model_copy(
         update={"sort": "dev", "published": False, "against": None, "search": None}
     )
 
 
-def _rows(address: BoardAddress, *, ranked: bool) -> list[LeaderboardRow]:
+def _read_rows(address: BoardAddress, *, ranked: bool) -> list[LeaderboardRow]:
     return reader().rows(
         address.filters,
         tasks=address.tasks,
@@ -87,13 +89,17 @@ def _rows(address: BoardAddress, *, ranked: bool) -> list[LeaderboardRow]:
     )
 
 
-def _ranked(address: BoardAddress) -> list[LeaderboardRow]:
+def _rank_rows(address: BoardAddress) -> list[LeaderboardRow]:
     return site().standings.ask(
-        _question(address), _rows(address, ranked=False), lambda: _rows(address, ranked=True)
+        _make_ranking_key(address),
+        _read_rows(address, ranked=False),
+        lambda: _read_rows(address, ranked=True),
     )
 
 
-def _board(address: BoardAddress, rows: list[LeaderboardRow], *, marked: bool = False) -> Board:
+def _build_board(
+    address: BoardAddress, rows: list[LeaderboardRow], *, marked: bool = False
+) -> Board:
     """`marked`: with the marks of significance, which take resampling."""
     published = (
         reader().published(backbone=address.backbone, method=address.method)
@@ -104,7 +110,7 @@ def _board(address: BoardAddress, rows: list[LeaderboardRow], *, marked: bool = 
     family = address.tasks or family_of(rows)
     against: Mapping[int, Comparison] = {}
     if marked and address.against:
-        against = _comparisons(address, rows, address.against, family)
+        against = _compare_rows(address, rows, address.against, family)
     return Board(rows, published, family, sorted_by=address.sort, against=against)
 
 
@@ -117,7 +123,7 @@ def _has_words(row: LeaderboardRow, search: str | None) -> bool:
     return all(word in text for word in (search or "").lower().split())
 
 
-def _comparisons(
+def _compare_rows(
     address: BoardAddress, rows: list[LeaderboardRow], reference: str, family: FamilyName
 ) -> Mapping[int, Comparison]:
     def compare() -> Mapping[int, Comparison]:
@@ -126,31 +132,33 @@ def _comparisons(
     return site().marks.ask(address, rows, compare)
 
 
-def _references(rows: list[LeaderboardRow]) -> list[str]:
+def _list_references(rows: list[LeaderboardRow]) -> list[str]:
     """What others can be marked as above: by method, and configuration where that is several."""
     scored = [row for row in rows if row.scores]
     times = Counter(row.method for row in scored)
     return [row.method if times[row.method] == 1 else row.reference for row in scored]
 
 
-def _shown(address: BoardAddress, rows: list[LeaderboardRow], *, whole: bool) -> dict[str, Any]:
+def _build_context(
+    address: BoardAddress, rows: list[LeaderboardRow], *, whole: bool
+) -> dict[str, Any]:
     """What the templates take."""
-    board = _board(address, rows, marked=whole)
+    board = _build_board(address, rows, marked=whole)
     tables = [arranged(table) for table in board_tables(board, wide=True)]
     return {
         "address": address,
         "board": board,
         "tables": tables,
         "sources": source_pages(tables),
-        "references": _references(rows),
+        "references": _list_references(rows),
         "cut": len(rows) == SHOWN and address.every,
         "downloads": {end: name for end, (_, name, _) in DOWNLOADS.items()},
-        "pictures": _pictures(board) if whole and (board.rows or board.published) else [],
-        "filtered": bool(address.search or list(_question(address).chosen())),
+        "pictures": _draw_pictures(board) if whole and (board.rows or board.published) else [],
+        "filtered": bool(address.search or list(_make_ranking_key(address).chosen())),
     }
 
 
-def _pictures(board: Board) -> list[Picture]:
+def _draw_pictures(board: Board) -> list[Picture]:
     from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
 
     return leaderboard_pictures(board.rows, board.published, board.family)

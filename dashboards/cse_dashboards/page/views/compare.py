@@ -51,13 +51,13 @@ def shown_names(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
 
 def differing_hyperparameters(rows: NamedRows) -> Differing:
     """What they are trained from, on and with, line by line; empty where something took no part."""
-    facts = {name: _facts(row) for name, row in rows.items()}
+    facts = {name: _list_facts(row) for name, row in rows.items()}
     order = list(dict.fromkeys(fact for one in facts.values() for fact in one))
     lines = {fact: [one.get(fact, "") for one in facts.values()] for fact in order}
     differ = [(fact, *values) for fact, values in lines.items() if len(set(values)) > 1]
     same = tuple((fact, values[0]) for fact, values in lines.items() if len(set(values)) == 1)
     names = {line[0] for line in differ}
-    told = {name: values_line(_only(row, names)) for name, row in rows.items()}
+    told = {name: values_line(_pick_values(row, names)) for name, row in rows.items()}
     return Differing(text_table(("", *rows), differ, title="What differs"), same, told)
 
 
@@ -70,22 +70,22 @@ def scores_table(rows: NamedRows, against: Mapping[str, Comparison], tasks: Fami
         tasks: the family of test scores.
     """
     first = next(iter(rows))
-    columns: list[Column[str]] = [Column("task", lambda task: task, _task)]
+    columns: list[Column[str]] = [Column("task", lambda task: task, _format_task)]
     for name, row in rows.items():
-        columns.append(_score_column(name, row))
+        columns.append(_make_score_column(name, row))
         if name in against:
-            found = _by_task(against[name])
+            found = _index_by_task(against[name])
             columns += [
-                Column("effect", found.get, _effect, f"minus {first}", "right"),
-                Column("interval", partial(_interval, found), interval_cell, "95 % interval"),
-                Column("p", partial(_p, found), probability, "p", "right"),
+                Column("effect", found.get, _format_effect, f"minus {first}", "right"),
+                Column("interval", partial(_find_interval, found), interval_cell, "95 % interval"),
+                Column("p", partial(_find_p_value, found), probability, "p", "right"),
             ]
     scored = [t for t in BOARD_FAMILIES[tasks].columns if any(t in r.scores for r in rows.values())]
     notes = [f"Bold: p < {ALPHA}, of the tasks after Holm's correction."] if against else []
     return to_table(columns, [[DEV_LINE], scored], title="Scores × 100", notes=notes)
 
 
-def _facts(row: LeaderboardRow) -> dict[str, str]:
+def _list_facts(row: LeaderboardRow) -> dict[str, str]:
     known: dict[str, Any] = {
         "method": method_name(row.shown_method),
         "backbone": row.backbone,
@@ -97,15 +97,15 @@ def _facts(row: LeaderboardRow) -> dict[str, str]:
     return known | {name: value_text(value) for name, value in row.configuration.values.items()}
 
 
-def _only(row: LeaderboardRow, names: Collection[str]) -> dict[str, Any]:
+def _pick_values(row: LeaderboardRow, names: Collection[str]) -> dict[str, Any]:
     return {name: value for name, value in row.configuration.values.items() if name in names}
 
 
-def _task(task: str) -> str:
+def _format_task(task: str) -> str:
     return task if task == DEV_LINE else task_name(task)
 
 
-def _score_column(name: str, row: LeaderboardRow) -> Column[str]:
+def _make_score_column(name: str, row: LeaderboardRow) -> Column[str]:
     return Column(
         name,
         lambda task: row.dev_score if task == DEV_LINE else row.scores.get(task),
@@ -115,7 +115,7 @@ def _score_column(name: str, row: LeaderboardRow) -> Column[str]:
     )
 
 
-def _by_task(comparison: Comparison) -> dict[str, tuple[TaskComparison, float | None]]:
+def _index_by_task(comparison: Comparison) -> dict[str, tuple[TaskComparison, float | None]]:
     """By task, the difference and its p: of the tasks Holm's, of the average that of one test."""
     found = {one.task: (one, one.p_holm) for one in comparison.tasks}
     if comparison.average is not None:
@@ -123,17 +123,19 @@ def _by_task(comparison: Comparison) -> dict[str, tuple[TaskComparison, float | 
     return found
 
 
-def _effect(found: tuple[TaskComparison, float | None]) -> Cell:
+def _format_effect(found: tuple[TaskComparison, float | None]) -> Cell:
     task, p = found
     sure = p is not None and p < ALPHA
     return Cell(signed_percent(task.effect), emphasis="best" if sure else "none")
 
 
-def _interval(found: Mapping[str, tuple[TaskComparison, float | None]], task: str) -> Any:
+def _find_interval(found: Mapping[str, tuple[TaskComparison, float | None]], task: str) -> Any:
     return found[task][0].interval if task in found else None
 
 
-def _p(found: Mapping[str, tuple[TaskComparison, float | None]], task: str) -> float | None:
+def _find_p_value(
+    found: Mapping[str, tuple[TaskComparison, float | None]], task: str
+) -> float | None:
     return found[task][1] if task in found else None
 
 
@@ -168,7 +170,7 @@ def show_compare() -> str | BaseResponse:
     address = read_address(CompareAddress)
     if {"a", "b"} & request.args.keys():
         return redirect(address.link())
-    asked = [_asked(address, one) for one in address.rows]
+    asked = [_find_candidates(address, one) for one in address.rows]
     rows = {one.reference: one.row for one in asked if one.row}
     complete = 1 < len(rows) == len(asked)
     named = shown_names(list(rows.values()))
@@ -180,7 +182,7 @@ def show_compare() -> str | BaseResponse:
         unknown=unknown if len(unknown) > 1 else [],
         names=dict(zip(rows, named, strict=True)),
         described={reference: describe_row(row) for reference, row in rows.items()},
-        offers={one.reference: _offers(address, one) for one in asked if len(one.found) > 1},
+        offers={one.reference: _make_offers(address, one) for one in asked if len(one.found) > 1},
         catalogue=reader().catalogue(),
         families=get_args(FamilyName),
         known=[
@@ -190,7 +192,7 @@ def show_compare() -> str | BaseResponse:
         complete=complete,
         differing=differing_hyperparameters(named) if complete else None,
         unscored=[name for name, row in named.items() if not row.scores],
-        shared=_shared(_pair(address, rows), address.tasks) if complete else [],
+        shared=_find_shared_tasks(_choose_pair(address, rows), address.tasks) if complete else [],
     )
 
 
@@ -199,7 +201,7 @@ def compare_differences() -> str:
     """All scores, and each row against the first."""
     from cse_dashboards.figures.board.differences import differences
 
-    address, rows = _known_rows()
+    address, rows = _read_known_rows()
     named = shown_names(list(rows.values()))
     first, *others = named
     found: dict[str, Comparison] = {}
@@ -208,7 +210,7 @@ def compare_differences() -> str:
         if not (named[name].scores and named[first].scores):
             continue  # the page has said that they lack test scores
         try:
-            found[name] = _against(address, {name: named[name], first: named[first]})
+            found[name] = _compare_pair(address, {name: named[name], first: named[first]})
         except ComparisonError as error:
             refused[name] = str(error)
     return render_template(
@@ -224,7 +226,7 @@ def compare_differences() -> str:
 def compare_curves() -> str:
     from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 
-    rows = list(_known_rows()[1].values())
+    rows = list(_read_known_rows()[1].values())
     metrics = dict.fromkeys(dev_metric(row.dev.search) for row in rows)
     pictures = [one for metric in metrics for one in dev_curve_pictures(reader(), rows, metric)]
     return render_template("pictures.html", title="Dev curves", pictures=pictures)
@@ -234,9 +236,9 @@ def compare_curves() -> str:
 def compare_pairs() -> str:
     from cse_dashboards.figures.board.pair_scatter import pair_scatter
 
-    address, rows = _known_rows()
-    pair = _pair(address, rows)
-    shared = _shared(pair, address.tasks)
+    address, rows = _read_known_rows()
+    pair = _choose_pair(address, rows)
+    shared = _find_shared_tasks(pair, address.tasks)
     if address.task is not None and address.task not in shared:
         raise AddressError(
             f"{address.task!r} is not an STS task that both are scored on; these are "
@@ -247,7 +249,7 @@ def compare_pairs() -> str:
     return render_template("pictures.html", title="Pairs", pictures=pictures)
 
 
-def _asked(address: CompareAddress, reference: str) -> AskedRow:
+def _find_candidates(address: CompareAddress, reference: str) -> AskedRow:
     try:
         _, found = reader().candidates(reference, address.filters, tasks=address.tasks)
     except QueryError as error:
@@ -257,7 +259,7 @@ def _asked(address: CompareAddress, reference: str) -> AskedRow:
     return AskedRow(reference, tuple(found), problem, unknown=not found)
 
 
-def _offers(address: CompareAddress, asked: AskedRow) -> list[Offer]:
+def _make_offers(address: CompareAddress, asked: AskedRow) -> list[Offer]:
     """The rows that one name can be; of two evaluations of one, the identity tells them apart."""
     references = [row.reference for row in asked.found]
     offers = []
@@ -273,10 +275,10 @@ def _offers(address: CompareAddress, asked: AskedRow) -> list[Offer]:
     return offers
 
 
-def _known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
+def _read_known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
     """The rows by how the address names them, the first the one that others are compared with."""
     address = read_address(CompareAddress)
-    asked = [_asked(address, one) for one in address.rows]
+    asked = [_find_candidates(address, one) for one in address.rows]
     rows = {one.reference: one.row for one in asked if one.row}
     if not 1 < len(rows) == len(asked):
         unclear = ", ".join(repr(one.reference) for one in asked if one.row is None)
@@ -285,7 +287,7 @@ def _known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
     return address, rows
 
 
-def _against(address: CompareAddress, rows: Mapping[str, LeaderboardRow]) -> Comparison:
+def _compare_pair(address: CompareAddress, rows: Mapping[str, LeaderboardRow]) -> Comparison:
     """The first of two against the second; as known, while their scores stay the same."""
     question = (tuple(rows), address.tasks)
     return site().comparisons.ask(
@@ -293,7 +295,7 @@ def _against(address: CompareAddress, rows: Mapping[str, LeaderboardRow]) -> Com
     )
 
 
-def _pair(
+def _choose_pair(
     address: CompareAddress, rows: Mapping[str, LeaderboardRow]
 ) -> tuple[LeaderboardRow, LeaderboardRow]:
     """The two rows whose pairs of sentences are shown."""
@@ -304,7 +306,7 @@ def _pair(
     return rows[address.x or x], rows[address.y or y]
 
 
-def _shared(pair: tuple[LeaderboardRow, LeaderboardRow], tasks: FamilyName) -> list[str]:
+def _find_shared_tasks(pair: tuple[LeaderboardRow, LeaderboardRow], tasks: FamilyName) -> list[str]:
     """The tasks of pairs that both are scored on."""
     found, _ = shared_tasks(dict(zip("xy", pair, strict=True)), tasks)
     return [task for task in found if task in STS_TASKS]

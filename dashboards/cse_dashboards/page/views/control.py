@@ -26,7 +26,7 @@ SAID = 1000
 
 
 @controls.before_request
-def _guard() -> None:
+def _check_admission() -> None:
     control = site().control
     if control is None:
         abort(403, "This page is for reading alone; cse-dashboard --allow-control starts another.")
@@ -47,14 +47,18 @@ def confirm_stop(name: str) -> str:
 def annotate_sweep(name: str) -> BaseResponse:
     """Writes the note, the tags and the star of a sweep."""
     written = reader().sweep(name).written
-    return _done(partial(_write, name, written), f"/sweeps/{quote(name, safe='')}")
+    return _act_and_redirect(
+        partial(_write_annotation, name, written), f"/sweeps/{quote(name, safe='')}"
+    )
 
 
 @controls.post("/trials/<key>/annotation")
 def annotate_trial(key: str) -> BaseResponse:
     """Writes those of a trial."""
     details = reader().trial(key)
-    return _done(partial(_write, details.key, details.written), f"/trials/{details.key}")
+    return _act_and_redirect(
+        partial(_write_annotation, details.key, details.written), f"/trials/{details.key}"
+    )
 
 
 @controls.post("/trials/<key>/configuration/annotation")
@@ -62,16 +66,18 @@ def annotate_configuration(key: str) -> BaseResponse:
     """Writes those of the configuration that a trial is a seed of."""
     details = reader().trial(key)
     reference = f"{details.method}@{details.configuration.hash}"
-    return _done(partial(_write, reference, details.of_configuration), f"/trials/{details.key}")
+    return _act_and_redirect(
+        partial(_write_annotation, reference, details.of_configuration), f"/trials/{details.key}"
+    )
 
 
 @controls.post("/sweeps/<name>/request")
 def ask_sweep(name: str) -> BaseResponse:
     """Asks a sweep for what its buttons say, as `cse-sweep stop`, `retry` and `enqueue` do."""
-    return _done(partial(_ask, name), f"/sweeps/{quote(name, safe='')}")
+    return _act_and_redirect(partial(_send_sweep_request, name), f"/sweeps/{quote(name, safe='')}")
 
 
-def _done(act: Callable[[], str], back: str) -> BaseResponse:
+def _act_and_redirect(act: Callable[[], str], back: str) -> BaseResponse:
     """Act, say what became of it, and lead back; what is refused is said there too."""
     try:
         flash(act(), "done")
@@ -80,7 +86,7 @@ def _done(act: Callable[[], str], back: str) -> BaseResponse:
     return redirect(back, 303)
 
 
-def _write(reference: str, before: Annotations) -> str:
+def _write_annotation(reference: str, before: Annotations) -> str:
     """Write what differs from what was there."""
     control, form = site().control, request.form
     assert control is not None
@@ -102,9 +108,9 @@ def _write(reference: str, before: Annotations) -> str:
     return "; ".join(["Saved", *lacking]) + "."
 
 
-def _ask(name: str) -> str:
+def _send_sweep_request(name: str) -> str:
     form, ask = request.form, partial(send_request, site().opened.url, name)
-    numbers = [_number(word) for word in form.get("trials", "").split()]
+    numbers = [_parse_number(word) for word in form.get("trials", "").split()]
     match form.get("request"):
         case "stop" | "retry" as wanted:
             said = ask(wanted, numbers=numbers)
@@ -118,7 +124,7 @@ def _ask(name: str) -> str:
     return f"{said[0].upper()}{said[1:]}."
 
 
-def _number(word: str) -> int:
+def _parse_number(word: str) -> int:
     if not (word.isascii() and word.isdecimal()):
         raise AddressError(f"a trial goes by its number, got {word!r}")
     return int(word)

@@ -22,13 +22,13 @@ WHAT: dict[Encoded, str] = {
 @pages.get("/geometry")
 def show_geometry() -> str:
     address = read_address(GeometryAddress)
-    rows = _rows(address)
+    rows = _read_rows(address)
     return render_template(
         "geometry.html",
         address=address,
         catalogue=reader().catalogue(),
         rows=rows,
-        models=list(_trials(rows)),
+        models=list(_list_best_trials(rows)),
         what=WHAT,
     )
 
@@ -41,7 +41,7 @@ def geometry_numbers() -> str:
     from cse_dashboards.figures.training.alignment_uniformity import alignment_uniformity
 
     address = read_address(GeometryAddress)
-    rows = _rows(address)
+    rows = _read_rows(address)
     pictures = [
         *alignment_uniformity(reader(), rows),
         buckets(reader(), rows[:PANELS]),
@@ -54,16 +54,16 @@ def geometry_numbers() -> str:
 def geometry_encoded(what: Encoded) -> str:
     """What takes the kept models; a picture that could be made is made once."""
     address = read_address(GeometryAddress)
-    trials = _trials(_rows(address))
+    trials = _list_best_trials(_read_rows(address))
     question = (what, address.model_copy(update={"show": None}))
     with site().encoding:
-        picture = site().pictures.known(question, trials) or _drawn(what, address, trials)
+        picture = site().pictures.known(question, trials) or _draw_encoded(what, address, trials)
     if picture.figure is not None:
         site().pictures.keep(question, trials, picture)
     return render_template("pictures.html", title=picture.title, pictures=[picture])
 
 
-def _drawn(what: Encoded, address: GeometryAddress, trials: dict[str, str]) -> Picture:
+def _draw_encoded(what: Encoded, address: GeometryAddress, trials: dict[str, str]) -> Picture:
     from cse_dashboards.encoded import Embeddings
     from cse_dashboards.figures.embeddings.case_study import case_study
     from cse_dashboards.figures.embeddings.dev_buckets import dev_buckets
@@ -87,11 +87,11 @@ def _drawn(what: Encoded, address: GeometryAddress, trials: dict[str, str]) -> P
         return case_study(vectors, trials, address.query)
 
 
-def _rows(address: GeometryAddress) -> list[LeaderboardRow]:
+def _read_rows(address: GeometryAddress) -> list[LeaderboardRow]:
     return reader().rows(address.filters, ranked=False)
 
 
-def _trials(rows: list[LeaderboardRow]) -> dict[str, str]:
+def _list_best_trials(rows: list[LeaderboardRow]) -> dict[str, str]:
     """The best trial of each of the first rows, by what the row is called."""
     named = labelled_rows(rows[:PANELS])
     return {name: row.best_trial for name, row in named.items() if row.best_trial}

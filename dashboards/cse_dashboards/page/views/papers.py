@@ -18,7 +18,7 @@ from cse_platform.render.table import Table, TableRow
 def show_papers() -> str:
     address = read_address(PapersAddress)
     listed = reader().papers()
-    return _page(address, "Papers", list(_with_links(listed)), file="papers")
+    return _render_tables(address, "Papers", list(_add_links(listed)), file="papers")
 
 
 @pages.get("/papers/<paper>/<table>")
@@ -26,7 +26,9 @@ def show_paper_table(paper: str, table: str) -> str:
     address = read_address(PaperTableAddress, paper=paper, table=table)
     found = reader().paper_table(paper, table, address.filters)
     title = f"{method_name(found.paper)}, {found.table}"
-    return _page(address, title, [paper_layout(found)], file=f"{found.paper}-{found.table}")
+    return _render_tables(
+        address, title, [paper_layout(found)], file=f"{found.paper}-{found.table}"
+    )
 
 
 @pages.get("/as/<form>/papers")
@@ -41,7 +43,7 @@ def paper_table_file(form: str, paper: str, table: str) -> Response:
     return document_file(lambda: found, form, name=f"{found.paper}-{found.table}")
 
 
-def _page(
+def _render_tables(
     address: PapersAddress | PaperTableAddress, title: str, tables: list[Table], *, file: str
 ) -> str:
     downloads = {end: name for end, (_, name, _) in DOWNLOADS.items()}
@@ -50,7 +52,7 @@ def _page(
     )
 
 
-def _with_links(listed: list[PaperProgress]) -> Iterator[Table]:
+def _add_links(listed: list[PaperProgress]) -> Iterator[Table]:
     """The tables of the list, the names in it leading to the tables that have printed numbers."""
     printed = {(one.paper, one.table) for one in listed if one.is_printed}
     papers = dict.fromkeys(one.paper for one in listed)

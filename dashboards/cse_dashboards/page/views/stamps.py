@@ -11,12 +11,12 @@ from cse_dashboards.page.site import pages, reader, site
 
 @pages.get("/stamp/sweeps/<name>")
 def answer_of_sweep(name: str) -> Response:
-    return _answer(sweep_stamp(name))
+    return _answer_with_etag(sweep_stamp(name))
 
 
 @pages.get("/stamp/sweeps")
 def answer_of_sweeps() -> Response:
-    return _answer(sweeps_stamp())
+    return _answer_with_etag(sweeps_stamp())
 
 
 def sweep_stamp(name: str) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def sweep_stamp(name: str) -> dict[str, Any]:
     """
     found = reader().stamps(name)[name]
     runs = found.state == "RUNNING"
-    trials, ended = site().counts.ask(name, found, lambda: _counts(name))
+    trials, ended = site().counts.ask(name, found, lambda: _count_trials(name))
     return {
         "runs": runs,
         "state": found.state,
@@ -47,12 +47,12 @@ def sweeps_stamp() -> dict[str, Any]:
     }
 
 
-def _counts(name: str) -> tuple[int, int]:
+def _count_trials(name: str) -> tuple[int, int]:
     overview = reader().sweep(name)
     return overview.trials, overview.ended
 
 
-def _answer(stamp: dict[str, Any]) -> Response:
+def _answer_with_etag(stamp: dict[str, Any]) -> Response:
     """With an ETag: who has it already gets an empty answer, 304."""
     answer = jsonify(stamp)
     answer.headers["Cache-Control"] = "no-cache"

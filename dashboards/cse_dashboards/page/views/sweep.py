@@ -80,9 +80,9 @@ def trials_file(name: str) -> Response:
     """All trials that pass, in the table's order; scores are fractions."""
     address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
     reader().count_trials(name, address.choice)  # refuses what means nothing before a line is sent
-    columns = [one.name for one in _chosen(address, _offered(overview))]
+    columns = [one.name for one in _choose_columns(address, _list_columns(overview))]
     lines = reader().trials(name, address.choice)
-    text = stream_with_context(_csv(["number", *columns], lines))
+    text = stream_with_context(_format_csv(["number", *columns], lines))
     answer = Response(text, mimetype="text/csv")
     answer.headers.set("Content-Disposition", "attachment", filename=f"{name}.csv")
     return answer
@@ -91,13 +91,13 @@ def trials_file(name: str) -> Response:
 def trials_table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
     """What the template takes; what means nothing is said in the table's place."""
     try:
-        return _table(address, overview)
+        return _build_trials_table(address, overview)
     except QueryError as error:
         return {"refused": str(error), "states": STATES, "trials": []}
 
 
-def _table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
-    known, offered = _hyperparameters(overview), _offered(overview)
+def _build_trials_table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
+    known, offered = _read_hyperparameters(overview), _list_columns(overview)
     total = reader().count_trials(address.name, address.choice)
     page = TablePage(address.page, TRIALS_SHOWN, total)
     choice = address.choice
@@ -110,21 +110,21 @@ def _table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
         "same": known.same,
         "number": TrialsColumn("number", "trial"),
         "offered": offered,
-        "shown": _chosen(address, offered),
+        "shown": _choose_columns(address, offered),
         "narrowing": [*known.varying, "score", "seed", "step", "seconds"],
     }
 
 
-def _hyperparameters(overview: SweepOverview) -> SweepHyperparameters:
+def _read_hyperparameters(overview: SweepOverview) -> SweepHyperparameters:
     """Looked for again when there are more trials: those that are there do not change."""
     name = overview.name
     known_for = (overview.started, overview.trials)
     return site().hyperparameters.ask(name, known_for, lambda: reader().hyperparameters(name))
 
 
-def _offered(overview: SweepOverview) -> list[TrialsColumn]:
+def _list_columns(overview: SweepOverview) -> list[TrialsColumn]:
     """All columns but the number; errors where a trial may have one."""
-    varying = _hyperparameters(overview).varying
+    varying = _read_hyperparameters(overview).varying
     titles = {"score": task_words(f"dev {overview.dev} × 100")}
     stopped = overview.counts["FAIL"] or overview.counts["PRUNED"]
     return [
@@ -134,7 +134,7 @@ def _offered(overview: SweepOverview) -> list[TrialsColumn]:
     ]
 
 
-def _chosen(address: SweepAddress, offered: Sequence[TrialsColumn]) -> list[TrialsColumn]:
+def _choose_columns(address: SweepAddress, offered: Sequence[TrialsColumn]) -> list[TrialsColumn]:
     """Those that the address names; all, if it names none."""
     known = [one.name for one in offered]
     for name in address.columns:
@@ -145,13 +145,13 @@ def _chosen(address: SweepAddress, offered: Sequence[TrialsColumn]) -> list[Tria
     return [one for one in offered if one.name in (address.columns or known)]
 
 
-def _csv(columns: Sequence[str], lines: Iterator[TrialLine]) -> Iterator[str]:
+def _format_csv(columns: Sequence[str], lines: Iterator[TrialLine]) -> Iterator[str]:
     """A text for each few lines."""
     written = io.StringIO()
     writer = csv.writer(written)
     writer.writerow(columns)
     for line in lines:
-        writer.writerow([_field(line, name) for name in columns])
+        writer.writerow([_format_field(line, name) for name in columns])
         if written.tell() > 1 << 16:
             yield written.getvalue()
             written.seek(0)
@@ -159,7 +159,7 @@ def _csv(columns: Sequence[str], lines: Iterator[TrialLine]) -> Iterator[str]:
     yield written.getvalue()
 
 
-def _field(line: TrialLine, name: str) -> str:
+def _format_field(line: TrialLine, name: str) -> str:
     value = getattr(line, name) if name in OWN_COLUMNS else line.values.get(name)
     if isinstance(value, (list, dict)):
         return canonical_json(value)
@@ -193,7 +193,7 @@ def show_sweep(name: str) -> str:
         file=file.getvalue(),
         stamp=stamp,
         space=list(spec.get("space") or {}),
-        **_progress(address, overview),
+        **_build_progress(address, overview),
         **trials_table(address, overview),
     )
 
@@ -202,11 +202,12 @@ def show_sweep(name: str) -> str:
 def sweep_live(name: str) -> str:
     """How far it is, and which trials run."""
     return render_template(
-        "sweep_live.html", **_progress(read_address(SweepAddress, name=name), reader().sweep(name))
+        "sweep_live.html",
+        **_build_progress(read_address(SweepAddress, name=name), reader().sweep(name)),
     )
 
 
-def _progress(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
+def _build_progress(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
     return {
         "address": address,
         "overview": overview,
@@ -220,7 +221,7 @@ def sweep_best(name: str) -> str:
     from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 
     address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
-    rows = _best_rows(address)
+    rows = _read_best_rows(address)
     metric = address.metric or dev_metric(overview.dev)
     return render_template(
         "sweep_best.html",
@@ -245,7 +246,7 @@ def sweep_running(name: str) -> str:
     return render_template("sweep_running.html", overview=overview, picture=picture)
 
 
-def _best_rows(address: SweepAddress) -> list[LeaderboardRow]:
+def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
     """The best configurations, by all their seeds in the sweep; of the trials that pass."""
     if not address.where:
         filters = Filters(sweep=address.name)
@@ -253,10 +254,10 @@ def _best_rows(address: SweepAddress) -> list[LeaderboardRow]:
     choice = TrialChoice(address.conditions, "COMPLETE", "score", descending=True)
     best = reader().trials(address.name, choice, limit=SEEDS * BEST)
     hashes = list(dict.fromkeys(one.configuration for one in best))[:BEST]
-    return [row for one in hashes for row in _rows_of(address.name, one)]
+    return [row for one in hashes for row in _read_configuration_rows(address.name, one)]
 
 
-def _rows_of(sweep: str, configuration: str) -> list[LeaderboardRow]:
+def _read_configuration_rows(sweep: str, configuration: str) -> list[LeaderboardRow]:
     filters = Filters(sweep=sweep, configuration=configuration)
     return reader().rows(filters, per_configuration=True, ranked=False)
 
@@ -282,16 +283,16 @@ SWEEPS_SHOWN = 50
 @pages.get("/sweeps")
 def show_sweeps() -> str:
     stamp = sweeps_stamp()
-    return render_template("sweeps.html", stamp=stamp, **_sweeps(read_address(SweepsAddress)))
+    return render_template("sweeps.html", stamp=stamp, **_list_sweeps(read_address(SweepsAddress)))
 
 
 @pages.get("/parts/listed/sweeps")
 def sweeps_listed() -> str:
     """The list alone, looked at again while a sweep runs."""
-    return render_template("sweeps_listed.html", **_sweeps(read_address(SweepsAddress)))
+    return render_template("sweeps_listed.html", **_list_sweeps(read_address(SweepsAddress)))
 
 
-def _sweeps(address: SweepsAddress) -> dict[str, Any]:
+def _list_sweeps(address: SweepsAddress) -> dict[str, Any]:
     """What the template takes."""
     shown = TablePage(address.page, SWEEPS_SHOWN, reader().count_sweeps())
     sweeps = reader().sweeps(limit=SWEEPS_SHOWN, offset=shown.before)

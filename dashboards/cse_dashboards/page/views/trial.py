@@ -40,7 +40,7 @@ def show_trial(key: str) -> str:
     """What it was trained from, on and with, and what came of it."""
     address = read_address(TrialAddress, key=key)
     details = reader().trial(key)
-    places = [_place(details, one) for one in details.sweeps]
+    places = [_make_place(details, one) for one in details.sweeps]
     best = next((one.best_values for one in places if one.best_values is not None), None)
     where = f" --store {shlex.quote(site().place)}"
     _title, *blocks = trial_page(details, where=where, best=best)
@@ -50,12 +50,12 @@ def show_trial(key: str) -> str:
         details=details,
         places=places,
         blocks=blocks,
-        metrics=_metrics(details),
-        figure=_curve(details, address.metric or dev_metric(details.dev.search)),
+        metrics=_list_metrics(details),
+        figure=_draw_curve(details, address.metric or dev_metric(details.dev.search)),
     )
 
 
-def _place(details: TrialDetails, place: SweepPlace) -> TrialPlace:
+def _make_place(details: TrialDetails, place: SweepPlace) -> TrialPlace:
     best = reader().sweep(place.sweep).best
     other = None if best is None or best.key == details.key else reader().trial(best.key)
     return TrialPlace(
@@ -67,15 +67,15 @@ def _place(details: TrialDetails, place: SweepPlace) -> TrialPlace:
     )
 
 
-def _metrics(details: TrialDetails) -> list[str]:
+def _list_metrics(details: TrialDetails) -> list[str]:
     """What its points have, in the order in which they were first reported."""
     return list(dict.fromkeys(name for point in details.curve for name in point.metrics))
 
 
-def _curve(details: TrialDetails, metric: str) -> Picture:
+def _draw_curve(details: TrialDetails, metric: str) -> Picture:
     name, title = "dev_curve", "Dev curve"
     caption = "A star marks the checkpoint that was kept."
-    if metric not in _metrics(details):
+    if metric not in _list_metrics(details):
         return Picture(name, title, caption, missing=f"this trial reported no {metric}")
     label = f"{method_name(details.method)}, seed {details.seed}"
     styles = {label: method_style(details.method)}
@@ -87,7 +87,7 @@ def _curve(details: TrialDetails, metric: str) -> Picture:
 
 def csv_address(picture: Picture) -> str:
     """Of the picture's numbers. They are not in the page itself, which they would double."""
-    _shown()[picture.name] = picture
+    _list_shown_pictures()[picture.name] = picture
     query = request.query_string.decode()
     return f"/csv/{picture.name}{quote(request.path)}" + (f"?{query}" if query else "")
 
@@ -100,14 +100,14 @@ def picture_numbers(name: str, view: str) -> Response:
     endpoint, path = addresses.match(f"/{view}", "GET")
     if endpoint != request.endpoint:
         current_app.view_functions[endpoint](**path)
-    if name not in _shown():
+    if name not in _list_shown_pictures():
         raise NotFoundError(f"this view has no figure {name!r} with numbers; load it again")
-    answer = Response(_shown()[name].csv, mimetype="text/csv")
+    answer = Response(_list_shown_pictures()[name].csv, mimetype="text/csv")
     answer.headers.set("Content-Disposition", "attachment", filename=f"{name}.csv")
     return answer
 
 
-def _shown() -> dict[str, Picture]:
+def _list_shown_pictures() -> dict[str, Picture]:
     """By name, the pictures of the view that is being made."""
     if "pictures" not in g:
         g.pictures = {}
