@@ -1,4 +1,4 @@
-"""Sentences, their vectors under kept models, and what is measured and drawn of vectors."""
+"""Sentences, their vectors under kept models, and the measures and planes computed from them."""
 
 import re
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class Case:
 
 
 def case_of(dev: PairSet, query: str | None = None) -> Case | None:
-    """What to rank: at most 8 targets of a query, spread over their gold, or 6 pairs.
+    """Choose what to rank: at most 8 targets of a query, spread over their gold, or 6 pairs.
 
     Left out, the query is the sentence in most pairs, if it is in more than three; else pairs of
     different sentences are ranked. None if a query that was named has fewer than 3 targets.
@@ -70,13 +70,16 @@ def case_of(dev: PairSet, query: str | None = None) -> Case | None:
 
 
 def differing_pairs(dev: PairSet) -> list[int]:
-    """Numbers of the pairs whose sentences differ in more than capitals and marks."""
+    """Return the numbers of the pairs whose sentences differ beyond case and punctuation."""
     words = [[re.findall(r"\w+", one.lower()) for one in side] for side in (dev.first, dev.second)]
     return [place for place, (a, b) in enumerate(zip(*words, strict=True)) if a != b]
 
 
 def spread_by_gold(dev: PairSet, places: Sequence[int], count: int) -> list[int]:
-    """Numbers of `count` of these pairs at even steps of gold, highest first; short ones first."""
+    """Choose `count` of these pairs at even steps of gold, preferring short ones.
+
+    Returns their numbers, highest gold first.
+    """
     left = sorted(places, key=lambda n: (len(dev.first[n]) + len(dev.second[n]), n))
     gold = {place: float(dev.gold[place]) for place in left}
     chosen: list[int] = []
@@ -88,7 +91,7 @@ def spread_by_gold(dev: PairSet, places: Sequence[int], count: int) -> list[int]
 
 
 def some_of(sentences: Sequence[str], most: int) -> list[str]:
-    """All of them, or so many at even distances."""
+    """Return all sentences, or `most` of them at even distances."""
     count = min(most, len(sentences))
     return [sentences[place * len(sentences) // count] for place in range(count)]
 
@@ -128,17 +131,17 @@ class Embeddings:
         self._vectors.clear()
 
     def details(self, trial: str) -> TrialDetails:
-        """What the leaderboard knows of a trial, by its key or the first 6 or more digits of it."""
+        """Return what the leaderboard knows of a trial, by its key or 6 or more first digits."""
         if trial not in self._details:
             self._details[trial] = self._reader.trial(trial)
         return self._details[trial]
 
     def dev(self, trial: str) -> PairSet:
-        """The STS-B dev pairs, from where the trial had its data; a DataError if that is gone."""
+        """Load the STS-B dev pairs from where the trial had its data; DataError if that is gone."""
         return load_dev_set("stsb", data_setting_of(self.details(trial)))
 
     def vectors(self, trial: str, sentences: Sequence[str]) -> Vectors:
-        """Vectors as at test time, shape (N, D); an EvaluationError if one is not finite."""
+        """Encode as at test time, shape (N, D); an EvaluationError if a vector is not finite."""
         details = self.details(trial)
         known = self._vectors.setdefault(details.key, {})
         missing = [one for one in dict.fromkeys(sentences) if one not in known]
@@ -155,7 +158,7 @@ class Embeddings:
         return np.stack([known[sentence] for sentence in sentences])
 
     def under_dropout(self, trial: str, sentences: Sequence[str], *, times: int) -> Vectors:
-        """Vectors as in training, shape (times, N, D); the dropout masks are always the same."""
+        """Encode as in training, shape (times, N, D); the dropout masks are always the same."""
         details = self.details(trial)
         encoder = self._open_encoder(details)
         views = []
@@ -193,7 +196,7 @@ Array = NDArray[Any]
 
 
 class Plane(NamedTuple):
-    """Vectors brought to two numbers each."""
+    """Vectors reduced to two numbers each."""
 
     points: NDArray[np.float64]
     """Shape (N, 2)."""
@@ -202,7 +205,7 @@ class Plane(NamedTuple):
 
 
 class Diversity(NamedTuple):
-    """How far apart, in mean cosine distance (1 - cosine, in [0, 2])."""
+    """How far vectors are apart, in mean cosine distance (1 - cosine, in [0, 2])."""
 
     positives: NDArray[np.float64]
     """The positives of one sentence from each other, shape (N,): by sentence."""
@@ -211,27 +214,27 @@ class Diversity(NamedTuple):
 
 
 def all_cosines(vectors: Array) -> NDArray[np.float64]:
-    """Cosine of every row with every other, shape (N, N); a zero vector has cosine 0 with all."""
+    """Compute the cosine of every row with every other, shape (N, N); 0 with a zero vector."""
     points = unit(vectors)
     cosines: NDArray[np.float64] = np.clip(points @ points.T, -1, 1)
     return cosines
 
 
 def paired_cosines(first: Array, second: Array) -> NDArray[np.float64]:
-    """Cosine of each row with its partner, shape (N,); a zero vector has cosine 0."""
+    """Compute the cosine of each row with its partner, shape (N,); 0 with a zero vector."""
     cosines: NDArray[np.float64] = np.clip((unit(first) * unit(second)).sum(axis=1), -1, 1)
     return cosines
 
 
 def unit(vectors: Array) -> NDArray[np.float64]:
-    """Rows of length 1, float64; a zero row stays zero."""
+    """Scale rows to length 1, in float64; a zero row stays zero."""
     exact = np.asarray(vectors, dtype=np.float64)
     lengths = np.linalg.norm(exact, axis=-1, keepdims=True)
     return exact / np.where(lengths > 0, lengths, 1)
 
 
 def by_pca(vectors: Array) -> Plane:
-    """The two directions in which the vectors, brought to length 1, differ most.
+    """Project vectors of length 1 onto the two directions in which they differ most.
 
     Vectors have shape (N, D), N >= 2, D >= 2; axes are named with their share of the variance.
     """
@@ -244,12 +247,12 @@ def by_pca(vectors: Array) -> Plane:
 
 
 def uniformity_of(vectors: Array) -> float:
-    """How evenly the vectors cover the unit sphere, in [-8, 0]; less is better."""
+    """Measure how evenly the vectors cover the unit sphere, in [-8, 0]; less is better."""
     return uniformity(torch.from_numpy(np.asarray(vectors, dtype=np.float32)))
 
 
 def by_direction(vectors: Array) -> Plane:
-    """The two directions in which the vectors, brought to length 1, lie most: nothing is centred.
+    """Project vectors of length 1 onto the two directions in which they lie most, without centring.
 
     They are the first axes of the second moments, the first with the mean on its positive side.
     Points lie in the unit circle. Vectors have shape (N, D), D >= 2.
@@ -263,7 +266,7 @@ def by_direction(vectors: Array) -> Plane:
 
 
 def by_umap(vectors: Array) -> Plane:
-    """A plane in which neighbours by cosine stay neighbours; the same for the same vectors.
+    """Project vectors to a plane that keeps neighbours by cosine; the same for the same vectors.
 
     Its axes have no meaning of their own. N is well above the 15 neighbours that it looks at.
 
@@ -281,7 +284,7 @@ def by_umap(vectors: Array) -> Plane:
 
 
 def shuffled_whitening(views: Array, *, groups: int) -> NDArray[np.float32]:
-    """Each view whitened by itself, in groups of coordinates drawn anew; always the same draws.
+    """Whiten each view by itself, in groups of coordinates drawn anew with a fixed seed.
 
     Views have shape (m, N, D), N > D / groups; groups divide D.
 
@@ -300,7 +303,7 @@ def shuffled_whitening(views: Array, *, groups: int) -> NDArray[np.float32]:
 
 
 def diversity_of(views: Array) -> Diversity:
-    """How far apart the positives of a sentence are, and how far different sentences.
+    """Measure how far apart the positives of a sentence are, and how far different sentences.
 
     Views have shape (m, N, D), m >= 2, N >= 2.
     """

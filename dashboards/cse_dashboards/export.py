@@ -69,7 +69,7 @@ def export_sweep(
 
 
 def write_picture(picture: Picture, folder: Path, *, form: str) -> None:
-    """Write `NAME.FORM` and `NAME.csv`; nothing of a picture without a figure.
+    """Write `NAME.FORM` and `NAME.csv`; a picture without a figure writes nothing.
 
     Plotly lies in the folder above.
 
@@ -95,7 +95,10 @@ def write_picture(picture: Picture, folder: Path, *, form: str) -> None:
 
 @contextmanager
 def drawing_images(form: str) -> Iterator[None]:
-    """One browser for all images while the context is open, or an ImageError; none for html."""
+    """Run one browser for all images inside the context; ImageError if that is impossible.
+
+    Nothing runs for html.
+    """
     if form == "html":
         yield
         return

@@ -1,4 +1,4 @@
-"""Pictures as HTML: what `templates/picture.html` needs, on the page as in a report."""
+"""Pictures as HTML: filters for `templates/picture.html`, on the page and in a report."""
 
 import json
 import math
@@ -28,14 +28,14 @@ _WRITTEN = WeakKeyDictionary[Picture, Markup]()
 
 
 def picture_json(picture: Picture) -> Markup:
-    """The figure of a picture as JSON, which is made once: a page shows many pictures again."""
+    """Return a picture's figure as JSON, made once: a page shows many pictures again."""
     if picture not in _WRITTEN:
         _WRITTEN[picture] = figure_json(picture.figure)
     return _WRITTEN[picture]
 
 
 def figure_json(figure: go.Figure) -> Markup:
-    """The figure as JSON that can stand in a script element.
+    """Return the figure as JSON that can stand in a script element.
 
     Its template is put on when it is drawn.
     """
@@ -45,13 +45,13 @@ def figure_json(figure: go.Figure) -> Markup:
 
 
 def _round_digits(digits: str | float) -> float | None:
-    """No eye sees more than six digits in a figure, and noise does not compress. None for NaN."""
+    """Round to six digits: no eye sees more, and noise does not compress. Returns None for NaN."""
     value = float(f"{float(digits):.6g}")
     return None if math.isnan(value) else value
 
 
 def _unpack_numbers(one: dict[str, Any]) -> Any:
-    """Numbers that Plotly has packed, as a list: packed ones do not compress."""
+    """Unpack numbers that Plotly has packed into a list: packed ones do not compress."""
     if "bdata" not in one:
         return one
     packed = np.frombuffer(b64decode(one["bdata"]), one["dtype"])
@@ -61,13 +61,13 @@ def _unpack_numbers(one: dict[str, Any]) -> Any:
 
 
 def trials_json(pictures: Iterable[Picture]) -> Markup:
-    """What is said of the trials in some pictures, and their keys, by the ids of points."""
+    """Return the notes on trials in some pictures, and their keys, by the ids of points."""
     notes = {name: note for picture in pictures for name, note in picture.trials.items()}
     return _escape_for_script(json.dumps(notes, separators=(",", ":"), ensure_ascii=False))
 
 
 def csv_link(picture: Picture) -> str:
-    """The data of a picture, as the address of a file.
+    """Return the data of a picture as a data URL.
 
     Not in base64, which a compressed page would carry nearly whole.
     """
@@ -80,12 +80,12 @@ def templates_json() -> Markup:
 
 
 def static_text(name: str) -> Markup:
-    """A file of the page, to be written into a document that stands alone."""
+    """Read a file of the page, to be embedded in a document that stands alone."""
     return Markup((STATIC / name).read_text(encoding="utf-8"))
 
 
 def add_pictures(environment: Environment) -> None:
-    """Give templates what `picture.html` uses."""
+    """Give templates the filters of `picture.html`."""
     environment.filters |= {
         "picture_json": picture_json,
         "trials_json": trials_json,
@@ -95,7 +95,7 @@ def add_pictures(environment: Environment) -> None:
 
 
 def standalone() -> Environment:
-    """Templates for a document that needs no server."""
+    """Make an environment for documents that need no server."""
     environment = Environment(
         loader=PackageLoader("cse_dashboards.page"),
         autoescape=select_autoescape(),
@@ -109,5 +109,5 @@ def standalone() -> Environment:
 
 
 def _escape_for_script(json_text: str) -> Markup:
-    """JSON that can stand in a script element: neither an end tag nor a comment begins in it."""
+    """Escape JSON for a script element: neither an end tag nor a comment begins in it."""
     return Markup(json_text.replace("<", "\\u003c"))

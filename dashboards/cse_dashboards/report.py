@@ -1,4 +1,4 @@
-"""The report of a sweep: every figure that there is to see of it, in one HTML file."""
+"""The report of a sweep: all its figures in one HTML file."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -72,7 +72,7 @@ class Chapter:
 
 @dataclass(frozen=True)
 class Choices:
-    """What a person can choose of a report; left out, each figure chooses itself."""
+    """A person's choices for a report; without them, each figure chooses itself."""
 
     beside: tuple[str, ...] = ()
     """The rows beside the sweep's best: METHOD, METHOD@CONFIGURATION or how a key begins."""
@@ -92,7 +92,7 @@ def chapters(
     embeddings: "Embeddings | None" = None,
     choices: Choices = NOTHING_CHOSEN,
 ) -> Iterator[Chapter]:
-    """The chapters of a sweep's report, each as soon as it is made.
+    """Yield the chapters of a sweep's report, each as soon as it is made.
 
     Beside the sweep's best configuration stand the best of the other methods that it can be laid
     beside: those with its backbone and its dev sets, or those that are chosen. Without
@@ -126,7 +126,7 @@ def chapters(
 
 
 def rows_of(reader: Leaderboard, sweep: str, beside: Sequence[str] = ()) -> list[LeaderboardRow]:
-    """The sweep's best configuration, then the best of each other method beside it, or `beside`.
+    """Return the sweep's best configuration, then the best of each other method, or `beside`.
 
     There are none while no trial of the sweep is complete; a StoreError if there is no such sweep.
     """
@@ -145,7 +145,7 @@ def rows_of(reader: Leaderboard, sweep: str, beside: Sequence[str] = ()) -> list
 def render_report(
     overview: SweepOverview, parts: Sequence[Chapter], *, library: str | None = None
 ) -> str:
-    """These chapters as one HTML document that needs no network.
+    """Render these chapters as one HTML document that needs no network.
 
     `library` is where Plotly lies, seen from the document; left out, the document holds it.
     """
@@ -163,7 +163,7 @@ def search_pictures(
     among: ReplayedSearch | None = None,
     where: Where = EVERY_TRIAL,
 ) -> list[Picture]:
-    """How far a sweep is, and what its search has tried.
+    """Make the figures of a sweep's progress and of its search.
 
     Where the study is of those trials alone that pass, `among` is of all.
     """
@@ -182,7 +182,7 @@ def search_pictures(
 
 
 def _draw_beside(reader: Leaderboard, rows: Sequence[LeaderboardRow]) -> Iterator[Picture]:
-    """What takes several methods, or shows more with them."""
+    """Draw the figures that need several methods, or show more with them."""
     yield from alignment_uniformity(reader, rows)
     yield from ranking_pictures(reader, rows)
     yield buckets(reader, rows[:PANELS])
@@ -230,7 +230,9 @@ def embeddings_pictures(
     sentences: Sequence[str] = (),
     query: str | None = None,
 ) -> Iterator[Picture]:
-    """All of them, by UMAP where it is installed; each model is opened once, the first twice.
+    """Make all figures of embeddings, by UMAP where it is installed.
+
+    Each model is opened once, the first twice.
 
     `sentences` are those of the heat map, `query` that of the case study; each chooses itself where
     it is left out.

@@ -1,4 +1,4 @@
-"""What rows, trials, tasks, metrics and hyperparameters are called in figures."""
+"""Names of rows, trials, tasks, metrics and hyperparameters in figures."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,7 +50,7 @@ class Quantity:
 
 
 def score_quantity(column: str, *, split: str = "test") -> Quantity:
-    """Of a column of scores, e.g. `stsb`, `avg_sts_kcc`, `mr`."""
+    """Return the quantity of a column of scores, e.g. `stsb`, `avg_sts_kcc`, `mr`."""
     task, _, metric = column.rpartition("_")
     if not task or metric not in _METRICS:
         task, metric = column, "accuracy" if column in _CLASSIFIED else "spearman"
@@ -59,20 +59,20 @@ def score_quantity(column: str, *, split: str = "test") -> Quantity:
 
 
 def dev_quantity(task: str) -> Quantity:
-    """Of what a search climbs: `stsb`, `transfer_dev`, a lab's own, a mean `stsb+sickr`."""
+    """Return the quantity a search climbs: `stsb`, `transfer_dev`, own sets, mean `stsb+sickr`."""
     mean = "_mean" * (len(climbed_sets(task)) > 1)
     return score_quantity(task + mean, split="dev")
 
 
 def objective_quantity(name: str, dev: str) -> Quantity:
-    """Of an objective of a search that climbs `dev`."""
+    """Return the quantity of one objective of a search whose dev set is `dev`."""
     if name == DEV_VALUE:
         return dev_quantity(dev)
     return metric_quantity(metric_of(name)) if is_metric(name) else Quantity(_COSTS[name])
 
 
 def metric_quantity(metric: str) -> Quantity:
-    """Of a metric of a dev curve, e.g. `dev/stsb_spearman`, `train/loss_rank`, `dev/alignment`."""
+    """Return the quantity of a dev curve's metric, e.g. `dev/stsb_spearman`, `train/loss_rank`."""
     split, _, name = metric.partition("/")
     if name.rpartition("_")[2] in _METRICS:
         return score_quantity(name, split=split)
@@ -82,7 +82,7 @@ def metric_quantity(metric: str) -> Quantity:
 
 
 def number(value: float) -> str:
-    """Three significant digits, small and large ones by powers of ten: `0.19`, `2.7e-4`."""
+    """Format three significant digits; small and large ones as powers of ten: `0.19`, `2.7e-4`."""
     if value and not 1e-3 <= abs(value) < 1e5:
         digits, _, power = f"{value:.2e}".partition("e")
         return f"{digits.rstrip('0').rstrip('.')}e{int(power)}"
@@ -90,7 +90,7 @@ def number(value: float) -> str:
 
 
 def value_text(value: Any) -> str:
-    """The value of a hyperparameter; of several, each, and of a model or a file its name."""
+    """Format the value of a hyperparameter; several are joined, and a model or file is its name."""
     match value:
         case None:
             return "none"
@@ -113,7 +113,7 @@ def _stringify_keys(values: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def values_line(values: Mapping[str, Any]) -> str:
-    """Hyperparameters in a legend or beside a point: `lr=2.7e-4, γ=0.19`."""
+    """Format hyperparameters for a legend or beside a point: `lr=2.7e-4, γ=0.19`."""
     return ", ".join(f"{hyperparameter_name(n)}={value_text(v)}" for n, v in values.items())
 
 
@@ -122,7 +122,7 @@ MOST_VALUES = 5
 
 
 class TrialNote(NamedTuple):
-    """What a figure says of a trial under the mouse, and where its page is."""
+    """What a figure says of a trial under the mouse, and the key of its page."""
 
     key: str
     """As many digits as name it."""
@@ -138,7 +138,7 @@ HOVER = "%{text}<extra></extra>"
 
 
 def search_notes(trials: Iterable[TrialSummary], factor: float) -> dict[str, TrialNote]:
-    """By number: its score times `factor`, and the hyperparameters that the sweep searched."""
+    """Make notes by trial number: the score times `factor`, and the hyperparameters searched."""
     return {
         str(one.number): TrialNote(one.key[:HASH_DIGITS], _describe_trial(one, factor))
         for one in trials
@@ -152,7 +152,7 @@ def _describe_trial(trial: TrialSummary, factor: float) -> str:
 
 
 def curve_notes(keys: Mapping[str, Mapping[int, str]]) -> dict[str, TrialNote]:
-    """Of the trials behind curves, by label and seed: by their keys as `TrialNote` has them."""
+    """Make notes for the trials behind curves, by their keys as `TrialNote` has them."""
     notes = (
         TrialNote(key[:HASH_DIGITS], f"{label}, seed {seed}")
         for label, seeds in keys.items()
@@ -162,7 +162,7 @@ def curve_notes(keys: Mapping[str, Mapping[int, str]]) -> dict[str, TrialNote]:
 
 
 def labelled_rows(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
-    """By method, backbone and hyperparameters: by those that it takes to tell the rows apart."""
+    """Label rows by the method, backbone and hyperparameters that it takes to tell them apart."""
     several = {
         name: len({one(row) for row in rows}) > 1
         for name, one in (("method", _name_method), ("backbone", _name_backbone))
@@ -192,7 +192,7 @@ def _name_backbone(row: LeaderboardRow) -> str:
 
 
 def _find_differing_values(rows: Sequence[LeaderboardRow]) -> dict[str, dict[str, dict[str, Any]]]:
-    """By method and configuration, the values of what differs among a method's rows."""
+    """Find the values that differ among a method's rows, by method and configuration."""
     by_method: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
     for row in rows:
         by_method[row.shown_method][row.configuration.hash] = row.configuration.values
@@ -210,7 +210,7 @@ def _find_differing_values(rows: Sequence[LeaderboardRow]) -> dict[str, dict[str
 
 
 def _find_varying_names(found: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Of the first few hyperparameters that have several values."""
+    """Find the first few hyperparameters that have several values."""
     every = list(found)
     names = dict.fromkeys(name for values in every for name in values)
     varying = [name for name in names if len({repr(one.get(name)) for one in every}) > 1]

@@ -1,4 +1,4 @@
-"""The addresses of the views: what is chosen in each, read from there and written into links."""
+"""The addresses of the views: each holds the choices of its view, and is read and written here."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ from cse_platform.sweep.pydantic_errors import problems_in
 
 
 def listed(value: Any) -> Any:
-    """Texts, each once, of one with commas between them or of several."""
+    """Split a text at commas, or take several texts; each is kept once."""
     parts = value.split(",") if isinstance(value, str) else value
     return tuple(dict.fromkeys(part for part in parts if part))
 
@@ -36,7 +36,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(listed)]
 
 
 class Address(BaseModel):
-    """One view and what is chosen in it. Fields are query parameters, or parts of the path."""
+    """One view and the choices in it. Fields are query parameters, or parts of the path."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     PATH: ClassVar[str]
@@ -46,7 +46,7 @@ class Address(BaseModel):
 
     @classmethod
     def read(cls, query: Iterable[tuple[str, str]], **path: str) -> Self:
-        """The address with this query and these parts of the path.
+        """Read the address from this query and these parts of the path.
 
         Parameters without a value are passed over: forms send all they have.
 
@@ -68,7 +68,7 @@ class Address(BaseModel):
             raise AddressError(_describe_problems(error, values | path, cls)) from error
 
     def link(self, **changes: Any) -> str:
-        """The path and query of this view, with some of what is chosen changed."""
+        """Return the path and query of this view, with some choices changed."""
         changed = self.model_validate({**self.model_dump(), **changes})
         query = urlencode(
             [(name, _format_value(value)) for name, value in changed.chosen()], safe=":,|@"
@@ -76,11 +76,11 @@ class Address(BaseModel):
         return changed.path + (f"?{query}" if query else "")
 
     def under(self, prefix: str) -> str:
-        """The link to what else is made of the same choice: a part of the view, or a file."""
+        """Return the link to a part of the view, or to a file, with the same choices."""
         return prefix + self.link()
 
     def chosen(self) -> Iterator[tuple[str, Any]]:
-        """The parameters of the query whose value is not the one they have if left out."""
+        """Yield the query parameters whose value is not their default."""
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if value != field.default and f"{{{name}}}" not in self.PATH:
@@ -123,7 +123,7 @@ class _Filtered(Address):
 
     @property
     def filters(self) -> Filters:
-        """What the rows are made from; days begin at midnight of this machine's clock."""
+        """The filters for the rows; days begin at midnight of this machine's clock."""
         since = datetime.combine(self.since, time.min).astimezone() if self.since else None
         return Filters(**self.model_dump(include=_FILTERS - {"since"}), since=since)
 
@@ -160,7 +160,7 @@ class PapersAddress(Address):
 
 
 class PaperTableAddress(_Filtered):
-    """One table of a paper, ours beside it."""
+    """One table of a paper, with our results beside it."""
 
     PATH = "/papers/{paper}/{table}"
     paper: str
@@ -213,7 +213,7 @@ class SweepAddress(Address):
 
     @property
     def conditions(self) -> Where:
-        """What all trials that are shown have in common."""
+        """The conditions that all shown trials meet."""
         return read_where(self.where)
 
     @property
@@ -274,19 +274,19 @@ class CompareAddress(Address):
 
     @property
     def filters(self) -> Filters:
-        """What narrows down the meaning of the rows."""
+        """The filters that narrow down the meaning of the rows."""
         return Filters(backbone=self.backbone, identity=self.identity)
 
     def without(self, row: str) -> str:
-        """The link to the other rows."""
+        """Return the link to the other rows."""
         return self.link(rows=[one for one in self.rows if one != row])
 
     def against(self, row: str) -> str:
-        """The link to the same rows, each against that one."""
+        """Return the link to the same rows, each compared with that one."""
         return self.link(rows=[row, *self.rows])
 
     def instead(self, row: str, other: str) -> str:
-        """The link to the same rows, with another one in the place of one."""
+        """Return the link to the same rows, with one of them replaced by another."""
         return self.link(rows=[other if one == row else one for one in self.rows])
 
 
@@ -294,7 +294,7 @@ Encoded = Literal["heat_map", "projection", "spread", "diversity", "buckets_stsb
 
 
 class GeometryAddress(_Filtered):
-    """How embeddings lie in their space."""
+    """Figures of how embeddings lie in their space."""
 
     PATH = "/geometry"
     show: Encoded | None = None

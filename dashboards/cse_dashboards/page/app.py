@@ -1,4 +1,4 @@
-"""The Flask application: views, what is said where something goes wrong, and what is allowed."""
+"""The Flask application: its views, error pages and security headers."""
 
 import logging
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def create_app(
     mlflow: str | None = None,
     control: Control | None = None,
 ) -> Flask:
-    """The page over one leaderboard, which need not be there yet.
+    """Create the page over one leaderboard, which need not exist yet.
 
     Args:
         url: of the leaderboard.
@@ -95,7 +95,7 @@ TITLES = {
 
 
 def _choose_status(error: CseError) -> int:
-    """503 where the store fails; 404 where it answers, and has not what was asked for."""
+    """Choose the status: 400 for an invalid address, 503 if the store fails, else 404."""
     if isinstance(error, AddressError):
         return 400
     return 503 if isinstance(error, StoreError) else 404

@@ -17,7 +17,7 @@ _ASK_AGAIN = "no-cache"
 
 @dataclass(frozen=True)
 class Asset:
-    """One file."""
+    """One static file."""
 
     name: str
     body: bytes
@@ -38,7 +38,7 @@ class Asset:
 
 
 def read_assets() -> dict[str, Asset]:
-    """All that browsers may ask for, by name."""
+    """Read all files that browsers may ask for, by name."""
     files = [one for one in STATIC.iterdir() if one.suffix in (".css", ".js", ".svg")]
     return {one.name: Asset(one.name, one.read_bytes(), _read_brotli(one)) for one in files}
 
@@ -49,7 +49,7 @@ def _read_brotli(file: Path) -> bytes | None:
 
 
 def send_asset(assets: dict[str, Asset], digest: str, name: str) -> Response:
-    """The file, in the shortest form that the browser takes."""
+    """Send the file, in the shortest form that the browser accepts."""
     if name not in assets:
         abort(404)
     asset = assets[name]
@@ -73,7 +73,7 @@ _LEVEL = 6
 
 
 def compress(answer: Response) -> Response:
-    """Gzip a text for a browser that takes it."""
+    """Gzip a text for a browser that accepts it."""
     answer.headers.setdefault("Cache-Control", "no-cache")
     if answer.content_encoding or answer.is_streamed or not _is_text(answer):
         return answer

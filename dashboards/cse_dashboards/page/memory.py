@@ -1,4 +1,4 @@
-"""Results that took long to compute, by the question that they answer and what they follow from."""
+"""Results that took long to compute, by question and by the source that they follow from."""
 
 import logging
 import threading
@@ -25,12 +25,12 @@ class Memory(Generic[T]):
         self._behind = ThreadPoolExecutor(max_workers=1, thread_name_prefix="renew")
 
     def known(self, question: Hashable, source: Any) -> T | None:
-        """The result, if it was computed from something equal to `source`."""
+        """Return the result, if it was computed from something equal to `source`."""
         found = self._find_result(question)
         return found[1] if found is not None and found[0] == source else None
 
     def ask(self, question: Hashable, source: Any, compute: Callable[[], T]) -> T:
-        """The result, computed where it is not known for this question and what it follows from.
+        """Return the result, computing it unless it is known for this question and source.
 
         Who asks the same at once waits for the one that computes.
         """
@@ -44,7 +44,7 @@ class Memory(Generic[T]):
             return self.keep(question, source, compute())
 
     def lately(self, question: Hashable, source: Any, compute: Callable[[], T]) -> T:
-        """The same at once where any result is known, and then maybe of an earlier source.
+        """Return the known result at once, even if it is stale, and refresh it in the background.
 
         The new one is computed behind, one at a time, and is there for who asks later.
         """
@@ -59,7 +59,7 @@ class Memory(Generic[T]):
         return found[1]
 
     def keep(self, question: Hashable, source: Any, result: T) -> T:
-        """Remember a result, which is given back."""
+        """Remember a result. Returns it."""
         with self._lock:
             self._kept[question] = (source, result)
             self._kept.move_to_end(question)

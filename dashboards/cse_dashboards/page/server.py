@@ -1,4 +1,4 @@
-"""Serves the page until it is interrupted."""
+"""The server of the page, until it is interrupted."""
 
 import socket
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def serve(
     mlflow: str | None = None,
     control: Control | None = None,
 ) -> None:
-    """Serve the page; says its address, and returns after Ctrl-C. Port 0 takes a free one.
+    """Serve the page: print its address, and return after Ctrl-C. Port 0 takes a free one.
 
     Raises:
         ServeError: if the port is taken, or the host is none of this machine's.
@@ -50,7 +50,7 @@ def serve(
 
 
 def _preload_figure_libraries() -> None:
-    """Libraries of figures: whoever looks at the first one would wait seconds for them."""
+    """Import the libraries of figures, so that the first figure need not wait seconds for them."""
     for name in ("cse_dashboards.report", "optuna.visualization"):
         import_module(name)
 

@@ -1,4 +1,4 @@
-"""How templates write values, and where names in tables lead."""
+"""Filters and functions of templates: how values are written, and where names in tables lead."""
 
 import re
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ NAVIGATION = {
 
 
 def _format_method(text: str) -> str:
-    """A method's name as its authors write it; what follows it in a paper's table stays."""
+    """Write a method's name as its authors do; the rest of the text stays."""
     name, space, rest = text.partition(" ")
     return method_name(name) + space + rest
 
@@ -66,7 +66,7 @@ _SORTS = {
 
 @dataclass(frozen=True)
 class TablePage:
-    """Which rows of a long table one page of it shows."""
+    """The rows of a long table that one page of it shows."""
 
     asked: int
     """The page that the address names; one behind the last is the last."""
@@ -97,12 +97,12 @@ class TablePage:
 
 
 def moment(when: datetime | None) -> str:
-    """To the minute."""
+    """Format a time to the minute."""
     return "" if when is None else f"{when:%Y-%m-%d %H:%M} UTC"
 
 
 def arranged(table: Table) -> Table:
-    """The same board with what a reader follows or asks first before the scores by task."""
+    """Move the columns that readers look for first before the scores by task."""
     names = [head.name for head in table.heads]
     early = [names.index(name) for name in _EARLY if name in names]
     if "n" not in names:
@@ -117,7 +117,7 @@ def arranged(table: Table) -> Table:
 
 
 def sort_of(head: str) -> str | None:
-    """The column that a head of the leaderboard sorts by, if it does."""
+    """Return the column that a head of the leaderboard sorts by; None if it sorts by none."""
     if head in _SORTS:
         return _SORTS[head]
     name = head.replace(" ", "_")
@@ -127,17 +127,17 @@ def sort_of(head: str) -> str | None:
 
 
 def direction(column: str) -> str:
-    """How rows sorted by that column stand, as ARIA has it."""
+    """Return the order of rows sorted by that column, in ARIA's words."""
     return "ascending" if column in TEXT_COLUMNS else "descending"
 
 
 def leads_to(head: str, text: str) -> str | None:
-    """Where the text of a cell under that head leads, if anywhere."""
+    """Return the link of a cell with this text under that head, or None."""
     return _LEADS[head].format(quote(text, safe="")) if head in _LEADS and text else None
 
 
 def reference(heads: list[str], row: TableRow) -> str | None:
-    """METHOD@CONFIGURATION of a row of ours that can be compared; None of a published one."""
+    """Return METHOD@CONFIGURATION of a row of ours that can be compared, else None."""
     cells = {head: cell.text for head, cell in zip(heads, row, strict=True)}
     configuration = cells.get("configuration")
     method = SCORED_BY if cells["method"].endswith(MARK) else cells["method"]
@@ -145,7 +145,7 @@ def reference(heads: list[str], row: TableRow) -> str | None:
 
 
 def source_pages(tables: Iterable[Table]) -> dict[str, str]:
-    """Where the paper is that a published row is from, by the row's mark."""
+    """Find the pages of the papers that published rows are from, by the row's mark."""
     found = {}
     for table in tables:
         names = [head.name for head in table.heads]
@@ -157,7 +157,7 @@ def source_pages(tables: Iterable[Table]) -> dict[str, str]:
 
 
 def head_name(head: str) -> str:
-    """The head of a column with tasks as papers write them: `dev STS-B (built-in)`."""
+    """Write the head of a column with tasks as papers write them: `dev STS-B (built-in)`."""
     one = head.replace(" ", "_")
     if one in TASKS:
         return TASKS[one]
@@ -165,17 +165,17 @@ def head_name(head: str) -> str:
 
 
 def task_words(text: str) -> str:
-    """A text in which tasks are called as papers call them."""
+    """Replace the tasks in a text by the names that papers use."""
     return _WORD.sub(lambda word: task_name(word[0]), text)
 
 
 def cell_name(head: str, text: str) -> str:
-    """The text of a cell under that head; methods and backbones as their authors write them."""
+    """Write a cell under that head, with methods and backbones as their authors write them."""
     return _WRITTEN.get(head, str)(text)
 
 
 def condition_text(condition: Condition) -> str:
-    """A condition in words: `lr from 1e-4 to 3e-4`, `kind a or b`."""
+    """Write a condition in words: `lr from 1e-4 to 3e-4`, `kind a or b`."""
     allowed = (_format_span(one) if isinstance(one, Span) else one for one in condition.allowed)
     return f"{hyperparameter_name(condition.name)} {' or '.join(allowed)}"
 
@@ -187,7 +187,7 @@ def _format_span(span: Span) -> str:
 
 
 def first_line(text: str | None) -> str:
-    """Of what a trial said when it failed."""
+    """Return the first line of a trial's error."""
     return (text or "").strip().partition("\n")[0]
 
 

@@ -1,4 +1,4 @@
-"""What the views share: where the leaderboard is, and the one reader of a request."""
+"""Shared by the views: the open leaderboard, what one server shows, and the current request."""
 
 import os
 import threading
@@ -28,7 +28,7 @@ PART = "X-Part"
 
 
 class OpenLeaderboard:
-    """One leaderboard, kept open between requests, and opened anew when its file is another one."""
+    """One leaderboard, kept open between requests, and opened again when its file changes."""
 
     def __init__(self, url: str, published: Sequence[Path]) -> None:
         self.url, self._published = url, published
@@ -36,7 +36,7 @@ class OpenLeaderboard:
         self._open: tuple[object, Leaderboard] | None = None
 
     def get(self) -> Leaderboard:
-        """The open leaderboard; StoreError if there is none."""
+        """Return the open leaderboard; StoreError if there is none."""
         with self._lock:
             stamp = self._stamp_file()
             if self._open is None or stamp is None or stamp != self._open[0]:
@@ -46,7 +46,7 @@ class OpenLeaderboard:
             return self._open[1]
 
     def forget(self) -> None:
-        """Open it anew at the next request; requests at work keep their connections."""
+        """Reopen it at the next request; requests at work keep their connections."""
         with self._lock:
             self._close_leaderboard()
 
@@ -56,7 +56,7 @@ class OpenLeaderboard:
         self._open = None
 
     def _stamp_file(self) -> object:
-        """Differs where the file is another one; None if it must be opened for each request."""
+        """Identify the state of the file; None if it must be opened for each request."""
         if not self.url.startswith("sqlite"):
             return self.url
         file = Path(self.url.partition(":///")[2].partition("?")[0])
@@ -69,7 +69,7 @@ class OpenLeaderboard:
 
 @dataclass(frozen=True)
 class SearchPart:
-    """Figures of a search, and what is said above them."""
+    """Figures of a search, and the sentences above them."""
 
     pictures: Sequence[Picture]
     trials: int
@@ -105,33 +105,33 @@ class Site:
 
     @property
     def place(self) -> str:
-        """The store for people: without a password."""
+        """The address of the store without its password."""
         return mask_url(self.opened.url)
 
 
 def site() -> Site:
-    """Of the application that answers the request."""
+    """Return the site of the application that answers the request."""
     return cast(Site, current_app.extensions["site"])
 
 
 def read_address(kind: type[AnyAddress], **path: str) -> AnyAddress:
-    """The address of the request, with these parts of its path."""
+    """Read the address of the request, with these parts of its path."""
     return kind.read(request.args.items(multi=True), **path)
 
 
 def reader() -> Leaderboard:
-    """The leaderboard, one and the same for all of a request; StoreError if it cannot be opened."""
+    """Return the leaderboard, the same for all of a request; StoreError if it cannot be opened."""
     if "reader" not in g:
         g.reader = site().opened.get()
     return cast(Leaderboard, g.reader)
 
 
 def admitted() -> Control | None:
-    """The control, for a request that may change something; None for all others."""
+    """Return the control for a request that may change something; None for all others."""
     control = site().control
     return control if control is not None and control.admits(request) else None
 
 
 def frame() -> str:
-    """The template around a view: a whole page, or nothing around a part."""
+    """Return the template around a view: a whole page, or nothing around a part."""
     return "bare.html" if PART in request.headers else "page.html"

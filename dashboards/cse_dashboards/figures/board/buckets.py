@@ -1,4 +1,4 @@
-"""How cosines spread within buckets of gold scores (RankCSE, figure 5)."""
+"""Spread of cosines within buckets of gold scores (RankCSE, figure 5)."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,7 +20,7 @@ from cse_platform.leaderboard.records import LeaderboardRow
 
 
 def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
-    """The distribution of cosines by gold score of an STS task.
+    """Show the distribution of cosines by gold score of an STS task.
 
     Each row is shown by its best seed on dev that has been scored.
     """
@@ -55,7 +55,7 @@ def _read_similarities(
 
 
 def draw_buckets(similarities: Mapping[str, Similarities], styles: Mapping[str, Style]) -> Drawn:
-    """A panel a method: for each bucket of gold scores, the density of its pairs' cosines.
+    """Draw a panel for each method: the density of the cosines in each bucket of gold scores.
 
     A line within a ridge is the bucket's mean.
     """

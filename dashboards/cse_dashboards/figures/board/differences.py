@@ -1,4 +1,4 @@
-"""How far one method is above another, task by task."""
+"""Differences between two methods, task by task."""
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -22,7 +22,7 @@ def differences(comparison: Comparison) -> Picture:
 
 
 def draw_differences(comparison: Comparison) -> Drawn:
-    """Mean of A minus mean of B with its 95 % interval, and Holm's p beside it.
+    """Draw the mean of A minus that of B with its 95 % interval, and Holm's p beside it.
 
     The average over the tasks, the lowest line, has the p of a single test. A marker is hollow
     where the interval holds zero, or is not known.

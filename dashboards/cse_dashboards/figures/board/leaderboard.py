@@ -1,4 +1,4 @@
-"""The leaderboard as a plot: a line a row, the best on top."""
+"""The leaderboard as a plot: one line per row, the best on top."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -35,7 +35,7 @@ Published = Sequence[tuple[str, PublishedRow]]
 def leaderboard_pictures(
     rows: Rows, published: Sequence[PublishedRow] = (), family: FamilyName | None = None
 ) -> list[Picture]:
-    """The rows on their headline, or on dev where no row has a test score.
+    """Show the rows on their headline, or on dev where no row has a test score.
 
     There is a picture for each source of the test data; without test scores, for each dev set.
     Published rows on test sets with that headline are shown too. Left out, `family` is the first of
@@ -100,7 +100,7 @@ def _name_dev_set(row: LeaderboardRow) -> str:
 
 
 def _label_rows(rows: Rows) -> dict[str, LeaderboardRow]:
-    """By method and backbone, with as much more as it takes to have one label a row."""
+    """Name rows by method and backbone, and add what it takes to give each row its own label."""
     for name in (_make_label, lambda row: f"{_make_label(row)} @{row.configuration.hash[:8]}"):
         named = {name(row): row for row in rows}
         if len(named) == len(rows):
@@ -117,7 +117,7 @@ def _make_label(row: LeaderboardRow) -> str:
 
 
 def _place_published(published: Sequence[PublishedRow], rows: Rows) -> Published:
-    """Each on the line of our first row of its method and backbone, or on one of its own."""
+    """Put each published row on our first row of its method and backbone, or on its own line."""
     lines: dict[tuple[str, str], str] = {}
     for label, row in _label_rows(rows).items():
         system = row.released.system if row.released else row.method
@@ -157,7 +157,7 @@ def draw_leaderboard(
     column: str | None = None,
     published: Published = (),
 ) -> Drawn:
-    """Means by label with 95 % intervals, published numbers in that column as hollow markers."""
+    """Draw means by label with 95 % intervals; published ones of `column` are hollow markers."""
     theirs = [one for one in published if column in one[1].scores]
     data = _build_data(scores, quantity, methods, theirs, column)
     best = data.drop_duplicates("row")  # ours come first
@@ -252,7 +252,7 @@ def _make_markers(kind: str, data: pd.DataFrame, quantity: Quantity) -> go.Scatt
 
 
 def _make_legend_key(kind: str) -> go.Scatter:
-    """The kind's place in the legend, in a colour of no method."""
+    """Draw the kind's entry in the legend, in a colour that no method has."""
     marker = {"size": 10, "color": colour(6), **KINDS[kind]}
     return go.Scatter(
         name=kind, x=[None], y=[None], mode="markers", marker=marker, legendgroup=kind

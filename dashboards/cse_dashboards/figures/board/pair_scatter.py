@@ -1,4 +1,4 @@
-"""The same pairs under two methods."""
+"""Cosines of the same pairs under two methods."""
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -16,7 +16,7 @@ from cse_platform.leaderboard.records import LeaderboardRow
 def pair_scatter(
     reader: Leaderboard, row_a: LeaderboardRow, row_b: LeaderboardRow, task: str
 ) -> Picture:
-    """The cosine of every pair of an STS task under one method against that under the other.
+    """Show the cosine of every pair of an STS task under one method against the other method's.
 
     Each row is shown by its best seed on dev that has been scored.
     """
@@ -47,7 +47,7 @@ def _read_similarities(reader: Leaderboard, row: LeaderboardRow, task: str) -> S
 
 
 def draw_pair_scatter(a: str, first: Similarities, b: str, second: Similarities) -> Drawn:
-    """The cosine of every pair under A against that under B, coloured by its gold score.
+    """Draw the cosine of every pair under A against that under B, coloured by its gold score.
 
     Where both are alike a pair lies on the diagonal.
     """

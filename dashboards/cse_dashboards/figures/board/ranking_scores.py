@@ -1,4 +1,4 @@
-"""How well methods rank a sentence's neighbours (RankCSE, figure 1)."""
+"""Scores for ranking a sentence's neighbours (RankCSE, figure 1)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ Scores = Mapping[str, Estimate]
 
 
 def ranking_pictures(reader: Leaderboard, rows: Rows) -> list[Picture]:
-    """KCC and NDCG of each row: a picture for each source of the test data."""
+    """Show KCC and NDCG of each row, with one picture for each source of the test data."""
     labelled, left = first_rows(rows)
     scores, notes = ranking_estimates(reader, labelled)
     added = left_out(labelled, scores, "these scores") + notes + left
@@ -63,7 +63,7 @@ def _make_picture(scores: Mapping[str, Scores], styles: Mapping[str, Style], add
 def draw_ranking_scores(
     scores: Mapping[str, Scores], columns: Sequence[str], styles: Mapping[str, Style]
 ) -> Drawn:
-    """A panel a measure, a bar a method: the mean over seeds, ± their standard deviation."""
+    """Draw a panel per measure, a bar per method: mean over seeds, ± their standard deviation."""
     data = pd.DataFrame(
         [
             {
@@ -109,7 +109,7 @@ def _make_bars(title: str, data: pd.DataFrame, styles: Mapping[str, Style]) -> g
 def ranking_estimates(
     reader: Leaderboard, labelled: Mapping[str, LeaderboardRow]
 ) -> tuple[dict[str, Scores], str]:
-    """The averages of KCC and NDCG over each row's own seeds, and what to add to a caption.
+    """Average KCC and NDCG over each row's own seeds. Returns them with a note for the caption.
 
     There is one evaluation of each row, that which most rows have; rows without these scores are
     left out.
@@ -121,7 +121,7 @@ def ranking_estimates(
 
 
 def _estimate_ranking(reader: Leaderboard, row: LeaderboardRow) -> list[Scores]:
-    """The averages of KCC and NDCG over a row's seeds, once for each evaluation of them."""
+    """Average KCC and NDCG over a row's seeds, once for each evaluation of them."""
     same = Filters(backbone=row.backbone, method=row.method, configuration=row.configuration.hash)
     rows = reader.rows(same, tasks="ranking", per_configuration=True, ranked=False)
     found = [
@@ -144,7 +144,10 @@ def _restrict_to_seeds(score: Estimate | None, seeds: Sequence[int]) -> Estimate
 def _choose_shared_evaluation(
     found: Mapping[str, Sequence[Scores]],
 ) -> tuple[dict[str, Scores], str]:
-    """One evaluation of each, the one that most have, and what to add to a caption."""
+    """Choose for each row the evaluation that most rows have.
+
+    Returns them with a note for the caption.
+    """
     shared = Counter(_list_identities(one) for several in found.values() for one in several)
     chosen = {
         label: max(several, key=lambda one: shared[_list_identities(one)])

@@ -1,4 +1,4 @@
-"""How models rank graded targets, beside how people do (RankCSE, tables 1 and 12)."""
+"""Rankings of graded targets by models and by people (RankCSE, tables 1 and 12)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ LETTERS = 46
 
 
 def case_study(embeddings: Embeddings, trials: Trials, query: str | None = None) -> Picture:
-    """How each model ranks the graded targets of a sentence of STS-B dev.
+    """Show how each model ranks the graded targets of a sentence of STS-B dev.
 
     The query has 3 targets or more; left out, it is the sentence in most pairs. Where no sentence
     is in more than three, pairs of different sentences are ranked instead.
@@ -70,7 +70,7 @@ def draw_case_study(
     *,
     title: str,
 ) -> Drawn:
-    """Ranks by gold on the left, each model's beside it; lines that cross are wrong orders.
+    """Draw ranks by gold on the left, each model's beside it; lines that cross are wrong orders.
 
     Targets have the highest gold first: a sentence each, or the two of a pair. The score stands at
     each mark. Of equal scores the earlier target has the better rank.

@@ -35,7 +35,7 @@ USUAL_POSITIVES = 3
 
 @dataclass(frozen=True, eq=False)
 class WhiteningSide:
-    """One side of the figure, before or after."""
+    """One side of the figure: before or after whitening."""
 
     background: NDArray[Any]
     """All sentences in the plane, shape (N, 2)."""
@@ -58,7 +58,7 @@ def diversity(embeddings: Embeddings, trials: Trials) -> Picture:
 
 
 def _make_diversity(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
-    """Positives as the model of the first trial makes them, and as whitening makes them of these.
+    """Draw the positives that the model of the first trial makes, before and after whitening.
 
     Positives and groups are as many as the configuration says, and so are the positives that one
     encoding is whitened to; without, 3, a group for each two coordinates, and 1.
@@ -84,7 +84,7 @@ def _make_diversity(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]
 
 
 def _describe_positives(times: int, copies: int) -> str:
-    """How positives come about, for the caption."""
+    """Say for the caption how positives are made."""
     if copies == 1:
         return (
             f"Positives are {times} encodings under dropout; on the right each of these is whitened"
@@ -113,7 +113,7 @@ def _measure_side(views: Array, sentences: list[str]) -> WhiteningSide:
 
 
 def draw_diversity(sides: Mapping[str, WhiteningSide]) -> Drawn:
-    """Planes of all sentences with the positives of some, then how far apart positives are.
+    """Draw all sentences with the positives of some, and bars of how far apart positives are.
 
     Source:
         Zhuo et al. 2023 (WhitenedCSE), figure 1.

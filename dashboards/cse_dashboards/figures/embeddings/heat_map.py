@@ -1,4 +1,4 @@
-"""How similar models find sentences to each other (CompCSE, figure 4)."""
+"""Similarities that models give to pairs of sentences (CompCSE, figure 4)."""
 
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
@@ -32,7 +32,7 @@ LINE, LINES = 28, 2
 
 
 def heat_map(embeddings: Embeddings, trials: Trials, sentences: Sequence[str] = ()) -> Picture:
-    """Similarities of sentences to each other under each model (CompCSE, figure 4).
+    """Show the similarities of sentences to each other under each model (CompCSE, figure 4).
 
     There are 2 to 26 different sentences; left out, three pairs of STS-B dev, of high, middle and
     low gold.
@@ -65,7 +65,7 @@ def _make_heat_map(
 
 
 def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, NDArray[Any]]) -> Drawn:
-    """The cosine of each sentence with each other, a panel a model (CompCSE, figure 4).
+    """Draw the cosine of each sentence with each other, a panel per model (CompCSE, figure 4).
 
     Cosines have shape (N, N); there are at most 26 different sentences.
     """

@@ -1,4 +1,4 @@
-"""Sentences in a plane, by how long they are (CompCSE, figure 5)."""
+"""Sentences in a plane, coloured by their length (CompCSE, figure 5)."""
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -29,7 +29,7 @@ Points = NDArray[Any]
 
 
 def projection(embeddings: Embeddings, trials: Trials, *, by: By = "pca") -> Picture:
-    """The sentences of STS-B dev in a plane under each model; `umap` takes an extra."""
+    """Show the sentences of STS-B dev in a plane under each model; `umap` needs an extra."""
     return embeddings_picture(
         f"projection_{by}",
         f"Sentences by length, {by.upper()}",
@@ -60,7 +60,7 @@ def draw_projection(
     lengths: Sequence[int],
     planes: Mapping[str, tuple[Points, tuple[str, str]]],
 ) -> Drawn:
-    """Where each model puts the sentences, a panel a model, coloured by length."""
+    """Draw where each model puts the sentences, a panel per model, coloured by length."""
     figure = panelled(
         {name: [_make_points(name, sentences, lengths, one)] for name, (one, _) in planes.items()},
         title="Sentences by length",

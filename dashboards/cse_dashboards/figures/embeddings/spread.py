@@ -1,4 +1,4 @@
-"""How evenly models spread sentences over the sphere, side by side (WhitenedCSE, figure 1)."""
+"""Spread of sentences over the sphere, models side by side (WhitenedCSE, figure 1)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ EDGE = 1.05
 
 
 def spread(embeddings: Embeddings, trials: Trials) -> Picture:
-    """The sentences of STS-B dev on the unit sphere, a panel a model, with their uniformity."""
+    """Show the sentences of STS-B dev on the unit sphere, a panel per model with its uniformity."""
     return embeddings_picture(
         "spread", "Sentences on the sphere", lambda: _make_spread(embeddings, trials)
     )
@@ -47,7 +47,7 @@ def _make_spread(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
 def draw_spread(
     sentences: Sequence[str], planes: Mapping[str, Plane], measured: Mapping[str, float]
 ) -> Drawn:
-    """A panel a model within the sphere's outline; its name has the uniformity.
+    """Draw a panel per model within the sphere's outline; its title has the uniformity.
 
     Source:
         Zhuo et al. 2023 (WhitenedCSE), figure 1.

@@ -1,4 +1,4 @@
-"""Score over two hyperparameters, as Optuna interpolates it between the trials."""
+"""Score over two hyperparameters, interpolated by Optuna between the trials."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from cse_platform.search.replay import NUMBER
 
 
 def contour(study: ReplayedSearch, x: str | None = None, y: str | None = None) -> Picture:
-    """Score over two hyperparameters, by default as `pair_of` chooses them."""
+    """Show the score over two hyperparameters, by default as `pair_of` chooses them."""
     caption = (
         "The dev score between the complete trials of the search, as Optuna interpolates it; where "
         "several trials share a point, the best of them counts."
@@ -62,7 +62,7 @@ def _draw_contour(study: ReplayedSearch, x: str, y: str) -> Drawn:
 
 
 def _name_points(study: ReplayedSearch, figure: go.Figure, x: str, y: str) -> None:
-    """Points lead to their trials. Optuna draws those that have both, in the study's order."""
+    """Link points to their trials. Optuna draws those that have both, in the study's order."""
     [points] = figure.select_traces(selector={"name": "trial"})
     both = [one for one in study.replayed if one.params.keys() >= {x, y}]
     if len(both) == len(points.x):

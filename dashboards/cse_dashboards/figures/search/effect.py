@@ -49,7 +49,7 @@ def hyperparameter_effects(history: SearchHistory) -> list[Picture]:
 
 
 def weighted_note(history: SearchHistory) -> str:
-    """What to add to the captions of means where some trials are not shown."""
+    """Describe for captions of means how a sample of the trials is weighted, if it is one."""
     return sample_note(history) + (_WEIGHTED if history.is_sample else "")
 
 
@@ -67,7 +67,7 @@ def _make_picture(history: SearchHistory, name: str) -> Picture:
 
 
 def _describe_means(history: SearchHistory, name: str) -> str:
-    """What is drawn beside the trials."""
+    """Describe the means that are drawn beside the trials."""
     found = by_value(history.trials, name)
     if not recur(found.values(), history.space[name]):
         return ""
@@ -81,7 +81,7 @@ def _describe_means(history: SearchHistory, name: str) -> str:
 def draw_effect(
     trials: Sequence[TrialSummary], name: str, dimension: Dimension, quantity: Quantity
 ) -> Drawn:
-    """A marker a trial, and the mean over the configurations of each value.
+    """Draw a marker per trial, and the mean over the configurations of each value.
 
     Around the mean lies one standard deviation over seeds, pooled over the configurations of that
     value that have several: a band where all values of a number have it, else bars. Where nearly

@@ -1,4 +1,4 @@
-"""The best so far against the number of trials, and the expected best of as many."""
+"""The best so far by number of trials, and the expected best of that many."""
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -12,7 +12,7 @@ TRIALS, EXPECTED, LOW, HIGH = "trials", "expected best", "low", "high"
 
 
 def expected_best_picture(study: ReplayedSearch) -> Picture:
-    """What more trials bring: after Dodge et al. 2019, figure 1."""
+    """Show what more trials bring (after Dodge et al. 2019, figure 1)."""
     name, title = "search_expected", "Expected best of n trials"
     caption = (
         "The best dev score that n trials of the search are expected to reach, with the 95 % "

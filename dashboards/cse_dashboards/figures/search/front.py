@@ -1,4 +1,4 @@
-"""The Pareto front of a search with several objectives, among all that it has tried."""
+"""The Pareto front of a search with several objectives, among all its configurations."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ _TITLE = "Pareto front"
 
 
 def pareto_front_picture(front: ParetoFront) -> Picture:
-    """The first objective against the second; of more, the others are in the data."""
+    """Show the first objective against the second; further ones are in the data."""
     caption = (
         "A marker a configuration, by the means over its seeds. None is better than one on the "
         "front in every objective: " + ", ".join(map(str, front.objectives)) + "."
@@ -71,7 +71,7 @@ def _draw_front(front: ParetoFront) -> Drawn:
 
 
 def _make_traces(data: pd.DataFrame, *, x: str, y: str, joined: bool) -> Iterator[go.Scatter]:
-    """A trace for each standing; the front's markers can be joined."""
+    """Draw a trace for each standing; a line can join the markers of the front."""
     for standing, marker in _MARKERS.items():
         shown = data[data[STANDING] == standing]
         if shown.empty:

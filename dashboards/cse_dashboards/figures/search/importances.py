@@ -1,4 +1,4 @@
-"""How much each hyperparameter decides whether a trial is among the best."""
+"""Importance of each hyperparameter for being among the best trials."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from cse_platform.search.findings import (
 
 
 def hyperparameter_importances(study: ReplayedSearch) -> Picture:
-    """How much each hyperparameter decides; the evaluator is named."""
+    """Show how much each hyperparameter decides; the evaluator is named."""
     caption = (
         "How much each hyperparameter decides whether a trial is among the best, by Optuna's "
         "PED-ANOVA: it compares the best trials with all, and fits no model. The lines go from the "
@@ -33,7 +33,7 @@ def hyperparameter_importances(study: ReplayedSearch) -> Picture:
 
 
 def _draw_importances(study: ReplayedSearch, findings: SearchFindings | None) -> Drawn:
-    """What the findings say, where there are any: the same question is not answered twice."""
+    """Draw the importances of the findings, or compute them where there are no findings."""
     found = (findings and findings.importances) or unsure_importances(study.optuna)
     data = pd.DataFrame(
         {

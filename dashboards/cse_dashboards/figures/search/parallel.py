@@ -1,4 +1,4 @@
-"""A line a trial through its hyperparameters and its score; ranges of them can be brushed."""
+"""One line per trial through its hyperparameters and its score; ranges can be brushed."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +36,7 @@ _TITLE = "Hyperparameters and scores"
 
 @dataclass(frozen=True)
 class ParallelAxis:
-    """One of the upright axes, from 0 below to 1 on top."""
+    """One of the vertical axes, from 0 at the bottom to 1 at the top."""
 
     name: str
     """As a filter of trials has it."""
@@ -48,7 +48,7 @@ class ParallelAxis:
     """In place of a range."""
 
     def place(self, value: Any) -> float:
-        """Where a value of the range, or a choice, lies."""
+        """Return where a value of the range, or a choice, lies on the axis."""
         if self.choices:
             return self.choices.index(value) / max(1, len(self.choices) - 1)
         low, high, own = (self._scale_value(one) for one in (self.low, self.high, value))
@@ -59,7 +59,7 @@ class ParallelAxis:
 
     @property
     def ticks(self) -> Iterator[tuple[float, str]]:
-        """Places and what stands there."""
+        """Places and their labels."""
         if self.choices:
             yield from ((self.place(one), value_text(one)) for one in self.choices)
             return
@@ -69,7 +69,7 @@ class ParallelAxis:
             yield place, number(math.exp(value) if self.log else value)
 
     def kept(self, allowed: Span | str) -> tuple[float, float] | None:
-        """From where to where a condition reaches; None where it names no place here."""
+        """Return the range that a condition keeps; None if it names no place on this axis."""
         if isinstance(allowed, Span):
             if self.choices or allowed.high < self.low or allowed.low > self.high:
                 return None
@@ -79,7 +79,7 @@ class ParallelAxis:
 
     @property
     def told(self) -> dict[str, Any]:
-        """What a brush takes to become a filter."""
+        """The data from which the browser makes a filter of a brush."""
         if self.choices:
             return {
                 "name": coded(self.name),
@@ -91,7 +91,7 @@ class ParallelAxis:
 def parallel_coordinates(
     study: ReplayedSearch, among: ReplayedSearch | None = None, where: Where = EVERY_TRIAL
 ) -> Picture:
-    """Of the trials that pass, and faintly of the others `among` which they are."""
+    """Show the trials that pass, and faintly the others of `among`."""
     caption = (
         "Each line is a trial; the higher its dev score, the stronger its colour. Drag along an "
         "axis to keep the trials that pass there, on several axes one after another. Click twice "
@@ -103,7 +103,7 @@ def parallel_coordinates(
 
 
 def _draw_axes(study: ReplayedSearch, every: ReplayedSearch, where: Where) -> Drawn:
-    """The lines of a study over those of every trial, and what is brushed."""
+    """Draw the lines of a study over those of every trial, and the brushed ranges."""
     passing = [one for one in study.complete if one.value is not None]
     kept = {one.number for one in passing}
     others = [o for o in every.complete if o.value is not None and o.number not in kept]
@@ -153,7 +153,7 @@ def _make_axis(name: str, dimension: Dimension) -> ParallelAxis:
 
 
 def _shade_line(clear: float, height: float) -> dict[str, Any]:
-    """Of the line of a trial whose score is so high, in [0, 1]."""
+    """Style the line of a trial by the height of its score, in [0, 1]."""
     return {"color": faded(0, round(clear * (0.2 + 0.8 * height), 3)), "width": 1 + height}
 
 
@@ -186,7 +186,7 @@ def _label_ticks(at: int, axis: ParallelAxis) -> Iterator[dict[str, Any]]:
 
 
 def _draw_brushes(axes: Sequence[ParallelAxis], where: Where) -> Iterator[dict[str, Any]]:
-    """What the conditions leave of the axes that they are of."""
+    """Draw the ranges that the conditions keep, on the axes that they are about."""
     places = {axis.name: at for at, axis in enumerate(axes)}
     for condition in where.conditions:
         at = places.get(condition.name)

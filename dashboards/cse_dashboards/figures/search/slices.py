@@ -1,4 +1,4 @@
-"""Score against each hyperparameter, a panel each, as Optuna draws it."""
+"""Score against each hyperparameter, one panel each, drawn by Optuna."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""A search as its figures take it: its trials, and the same as an Optuna study."""
+"""A search as its figures take it: its trials, and an Optuna study of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -47,12 +47,12 @@ class ReplayedSearch:
 
     @property
     def optuna(self) -> Study:
-        """With scores as they are drawn; further seeds are no trials of it."""
+        """The study, with scores as they are drawn; further seeds are not in it."""
         return self._replayed_search.study
 
     @property
     def left_out(self) -> int:
-        """Trials that are not in the study: they have values that the space does not have."""
+        """The number of trials whose values are not in the space; the study lacks them."""
         return self._replayed_search.left_out
 
     @property
@@ -76,12 +76,12 @@ class ReplayedSearch:
 
     @cached_property
     def findings(self) -> SearchFindings | None:
-        """What the search has found; None of one that is too short."""
+        """The findings of the search; None if it is too short."""
         return search_findings(self.history)
 
     @cached_property
     def fewer(self) -> "ReplayedSearch":
-        """No more trials than a heavy figure takes: the best, and an even sample of the others."""
+        """A search of as many trials as a heavy figure takes: the best, and some others evenly."""
         complete = highest_first(self.complete)
         if len(complete) <= MOST_MARKS:
             return self
@@ -93,12 +93,12 @@ class ReplayedSearch:
 
     @cached_property
     def even(self) -> "ReplayedSearch":
-        """A selection for a figure that counts, as `even_history` has it."""
+        """A selection for a figure that counts, made by `even_history`."""
         return ReplayedSearch(even_history(self.history))
 
 
 def trial_record(trial: TrialSummary, quantity: Quantity) -> dict[str, Any]:
-    """What figures show of a trial: number, key, configuration, seed and score."""
+    """Return what figures show of a trial: number, key, configuration, seed and score."""
     return {
         TRIAL_COLUMN: trial.number,
         KEY_COLUMN: trial.key,
@@ -111,7 +111,7 @@ def trial_record(trial: TrialSummary, quantity: Quantity) -> dict[str, Any]:
 def search_picture(
     blank: Picture, study: ReplayedSearch, draw: Callable[[], Drawn], *, hyperparameters: int = 0
 ) -> Picture:
-    """The picture `blank` with its figure, or with why there is none."""
+    """Add to the picture `blank` its figure, or the reason why there is none."""
     history = study.history
     searched = len(history.space)
     why = None
@@ -134,7 +134,7 @@ def search_picture(
 
 
 def sample_note(history: SearchHistory) -> str:
-    """What to add to a caption where some trials are not shown."""
+    """Describe for a caption that some trials are not shown."""
     if not history.is_sample:
         return ""
     return (
@@ -144,7 +144,7 @@ def sample_note(history: SearchHistory) -> str:
 
 
 def nothing_searched(history: SearchHistory) -> str:
-    """Why there is no picture of a search whose space is empty."""
+    """Explain why a search whose space is empty has no picture."""
     return (
         f"it is not known what sweep {history.sweep} searched: its file is not on the leaderboard, "
         "or its space: is empty"
@@ -152,7 +152,7 @@ def nothing_searched(history: SearchHistory) -> str:
 
 
 def pair_of(history: SearchHistory, x: str | None, y: str | None) -> Sequence[str]:
-    """The two hyperparameters asked for, filled up by the paper's or by those with most values.
+    """Choose two hyperparameters: those asked for, then the paper's or those with most values.
 
     There are fewer than two where no more were searched.
     """
@@ -165,7 +165,7 @@ def pair_of(history: SearchHistory, x: str | None, y: str | None) -> Sequence[st
 
 
 def no_pair(history: SearchHistory, names: Sequence[str]) -> str | None:
-    """Why these are not two hyperparameters of the search; None if they are."""
+    """Explain why these are not two hyperparameters of the search; None if they are."""
     if len(names) == 2 and all(name in history.space for name in names):
         return None
     if not len(history.space):

@@ -36,7 +36,7 @@ Found = Mapping[tuple[Any, Any], AtValue]
 
 
 def surface(history: SearchHistory, x: str | None = None, y: str | None = None) -> Picture:
-    """Two hyperparameters against the score, by default as `pair_of` chooses them."""
+    """Show two hyperparameters against the score, by default as `pair_of` chooses them."""
     title = "Two hyperparameters and the score"
     caption = (
         "Mean on dev over the configurations of each pair of values, each the mean of its seeds. "
@@ -59,7 +59,7 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
 def draw_surface(
     trials: Sequence[TrialSummary], x: str, y: str, space: Space, quantity: Quantity
 ) -> Drawn:
-    """The mean over configurations at each pair of values.
+    """Draw the mean over configurations at each pair of values.
 
     A heat map where both hyperparameters have few values that recur; else points, over a filled
     contour that is linear between them where both are numbers. Incomplete trials, and those without
@@ -130,7 +130,7 @@ def _make_points(found: Found, quantity: Quantity) -> go.Scatter:
 def _interpolate_contour(
     found: Found, x: Dimension, y: Dimension, quantity: Quantity
 ) -> go.Contour | None:
-    """Linear between the points, on the scales of the axes; nothing outside of them.
+    """Interpolate linearly between the points, on the scales of the axes, and not beyond them.
 
     None where all lie on one line, or are fewer than three: nothing lies between them.
     """

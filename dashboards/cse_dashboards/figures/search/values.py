@@ -1,4 +1,4 @@
-"""What a search found with each value of a hyperparameter, and the axes of these values."""
+"""Results of a search by value of a hyperparameter, and the axes of these values."""
 
 import math
 from collections import defaultdict
@@ -17,7 +17,7 @@ LOG_TICKS = 4
 
 @dataclass(frozen=True)
 class AtValue:
-    """What a search found with one value of a hyperparameter. Fractions."""
+    """Results of a search with one value of a hyperparameter, as fractions."""
 
     mean: float
     """Over configurations, each the mean of its seeds, weighted by what a sample stands for."""
@@ -27,17 +27,17 @@ class AtValue:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value has a place on an axis of numbers."""
+    """Tell whether a value has a place on an axis of numbers."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def on_axis(value: Any) -> Any:
-    """A number as it is, anything else by its name."""
+    """Return a number as it is, anything else by its name."""
     return value if is_number(value) or isinstance(value, str) else canonical_json(value)
 
 
 def scored_with(trials: Sequence[TrialSummary], *names: str) -> list[TrialSummary]:
-    """The complete trials that have all of these hyperparameters."""
+    """Return the complete trials that have all of these hyperparameters."""
     return [
         trial
         for trial in trials
@@ -48,7 +48,7 @@ def scored_with(trials: Sequence[TrialSummary], *names: str) -> list[TrialSummar
 
 
 def by_value(trials: Sequence[TrialSummary], *names: str) -> dict[tuple[Any, ...], AtValue]:
-    """What complete trials found, by their values of these hyperparameters as axes have them."""
+    """Group the results of complete trials by their values of these hyperparameters."""
     groups: dict[Any, dict[str, list[TrialSummary]]] = defaultdict(lambda: defaultdict(list))
     for trial in scored_with(trials, *names):
         place = tuple(on_axis(trial.values[name]) for name in names)
@@ -72,7 +72,7 @@ def _aggregate_configurations(configurations: Sequence[Sequence[TrialSummary]]) 
 
 
 def recur(found: Collection[AtValue], dimension: Dimension) -> bool:
-    """Whether values of a hyperparameter stand for several configurations.
+    """Tell whether values of a hyperparameter stand for several configurations.
 
     Those of a list do; those of a range do if each is tried twice on average.
     """
@@ -81,7 +81,7 @@ def recur(found: Collection[AtValue], dimension: Dimension) -> bool:
 
 
 def spread_kind(found: Collection[AtValue], *, numeric: bool) -> Literal["band", "bars"] | None:
-    """How the spread over seeds is drawn: a band takes numbers that all have one."""
+    """Choose how the spread over seeds is drawn: a band takes numbers that all have one."""
     known = [at.std is not None for at in found]
     if not any(known):
         return None
@@ -89,7 +89,7 @@ def spread_kind(found: Collection[AtValue], *, numeric: bool) -> Literal["band",
 
 
 def axis_of(dimension: Dimension, *, numeric: bool) -> Mapping[str, Any]:
-    """How the axis of a hyperparameter is laid out; `numeric` if all its values are numbers."""
+    """Lay out the axis of a hyperparameter; `numeric` if all its values are numbers."""
     if not numeric:
         order = (
             [on_axis(one) for one in dimension.choices] if isinstance(dimension, Choices) else []
@@ -101,7 +101,7 @@ def axis_of(dimension: Dimension, *, numeric: bool) -> Mapping[str, Any]:
 
 
 def log_axis(dimension: Dimension) -> dict[str, Any]:
-    """A log axis with whole numbers at its ticks: left alone, Plotly writes `2` for 0.2 and for 20.
+    """Lay out a log axis with whole numbers at its ticks: Plotly's own write `2` for 0.2 and 20.
 
     From values below a thousandth on, ticks are powers such as `2e-5`. Up to two powers of ten have
     ticks at 1, 2 and 5 of each; left alone, Plotly writes all nine over each other.

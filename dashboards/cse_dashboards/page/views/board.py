@@ -1,4 +1,4 @@
-"""The leaderboard: at once without ranks, then with them and its figure, and as files."""
+"""The leaderboard: first without ranks, then with them and its figure, and as files."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ DOWNLOADS: dict[str, tuple[TextFormat, str, str]] = {
 
 @pages.get("/")
 def show_board() -> str:
-    """All that takes no resampling."""
+    """Render all that needs no resampling."""
     address = read_address(BoardAddress)
     quick = _read_rows(address, ranked=False)
     known = site().standings.known(_make_ranking_key(address), quick)
@@ -47,7 +47,7 @@ def show_board() -> str:
 
 @pages.get("/parts/standing/")
 def standing() -> str:
-    """With ranks, intervals over pairs and the figure."""
+    """Render the board with ranks, intervals over pairs and the figure."""
     address = read_address(BoardAddress)
     return render_template(
         "standing.html", **_build_context(address, _rank_rows(address), whole=True)
@@ -63,7 +63,7 @@ def file(form: str) -> Response:
 
 
 def document_file(make: Callable[[], Document], form: str, *, name: str) -> Response:
-    """A document to download, its form by the end of the file's name; AddressError if unknown."""
+    """Make a document to download, its form by the file ending; AddressError if that is unknown."""
     if form not in DOWNLOADS:
         raise AddressError(f"no file ends in {form!r}; expected {', '.join(DOWNLOADS)}")
     kind, _, mimetype = DOWNLOADS[form]
@@ -73,7 +73,7 @@ def document_file(make: Callable[[], Document], form: str, *, name: str) -> Resp
 
 
 def _make_ranking_key(address: BoardAddress) -> BoardAddress:
-    """What ranks follow from: neither order nor published rows change them."""
+    """Keep the choices that ranks depend on: neither order nor published rows change them."""
     return address.model_copy(
         update={"sort": "dev", "published": False, "against": None, "search": None}
     )
@@ -100,7 +100,7 @@ def _rank_rows(address: BoardAddress) -> list[LeaderboardRow]:
 def _build_board(
     address: BoardAddress, rows: list[LeaderboardRow], *, marked: bool = False
 ) -> Board:
-    """`marked`: with the marks of significance, which take resampling."""
+    """Build the board; `marked` adds the marks of significance, which need resampling."""
     published = (
         reader().published(backbone=address.backbone, method=address.method)
         if address.published
@@ -115,7 +115,7 @@ def _build_board(
 
 
 def _has_words(row: LeaderboardRow, search: str | None) -> bool:
-    """Whether each word searched for is somewhere in a row, in capitals or not."""
+    """Tell whether each word of the search is somewhere in a row, in any case."""
     values = (f"{name}={value}" for name, value in row.configuration.values.items())
     shown = (method_name(row.shown_method), backbone_name(row.shown_backbone))
     names = (row.reference, row.backbone, row.shown_backbone, *shown)
@@ -133,7 +133,7 @@ def _compare_rows(
 
 
 def _list_references(rows: list[LeaderboardRow]) -> list[str]:
-    """What others can be marked as above: by method, and configuration where that is several."""
+    """List rows to mark others against: by method, and configuration if a method has several."""
     scored = [row for row in rows if row.scores]
     times = Counter(row.method for row in scored)
     return [row.method if times[row.method] == 1 else row.reference for row in scored]
@@ -142,7 +142,7 @@ def _list_references(rows: list[LeaderboardRow]) -> list[str]:
 def _build_context(
     address: BoardAddress, rows: list[LeaderboardRow], *, whole: bool
 ) -> dict[str, Any]:
-    """What the templates take."""
+    """Build the variables of the templates."""
     board = _build_board(address, rows, marked=whole)
     tables = [arranged(table) for table in board_tables(board, wide=True)]
     return {

@@ -1,4 +1,4 @@
-"""Rows beside each other: what differs in them, how far apart they are, and how sure that is."""
+"""Rows side by side: their differing hyperparameters, and the differences of their scores."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ DEV_LINE = "dev"
 
 @dataclass(frozen=True)
 class Differing:
-    """What rows differ in, and what is the same in all of them."""
+    """The facts in which rows differ, and those that all of them share."""
 
     table: Table
     """A column a row."""
@@ -42,7 +42,7 @@ class Differing:
 
 
 def shown_names(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
-    """Rows by the shortest name that differs, with the methods as their authors write them."""
+    """Name rows by the shortest text that differs, with methods as their authors write them."""
     return {
         name.replace(row.method, method_name(row.method), 1): row
         for name, row in named_rows(rows).items()
@@ -50,7 +50,7 @@ def shown_names(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
 
 
 def differing_hyperparameters(rows: NamedRows) -> Differing:
-    """What they are trained from, on and with, line by line; empty where something took no part."""
+    """Compare what rows are trained from, on and with; absent values are empty cells."""
     facts = {name: _list_facts(row) for name, row in rows.items()}
     order = list(dict.fromkeys(fact for one in facts.values() for fact in one))
     lines = {fact: [one.get(fact, "") for one in facts.values()] for fact in order}
@@ -62,7 +62,7 @@ def differing_hyperparameters(rows: NamedRows) -> Differing:
 
 
 def scores_table(rows: NamedRows, against: Mapping[str, Comparison], tasks: FamilyName) -> Table:
-    """The scores of each row, and of each but the first how far it is above the first.
+    """Make the table of each row's scores, and of how far each other row is above the first.
 
     Args:
         rows: by name, the first of them the one that the others are compared with.
@@ -116,7 +116,7 @@ def _make_score_column(name: str, row: LeaderboardRow) -> Column[str]:
 
 
 def _index_by_task(comparison: Comparison) -> dict[str, tuple[TaskComparison, float | None]]:
-    """By task, the difference and its p: of the tasks Holm's, of the average that of one test."""
+    """Index differences and their p by task: Holm's for tasks, that of one test for the average."""
     found = {one.task: (one, one.p_holm) for one in comparison.tasks}
     if comparison.average is not None:
         found[comparison.average.task] = (comparison.average, comparison.average.p)
@@ -141,7 +141,7 @@ def _find_p_value(
 
 @dataclass(frozen=True)
 class AskedRow:
-    """A row that the address names, and the rows that it can be."""
+    """A row that the address names, and its candidates."""
 
     reference: str
     found: tuple[LeaderboardRow, ...] = ()
@@ -152,13 +152,13 @@ class AskedRow:
 
     @property
     def row(self) -> LeaderboardRow | None:
-        """The one that is meant, if it is one."""
+        """The row that is meant, if there is exactly one candidate."""
         return self.found[0] if len(self.found) == 1 else None
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A row that a name of several can be, and the link that means this one."""
+    """One of several candidates of a name, and the link that chooses it."""
 
     link: str
     text: str
@@ -166,7 +166,7 @@ class Offer:
 
 @pages.get("/compare")
 def show_compare() -> str | BaseResponse:
-    """The form, and where all rows are known the places of what takes longer."""
+    """Render the form, and if all rows are known the placeholders of the slower parts."""
     address = read_address(CompareAddress)
     if {"a", "b"} & request.args.keys():
         return redirect(address.link())
@@ -198,7 +198,7 @@ def show_compare() -> str | BaseResponse:
 
 @pages.get("/parts/differences/compare")
 def compare_differences() -> str:
-    """All scores, and each row against the first."""
+    """Render all scores, and each row against the first."""
     from cse_dashboards.figures.board.differences import differences
 
     address, rows = _read_known_rows()
@@ -260,7 +260,7 @@ def _find_candidates(address: CompareAddress, reference: str) -> AskedRow:
 
 
 def _make_offers(address: CompareAddress, asked: AskedRow) -> list[Offer]:
-    """The rows that one name can be; of two evaluations of one, the identity tells them apart."""
+    """Offer the candidates of a name; two evaluations of one row are told apart by identity."""
     references = [row.reference for row in asked.found]
     offers = []
     for row in asked.found:
@@ -276,7 +276,7 @@ def _make_offers(address: CompareAddress, asked: AskedRow) -> list[Offer]:
 
 
 def _read_known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
-    """The rows by how the address names them, the first the one that others are compared with."""
+    """Read the rows, by how the address names them; the others are compared with the first."""
     address = read_address(CompareAddress)
     asked = [_find_candidates(address, one) for one in address.rows]
     rows = {one.reference: one.row for one in asked if one.row}
@@ -288,7 +288,7 @@ def _read_known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
 
 
 def _compare_pair(address: CompareAddress, rows: Mapping[str, LeaderboardRow]) -> Comparison:
-    """The first of two against the second; as known, while their scores stay the same."""
+    """Compare the first of two with the second; the result is kept while their scores last."""
     question = (tuple(rows), address.tasks)
     return site().comparisons.ask(
         question, list(rows.values()), lambda: reader().compare_two(rows, tasks=address.tasks)
@@ -298,7 +298,7 @@ def _compare_pair(address: CompareAddress, rows: Mapping[str, LeaderboardRow]) -
 def _choose_pair(
     address: CompareAddress, rows: Mapping[str, LeaderboardRow]
 ) -> tuple[LeaderboardRow, LeaderboardRow]:
-    """The two rows whose pairs of sentences are shown."""
+    """Choose the two rows whose pairs of sentences are shown."""
     x, y, *_ = rows
     for side in (address.x, address.y):
         if side is not None and side not in rows:
@@ -307,6 +307,6 @@ def _choose_pair(
 
 
 def _find_shared_tasks(pair: tuple[LeaderboardRow, LeaderboardRow], tasks: FamilyName) -> list[str]:
-    """The tasks of pairs that both are scored on."""
+    """Find the tasks of pairs that both rows are scored on."""
     found, _ = shared_tasks(dict(zip("xy", pair, strict=True)), tasks)
     return [task for task in found if task in STS_TASKS]

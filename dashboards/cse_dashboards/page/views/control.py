@@ -1,4 +1,4 @@
-"""What changes something: notes, tags and stars, and what a sweep is asked for.
+"""Views that change something: notes, tags, stars, and requests to sweeps.
 
 These addresses answer only where the page was started with `--allow-control`. A form leads back to
 the page that it was on, which then says what became of it.
@@ -38,14 +38,14 @@ def _check_admission() -> None:
 
 @controls.get("/sweeps/<name>/stop")
 def confirm_stop(name: str) -> str:
-    """Asks before a sweep, or one trial of it, is stopped."""
+    """Ask before a sweep, or one trial of it, is stopped."""
     address = read_address(StopAddress, name=name)
     return render_template("stop.html", address=address, overview=reader().sweep(name))
 
 
 @controls.post("/sweeps/<name>/annotation")
 def annotate_sweep(name: str) -> BaseResponse:
-    """Writes the note, the tags and the star of a sweep."""
+    """Write the note, the tags and the star of a sweep."""
     written = reader().sweep(name).written
     return _act_and_redirect(
         partial(_write_annotation, name, written), f"/sweeps/{quote(name, safe='')}"
@@ -54,7 +54,7 @@ def annotate_sweep(name: str) -> BaseResponse:
 
 @controls.post("/trials/<key>/annotation")
 def annotate_trial(key: str) -> BaseResponse:
-    """Writes those of a trial."""
+    """Write the note, the tags and the star of a trial."""
     details = reader().trial(key)
     return _act_and_redirect(
         partial(_write_annotation, details.key, details.written), f"/trials/{details.key}"
@@ -63,7 +63,7 @@ def annotate_trial(key: str) -> BaseResponse:
 
 @controls.post("/trials/<key>/configuration/annotation")
 def annotate_configuration(key: str) -> BaseResponse:
-    """Writes those of the configuration that a trial is a seed of."""
+    """Write the note, the tags and the star of the configuration of a trial."""
     details = reader().trial(key)
     reference = f"{details.method}@{details.configuration.hash}"
     return _act_and_redirect(
@@ -73,12 +73,12 @@ def annotate_configuration(key: str) -> BaseResponse:
 
 @controls.post("/sweeps/<name>/request")
 def ask_sweep(name: str) -> BaseResponse:
-    """Asks a sweep for what its buttons say, as `cse-sweep stop`, `retry` and `enqueue` do."""
+    """Send a sweep the request of its buttons, as `cse-sweep stop`, `retry` and `enqueue` do."""
     return _act_and_redirect(partial(_send_sweep_request, name), f"/sweeps/{quote(name, safe='')}")
 
 
 def _act_and_redirect(act: Callable[[], str], back: str) -> BaseResponse:
-    """Act, say what became of it, and lead back; what is refused is said there too."""
+    """Act, show the outcome or the refusal, and redirect back."""
     try:
         flash(act(), "done")
     except CseError as error:
@@ -87,7 +87,7 @@ def _act_and_redirect(act: Callable[[], str], back: str) -> BaseResponse:
 
 
 def _write_annotation(reference: str, before: Annotations) -> str:
-    """Write what differs from what was there."""
+    """Write the fields that have changed."""
     control, form = site().control, request.form
     assert control is not None
     note = form.get("note", "").strip().replace("\r\n", "\n")

@@ -1,4 +1,4 @@
-"""How embeddings lie in their space: along training, by gold score, and sentence by sentence."""
+"""Geometry of embeddings: along training, by gold score, and sentence by sentence."""
 
 from flask import render_template
 
@@ -35,7 +35,7 @@ def show_geometry() -> str:
 
 @pages.get("/parts/numbers/geometry")
 def geometry_numbers() -> str:
-    """What is on the leaderboard already: no model is opened."""
+    """Render the figures that the leaderboard has numbers for; no model is opened."""
     from cse_dashboards.figures.board.buckets import buckets
     from cse_dashboards.figures.board.ranking_scores import ranking_pictures
     from cse_dashboards.figures.training.alignment_uniformity import alignment_uniformity
@@ -52,7 +52,7 @@ def geometry_numbers() -> str:
 
 @pages.get(f"/parts/<any({', '.join(WHAT)}):what>/geometry")
 def geometry_encoded(what: Encoded) -> str:
-    """What takes the kept models; a picture that could be made is made once."""
+    """Render a figure that opens the kept models; a picture that could be made is made once."""
     address = read_address(GeometryAddress)
     trials = _list_best_trials(_read_rows(address))
     question = (what, address.model_copy(update={"show": None}))
@@ -92,6 +92,6 @@ def _read_rows(address: GeometryAddress) -> list[LeaderboardRow]:
 
 
 def _list_best_trials(rows: list[LeaderboardRow]) -> dict[str, str]:
-    """The best trial of each of the first rows, by what the row is called."""
+    """List the best trial of each of the first rows, by the row's label."""
     named = labelled_rows(rows[:PANELS])
     return {name: row.best_trial for name, row in named.items() if row.best_trial}

@@ -1,4 +1,4 @@
-"""The papers' tables: all of them with what ours fill, and each with ours beside the paper's."""
+"""The papers' tables: a list of all with our progress, and each with our results beside it."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -53,7 +53,7 @@ def _render_tables(
 
 
 def _add_links(listed: list[PaperProgress]) -> Iterator[Table]:
-    """The tables of the list, the names in it leading to the tables that have printed numbers."""
+    """Link the names in the list to the tables that have printed numbers."""
     printed = {(one.paper, one.table) for one in listed if one.is_printed}
     papers = dict.fromkeys(one.paper for one in listed)
 

@@ -1,4 +1,4 @@
-"""What a sweep's search has tried: figures that take long are kept for as long as nothing ends.
+"""Figures of a sweep's search; slow ones are kept for as long as no trial ends.
 
 While a sweep runs, the page shows those of a little earlier, and makes new ones behind.
 """
@@ -19,7 +19,7 @@ from cse_platform.leaderboard.sweeps import SweepOverview
 
 @pages.get("/parts/search/sweeps/<name>")
 def sweep_search(name: str) -> str:
-    """History, importances, slices."""
+    """Render history, importances and slices."""
     address = read_address(SweepAddress, name=name)
     return _render_part("search", "Search", address, _make_search_pictures(address, site().studies))
 
@@ -36,7 +36,7 @@ def sweep_hyperparameters(name: str) -> str:
 
 @pages.get("/parts/pair/sweeps/<name>")
 def sweep_pair(name: str) -> str:
-    """Two hyperparameters against the score."""
+    """Render two hyperparameters against the score."""
     address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
     names = list(_replay_search(site().studies, reader(), address, overview).history.space)
     for side in (address.x, address.y):
@@ -101,7 +101,7 @@ def _render_part(part: str, title: str, address: SweepAddress, make: Make) -> st
 def _load_search_part(
     part: str, address: SweepAddress, overview: SweepOverview, make: Make
 ) -> SearchPart:
-    """The figures at once, where any are known."""
+    """Return the figures at once, if any are known, even if they are stale."""
     board, studies = reader(), site().studies
 
     def compute() -> SearchPart:
@@ -119,7 +119,7 @@ def _replay_search(
     address: SweepAddress,
     overview: SweepOverview,
 ) -> ReplayedSearch:
-    """The search of the trials that pass, which the parts of a page share."""
+    """Replay the search of the trials that pass, which the parts of a page share."""
     return studies.ask(
         (address.name, address.where),
         _stamp_search(overview),
@@ -128,5 +128,5 @@ def _replay_search(
 
 
 def _stamp_search(overview: SweepOverview) -> Hashable:
-    """What figures of a search follow from: another one where a trial has begun or ended."""
+    """Identify the state of a search: it changes when a trial begins or ends."""
     return (*overview.counts.items(), overview.planned, overview.restarted, overview.finished)

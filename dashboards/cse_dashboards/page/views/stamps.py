@@ -1,4 +1,4 @@
-"""Stamps: small answers that say what is new, for views that follow a sweep that runs."""
+"""Stamps: small answers that say what has changed, for pages that follow a running sweep."""
 
 import time
 from hashlib import sha256
@@ -20,7 +20,7 @@ def answer_of_sweeps() -> Response:
 
 
 def sweep_stamp(name: str) -> dict[str, Any]:
-    """How far a sweep is. Each part of its page names what makes it old.
+    """Return the state of a sweep. Each part of its page names what makes it old.
 
     A minute that goes by is news too while the sweep runs: the page says how long it takes.
     """
@@ -38,7 +38,7 @@ def sweep_stamp(name: str) -> dict[str, Any]:
 
 
 def sweeps_stamp() -> dict[str, Any]:
-    """How far all sweeps are; where there are none yet, one may begin at any time."""
+    """Return the state of all sweeps; where there are none yet, one may begin at any time."""
     found = reader().stamps()
     text = repr(sorted(found.items()))
     return {
@@ -53,7 +53,7 @@ def _count_trials(name: str) -> tuple[int, int]:
 
 
 def _answer_with_etag(stamp: dict[str, Any]) -> Response:
-    """With an ETag: who has it already gets an empty answer, 304."""
+    """Answer with an ETag: a browser that has the stamp already gets an empty 304."""
     answer = jsonify(stamp)
     answer.headers["Cache-Control"] = "no-cache"
     answer.add_etag()

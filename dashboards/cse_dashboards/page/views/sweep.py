@@ -44,7 +44,7 @@ _FALLING = ("score", "number")
 
 @dataclass(frozen=True)
 class TrialsColumn:
-    """One column of the table."""
+    """One column of the table of trials."""
 
     name: str
     """As the address has it."""
@@ -57,7 +57,7 @@ class TrialsColumn:
         return "left" if self.name in _FROM_THE_LEFT else "right"
 
     def toggled(self, sort: str) -> str:
-        """What a click on the head sorts by, where the trials are sorted so now."""
+        """Return the order after a click on the head, for trials now sorted by `sort`."""
         if sort.removeprefix("-") == self.name:
             return self.name if sort.startswith("-") else f"-{self.name}"
         return f"-{self.name}" if self.name in _FALLING else self.name
@@ -65,7 +65,7 @@ class TrialsColumn:
 
 @pages.get("/parts/trials/sweeps/<name>")
 def sweep_trials(name: str) -> str:
-    """The table alone."""
+    """Render the table alone."""
     address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
     return render_template(
         "sweep_trials_part.html",
@@ -77,7 +77,7 @@ def sweep_trials(name: str) -> str:
 
 @pages.get("/as/csv/sweeps/<name>")
 def trials_file(name: str) -> Response:
-    """All trials that pass, in the table's order; scores are fractions."""
+    """Send all trials that pass, in the table's order; scores are fractions."""
     address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
     reader().count_trials(name, address.choice)  # refuses what means nothing before a line is sent
     columns = [one.name for one in _choose_columns(address, _list_columns(overview))]
@@ -89,7 +89,7 @@ def trials_file(name: str) -> Response:
 
 
 def trials_table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
-    """What the template takes; what means nothing is said in the table's place."""
+    """Build the variables of the table's template; an invalid choice is explained in its place."""
     try:
         return _build_trials_table(address, overview)
     except QueryError as error:
@@ -116,14 +116,14 @@ def _build_trials_table(address: SweepAddress, overview: SweepOverview) -> dict[
 
 
 def _read_hyperparameters(overview: SweepOverview) -> SweepHyperparameters:
-    """Looked for again when there are more trials: those that are there do not change."""
+    """Read the hyperparameters, again only if there are more trials: old ones do not change."""
     name = overview.name
     known_for = (overview.started, overview.trials)
     return site().hyperparameters.ask(name, known_for, lambda: reader().hyperparameters(name))
 
 
 def _list_columns(overview: SweepOverview) -> list[TrialsColumn]:
-    """All columns but the number; errors where a trial may have one."""
+    """List all columns but the number; errors only if a trial may have one."""
     varying = _read_hyperparameters(overview).varying
     titles = {"score": task_words(f"dev {overview.dev} × 100")}
     stopped = overview.counts["FAIL"] or overview.counts["PRUNED"]
@@ -135,7 +135,7 @@ def _list_columns(overview: SweepOverview) -> list[TrialsColumn]:
 
 
 def _choose_columns(address: SweepAddress, offered: Sequence[TrialsColumn]) -> list[TrialsColumn]:
-    """Those that the address names; all, if it names none."""
+    """Choose the columns that the address names; all, if it names none."""
     known = [one.name for one in offered]
     for name in address.columns:
         if name not in known:
@@ -146,7 +146,7 @@ def _choose_columns(address: SweepAddress, offered: Sequence[TrialsColumn]) -> l
 
 
 def _format_csv(columns: Sequence[str], lines: Iterator[TrialLine]) -> Iterator[str]:
-    """A text for each few lines."""
+    """Format trials as CSV, in texts of a few lines each."""
     written = io.StringIO()
     writer = csv.writer(written)
     writer.writerow(columns)
@@ -182,7 +182,7 @@ OFFERED_CURVES = (
 
 @pages.get("/sweeps/<name>")
 def show_sweep(name: str) -> str:
-    """What takes one look at the store."""
+    """Render what a single read of the store gives."""
     # The stamp before what it is of: what comes between is looked at again, and not missed.
     address, stamp = read_address(SweepAddress, name=name), sweep_stamp(name)
     overview, spec = reader().sweep(name), reader().sweep_spec(name)
@@ -200,7 +200,7 @@ def show_sweep(name: str) -> str:
 
 @pages.get("/parts/live/sweeps/<name>")
 def sweep_live(name: str) -> str:
-    """How far it is, and which trials run."""
+    """Render the progress, and the trials that run."""
     return render_template(
         "sweep_live.html",
         **_build_progress(read_address(SweepAddress, name=name), reader().sweep(name)),
@@ -236,7 +236,7 @@ def sweep_best(name: str) -> str:
 
 @pages.get("/parts/running/sweeps/<name>")
 def sweep_running(name: str) -> str:
-    """The dev curves of the trials that run."""
+    """Render the dev curves of the trials that run."""
     from cse_dashboards.figures.training.running import running_curves
 
     address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
@@ -247,7 +247,7 @@ def sweep_running(name: str) -> str:
 
 
 def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
-    """The best configurations, by all their seeds in the sweep; of the trials that pass."""
+    """Read the best configurations among the trials that pass, by all their seeds in the sweep."""
     if not address.where:
         filters = Filters(sweep=address.name)
         return reader().rows(filters, per_configuration=True, limit=BEST, ranked=False)
@@ -264,7 +264,7 @@ def _read_configuration_rows(sweep: str, configuration: str) -> list[Leaderboard
 
 @pages.get("/sweeps/<name>/mlflow")
 def sweep_mlflow(name: str) -> BaseResponse:
-    """Leads to its run on the MLflow server, which is asked only when it is wanted."""
+    """Redirect to its run on the MLflow server, which is asked only for this link."""
     server, spec = site().mlflow, reader().sweep_spec(name)
     if server is None:
         raise NotFoundError("no MLflow server is known; start cse-dashboard with --mlflow http://…")
@@ -288,12 +288,12 @@ def show_sweeps() -> str:
 
 @pages.get("/parts/listed/sweeps")
 def sweeps_listed() -> str:
-    """The list alone, looked at again while a sweep runs."""
+    """Render the list alone, which is refreshed while a sweep runs."""
     return render_template("sweeps_listed.html", **_list_sweeps(read_address(SweepsAddress)))
 
 
 def _list_sweeps(address: SweepsAddress) -> dict[str, Any]:
-    """What the template takes."""
+    """Build the variables of the list's template."""
     shown = TablePage(address.page, SWEEPS_SHOWN, reader().count_sweeps())
     sweeps = reader().sweeps(limit=SWEEPS_SHOWN, offset=shown.before)
     return {"address": address, "shown_page": shown, "sweeps": sweeps}

@@ -23,7 +23,7 @@ from cse_platform.leaderboard.trial_references import Neighbour
 
 @dataclass(frozen=True)
 class TrialPlace:
-    """Where a trial stands in one of its sweeps."""
+    """The place of a trial in one of its sweeps."""
 
     sweep: str
     number: int
@@ -37,7 +37,7 @@ class TrialPlace:
 
 @pages.get("/trials/<key>")
 def show_trial(key: str) -> str:
-    """What it was trained from, on and with, and what came of it."""
+    """Render how a trial was trained, and its results."""
     address = read_address(TrialAddress, key=key)
     details = reader().trial(key)
     places = [_make_place(details, one) for one in details.sweeps]
@@ -68,7 +68,7 @@ def _make_place(details: TrialDetails, place: SweepPlace) -> TrialPlace:
 
 
 def _list_metrics(details: TrialDetails) -> list[str]:
-    """What its points have, in the order in which they were first reported."""
+    """List the metrics of a trial's points, in the order in which they were first reported."""
     return list(dict.fromkeys(name for point in details.curve for name in point.metrics))
 
 
@@ -86,7 +86,7 @@ def _draw_curve(details: TrialDetails, metric: str) -> Picture:
 
 
 def csv_address(picture: Picture) -> str:
-    """Of the picture's numbers. They are not in the page itself, which they would double."""
+    """Return the address of the picture's numbers, which would double the page's own size."""
     _list_shown_pictures()[picture.name] = picture
     query = request.query_string.decode()
     return f"/csv/{picture.name}{quote(request.path)}" + (f"?{query}" if query else "")
@@ -95,7 +95,7 @@ def csv_address(picture: Picture) -> str:
 @pages.get("/csv/<name>/", defaults={"view": ""})
 @pages.get("/csv/<name>/<path:view>")
 def picture_numbers(name: str, view: str) -> Response:
-    """Makes the view again, for its pictures."""
+    """Make the view again, and send the numbers of one of its pictures."""
     addresses = current_app.url_map.bind_to_environ(request.environ)
     endpoint, path = addresses.match(f"/{view}", "GET")
     if endpoint != request.endpoint:
@@ -108,7 +108,7 @@ def picture_numbers(name: str, view: str) -> Response:
 
 
 def _list_shown_pictures() -> dict[str, Picture]:
-    """By name, the pictures of the view that is being made."""
+    """Return the pictures of the view that is being made, by name."""
     if "pictures" not in g:
         g.pictures = {}
     shown: dict[str, Picture] = g.pictures
