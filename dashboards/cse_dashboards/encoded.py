@@ -56,7 +56,7 @@ def case_of(dev: PairSet, query: str | None = None) -> Case | None:
     if query is None and not by_default:
         places = spread_by_gold(dev, differing_pairs(dev), RANKED_PAIRS)
         return _make_case(None, [(dev.first[n], dev.second[n]) for n in places], dev, places)
-    asked = query or max(by_default, key=lambda one: len(by_default[one]))
+    asked = query or max(by_default, key=lambda sentence: len(by_default[sentence]))
     asked = " ".join(asked.split())
     targets: dict[str, int] = {}
     for place, (first, second) in enumerate(zip(dev.first, dev.second, strict=True)):
@@ -71,7 +71,10 @@ def case_of(dev: PairSet, query: str | None = None) -> Case | None:
 
 def differing_pairs(dev: PairSet) -> list[int]:
     """Return the numbers of the pairs whose sentences differ beyond case and punctuation."""
-    words = [[re.findall(r"\w+", one.lower()) for one in side] for side in (dev.first, dev.second)]
+    words = [
+        [re.findall(r"\w+", sentence.lower()) for sentence in side]
+        for side in (dev.first, dev.second)
+    ]
     return [place for place, (a, b) in enumerate(zip(*words, strict=True)) if a != b]
 
 
@@ -144,7 +147,7 @@ class Embeddings:
         """Encode as at test time, shape (N, D); an EvaluationError if a vector is not finite."""
         details = self.details(trial)
         known = self._vectors.setdefault(details.key, {})
-        missing = [one for one in dict.fromkeys(sentences) if one not in known]
+        missing = [sentence for sentence in dict.fromkeys(sentences) if sentence not in known]
         if missing:
             model, doing = OwnModel(self._open_encoder(details)), f"encoding {details.key[:8]}"
             with TemporaryDirectory(prefix="cse-vectors-") as folder:

@@ -50,13 +50,13 @@ def _round_digits(digits: str | float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _unpack_numbers(one: dict[str, Any]) -> Any:
+def _unpack_numbers(entry: dict[str, Any]) -> Any:
     """Unpack numbers that Plotly has packed into a list: packed ones do not compress."""
-    if "bdata" not in one:
-        return one
-    packed = np.frombuffer(b64decode(one["bdata"]), one["dtype"])
+    if "bdata" not in entry:
+        return entry
+    packed = np.frombuffer(b64decode(entry["bdata"]), entry["dtype"])
     values = np.array([_round_digits(value) for value in packed.tolist()], dtype=object)
-    shape = [int(side) for side in str(one.get("shape", len(values))).split(",")]
+    shape = [int(side) for side in str(entry.get("shape", len(values))).split(",")]
     return values.reshape(shape).tolist()
 
 

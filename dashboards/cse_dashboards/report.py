@@ -135,7 +135,9 @@ def rows_of(reader: Leaderboard, sweep: str, beside: Sequence[str] = ()) -> list
     if not own:
         return []
     if beside:
-        return own + [reader.row(one, Filters(backbone=own[0].backbone))[1] for one in beside]
+        return own + [
+            reader.row(reference, Filters(backbone=own[0].backbone))[1] for reference in beside
+        ]
     rivals = reader.rows(Filters(backbone=own[0].backbone), ranked=False)
     return own + [
         row for row in rivals if row.method != method and row.dev.identity == own[0].dev.identity

@@ -54,7 +54,7 @@ def score_quantity(column: str, *, split: str = "test") -> Quantity:
     task, _, metric = column.rpartition("_")
     if not task or metric not in _METRICS:
         task, metric = column, "accuracy" if column in _CLASSIFIED else "spearman"
-    sets = " + ".join(task_name(one) for one in climbed_sets(task))
+    sets = " + ".join(task_name(dev_set) for dev_set in climbed_sets(task))
     return Quantity(f"{sets} {split}, {_METRICS[metric]} × 100", 100.0)
 
 
@@ -140,8 +140,8 @@ HOVER = "%{text}<extra></extra>"
 def search_notes(trials: Iterable[TrialSummary], factor: float) -> dict[str, TrialNote]:
     """Make notes by trial number: the score times `factor`, and the hyperparameters searched."""
     return {
-        str(one.number): TrialNote(one.key[:HASH_DIGITS], _describe_trial(one, factor))
-        for one in trials
+        str(trial.number): TrialNote(trial.key[:HASH_DIGITS], _describe_trial(trial, factor))
+        for trial in trials
     }
 
 
@@ -164,8 +164,8 @@ def curve_notes(keys: Mapping[str, Mapping[int, str]]) -> dict[str, TrialNote]:
 def labelled_rows(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
     """Label rows by the method, backbone and hyperparameters that it takes to tell them apart."""
     several = {
-        name: len({one(row) for row in rows}) > 1
-        for name, one in (("method", _name_method), ("backbone", _name_backbone))
+        name: len({name_part(row) for row in rows}) > 1
+        for name, name_part in (("method", _name_method), ("backbone", _name_backbone))
     }
     differing = _find_differing_values(rows)
     labels = []
@@ -213,5 +213,5 @@ def _find_varying_names(found: Iterable[Mapping[str, Any]]) -> list[str]:
     """Find the first few hyperparameters that have several values."""
     every = list(found)
     names = dict.fromkeys(name for values in every for name in values)
-    varying = [name for name in names if len({repr(one.get(name)) for one in every}) > 1]
+    varying = [name for name in names if len({repr(values.get(name)) for values in every}) > 1]
     return varying[:MOST_VALUES]

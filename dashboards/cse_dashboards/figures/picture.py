@@ -85,7 +85,7 @@ def template(*, ink: str, grid: str, ramp: Sequence[str]) -> go.layout.Template:
 
     `ramp` goes from colours near to what is behind to those that stand out.
     """
-    scale = [[place / (len(ramp) - 1), one] for place, one in enumerate(ramp)]
+    scale = [[place / (len(ramp) - 1), shade] for place, shade in enumerate(ramp)]
     axis = {
         "gridcolor": grid,
         "linecolor": ink,

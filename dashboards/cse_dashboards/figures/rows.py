@@ -55,7 +55,7 @@ def picture_per_data(data: Iterable[str], draw: Callable[[str], Picture]) -> lis
     several = list(dict.fromkeys(data)) or [SENTEVAL]
     if len(several) == 1:
         return [draw(several[0])]
-    return [_label_with_data(draw(one), one) for one in several]
+    return [_label_with_data(draw(source), source) for source in several]
 
 
 def picture_per_dev_data(rows: Rows, draw: Callable[[Rows], Picture]) -> list[Picture]:

@@ -61,7 +61,7 @@ class Address(BaseModel):
             given[name] = [",".join(given[name])]
         if twice := [name for name, values in given.items() if len(values) > 1 or name in path]:
             raise AddressError(f"the address names {twice[0]!r} twice; once is enough")
-        values: dict[str, Any] = {name: one for name, (one,) in given.items()}
+        values: dict[str, Any] = {name: value for name, (value,) in given.items()}
         try:
             return cls.model_validate(values | path)
         except ValidationError as error:
@@ -104,7 +104,8 @@ def _format_value(value: Any) -> str:
 def _describe_problems(error: ValidationError, given: dict[str, Any], model: type[Address]) -> str:
     problems = problems_in(error, given, model=model)
     return "; ".join(
-        f"{dotted_path(one.path)}: {one.text}" if one.path else one.text for one in problems
+        f"{dotted_path(problem.path)}: {problem.text}" if problem.path else problem.text
+        for problem in problems
     )
 
 
@@ -279,7 +280,7 @@ class CompareAddress(Address):
 
     def without(self, row: str) -> str:
         """Return the link to the other rows."""
-        return self.link(rows=[one for one in self.rows if one != row])
+        return self.link(rows=[name for name in self.rows if name != row])
 
     def against(self, row: str) -> str:
         """Return the link to the same rows, each compared with that one."""
@@ -287,7 +288,7 @@ class CompareAddress(Address):
 
     def instead(self, row: str, other: str) -> str:
         """Return the link to the same rows, with one of them replaced by another."""
-        return self.link(rows=[other if one == row else one for one in self.rows])
+        return self.link(rows=[other if name == row else name for name in self.rows])
 
 
 Encoded = Literal["heat_map", "projection", "spread", "diversity", "buckets_stsb_dev", "case_study"]

@@ -39,8 +39,8 @@ class Asset:
 
 def read_assets() -> dict[str, Asset]:
     """Read all files that browsers may ask for, by name."""
-    files = [one for one in STATIC.iterdir() if one.suffix in (".css", ".js", ".svg")]
-    return {one.name: Asset(one.name, one.read_bytes(), _read_brotli(one)) for one in files}
+    files = [file for file in STATIC.iterdir() if file.suffix in (".css", ".js", ".svg")]
+    return {file.name: Asset(file.name, file.read_bytes(), _read_brotli(file)) for file in files}
 
 
 def _read_brotli(file: Path) -> bytes | None:

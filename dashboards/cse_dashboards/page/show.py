@@ -146,21 +146,21 @@ def reference(heads: list[str], row: TableRow) -> str | None:
 
 def source_pages(tables: Iterable[Table]) -> dict[str, str]:
     """Find the pages of the papers that published rows are from, by the row's mark."""
-    found = {}
+    pages = {}
     for table in tables:
         names = [head.name for head in table.heads]
         for row in table.rows if "source" in names else ():
             mark = row[0].mark.split(" ")[-1]
             if mark.startswith(PUBLISHED) and (page := paper_page(row[names.index("source")].text)):
-                found[mark] = page
-    return found
+                pages[mark] = page
+    return pages
 
 
 def head_name(head: str) -> str:
     """Write the head of a column with tasks as papers write them: `dev STS-B (built-in)`."""
-    one = head.replace(" ", "_")
-    if one in TASKS:
-        return TASKS[one]
+    task = head.replace(" ", "_")
+    if task in TASKS:
+        return TASKS[task]
     return task_words(head).replace("(builtin)", "(built-in)")
 
 
@@ -176,7 +176,9 @@ def cell_name(head: str, text: str) -> str:
 
 def condition_text(condition: Condition) -> str:
     """Write a condition in words: `lr from 1e-4 to 3e-4`, `kind a or b`."""
-    allowed = (_format_span(one) if isinstance(one, Span) else one for one in condition.allowed)
+    allowed = (
+        _format_span(value) if isinstance(value, Span) else value for value in condition.allowed
+    )
     return f"{hyperparameter_name(condition.name)} {' or '.join(allowed)}"
 
 

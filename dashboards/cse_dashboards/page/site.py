@@ -63,8 +63,8 @@ class OpenLeaderboard:
         # SQLite sees nothing new in a file that it has opened as one that nobody writes to.
         if not file.is_file() or not os.access(file.parent, os.W_OK):
             return None
-        found = file.stat()
-        return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+        status = file.stat()
+        return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
 @dataclass(frozen=True)

@@ -26,32 +26,32 @@ def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
     """
     labelled, left = first_rows(rows)
     scored = _read_similarities(reader, labelled, task)
-    pairs = next((one.data_sha256 for one in scored.values()), None)
-    found = {label: one for label, one in scored.items() if one.data_sha256 == pairs}
+    pairs = next((similarities.data_sha256 for similarities in scored.values()), None)
+    comparable = {label: one for label, one in scored.items() if one.data_sha256 == pairs}
     name, title = f"buckets_{task}", f"Cosines by gold score, {task_name(task)}"
     caption = (
         "Density of the cosines of the test pairs whose gold score lies between two grades, with "
         "their mean; each method by its best scored seed on dev. RankCSE's figure 5 is of STS-B "
         "dev, and is among the figures of embeddings."
         + left_out(labelled, scored, f"cosines on {task}")
-        + left_out(scored, found, f"the pairs that {next(iter(found), '')} was scored on")
+        + left_out(scored, comparable, f"the pairs that {next(iter(comparable), '')} was scored on")
         + left
     )
-    if not found:
+    if not comparable:
         why = f"no cosines on {task} of these rows: `evaluate: {{tasks: [sts]}}` {TO_EVALUATE} sts"
         return Picture(name, title, caption, missing=why)
-    return Picture(name, title, caption, *draw_buckets(found, row_styles(labelled)))
+    return Picture(name, title, caption, *draw_buckets(comparable, row_styles(labelled)))
 
 
 def _read_similarities(
     reader: Leaderboard, labelled: Mapping[str, LeaderboardRow], task: str
 ) -> dict[str, Similarities]:
-    found = {}
+    similarities = {}
     for label, row in labelled.items():
         if (trial := best_scored_trial(row, task)) is not None:
             with suppress(QueryError):  # imported scores come without the cosines behind them
-                found[label] = reader.similarities(trial, task)
-    return found
+                similarities[label] = reader.similarities(trial, task)
+    return similarities
 
 
 def draw_buckets(similarities: Mapping[str, Similarities], styles: Mapping[str, Style]) -> Drawn:

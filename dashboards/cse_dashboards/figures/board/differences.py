@@ -28,10 +28,10 @@ def draw_differences(comparison: Comparison) -> Drawn:
     where the interval holds zero, or is not known.
     """
     tasks = [*comparison.tasks, *([comparison.average] if comparison.average else [])]
-    metrics = {score_quantity(one.task).title.rpartition(", ")[2] for one in tasks}
+    metrics = {score_quantity(task.task).title.rpartition(", ")[2] for task in tasks}
     unit = metrics.pop() if len(metrics) == 1 else "× 100"
     name = f"{comparison.a} minus {comparison.b}"
-    data = pd.DataFrame([_make_record(one, comparison) for one in tasks])
+    data = pd.DataFrame([_make_record(task, comparison) for task in tasks])
     figure = make_figure(
         _make_effect_markers(data, name),
         title=name,

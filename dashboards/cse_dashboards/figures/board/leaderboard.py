@@ -135,7 +135,7 @@ def _place_published(published: Sequence[PublishedRow], rows: Rows) -> Published
 
 
 def _describe_intervals(scores: Iterable[Estimate]) -> str:
-    over = [one.interval.over for one in scores if one.interval]
+    over = [score.interval.over for score in scores if score.interval]
     said = " Means with 95 % intervals (Student's t over seeds)." if "seeds" in over else ""
     return f"{said} Diamonds: intervals {_OVER_PAIRS}." if "pairs" in over else said
 
@@ -193,13 +193,13 @@ def _build_data(
         {
             "row": label,
             "method": methods[label],
-            "kind": _classify_score(one),
-            quantity.title: quantity.factor * one.mean,
-            "low": quantity.factor * one.interval.low if one.interval else None,
-            "high": quantity.factor * one.interval.high if one.interval else None,
-            "seeds": one.n,
+            "kind": _classify_score(score),
+            quantity.title: quantity.factor * score.mean,
+            "low": quantity.factor * score.interval.low if score.interval else None,
+            "high": quantity.factor * score.interval.high if score.interval else None,
+            "seeds": score.n,
         }
-        for label, one in scores.items()
+        for label, score in scores.items()
     ]
     papers = [
         {

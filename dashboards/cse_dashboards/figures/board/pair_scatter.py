@@ -26,10 +26,12 @@ def pair_scatter(
     name, title = f"pairs_{task}", f"Pairs of {task_name(task)}"
     labelled = labelled_rows([row_a, row_b])
     try:
-        found = {label: _read_similarities(reader, row, task) for label, row in labelled.items()}
+        similarities = {
+            label: _read_similarities(reader, row, task) for label, row in labelled.items()
+        }
     except QueryError as error:
         return Picture(name, title, caption, missing=str(error))
-    (a, first), (b, second) = found.items()
+    (a, first), (b, second) = similarities.items()
     if first.data_sha256 != second.data_sha256:
         why = f"{a} and {b} were scored on other pairs of {task}; score both with cse-evaluate"
         return Picture(name, title, caption, missing=why)

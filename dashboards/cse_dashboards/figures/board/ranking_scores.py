@@ -34,8 +34,8 @@ def ranking_pictures(reader: Leaderboard, rows: Rows) -> list[Picture]:
     scores, notes = ranking_estimates(reader, labelled)
     added = left_out(labelled, scores, "these scores") + notes + left
     data = {
-        label: data_of(source_of(next(iter(one.values())), labelled[label].dev))
-        for label, one in scores.items()
+        label: data_of(source_of(next(iter(estimates.values())), labelled[label].dev))
+        for label, estimates in scores.items()
     }
     return picture_per_data(
         data.values(),
@@ -69,13 +69,13 @@ def draw_ranking_scores(
             {
                 "method": label,
                 "measure": score_quantity(column).title,
-                "mean": 100 * one[column].mean,
-                "std": None if (std := one[column].std) is None else 100 * std,
-                "seeds": one[column].n,
+                "mean": 100 * estimates[column].mean,
+                "std": None if (std := estimates[column].std) is None else 100 * std,
+                "seeds": estimates[column].n,
             }
             for column in columns
-            for label, one in scores.items()
-            if column in one
+            for label, estimates in scores.items()
+            if column in estimates
         ]
     )
     titles = [score_quantity(column).title for column in columns]
@@ -114,9 +114,9 @@ def ranking_estimates(
     There is one evaluation of each row, that which most rows have; rows without these scores are
     left out.
     """
-    found = {label: _estimate_ranking(reader, row) for label, row in labelled.items()}
+    evaluations = {label: _estimate_ranking(reader, row) for label, row in labelled.items()}
     return _choose_shared_evaluation(
-        {label: several for label, several in found.items() if several}
+        {label: choices for label, choices in evaluations.items() if choices}
     )
 
 

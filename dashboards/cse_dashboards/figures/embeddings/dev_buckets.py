@@ -27,7 +27,7 @@ def dev_buckets(embeddings: Embeddings, trials: Trials) -> Picture:
 
 def _make_dev_buckets(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
     dev = dev_of(embeddings, trials)
-    found, lacking = vectors_of(embeddings, trials, [*dev.first, *dev.second])
+    encoded, lacking = vectors_of(embeddings, trials, [*dev.first, *dev.second])
     similarities = {
         label: Similarities(
             task="stsb",
@@ -38,7 +38,7 @@ def _make_dev_buckets(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, st
             subsets={},
             data_sha256="",
         )
-        for label, vectors in found.items()
+        for label, vectors in encoded.items()
     }
     return draw_buckets(similarities, styles_in_order(similarities)), (
         f"Density of the cosines of the pairs of {dev_name(dev)} whose gold score lies between two "

@@ -105,7 +105,10 @@ def _measure_side(views: Array, sentences: list[str]) -> WhiteningSide:
     places = {sentence: place for place, sentence in enumerate(sentences)}
     return WhiteningSide(
         background=points[0],
-        positives={one: points[:, places[one]] for one in some_of(sentences, NAMED_SENTENCES)},
+        positives={
+            sentence: points[:, places[sentence]]
+            for sentence in some_of(sentences, NAMED_SENTENCES)
+        },
         axes=plane.axes,
         distances=measured.positives,
         others=measured.others,
@@ -132,7 +135,7 @@ def draw_diversity(sides: Mapping[str, WhiteningSide]) -> Drawn:
         across.update(title_text=side.axes[0], zeroline=False)
         down.update(title_text=side.axes[1], zeroline=False)
     return Drawn(
-        figure, pd.DataFrame([one for n, s in sides.items() for one in _list_records(n, s)])
+        figure, pd.DataFrame([record for n, s in sides.items() for record in _list_records(n, s)])
     )
 
 

@@ -47,7 +47,7 @@ def _make_heat_map(
 ) -> tuple[Drawn, str]:
     caption = "Cosine of each sentence with each other, on one scale of colours"
     tidy = dict.fromkeys(" ".join(sentence.split()) for sentence in sentences)
-    asked = [one for one in tidy if one]
+    asked = [sentence for sentence in tidy if sentence]
     if not asked:
         dev = dev_of(embeddings, trials)
         places = usual_pairs(dev)
@@ -59,8 +59,8 @@ def _make_heat_map(
             f"a heat map is of 2 to {MOST_SENTENCES} different sentences, and {len(asked)} came: "
             "name others"
         )
-    found, lacking = vectors_of(embeddings, trials, asked)
-    drawn = draw_heat_map(asked, {label: all_cosines(v) for label, v in found.items()})
+    encoded, lacking = vectors_of(embeddings, trials, asked)
+    drawn = draw_heat_map(asked, {label: all_cosines(v) for label, v in encoded.items()})
     return drawn, f"{caption} (after CompCSE, figure 4).{lacking}"
 
 
@@ -85,16 +85,18 @@ def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, NDArray[Any]])
             "colorbar": {"title": {"text": "cosine"}},
         },
     )
-    labels = [_wrap_lines(f"{n} · {one}") for n, one in zip(letters, sentences, strict=True)]
+    labels = [
+        _wrap_lines(f"{n} · {sentence}") for n, sentence in zip(letters, sentences, strict=True)
+    ]
     figure.update_xaxes(tickvals=sentences, ticktext=list(letters), showgrid=False)
     figure.update_yaxes(
         tickvals=sentences, ticktext=labels, showgrid=False, autorange="reversed", title_text=None
     )
     figure.update_yaxes(title_text="sentence", col=1)
     records = [
-        {"model": name, "sentence": one, "other": other, "cosine": values[down, across]}
+        {"model": name, "sentence": sentence, "other": other, "cosine": values[down, across]}
         for name, values in cosines.items()
-        for down, one in enumerate(sentences)
+        for down, sentence in enumerate(sentences)
         for across, other in enumerate(sentences)
     ]
     return Drawn(figure, pd.DataFrame(records).round(4))

@@ -42,8 +42,8 @@ def _make_projection(embeddings: Embeddings, trials: Trials, by: By) -> tuple[Dr
         raise LacksError("UMAP is not installed: pip install 'cse-platform[umap]', or ask for PCA")
     dev = dev_of(embeddings, trials)
     shown = sentences_in_plane(dev)
-    found, lacking = vectors_of(embeddings, trials, shown)
-    planes = {label: (by_umap if by == "umap" else by_pca)(v) for label, v in found.items()}
+    encoded, lacking = vectors_of(embeddings, trials, shown)
+    planes = {label: (by_umap if by == "umap" else by_pca)(v) for label, v in encoded.items()}
     drawn = draw_projection(shown, [len(sentence.split()) for sentence in shown], planes)
     every = len({*dev.first, *dev.second})
     many = f"All {every}" if every == len(shown) else f"{len(shown)} of the {every}"
@@ -62,7 +62,10 @@ def draw_projection(
 ) -> Drawn:
     """Draw where each model puts the sentences, a panel per model, coloured by length."""
     figure = panelled(
-        {name: [_make_points(name, sentences, lengths, one)] for name, (one, _) in planes.items()},
+        {
+            name: [_make_points(name, sentences, lengths, points)]
+            for name, (points, _) in planes.items()
+        },
         title="Sentences by length",
         x="",
         y="",

@@ -56,15 +56,15 @@ def vectors_of(
 
     Returns vectors by label, and a caption note on trials that have none.
     """
-    found, lacking = {}, []
+    vectors, lacking = {}, []
     for label, trial in trials.items():
         try:
-            found[label] = embeddings.vectors(trial, sentences)
+            vectors[label] = embeddings.vectors(trial, sentences)
         except CseError as problem:
             lacking.append(f"{label}: {problem}")
-    if not found:
+    if not vectors:
         raise LacksError("; ".join(lacking))
-    return found, f" Not shown: {'; '.join(lacking)}." if lacking else ""
+    return vectors, f" Not shown: {'; '.join(lacking)}." if lacking else ""
 
 
 def dev_name(dev: PairSet) -> str:
@@ -82,7 +82,7 @@ def usual_pairs(dev: PairSet) -> list[int]:
 
 
 def sentences_of(dev: PairSet, pairs: Sequence[int]) -> list[str]:
-    return [one for pair in pairs for one in (dev.first[pair], dev.second[pair])]
+    return [sentence for pair in pairs for sentence in (dev.first[pair], dev.second[pair])]
 
 
 def ranked_case(dev: PairSet, query: str | None) -> Case:

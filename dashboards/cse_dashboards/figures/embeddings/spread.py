@@ -33,9 +33,9 @@ def spread(embeddings: Embeddings, trials: Trials) -> Picture:
 def _make_spread(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
     dev = dev_of(embeddings, trials)
     shown = sentences_in_plane(dev)
-    found, lacking = vectors_of(embeddings, trials, shown)
-    planes = {label: by_direction(vectors) for label, vectors in found.items()}
-    measured = {label: uniformity_of(vectors) for label, vectors in found.items()}
+    encoded, lacking = vectors_of(embeddings, trials, shown)
+    planes = {label: by_direction(vectors) for label, vectors in encoded.items()}
+    measured = {label: uniformity_of(vectors) for label, vectors in encoded.items()}
     return draw_spread(shown, planes, measured), (
         f"{len(shown)} sentences of {dev_name(dev)}, brought to length 1 and seen along the two "
         "directions in which they lie most; nothing is centred. Vectors in a narrow cone are a "

@@ -31,7 +31,7 @@ def contour(study: ReplayedSearch, x: str | None = None, y: str | None = None) -
     if why := no_pair(history, names):
         return replace(blank, missing=why)
     shown = study.fewer
-    both = [one.values for one in shown.complete if one.values.keys() >= {*names}]
+    both = [trial.values for trial in shown.complete if trial.values.keys() >= {*names}]
     if shown.complete and any(len({repr(values[name]) for values in both}) < 2 for name in names):
         why = f"sweep {history.sweep} has no complete trials with two values each of"
         return replace(blank, missing=f"{why} {' and '.join(names)}")
@@ -64,9 +64,9 @@ def _draw_contour(study: ReplayedSearch, x: str, y: str) -> Drawn:
 def _name_points(study: ReplayedSearch, figure: go.Figure, x: str, y: str) -> None:
     """Link points to their trials. Optuna draws those that have both, in the study's order."""
     [points] = figure.select_traces(selector={"name": "trial"})
-    both = [one for one in study.replayed if one.params.keys() >= {x, y}]
+    both = [trial for trial in study.replayed if trial.params.keys() >= {x, y}]
     if len(both) == len(points.x):
-        points.update(ids=[str(one.user_attrs[NUMBER]) for one in both], hovertemplate=HOVER)
+        points.update(ids=[str(trial.user_attrs[NUMBER]) for trial in both], hovertemplate=HOVER)
 
 
 def _swap_axes(figure: go.Figure) -> None:

@@ -68,11 +68,11 @@ def _make_picture(history: SearchHistory, name: str) -> Picture:
 
 def _describe_means(history: SearchHistory, name: str) -> str:
     """Describe the means that are drawn beside the trials."""
-    found = by_value(history.trials, name)
-    if not recur(found.values(), history.space[name]):
+    results = by_value(history.trials, name)
+    if not recur(results.values(), history.space[name]):
         return ""
     said = " The mean is over the configurations of each value, each the mean of its seeds"
-    drawn = spread_kind(found.values(), numeric=all(is_number(value) for (value,) in found))
+    drawn = spread_kind(results.values(), numeric=all(is_number(value) for (value,) in results))
     if drawn is not None:
         said += f"; {drawn}: ± one standard deviation over seeds, pooled within configurations"
     return f"{said}."
@@ -88,14 +88,14 @@ def draw_effect(
     every configuration has a value of its own there is no mean. Values that are no numbers stand
     side by side. Incomplete trials, and those without the hyperparameter, are left out.
     """
-    found = {place: at for (place,), at in by_value(trials, name).items()}
-    numeric = all(map(is_number, found))
+    results = {place: at for (place,), at in by_value(trials, name).items()}
+    numeric = all(map(is_number, results))
     data = _build_trials_data(trials, name, quantity)
     traces = [_make_trial_markers(data, name, quantity)]
-    if recur(found.values(), dimension):
-        in_order = dict(sorted(found.items())) if numeric else found
+    if recur(results.values(), dimension):
+        in_order = dict(sorted(results.items())) if numeric else results
         means = _build_means_data(in_order, name, quantity)
-        spread = spread_kind(found.values(), numeric=numeric)
+        spread = spread_kind(results.values(), numeric=numeric)
         traces += _make_mean_traces(means, name, spread, numeric=numeric)
         data = data.merge(means, on=name, how="left")
     figure = make_figure(*traces, title=f"Effect of {name}", x=name, y=quantity.title)
@@ -107,11 +107,13 @@ def _build_trials_data(
 ) -> pd.DataFrame:
     shown = scored_with(trials, name)
     data = pd.DataFrame([trial_record(trial, quantity) for trial in shown])
-    data.insert(4, name, pd.Series([on_axis(one.values[name]) for one in shown], dtype=object))
+    data.insert(4, name, pd.Series([on_axis(trial.values[name]) for trial in shown], dtype=object))
     return data
 
 
-def _build_means_data(found: Mapping[Any, AtValue], name: str, quantity: Quantity) -> pd.DataFrame:
+def _build_means_data(
+    results: Mapping[Any, AtValue], name: str, quantity: Quantity
+) -> pd.DataFrame:
     records = [
         {
             name: value,
@@ -119,7 +121,7 @@ def _build_means_data(found: Mapping[Any, AtValue], name: str, quantity: Quantit
             STD: None if at.std is None else quantity.factor * at.std,
             CONFIGURATIONS: at.configurations,
         }
-        for value, at in found.items()
+        for value, at in results.items()
     ]
     return pd.DataFrame(records).astype({name: object, STD: float})
 

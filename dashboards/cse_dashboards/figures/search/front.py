@@ -49,7 +49,10 @@ def _make_notes(front: ParetoFront) -> dict[str, TrialNote]:
 
 
 def _draw_front(front: ParetoFront) -> Drawn:
-    quantities = {one.name: objective_quantity(one.name, front.dev) for one in front.objectives}
+    quantities = {
+        objective.name: objective_quantity(objective.name, front.dev)
+        for objective in front.objectives
+    }
     records = [
         {
             TRIAL_COLUMN: row.trial,
@@ -57,12 +60,15 @@ def _draw_front(front: ParetoFront) -> Drawn:
             "configuration": row.configuration[:8],
             "seeds": len(row.seeds),
             STANDING: FRONT if row.on_front else DOMINATED if row.feasible else INFEASIBLE,
-            **{one.title: one.factor * row.measured[name] for name, one in quantities.items()},
+            **{
+                quantity.title: quantity.factor * row.measured[name]
+                for name, quantity in quantities.items()
+            },
         }
         for row in front.rows
     ]
     data = pd.DataFrame(records)
-    upwards, across, *others = (one.title for one in quantities.values())
+    upwards, across, *others = (quantity.title for quantity in quantities.values())
     if not others:
         data = data.sort_values(across, ignore_index=True)
     traces = _make_traces(data, x=across, y=upwards, joined=not others)

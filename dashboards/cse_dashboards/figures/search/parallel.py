@@ -61,7 +61,7 @@ class ParallelAxis:
     def ticks(self) -> Iterator[tuple[float, str]]:
         """Places and their labels."""
         if self.choices:
-            yield from ((self.place(one), value_text(one)) for one in self.choices)
+            yield from ((self.place(choice), value_text(choice)) for choice in self.choices)
             return
         low, high = self._scale_value(self.low), self._scale_value(self.high)
         for place in (n / (TICKS - 1) for n in range(TICKS)):
@@ -74,7 +74,7 @@ class ParallelAxis:
             if self.choices or allowed.high < self.low or allowed.low > self.high:
                 return None
             return self.place(max(allowed.low, self.low)), self.place(min(allowed.high, self.high))
-        at = [self.place(one) for one in self.choices if named_value(one) == allowed]
+        at = [self.place(choice) for choice in self.choices if named_value(choice) == allowed]
         return (at[0] - _AROUND, at[0] + _AROUND) if at else None
 
     @property
@@ -104,8 +104,8 @@ def parallel_coordinates(
 
 def _draw_axes(study: ReplayedSearch, every: ReplayedSearch, where: Where) -> Drawn:
     """Draw the lines of a study over those of every trial, and the brushed ranges."""
-    passing = [one for one in study.complete if one.value is not None]
-    kept = {one.number for one in passing}
+    passing = [trial for trial in study.complete if trial.value is not None]
+    kept = {trial.number for trial in passing}
     others = [o for o in every.complete if o.value is not None and o.number not in kept]
     space = every.history.space
     axes = [
@@ -115,21 +115,21 @@ def _draw_axes(study: ReplayedSearch, every: ReplayedSearch, where: Where) -> Dr
     clear = max(LIGHTEST, min(1, FEW_LINES / max(1, len(passing))))
     factor = study.quantity.factor
     figure = make_figure(
-        *(_make_line(one, axes, factor, lambda _: _OTHERS) for one in others),
-        *(_make_line(one, axes, factor, partial(_shade_line, clear)) for one in passing),
+        *(_make_line(trial, axes, factor, lambda _: _OTHERS) for trial in others),
+        *(_make_line(trial, axes, factor, partial(_shade_line, clear)) for trial in passing),
         title=_TITLE,
         x="",
         y="",
         showlegend=False,
         hovermode="closest",
         margin={"t": 40, "b": 56, "l": 64, "r": 40},
-        meta={"axes": [one.told for one in axes]},
-        annotations=[note for at, one in enumerate(axes) for note in _label_ticks(at, one)],
+        meta={"axes": [axis.told for axis in axes]},
+        annotations=[note for at, axis in enumerate(axes) for note in _label_ticks(at, axis)],
         shapes=[*map(_draw_axis_line, range(len(axes))), *_draw_brushes(axes, where)],
     )
     figure.update_xaxes(
         tickvals=list(range(len(axes))),
-        ticktext=[one.title for one in axes],
+        ticktext=[axis.title for axis in axes],
         range=[-0.25, len(axes) - 0.75],
         showgrid=False,
         zeroline=False,
@@ -140,7 +140,7 @@ def _draw_axes(study: ReplayedSearch, every: ReplayedSearch, where: Where) -> Dr
 
 
 def _make_score_axis(study: ReplayedSearch, trials: Sequence[TrialSummary]) -> ParallelAxis:
-    values = [study.quantity.factor * (one.value or 0.0) for one in trials]
+    values = [study.quantity.factor * (trial.value or 0.0) for trial in trials]
     title = study.quantity.title.replace(", ", ",<br>")
     return ParallelAxis(SCORE, title, min(values), max(values))
 
@@ -166,7 +166,8 @@ def _make_line(
     score, *others = axes
     height = score.place(factor * (trial.value or 0.0))
     places = [
-        one.place(trial.values[one.name]) if one.name in trial.values else None for one in others
+        axis.place(trial.values[axis.name]) if axis.name in trial.values else None
+        for axis in others
     ]
     return go.Scatter(
         name="trial",

@@ -38,7 +38,9 @@ class ReplayedSearch:
         self.history = history
         self.quantity = dev_quantity(history.dev)
         self.complete = [
-            one for one in history.trials if one.role == "search" and one.state == "COMPLETE"
+            trial
+            for trial in history.trials
+            if trial.role == "search" and trial.state == "COMPLETE"
         ]
 
     @cached_property
@@ -63,13 +65,13 @@ class ReplayedSearch:
     def data(self) -> pd.DataFrame:
         """The study's complete trials: number, key, score, and a column each hyperparameter."""
         score = self.quantity.title
-        keys = {one.number: one.key for one in self.complete}
-        numbers = [one.user_attrs[NUMBER] for one in self.replayed]
+        keys = {trial.number: trial.key for trial in self.complete}
+        numbers = [trial.user_attrs[NUMBER] for trial in self.replayed]
         records = [
-            {TRIAL_COLUMN: number, KEY_COLUMN: keys[number], score: one.value, **one.params}
-            for number, one in zip(numbers, self.replayed, strict=True)
+            {TRIAL_COLUMN: number, KEY_COLUMN: keys[number], score: trial.value, **trial.params}
+            for number, trial in zip(numbers, self.replayed, strict=True)
         ]
-        names = [name for name in self.history.space if any(name in one for one in records)]
+        names = [name for name in self.history.space if any(name in record for record in records)]
         return pd.DataFrame(
             records, columns=[TRIAL_COLUMN, KEY_COLUMN, score, *names], dtype=object
         )
@@ -86,9 +88,9 @@ class ReplayedSearch:
         if len(complete) <= MOST_MARKS:
             return self
         best, others = complete[: MOST_MARKS // 2], complete[MOST_MARKS // 2 :]
-        others.sort(key=lambda one: one.number)
+        others.sort(key=lambda trial: trial.number)
         kept = [*best, *spread(others, MOST_MARKS - len(best))]
-        kept.sort(key=lambda one: one.number)
+        kept.sort(key=lambda trial: trial.number)
         return ReplayedSearch(replace(self.history, trials=tuple(kept)))
 
     @cached_property
@@ -160,7 +162,7 @@ def pair_of(history: SearchHistory, x: str | None, y: str | None) -> Sequence[st
     usual = [*PAIR, *most] if all(name in history.space for name in PAIR) else most
     chosen = [name for name in (x, y) if name is not None]
     free = [name for name in usual if name not in chosen]
-    filled = [one if one is not None else free.pop(0) for one in (x, y) if one or free]
+    filled = [name if name is not None else free.pop(0) for name in (x, y) if name or free]
     return list(dict.fromkeys(filled))
 
 

@@ -65,37 +65,37 @@ def draw_surface(
     contour that is linear between them where both are numbers. Incomplete trials, and those without
     both hyperparameters, are left out.
     """
-    found = by_value(trials, x, y)
-    sides = [list(dict.fromkeys(place[side] for place in found)) for side in (0, 1)]
+    results = by_value(trials, x, y)
+    sides = [list(dict.fromkeys(place[side] for place in results)) for side in (0, 1)]
     if all(_fits_cells(trials, name, space[name]) for name in (x, y)):
-        traces, axes = [_make_cells(found, sides, quantity)], [{"type": "category"}] * 2
+        traces, axes = [_make_cells(results, sides, quantity)], [{"type": "category"}] * 2
     else:
         numeric = [all(map(is_number, side)) for side in sides]
         axes = [
             dict(axis_of(space[n], numeric=is_)) for n, is_ in zip((x, y), numeric, strict=True)
         ]
         between = (
-            _interpolate_contour(found, space[x], space[y], quantity) if all(numeric) else None
+            _interpolate_contour(results, space[x], space[y], quantity) if all(numeric) else None
         )
-        traces = [*filter(None, [between]), _make_points(found, quantity)]
+        traces = [*filter(None, [between]), _make_points(results, quantity)]
     figure = make_figure(*traces, title=f"Effect of {x} and {y}", x=x, y=y)
     figure.update_layout(xaxis=axes[0], yaxis=axes[1])
     records = [
-        (*place, quantity.factor * at.mean, at.configurations) for place, at in found.items()
+        (*place, quantity.factor * at.mean, at.configurations) for place, at in results.items()
     ]
     columns = [x, y, quantity.title, "configurations"]
     return Drawn(figure, pd.DataFrame(records, columns=columns, dtype=object))
 
 
 def _fits_cells(trials: Sequence[TrialSummary], name: str, dimension: Dimension) -> bool:
-    found = by_value(trials, name)
-    return len(found) <= FEW and recur(found.values(), dimension)
+    results = by_value(trials, name)
+    return len(results) <= FEW and recur(results.values(), dimension)
 
 
-def _make_cells(found: Found, sides: Sequence[list[Any]], quantity: Quantity) -> go.Heatmap:
+def _make_cells(results: Found, sides: Sequence[list[Any]], quantity: Quantity) -> go.Heatmap:
     across, down = (sorted(side) if all(map(is_number, side)) else side for side in sides)
     values = [
-        [quantity.factor * found[x, y].mean if (x, y) in found else None for x in across]
+        [quantity.factor * results[x, y].mean if (x, y) in results else None for x in across]
         for y in down
     ]
     return go.Heatmap(
@@ -111,14 +111,14 @@ def _make_cells(found: Found, sides: Sequence[list[Any]], quantity: Quantity) ->
     )
 
 
-def _make_points(found: Found, quantity: Quantity) -> go.Scatter:
+def _make_points(results: Found, quantity: Quantity) -> go.Scatter:
     return go.Scatter(
         name="configurations",
-        x=[x for x, _ in found],
-        y=[y for _, y in found],
+        x=[x for x, _ in results],
+        y=[y for _, y in results],
         mode="markers",
         marker={
-            "color": [quantity.factor * at.mean for at in found.values()],
+            "color": [quantity.factor * at.mean for at in results.values()],
             "size": 9,
             **_make_colorbar(quantity),
             "line": {"width": 1, "color": colour(6)},
@@ -128,15 +128,15 @@ def _make_points(found: Found, quantity: Quantity) -> go.Scatter:
 
 
 def _interpolate_contour(
-    found: Found, x: Dimension, y: Dimension, quantity: Quantity
+    results: Found, x: Dimension, y: Dimension, quantity: Quantity
 ) -> go.Contour | None:
     """Interpolate linearly between the points, on the scales of the axes, and not beyond them.
 
     None where all lie on one line, or are fewer than three: nothing lies between them.
     """
-    places = np.array(list(found), dtype=float)
-    values = [quantity.factor * at.mean for at in found.values()]
-    scaled = [_scale_values(places[:, side], one) for side, one in enumerate((x, y))]
+    places = np.array(list(results), dtype=float)
+    values = [quantity.factor * at.mean for at in results.values()]
+    scaled = [_scale_values(places[:, side], dimension) for side, dimension in enumerate((x, y))]
     lines = [np.linspace(side.min(), side.max(), FINE) for side in scaled]
     points = [(side - side.min()) / (np.ptp(side) or 1) for side in scaled]
     mesh = np.meshgrid(np.linspace(0, 1, FINE), np.linspace(0, 1, FINE))
@@ -148,7 +148,7 @@ def _interpolate_contour(
         name="between configurations",
         x=_unscale_values(lines[0], x),
         y=_unscale_values(lines[1], y),
-        z=[[None if np.isnan(one) else one for one in line] for line in heights.tolist()],
+        z=[[None if np.isnan(height) else height for height in line] for line in heights.tolist()],
         # A colour axis shared with the points would do, but then Plotly's contours never end.
         zmin=min(values),
         zmax=max(values),

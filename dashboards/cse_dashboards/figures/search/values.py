@@ -92,7 +92,9 @@ def axis_of(dimension: Dimension, *, numeric: bool) -> Mapping[str, Any]:
     """Lay out the axis of a hyperparameter; `numeric` if all its values are numbers."""
     if not numeric:
         order = (
-            [on_axis(one) for one in dimension.choices] if isinstance(dimension, Choices) else []
+            [on_axis(choice) for choice in dimension.choices]
+            if isinstance(dimension, Choices)
+            else []
         )
         return {"type": "category", "categoryorder": "array", "categoryarray": order}
     if isinstance(dimension, Choices):
@@ -107,7 +109,7 @@ def log_axis(dimension: Dimension) -> dict[str, Any]:
     ticks at 1, 2 and 5 of each; left alone, Plotly writes all nine over each other.
     """
     numbers = (
-        [float(one) for one in dimension.choices if is_number(one)]
+        [float(choice) for choice in dimension.choices if is_number(choice)]
         if isinstance(dimension, Choices)
         else [dimension.low, dimension.high]
     )

@@ -52,7 +52,9 @@ def draw_alignment_uniformity(
     were kept, one a seed. Seeds without both measures are left out.
     """
     records = [
-        {"method": label, **one} for label, seeds in curves.items() for one in _list_records(seeds)
+        {"method": label, **record}
+        for label, seeds in curves.items()
+        for record in _list_records(seeds)
     ]
     data = pd.DataFrame(records, columns=["method", "point", "step", *PLANE_METRICS])
     traces = [

@@ -42,7 +42,7 @@ def draw_best(data: pd.DataFrame, *, title: str, x: str, y: str) -> Drawn:
     """
     data = data.assign(**{BEST: data[y].cummax()})
     holder = data["trial"].where(~data[BEST].duplicated()).ffill().astype(int)
-    places = [one.to_pydatetime() for one in data[x]] if x == END else data[x].tolist()
+    places = [time.to_pydatetime() for time in data[x]] if x == END else data[x].tolist()
     marks = go.Scatter(
         name="trial",
         x=places,

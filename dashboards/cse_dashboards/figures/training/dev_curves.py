@@ -68,9 +68,9 @@ def draw_dev_curves(
     """
     quantity = metric_quantity(metric)
     records = [
-        {"method": label, **one}
+        {"method": label, **record}
         for label, seeds in curves.items()
-        for one in _list_records(seeds, metric, quantity, keys[label])
+        for record in _list_records(seeds, metric, quantity, keys[label])
     ]
     columns = ["method", "point", "step", quantity.title]
     columns += ["lowest seed", "highest seed", "seeds", "key"]
@@ -106,8 +106,8 @@ def _list_records(
         }
     for seed, points in seeds.items():
         for step, value in at_kept({seed: points}, metric):
-            found = {"step": step, quantity.title: factor * value, "seeds": 1}
-            yield {"point": KEPT, **found, "key": keys.get(seed, "")}
+            star = {"step": step, quantity.title: factor * value, "seeds": 1}
+            yield {"point": KEPT, **star, "key": keys.get(seed, "")}
 
 
 def _make_traces(

@@ -52,13 +52,13 @@ def shown_names(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
 def differing_hyperparameters(rows: NamedRows) -> Differing:
     """Compare what rows are trained from, on and with; absent values are empty cells."""
     facts = {name: _list_facts(row) for name, row in rows.items()}
-    order = list(dict.fromkeys(fact for one in facts.values() for fact in one))
-    lines = {fact: [one.get(fact, "") for one in facts.values()] for fact in order}
+    order = list(dict.fromkeys(fact for values in facts.values() for fact in values))
+    lines = {fact: [values.get(fact, "") for values in facts.values()] for fact in order}
     differ = [(fact, *values) for fact, values in lines.items() if len(set(values)) > 1]
     same = tuple((fact, values[0]) for fact, values in lines.items() if len(set(values)) == 1)
     names = {line[0] for line in differ}
-    told = {name: values_line(_pick_values(row, names)) for name, row in rows.items()}
-    return Differing(text_table(("", *rows), differ, title="What differs"), same, told)
+    texts = {name: values_line(_pick_values(row, names)) for name, row in rows.items()}
+    return Differing(text_table(("", *rows), differ, title="What differs"), same, texts)
 
 
 def scores_table(rows: NamedRows, against: Mapping[str, Comparison], tasks: FamilyName) -> Table:
@@ -74,11 +74,13 @@ def scores_table(rows: NamedRows, against: Mapping[str, Comparison], tasks: Fami
     for name, row in rows.items():
         columns.append(_make_score_column(name, row))
         if name in against:
-            found = _index_by_task(against[name])
+            differences = _index_by_task(against[name])
             columns += [
-                Column("effect", found.get, _format_effect, f"minus {first}", "right"),
-                Column("interval", partial(_find_interval, found), interval_cell, "95 % interval"),
-                Column("p", partial(_find_p_value, found), probability, "p", "right"),
+                Column("effect", differences.get, _format_effect, f"minus {first}", "right"),
+                Column(
+                    "interval", partial(_find_interval, differences), interval_cell, "95 % interval"
+                ),
+                Column("p", partial(_find_p_value, differences), probability, "p", "right"),
             ]
     scored = [t for t in BOARD_FAMILIES[tasks].columns if any(t in r.scores for r in rows.values())]
     notes = [f"Bold: p < {ALPHA}, of the tasks after Holm's correction."] if against else []
@@ -117,26 +119,28 @@ def _make_score_column(name: str, row: LeaderboardRow) -> Column[str]:
 
 def _index_by_task(comparison: Comparison) -> dict[str, tuple[TaskComparison, float | None]]:
     """Index differences and their p by task: Holm's for tasks, that of one test for the average."""
-    found = {one.task: (one, one.p_holm) for one in comparison.tasks}
+    differences = {task.task: (task, task.p_holm) for task in comparison.tasks}
     if comparison.average is not None:
-        found[comparison.average.task] = (comparison.average, comparison.average.p)
-    return found
+        differences[comparison.average.task] = (comparison.average, comparison.average.p)
+    return differences
 
 
-def _format_effect(found: tuple[TaskComparison, float | None]) -> Cell:
-    task, p = found
+def _format_effect(difference: tuple[TaskComparison, float | None]) -> Cell:
+    task, p = difference
     sure = p is not None and p < ALPHA
     return Cell(signed_percent(task.effect), emphasis="best" if sure else "none")
 
 
-def _find_interval(found: Mapping[str, tuple[TaskComparison, float | None]], task: str) -> Any:
-    return found[task][0].interval if task in found else None
+def _find_interval(
+    differences: Mapping[str, tuple[TaskComparison, float | None]], task: str
+) -> Any:
+    return differences[task][0].interval if task in differences else None
 
 
 def _find_p_value(
-    found: Mapping[str, tuple[TaskComparison, float | None]], task: str
+    differences: Mapping[str, tuple[TaskComparison, float | None]], task: str
 ) -> float | None:
-    return found[task][1] if task in found else None
+    return differences[task][1] if task in differences else None
 
 
 @dataclass(frozen=True)
@@ -170,19 +174,23 @@ def show_compare() -> str | BaseResponse:
     address = read_address(CompareAddress)
     if {"a", "b"} & request.args.keys():
         return redirect(address.link())
-    asked = [_find_candidates(address, one) for one in address.rows]
-    rows = {one.reference: one.row for one in asked if one.row}
+    asked = [_find_candidates(address, reference) for reference in address.rows]
+    rows = {asked_row.reference: asked_row.row for asked_row in asked if asked_row.row}
     complete = 1 < len(rows) == len(asked)
     named = shown_names(list(rows.values()))
-    unknown = [one for one in asked if one.unknown]
+    unknown = [asked_row for asked_row in asked if asked_row.unknown]
     return render_template(
         "compare.html",
         address=address,
-        asked=[one for one in asked if len(unknown) < 2 or not one.unknown],
+        asked=[asked_row for asked_row in asked if len(unknown) < 2 or not asked_row.unknown],
         unknown=unknown if len(unknown) > 1 else [],
         names=dict(zip(rows, named, strict=True)),
         described={reference: describe_row(row) for reference, row in rows.items()},
-        offers={one.reference: _make_offers(address, one) for one in asked if len(one.found) > 1},
+        offers={
+            asked_row.reference: _make_offers(address, asked_row)
+            for asked_row in asked
+            if len(asked_row.found) > 1
+        },
         catalogue=reader().catalogue(),
         families=get_args(FamilyName),
         known=[
@@ -204,19 +212,22 @@ def compare_differences() -> str:
     address, rows = _read_known_rows()
     named = shown_names(list(rows.values()))
     first, *others = named
-    found: dict[str, Comparison] = {}
+    comparisons: dict[str, Comparison] = {}
     refused: dict[str, str] = {}
     for name in others:
         if not (named[name].scores and named[first].scores):
             continue  # the page has said that they lack test scores
         try:
-            found[name] = _compare_pair(address, {name: named[name], first: named[first]})
+            comparisons[name] = _compare_pair(address, {name: named[name], first: named[first]})
         except ComparisonError as error:
             refused[name] = str(error)
     return render_template(
         "compare_differences.html",
-        scores=scores_table(named, found, address.tasks),
-        pairs={name: (comparison_table(one), differences(one)) for name, one in found.items()},
+        scores=scores_table(named, comparisons, address.tasks),
+        pairs={
+            name: (comparison_table(comparison), differences(comparison))
+            for name, comparison in comparisons.items()
+        },
         refused=refused,
         first=first,
     )
@@ -228,7 +239,9 @@ def compare_curves() -> str:
 
     rows = list(_read_known_rows()[1].values())
     metrics = dict.fromkeys(dev_metric(row.dev.search) for row in rows)
-    pictures = [one for metric in metrics for one in dev_curve_pictures(reader(), rows, metric)]
+    pictures = [
+        picture for metric in metrics for picture in dev_curve_pictures(reader(), rows, metric)
+    ]
     return render_template("pictures.html", title="Dev curves", pictures=pictures)
 
 
@@ -251,12 +264,14 @@ def compare_pairs() -> str:
 
 def _find_candidates(address: CompareAddress, reference: str) -> AskedRow:
     try:
-        _, found = reader().candidates(reference, address.filters, tasks=address.tasks)
+        _, candidates = reader().candidates(reference, address.filters, tasks=address.tasks)
     except QueryError as error:
         unknown = isinstance(error, NotFoundError)
         return AskedRow(reference, problem=str(error), unknown=unknown)
-    problem = "" if found else f"{reference!r} has no complete trial that the filters let through"
-    return AskedRow(reference, tuple(found), problem, unknown=not found)
+    problem = (
+        "" if candidates else f"{reference!r} has no complete trial that the filters let through"
+    )
+    return AskedRow(reference, tuple(candidates), problem, unknown=not candidates)
 
 
 def _make_offers(address: CompareAddress, asked: AskedRow) -> list[Offer]:
@@ -278,10 +293,12 @@ def _make_offers(address: CompareAddress, asked: AskedRow) -> list[Offer]:
 def _read_known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
     """Read the rows, by how the address names them; the others are compared with the first."""
     address = read_address(CompareAddress)
-    asked = [_find_candidates(address, one) for one in address.rows]
-    rows = {one.reference: one.row for one in asked if one.row}
+    asked = [_find_candidates(address, reference) for reference in address.rows]
+    rows = {asked_row.reference: asked_row.row for asked_row in asked if asked_row.row}
     if not 1 < len(rows) == len(asked):
-        unclear = ", ".join(repr(one.reference) for one in asked if one.row is None)
+        unclear = ", ".join(
+            repr(asked_row.reference) for asked_row in asked if asked_row.row is None
+        )
         why = f"; {unclear} is not one row" if unclear else ""
         raise AddressError(f"a comparison takes two rows or more, rows=A,B{why}")
     return address, rows
@@ -308,5 +325,5 @@ def _choose_pair(
 
 def _find_shared_tasks(pair: tuple[LeaderboardRow, LeaderboardRow], tasks: FamilyName) -> list[str]:
     """Find the tasks of pairs that both rows are scored on."""
-    found, _ = shared_tasks(dict(zip("xy", pair, strict=True)), tasks)
-    return [task for task in found if task in STS_TASKS]
+    shared, _ = shared_tasks(dict(zip("xy", pair, strict=True)), tasks)
+    return [task for task in shared if task in STS_TASKS]

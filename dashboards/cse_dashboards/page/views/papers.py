@@ -24,10 +24,10 @@ def show_papers() -> str:
 @pages.get("/papers/<paper>/<table>")
 def show_paper_table(paper: str, table: str) -> str:
     address = read_address(PaperTableAddress, paper=paper, table=table)
-    found = reader().paper_table(paper, table, address.filters)
-    title = f"{method_name(found.paper)}, {found.table}"
+    paper_table = reader().paper_table(paper, table, address.filters)
+    title = f"{method_name(paper_table.paper)}, {paper_table.table}"
     return _render_tables(
-        address, title, [paper_layout(found)], file=f"{found.paper}-{found.table}"
+        address, title, [paper_layout(paper_table)], file=f"{paper_table.paper}-{paper_table.table}"
     )
 
 
@@ -39,8 +39,8 @@ def papers_file(form: str) -> Response:
 @pages.get("/as/<form>/papers/<paper>/<table>")
 def paper_table_file(form: str, paper: str, table: str) -> Response:
     address = read_address(PaperTableAddress, paper=paper, table=table)
-    found = reader().paper_table(paper, table, address.filters)
-    return document_file(lambda: found, form, name=f"{found.paper}-{found.table}")
+    paper_table = reader().paper_table(paper, table, address.filters)
+    return document_file(lambda: paper_table, form, name=f"{paper_table.paper}-{paper_table.table}")
 
 
 def _render_tables(
@@ -54,8 +54,8 @@ def _render_tables(
 
 def _add_links(listed: list[PaperProgress]) -> Iterator[Table]:
     """Link the names in the list to the tables that have printed numbers."""
-    printed = {(one.paper, one.table) for one in listed if one.is_printed}
-    papers = dict.fromkeys(one.paper for one in listed)
+    printed = {(progress.paper, progress.table) for progress in listed if progress.is_printed}
+    papers = dict.fromkeys(progress.paper for progress in listed)
 
     def linked(paper: str, row: TableRow) -> TableRow:
         name, *rest = row

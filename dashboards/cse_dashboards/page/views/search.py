@@ -92,9 +92,14 @@ def _make_pair_pictures(address: SweepAddress) -> Make:
 
 def _render_part(part: str, title: str, address: SweepAddress, make: Make) -> str:
     overview = reader().sweep(address.name)
-    found = _load_search_part(part, address, overview, make)
+    search_part = _load_search_part(part, address, overview, make)
     return render_template(
-        "pictures.html", title=title, address=address, overview=overview, newer=True, **vars(found)
+        "pictures.html",
+        title=title,
+        address=address,
+        overview=overview,
+        newer=True,
+        **vars(search_part),
     )
 
 

@@ -24,13 +24,13 @@ def sweep_stamp(name: str) -> dict[str, Any]:
 
     A minute that goes by is news too while the sweep runs: the page says how long it takes.
     """
-    found = reader().stamps(name)[name]
-    runs = found.state == "RUNNING"
-    trials, ended = site().counts.ask(name, found, lambda: _count_trials(name))
+    stamp = reader().stamps(name)[name]
+    runs = stamp.state == "RUNNING"
+    trials, ended = site().counts.ask(name, stamp, lambda: _count_trials(name))
     return {
         "runs": runs,
-        "state": found.state,
-        "position": found.position,
+        "state": stamp.state,
+        "position": stamp.position,
         "trials": trials,
         "ended": ended,
         "minute": int(time.time() / 60) if runs else 0,
@@ -39,10 +39,10 @@ def sweep_stamp(name: str) -> dict[str, Any]:
 
 def sweeps_stamp() -> dict[str, Any]:
     """Return the state of all sweeps; where there are none yet, one may begin at any time."""
-    found = reader().stamps()
-    text = repr(sorted(found.items()))
+    stamps = reader().stamps()
+    text = repr(sorted(stamps.items()))
     return {
-        "runs": not found or any(one.state == "RUNNING" for one in found.values()),
+        "runs": not stamps or any(stamp.state == "RUNNING" for stamp in stamps.values()),
         "sweeps": sha256(text.encode()).hexdigest(),
     }
 

@@ -80,7 +80,7 @@ def trials_file(name: str) -> Response:
     """Send all trials that pass, in the table's order; scores are fractions."""
     address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
     reader().count_trials(name, address.choice)  # refuses what means nothing before a line is sent
-    columns = [one.name for one in _choose_columns(address, _list_columns(overview))]
+    columns = [column.name for column in _choose_columns(address, _list_columns(overview))]
     lines = reader().trials(name, address.choice)
     text = stream_with_context(_format_csv(["number", *columns], lines))
     answer = Response(text, mimetype="text/csv")
@@ -136,13 +136,13 @@ def _list_columns(overview: SweepOverview) -> list[TrialsColumn]:
 
 def _choose_columns(address: SweepAddress, offered: Sequence[TrialsColumn]) -> list[TrialsColumn]:
     """Choose the columns that the address names; all, if it names none."""
-    known = [one.name for one in offered]
+    known = [column.name for column in offered]
     for name in address.columns:
         if name not in known:
             raise NotFoundError(
                 f"columns: {address.name} has no column {name!r}; it has {', '.join(known)}"
             )
-    return [one for one in offered if one.name in (address.columns or known)]
+    return [column for column in offered if column.name in (address.columns or known)]
 
 
 def _format_csv(columns: Sequence[str], lines: Iterator[TrialLine]) -> Iterator[str]:
@@ -253,8 +253,12 @@ def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
         return reader().rows(filters, per_configuration=True, limit=BEST, ranked=False)
     choice = TrialChoice(address.conditions, "COMPLETE", "score", descending=True)
     best = reader().trials(address.name, choice, limit=SEEDS * BEST)
-    hashes = list(dict.fromkeys(one.configuration for one in best))[:BEST]
-    return [row for one in hashes for row in _read_configuration_rows(address.name, one)]
+    hashes = list(dict.fromkeys(trial.configuration for trial in best))[:BEST]
+    return [
+        row
+        for configuration in hashes
+        for row in _read_configuration_rows(address.name, configuration)
+    ]
 
 
 def _read_configuration_rows(sweep: str, configuration: str) -> list[LeaderboardRow]:

@@ -40,8 +40,8 @@ def show_trial(key: str) -> str:
     """Render how a trial was trained, and its results."""
     address = read_address(TrialAddress, key=key)
     details = reader().trial(key)
-    places = [_make_place(details, one) for one in details.sweeps]
-    best = next((one.best_values for one in places if one.best_values is not None), None)
+    places = [_make_place(details, place) for place in details.sweeps]
+    best = next((place.best_values for place in places if place.best_values is not None), None)
     where = f" --store {shlex.quote(site().place)}"
     _title, *blocks = trial_page(details, where=where, best=best)
     return render_template(
