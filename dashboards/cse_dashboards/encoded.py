@@ -28,11 +28,11 @@ from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.trial_details import TrialDetails
 
 TARGETS = 8
-"""The most that a case study ranks."""
+"""The most targets that a case study ranks."""
 RANKED_PAIRS = 6
-"""The same of pairs, which take two lines each."""
+"""The most pairs that it ranks; each takes two lines."""
 FEWEST = 3
-"""Targets below which there is no ranking to speak of."""
+"""The fewest targets that make a ranking."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Case:
     """Graded pairs to be ranked: the targets of one sentence, or pairs of different ones."""
 
     query: str | None
-    """The sentence that stands in each pair; None where the pairs have none in common."""
+    """The sentence that is in each pair; None if the pairs share none."""
     pairs: tuple[tuple[str, str], ...]
-    """By gold, highest first; the query stands first in its pairs."""
+    """Pairs by gold, highest first; the query is first in its pairs."""
     gold: tuple[float, ...]
 
 
@@ -204,16 +204,16 @@ class Plane(NamedTuple):
     points: NDArray[np.float64]
     """Shape (N, 2)."""
     axes: tuple[str, str]
-    """What the two numbers are."""
+    """The names of the two numbers."""
 
 
 class Diversity(NamedTuple):
     """How far vectors are apart, in mean cosine distance (1 - cosine, in [0, 2])."""
 
     positives: NDArray[np.float64]
-    """The positives of one sentence from each other, shape (N,): by sentence."""
+    """Distances of a sentence's positives from each other, by sentence, shape (N,)."""
     others: float
-    """Two different sentences."""
+    """The mean distance of two different sentences."""
 
 
 def all_cosines(vectors: Array) -> NDArray[np.float64]:

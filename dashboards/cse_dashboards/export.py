@@ -28,9 +28,9 @@ from cse_platform.export.kept_model import make_empty
 from cse_platform.leaderboard import Leaderboard
 
 IMAGE_SIZE = {"width": 900, "height": 560}
-"""Of an image in pixels, where the figure has no size of its own."""
+"""The size of an image in pixels, for figures without one of their own."""
 PIXELS = 2
-"""Of a PNG, to one of the figure's."""
+"""Pixels of a PNG per pixel of the figure, along each side."""
 
 
 def export_sweep(

@@ -18,13 +18,13 @@ from cse_dashboards.figures.picture import DARK, LIGHT, Picture
 
 STATIC = Path(__file__).parent / "page" / "static"
 LIBRARY = "plotly.min.js"
-"""What draws figures, among the static files; dashboards/plotly-bundle builds it."""
+"""The script that draws figures, a static file; dashboards/plotly-bundle builds it."""
 _PLAIN = " ,;:@=+*/()[]{}|!$~^"
-"""What stands for itself in the address of a file that a quoted attribute holds."""
+"""Characters that need no escape in a data URL within a quoted attribute."""
 
 
 _WRITTEN = WeakKeyDictionary[Picture, Markup]()
-"""The JSON of pictures that are still somewhere."""
+"""The JSON of pictures that are still in use."""
 
 
 def picture_json(picture: Picture) -> Markup:

@@ -12,7 +12,7 @@ from cse_platform.secrets import mask_url
 from cse_platform.tracking.mlflow.sweep_run import sweep_run
 
 RANKED = 10
-"""Configurations in the description."""
+"""The number of configurations in the description."""
 LEAD = (
     "`report.html` among the artifacts has the figures, `cse-dashboard` serves them live, and "
     "[this view]({view}) compares all trials with their seeds averaged."

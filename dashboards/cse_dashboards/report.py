@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from cse_dashboards.encoded import Embeddings
 
 REPORT_CURVES = ("dev/stsb_spearman", "dev/sickr_spearman", "train/loss")
-"""Shown beside what the search climbs."""
+"""Metrics shown beside the one that the search climbs."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,11 @@ class Chapter:
     title: str
     pictures: tuple[Picture, ...]
     table: str = ""
-    """HTML that stands before them."""
+    """HTML before the pictures."""
 
     @property
     def name(self) -> str:
-        """Of its file: lower case and `_`."""
+        """The name of its file: lower case and `_`."""
         return self.title.lower().replace(" ", "_")
 
 
@@ -75,11 +75,11 @@ class Choices:
     """A person's choices for a report; without them, each figure chooses itself."""
 
     beside: tuple[str, ...] = ()
-    """The rows beside the sweep's best: METHOD, METHOD@CONFIGURATION or how a key begins."""
+    """Rows beside the sweep's best: METHOD, METHOD@CONFIGURATION or a key's beginning."""
     sentences: tuple[str, ...] = ()
-    """Of the heat map."""
+    """Sentences of the heat map."""
     query: str | None = None
-    """Of the case study: a sentence of STS-B dev."""
+    """The query of the case study: a sentence of STS-B dev."""
 
 
 NOTHING_CHOSEN = Choices()

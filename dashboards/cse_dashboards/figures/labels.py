@@ -37,12 +37,12 @@ _COSTS = {SECONDS: "seconds of training", GPU_HOURS: "GPU-hours"}
 
 @dataclass(frozen=True)
 class Quantity:
-    """What an axis shows."""
+    """The quantity of an axis."""
 
     title: str
-    """With its unit."""
+    """The title of the axis, with the unit."""
     factor: float = 1.0
-    """From what is stored to what is drawn."""
+    """The factor from stored to drawn values."""
 
     @property
     def name(self) -> str:
@@ -118,23 +118,23 @@ def values_line(values: Mapping[str, Any]) -> str:
 
 
 MOST_VALUES = 5
-"""Hyperparameters in a label: more fill a legend's line."""
+"""The most hyperparameters in a label: more would overflow a legend's line."""
 
 
 class TrialNote(NamedTuple):
     """What a figure says of a trial under the mouse, and the key of its page."""
 
     key: str
-    """As many digits as name it."""
+    """The first digits of the key, enough to identify the trial."""
     text: str
 
 
 TrialNotes = Mapping[str, TrialNote]
-"""By the id of a point or line that stands for a trial."""
+"""Notes by the id of the point or line of a trial."""
 
 
 HOVER = "%{text}<extra></extra>"
-"""Of points and lines that stand for trials: the trial's note, which the page fills in."""
+"""The hover text of points and lines of trials: the note, which the page fills in."""
 
 
 def search_notes(trials: Iterable[TrialSummary], factor: float) -> dict[str, TrialNote]:

@@ -18,7 +18,7 @@ class Drawn(NamedTuple):
 
     figure: go.Figure
     data: pd.DataFrame
-    """In the units of the figure's axes, whose titles are the names of the columns."""
+    """Data in the units of the figure's axes; the axis titles are the column names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,16 +26,16 @@ class Picture:
     """One figure of the page, the report or MLflow, or the reason why there is none."""
 
     name: str
-    """Of its file: lower case, digits and `_`."""
+    """The name of its file: lower case, digits and `_`."""
     title: str
     caption: str
-    """What it shows, over what, and the paper's figure that it is after; one or two sentences."""
+    """One or two sentences: what it shows, over what, and which paper's figure it follows."""
     figure: go.Figure | None = None
     data: pd.DataFrame | None = None
     trials: TrialNotes = field(default_factory=dict)
-    """Of the trials that points and lines stand for, by their `ids`."""
+    """Notes on the trials behind points and lines, by their `ids`."""
     missing: str | None = None
-    """Where there is no figure: what it lacks and the way to it, in a sentence."""
+    """If there is no figure: what is missing and how to get it, in a sentence."""
 
     @property
     def csv(self) -> str:

@@ -12,7 +12,7 @@ from cse_platform.leaderboard.render.board import OWN_FILE, shown_dev_set
 Rows = Sequence[LeaderboardRow]
 MOST_COLOURS = len(PALETTE)
 PANELS = 4
-"""Rows in a figure that has a panel for each."""
+"""The most rows in a figure with a panel for each."""
 SENTEVAL = "SentEval data"
 TO_EVALUATE = "in a sweep file, or cse-evaluate TRIAL --tasks"
 

@@ -28,7 +28,7 @@ class Style:
 
     colour: str
     further: int = 0
-    """Above 0, another one of the same colour: it has a dash and a marker of its own."""
+    """Above 0 for further lines of the same colour: each has its own dash and marker."""
 
     @property
     def dash(self) -> str:

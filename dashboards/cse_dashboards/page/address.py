@@ -32,7 +32,7 @@ def listed(value: Any) -> Any:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(listed)]
-"""Several at once, with commas between them; a form may repeat the parameter instead."""
+"""Names with commas between them; a form may repeat the parameter instead."""
 
 
 class Address(BaseModel):
@@ -40,7 +40,7 @@ class Address(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     PATH: ClassVar[str]
-    """With the names of fields in braces."""
+    """The path, with names of fields in braces."""
     LISTS: ClassVar[frozenset[str]] = frozenset()
     """Fields of the type `Names`."""
 
@@ -110,7 +110,7 @@ def _describe_problems(error: ValidationError, given: dict[str, Any], model: typ
 
 
 ROWS_COMPARED = 16
-"""Each has a column in every table, and a link that names all of them."""
+"""The most rows compared: each has a column in every table, and links name all of them."""
 
 
 class _Filtered(Address):
@@ -139,12 +139,12 @@ class BoardAddress(_Filtered):
     tasks: FamilyName | None = None
     sort: str = "dev"
     every: bool = False
-    """Configuration, and not the one chosen on dev."""
+    """Whether to show every configuration, and not the one chosen on dev."""
     published: bool = False
     against: str | None = None
-    """The row that marks of significance are above: METHOD or METHOD@CONFIGURATION."""
+    """The row that significance is tested against: METHOD or METHOD@CONFIGURATION."""
     search: str | None = None
-    """Words that each shown row has somewhere."""
+    """Words that each shown row contains."""
 
     @field_validator("sort")
     @classmethod
@@ -181,21 +181,21 @@ class SweepAddress(Address):
     PATH = "/sweeps/{name}"
     name: str
     metric: str | None = None
-    """Of the dev curves; left out, what the search climbs."""
+    """The metric of the dev curves; by default the one that the search climbs."""
     x: str | None = None
     y: str | None = None
-    """Two hyperparameters: of the contour and the surface."""
+    """Two hyperparameters, for the contour and the surface."""
     where: str = ""
-    """What narrows the trials of the table and of all figures, as `read_where` takes it."""
+    """A filter for the trials of the table and all figures, in the syntax of `read_where`."""
     narrow: str | None = None
     to: str | None = None
     """One more condition, as a form sends it: the name, and what it may be. It joins `where`."""
     state: Literal["RUNNING", "COMPLETE", "PRUNED", "FAIL"] | None = None
     sort: str = "-number"
-    """A column of the table of trials; `-` before it: the highest first."""
+    """A column of the table of trials; `-` before it sorts in descending order."""
     page: int = Field(default=1, ge=1)
     columns: Names = ()
-    """Of the table; left out, those that say something."""
+    """Columns of the table; by default those with information."""
     LISTS = frozenset({"columns"})
 
     @model_validator(mode="before")
@@ -230,7 +230,7 @@ class StopAddress(Address):
     PATH = "/sweeps/{name}/stop"
     name: str
     trial: int | None = None
-    """Its number."""
+    """The trial's number."""
 
 
 class TrialAddress(Address):
@@ -246,18 +246,18 @@ class CompareAddress(Address):
 
     PATH = "/compare"
     rows: Names = ()
-    """Each is METHOD, METHOD@CONFIGURATION or how a trial's key begins."""
+    """METHOD, METHOD@CONFIGURATION or the beginning of a trial's key, each."""
     a: str | None = None
     b: str | None = None
-    """A against B, as older links have it: the same as the rows B and A."""
+    """A against B, in older links: the same as the rows B and A."""
     tasks: FamilyName = "sts"
     backbone: str | None = None
     identity: str | None = None
     task: str | None = None
-    """Of the pairs that are shown one by one; left out, the first that both have."""
+    """The task of the pairs that are shown; by default the first that both rows have."""
     x: str | None = None
     y: str | None = None
-    """The two of the rows whose pairs these are; left out, the first two."""
+    """The two rows whose pairs are shown; by default the first two."""
     LISTS = frozenset({"rows"})
 
     @field_validator("rows")
@@ -299,9 +299,9 @@ class GeometryAddress(_Filtered):
 
     PATH = "/geometry"
     show: Encoded | None = None
-    """What takes a model to draw."""
+    """The figure to draw with a model."""
     sentences: str | None = Field(default=None, max_length=20_000)
-    """Of the heat map, one a line."""
+    """Sentences of the heat map, one per line."""
     by: Literal["pca", "umap"] = "pca"
     query: str | None = None
     """The sentence of the case study."""

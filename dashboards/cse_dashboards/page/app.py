@@ -24,12 +24,12 @@ from cse_platform.errors import NoStoreError, StoreError
 from cse_platform.tracking.mlflow.store import is_server
 
 VIEWS = (board, sweeps, sweep, search, stamps, compare, geometry, papers, trial, numbers)
-"""Each adds its addresses to `pages` when it is imported."""
+"""Modules that add their addresses to `pages` when they are imported."""
 POLICY = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
 )
-"""Nothing comes from the network but from here; Plotly writes styles into its figures."""
+"""Everything is loaded from this server; Plotly writes styles into its figures."""
 
 
 def create_app(

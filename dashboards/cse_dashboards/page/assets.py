@@ -22,7 +22,7 @@ class Asset:
     name: str
     body: bytes
     brotli: bytes | None
-    """Where it was compressed when it was built."""
+    """The compressed body, if the build made one."""
 
     @cached_property
     def digest(self) -> str:
@@ -61,15 +61,15 @@ def send_asset(assets: dict[str, Asset], digest: str, name: str) -> Response:
             answer.content_encoding = coding
             break
     answer.vary.add("Accept-Encoding")
-    # A page that was open while another version was installed asks for what is gone.
+    # A page that was open during an upgrade asks for a file of the old version.
     answer.headers["Cache-Control"] = _YEAR if digest == asset.digest else _ASK_AGAIN
     return answer
 
 
 _LEAST = 1000
-"""Bytes that are worth it."""
+"""The fewest bytes that are worth compressing."""
 _LEVEL = 6
-"""Of gzip: 9 takes three times as long for 1 % less."""
+"""The gzip level: 9 takes three times as long for 1 % less."""
 
 
 def compress(answer: Response) -> Response:

@@ -1,4 +1,4 @@
-"""Who may change something from the page: whoever has the token of this run of `cse-dashboard`.
+"""Access control of the page: the token of this run of `cse-dashboard` allows changes.
 
 The token is in the address that the command prints. Opened once, the address makes it a cookie that
 scripts cannot read and other sites' pages cannot send. A change also needs a form of this page.
@@ -14,11 +14,11 @@ from flask import Flask, Request, Response, abort, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
 PARAMETER = "token"
-"""Of the address that is printed."""
+"""The query parameter of the printed address."""
 FIELD = "form_token"
-"""Of each form that changes something."""
+"""The field of each form that changes something."""
 LONGEST_FORM = 64 * 1024
-"""Bytes."""
+"""The most bytes of a form."""
 
 
 class Control:

@@ -14,7 +14,7 @@ from cse_dashboards.page.control import Control
 from cse_platform.secrets import mask_url
 
 THREADS = 8
-"""Parts of one page are asked for at once, and some take seconds."""
+"""Browsers ask for the parts of a page at once, and some take seconds."""
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -36,7 +36,7 @@ def serve(
 
     app = create_app(url, published=published, mlflow=mlflow, control=control)
     named = f"[{host}]" if ":" in host else host
-    if named in LOOPBACK:  # a stranger's page must not reach it by a name that leads here
+    if named in LOOPBACK:  # another site must not reach it by a name that resolves here
         app.config["TRUSTED_HOSTS"] = list(LOOPBACK)
     with _open_socket(host, port) as listening:
         taken = listening.getsockname()[1]

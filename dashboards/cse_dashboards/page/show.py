@@ -48,12 +48,12 @@ def _format_method(text: str) -> str:
 
 
 _WRITTEN = {"method": _format_method, "backbone": backbone_name}
-"""How cells under that head are written, if not as they are."""
+"""Functions that rewrite the cells under a head."""
 _WORD = re.compile(r"(?<![\w-])[a-z0-9]+(_[a-z0-9]+)*(?![\w-])")
 _LEADS = {"trial": "/trials/{}", "sweep": "/sweeps/{}"}
-"""By the head of a column."""
+"""Links of cells, by the head of their column."""
 _EARLY = ("trial", "trials", "GPU-hours", "wall time a trial", "finished")
-"""Columns of a board."""
+"""Columns of a board that `arranged` moves forward."""
 _SORTS = {
     "best of n": "best",
     "paper": "gap",
@@ -61,7 +61,7 @@ _SORTS = {
     "wall time a trial": "wall_seconds",
     **{head: name for name, head in COST_HEADS.items()},
 }
-"""Heads that are not the name of what they sort by."""
+"""Sort columns of heads with another name."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ class TablePage:
     """The rows of a long table that one page of it shows."""
 
     asked: int
-    """The page that the address names; one behind the last is the last."""
+    """The page that the address names; beyond the last page it means the last."""
     size: int
     total: int
-    """Rows on all pages."""
+    """The number of rows on all pages."""
 
     @property
     def pages(self) -> int:
@@ -84,7 +84,7 @@ class TablePage:
 
     @property
     def before(self) -> int:
-        """Rows on earlier pages."""
+        """The number of rows on earlier pages."""
         return self.size * (self.page - 1)
 
     @property

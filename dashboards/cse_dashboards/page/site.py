@@ -60,7 +60,7 @@ class OpenLeaderboard:
         if not self.url.startswith("sqlite"):
             return self.url
         file = Path(self.url.partition(":///")[2].partition("?")[0])
-        # SQLite sees nothing new in a file that it has opened as one that nobody writes to.
+        # SQLite sees no changes of a file that it has opened as immutable.
         if not file.is_file() or not os.access(file.parent, os.W_OK):
             return None
         status = file.stat()
@@ -73,7 +73,7 @@ class SearchPart:
 
     pictures: Sequence[Picture]
     trials: int
-    """That had ended when they were made."""
+    """The number of trials that had ended when the figures were made."""
     said: Sequence[str] = ()
 
 
@@ -83,25 +83,25 @@ class Site:
 
     opened: OpenLeaderboard
     mlflow: str | None = None
-    """Address of the server that sweeps lead to."""
+    """The MLflow server that sweeps link to."""
     control: Control | None = None
-    """What lets people change something; None where the page is for reading alone."""
+    """Control over changes; None where the page is read-only."""
     standings: Memory[list[LeaderboardRow]] = field(default_factory=Memory)
     comparisons: Memory[Comparison] = field(default_factory=Memory)
     marks: Memory[Mapping[int, Comparison]] = field(default_factory=Memory)
-    """Each row of a board against one, by the row's place."""
+    """Comparisons of each row of a board with one row, by the row's position."""
     studies: Memory[ReplayedSearch] = field(default_factory=Memory)
-    """Of sweeps, for as long as their trials stay the same."""
+    """Searches of sweeps, kept while their trials stay the same."""
     searches: Memory[SearchPart] = field(default_factory=Memory)
-    """Their figures."""
+    """Figures of these searches."""
     hyperparameters: Memory[SweepHyperparameters] = field(default_factory=Memory)
-    """Of sweeps, for as long as there are no further trials."""
+    """Hyperparameters of sweeps, kept while no trial is added."""
     counts: Memory[tuple[int, int]] = field(default_factory=Memory)
-    """Trials of sweeps, and how many of them have ended, for as long as nothing is heard."""
+    """Numbers of trials of sweeps, and of ended ones, kept while a sweep reports nothing."""
     pictures: Memory[Picture] = field(default_factory=Memory)
-    """Of embeddings."""
+    """Figures of embeddings."""
     encoding: threading.Lock = field(default_factory=threading.Lock)
-    """Held by the one request that has a model in memory."""
+    """Held by the only request that may have a model in memory."""
 
     @property
     def place(self) -> str:

@@ -29,7 +29,7 @@ _WHISKERS = {"color": colour(6), "thickness": 1.5, "width": 5}
 _OVER_PAIRS = "over the pairs of a single seed; how other seeds would do is not in them"
 
 Published = Sequence[tuple[str, PublishedRow]]
-"""Each with the label of the line that it stands on."""
+"""Published rows, each with the label of its line."""
 
 
 def leaderboard_pictures(

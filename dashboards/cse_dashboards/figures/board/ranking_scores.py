@@ -25,7 +25,7 @@ from cse_platform.leaderboard.records import BOARD_FAMILIES, Estimate, Leaderboa
 _RANKING = BOARD_FAMILIES["ranking"].averages
 
 Scores = Mapping[str, Estimate]
-"""By column, under one evaluation."""
+"""Estimates by column, under one evaluation."""
 
 
 def ranking_pictures(reader: Leaderboard, rows: Rows) -> list[Picture]:

@@ -22,7 +22,7 @@ from cse_methods.evaluation.measures.ranking import kendall
 
 GOLD = "gold"
 LETTERS = 46
-"""Of a sentence on the axis; the hover has it whole."""
+"""The most letters of a sentence on the axis; the hover text has all."""
 
 
 def case_study(embeddings: Embeddings, trials: Trials, query: str | None = None) -> Picture:

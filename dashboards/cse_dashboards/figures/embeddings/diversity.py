@@ -26,11 +26,11 @@ from cse_dashboards.figures.embeddings.sentences import (
 from cse_dashboards.figures.picture import Drawn, Picture, colour, panelled, short
 
 WHITENED_TOGETHER = 256
-"""Sentences that are whitened together."""
+"""The most sentences whitened together."""
 NAMED_SENTENCES = 5
-"""Sentences whose positives stand out."""
+"""The number of sentences whose positives are highlighted."""
 USUAL_POSITIVES = 3
-"""Of a sentence, where the trial's configuration does not say: WhitenedCSE's own number."""
+"""Positives per sentence if the configuration names no number: as in WhitenedCSE."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,15 +38,15 @@ class WhiteningSide:
     """One side of the figure: before or after whitening."""
 
     background: NDArray[Any]
-    """All sentences in the plane, shape (N, 2)."""
+    """Points of all sentences in the plane, shape (N, 2)."""
     positives: Mapping[str, NDArray[Any]]
-    """Of some of the sentences, shape (m, 2) in the same plane."""
+    """Positives of some sentences, shape (m, 2) in the same plane."""
     axes: tuple[str, str]
-    """What the plane's two numbers are."""
+    """The names of the plane's two axes."""
     distances: NDArray[Any]
-    """Mean cosine distance of the positives of one sentence, shape (N,)."""
+    """The mean cosine distance of each sentence's positives, shape (N,)."""
     others: float
-    """The same of different sentences."""
+    """The mean cosine distance of different sentences."""
 
 
 def diversity(embeddings: Embeddings, trials: Trials) -> Picture:

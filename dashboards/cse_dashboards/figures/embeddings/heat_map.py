@@ -24,11 +24,11 @@ from cse_dashboards.figures.embeddings.sentences import (
 from cse_dashboards.figures.picture import BETWEEN, ROW, Drawn, Picture, panelled
 
 MOST_SENTENCES = len(ascii_uppercase)
-"""A letter each."""
+"""The most sentences: each has a letter."""
 LEGIBLE = 10
-"""Sentences up to which the numbers fit into the cells."""
+"""The most sentences whose numbers fit into the cells."""
 LINE, LINES = 28, 2
-"""Letters and lines of a sentence on an axis; the hover has it whole."""
+"""The most letters per line and lines of a sentence on an axis; the hover text has all."""
 
 
 def heat_map(embeddings: Embeddings, trials: Trials, sentences: Sequence[str] = ()) -> Picture:

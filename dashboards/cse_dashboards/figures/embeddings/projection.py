@@ -22,7 +22,7 @@ from cse_dashboards.figures.embeddings.sentences import (
 from cse_dashboards.figures.picture import Drawn, Picture, colour, panelled
 
 SHORT_TO_LONG = [[0, colour(0)], [0.4, colour(1)], [1, colour(5)]]
-"""None of them fades into a light or a dark page."""
+"""Colours that are visible on a light and on a dark page."""
 By = Literal["pca", "umap"]
 Points = NDArray[Any]
 """Shape (N, 2)."""

@@ -21,12 +21,12 @@ from cse_methods.data.pairs import PairSet
 from cse_methods.errors import CseError
 
 Trials = Mapping[str, str]
-"""Keys of trials, or how they begin, by label."""
+"""Keys of trials, or their beginnings, by label."""
 
 POINTS = 2000
-"""Sentences in a plane, at most."""
+"""The most sentences in a plane."""
 HEAT_MAP_PAIRS = 3
-"""Dev pairs in a heat map for which nobody names sentences."""
+"""The number of dev pairs in a heat map without given sentences."""
 
 
 class LacksError(DashboardError):

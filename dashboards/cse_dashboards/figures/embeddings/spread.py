@@ -20,7 +20,7 @@ from cse_dashboards.figures.picture import Drawn, Picture, colour, panelled
 
 CIRCLE = np.linspace(0, 2 * np.pi, 97)
 EDGE = 1.05
-"""Of both axes: the sphere's edge is at 1."""
+"""The end of both axes: the sphere's edge is at 1."""
 
 
 def spread(embeddings: Embeddings, trials: Trials) -> Picture:

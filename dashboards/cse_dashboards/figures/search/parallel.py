@@ -23,14 +23,14 @@ from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 
 FEW_LINES, LIGHTEST = 50, 0.4
-"""More lines than these hide each other and the numbers between them, and so are see-through."""
+"""More lines than these would hide each other and the numbers, so they are transparent."""
 SCORE = "score"
 TICKS = 5
 _AROUND = 0.03
-"""Of a choice, on its axis, in [0, 1]."""
+"""Half the length of a choice's brush on its axis, in [0, 1]."""
 BRUSH = {"color": colour(1), "width": 8}
 _OTHERS = {"color": faded(6, 0.15), "width": 1}
-"""Of trials that do not pass."""
+"""The style of trials that do not pass."""
 _TITLE = "Hyperparameters and scores"
 
 
@@ -39,13 +39,13 @@ class ParallelAxis:
     """One of the vertical axes, from 0 at the bottom to 1 at the top."""
 
     name: str
-    """As a filter of trials has it."""
+    """The name in a filter of trials."""
     title: str
     low: float = 0.0
     high: float = 1.0
     log: bool = False
     choices: tuple[Any, ...] = ()
-    """In place of a range."""
+    """Choices, instead of a range."""
 
     def place(self, value: Any) -> float:
         """Return where a value of the range, or a choice, lies on the axis."""

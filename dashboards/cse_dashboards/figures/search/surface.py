@@ -28,9 +28,9 @@ from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
 
 FEW = 12
-"""Values that have a line of cells each."""
+"""The most values that have a line of cells each."""
 FINE = 40
-"""Points along each side of what lies below a contour."""
+"""Points along each side of the grid of a contour."""
 
 Found = Mapping[tuple[Any, Any], AtValue]
 

@@ -12,7 +12,7 @@ from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_js
 
 TINY = 1e-3
 LOG_TICKS = 4
-"""For which Plotly marks 1, 2 and 5 of each power of ten, unless the axis is short or very long."""
+"""With 4 ticks Plotly marks 1, 2 and 5 of each power of ten, except on very short or long axes."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class AtValue:
     """Results of a search with one value of a hyperparameter, as fractions."""
 
     mean: float
-    """Over configurations, each the mean of its seeds, weighted by what a sample stands for."""
+    """The mean over configurations, each the mean of its seeds, with the weights of a sample."""
     std: float | None
-    """Over seeds, with n - 1 within each configuration; None where none has two."""
+    """The standard deviation over seeds, with n - 1 per configuration; None if none has two."""
     configurations: int
 
 

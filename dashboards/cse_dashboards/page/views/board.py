@@ -20,14 +20,14 @@ from cse_platform.leaderboard.render.documents import Document, TextFormat, rend
 from cse_platform.leaderboard.statistics.results import Comparison
 
 SHOWN = 200
-"""Rows at most, where every configuration is asked for."""
+"""The most rows shown when every configuration is asked for."""
 DOWNLOADS: dict[str, tuple[TextFormat, str, str]] = {
     "csv": ("csv", "CSV", "text/csv"),
     "json": ("json", "JSON", "application/json"),
     "md": ("markdown", "Markdown", "text/markdown"),
     "tex": ("latex", "LaTeX", "application/x-tex"),
 }
-"""By the end of the file's name: form, what it is called, and its type."""
+"""By file ending: the format, its name, and its MIME type."""
 
 
 @pages.get("/")

@@ -27,7 +27,7 @@ from cse_platform.render.table import Cell, Column, Table, text_table, to_table
 
 NamedRows = Mapping[str, LeaderboardRow]
 DEV_LINE = "dev"
-"""The line of the dev scores."""
+"""The table line that holds the dev scores."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class Differing:
     """The facts in which rows differ, and those that all of them share."""
 
     table: Table
-    """A column a row."""
+    """One column per row."""
     same: tuple[tuple[str, str], ...]
     told: dict[str, str]
-    """By row, its hyperparameters among those that differ, in one line."""
+    """The differing hyperparameters of each row, in one line."""
 
 
 def shown_names(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
@@ -150,9 +150,9 @@ class AskedRow:
     reference: str
     found: tuple[LeaderboardRow, ...] = ()
     problem: str = ""
-    """Why there is none."""
+    """The reason why there is no candidate."""
     unknown: bool = False
-    """Whether that is because the name stands for nothing."""
+    """Whether no row has that name."""
 
     @property
     def row(self) -> LeaderboardRow | None:

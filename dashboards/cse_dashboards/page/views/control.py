@@ -22,7 +22,7 @@ from cse_platform.leaderboard.annotations import Annotations
 
 controls = Blueprint("controls", __name__)
 SAID = 1000
-"""Characters of a refusal: it travels in a cookie, and a long one would be dropped."""
+"""The most characters of a refusal: a cookie holds it, and browsers drop long ones."""
 
 
 @controls.before_request

@@ -54,9 +54,9 @@ def sweep_pair(name: str) -> str:
 
 
 Told = tuple[list[Picture], Sequence[str]]
-"""Pictures of a search, and what is said of it."""
+"""Pictures of a search, and sentences about it."""
 Make = Callable[[Leaderboard, ReplayedSearch, SweepOverview], Told]
-"""It may run where no request is."""
+"""Makes the pictures; it may run outside of a request."""
 
 
 def _make_search_pictures(address: SweepAddress, studies: Memory[ReplayedSearch]) -> Make:

@@ -35,11 +35,11 @@ from cse_platform.sweep.space.dimensions import canonical_json
 TRIALS_SHOWN = 50
 """Trials on one page."""
 BEFORE, AFTER = ("state", "score"), ("seed", "step", "seconds", "error", "key")
-"""What stands on both sides of the hyperparameters; the number is always first."""
+"""Columns on either side of the hyperparameters; the number is always first."""
 STATES = {"RUNNING": "running", "COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
 _FROM_THE_LEFT = ("state", "error", "key")
 _FALLING = ("score", "number")
-"""Columns whose first click shows the highest first."""
+"""Columns that the first click sorts in descending order."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class TrialsColumn:
     """One column of the table of trials."""
 
     name: str
-    """As the address has it."""
+    """The column's name in an address."""
     title: str
     searched: bool = False
     """Whether it is a hyperparameter."""
@@ -79,7 +79,7 @@ def sweep_trials(name: str) -> str:
 def trials_file(name: str) -> Response:
     """Send all trials that pass, in the table's order; scores are fractions."""
     address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
-    reader().count_trials(name, address.choice)  # refuses what means nothing before a line is sent
+    reader().count_trials(name, address.choice)  # refuses an invalid choice before a line is sent
     columns = [column.name for column in _choose_columns(address, _list_columns(overview))]
     lines = reader().trials(name, address.choice)
     text = stream_with_context(_format_csv(["number", *columns], lines))
@@ -167,7 +167,7 @@ def _format_field(line: TrialLine, name: str) -> str:
 
 
 SEEDS = 8
-"""Trials that are looked at for each of the best configurations, where not all trials pass."""
+"""Trials read for each of the best configurations, if some trials are filtered out."""
 BEST = 8
 """Configurations that are shown, and whose dev curves are drawn."""
 OFFERED_CURVES = (
@@ -177,13 +177,13 @@ OFFERED_CURVES = (
     "dev/alignment",
     "dev/uniformity",
 )
-"""What is offered beside what the search climbs."""
+"""Metrics offered beside the one that the search climbs."""
 
 
 @pages.get("/sweeps/<name>")
 def show_sweep(name: str) -> str:
     """Render what a single read of the store gives."""
-    # The stamp before what it is of: what comes between is looked at again, and not missed.
+    # The stamp is read first: what changes in between is then read again, and not missed.
     address, stamp = read_address(SweepAddress, name=name), sweep_stamp(name)
     overview, spec = reader().sweep(name), reader().sweep_spec(name)
     file = io.StringIO()

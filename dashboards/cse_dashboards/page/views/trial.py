@@ -32,7 +32,7 @@ class TrialPlace:
     best: TrialSummary | None
     """The best trial of the sweep, which may be this one."""
     best_values: dict[str, Any] | None
-    """The hyperparameters of the best trial, where it is another one."""
+    """The hyperparameters of the best trial, unless that is this one."""
 
 
 @pages.get("/trials/<key>")
