@@ -111,7 +111,7 @@ AT_ONCE = 4096
 
 
 class Embeddings:
-    """Opens models when they are asked for, and remembers the vector of every sentence.
+    """Opens models when they are needed, and remembers the vector of every sentence.
 
     One model is in memory at a time: the last that was used. Sentences are those of dev sets, or a
     user's own; no test set is opened. A context manager, which in the end forgets them all.
@@ -257,7 +257,7 @@ def uniformity_of(vectors: Array) -> float:
 def by_direction(vectors: Array) -> Plane:
     """Project vectors of length 1 onto the two directions in which they lie most, without centring.
 
-    They are the first axes of the second moments, the first with the mean on its positive side.
+    The directions are the first axes of the second moments; the mean is on their positive side.
     Points lie in the unit circle. Vectors have shape (N, D), D >= 2.
     """
     lengths_one = unit(vectors)
@@ -271,7 +271,7 @@ def by_direction(vectors: Array) -> Plane:
 def by_umap(vectors: Array) -> Plane:
     """Project vectors to a plane that keeps neighbours by cosine; the same for the same vectors.
 
-    Its axes have no meaning of their own. N is well above the 15 neighbours that it looks at.
+    Its axes have no meaning of their own. N must be well above UMAP's 15 neighbours.
 
     Raises:
         ImportError: if `umap-learn` is not installed.

@@ -38,7 +38,7 @@ def export_sweep(
 ) -> None:
     """Write `report.html`, and of each figure a file and its numbers into `figures/`.
 
-    Plotly lies beside them once.
+    One copy of Plotly is written beside them.
 
     The folder is new or empty; `form` of the single figures is html, svg, png or pdf.
 
@@ -71,7 +71,7 @@ def export_sweep(
 def write_picture(picture: Picture, folder: Path, *, form: str) -> None:
     """Write `NAME.FORM` and `NAME.csv`; a picture without a figure writes nothing.
 
-    Plotly lies in the folder above.
+    An html file expects Plotly in the folder above.
 
     Forms other than html are drawn inside `drawing_images`.
     """

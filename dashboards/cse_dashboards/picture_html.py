@@ -37,7 +37,7 @@ def picture_json(picture: Picture) -> Markup:
 def figure_json(figure: go.Figure) -> Markup:
     """Return the figure as JSON that can stand in a script element.
 
-    Its template is put on when it is drawn.
+    The template is added when the figure is drawn.
     """
     parts = json.loads(figure.to_json(), parse_float=_round_digits, object_hook=_unpack_numbers)
     parts["layout"].pop("template", None)
@@ -69,7 +69,7 @@ def trials_json(pictures: Iterable[Picture]) -> Markup:
 def csv_link(picture: Picture) -> str:
     """Return the data of a picture as a data URL.
 
-    Not in base64, which a compressed page would carry nearly whole.
+    It is not in base64, which hardly compresses.
     """
     return f"data:text/csv;charset=utf-8,{quote(picture.csv, safe=_PLAIN)}"
 

@@ -128,7 +128,7 @@ def chapters(
 def rows_of(reader: Leaderboard, sweep: str, beside: Sequence[str] = ()) -> list[LeaderboardRow]:
     """Return the sweep's best configuration, then the best of each other method, or `beside`.
 
-    There are none while no trial of the sweep is complete; a StoreError if there is no such sweep.
+    There are no rows until a trial of the sweep is complete; StoreError for an unknown sweep.
     """
     method = reader.sweep(sweep).method
     own = reader.rows(Filters(sweep=sweep), ranked=False)[:1]
@@ -167,7 +167,7 @@ def search_pictures(
 ) -> list[Picture]:
     """Make the figures of a sweep's progress and of its search.
 
-    Where the study is of those trials alone that pass, `among` is of all.
+    If the study has only the trials that pass, `among` has all.
     """
     several = overview.objectives
     front = [pareto_front_picture(reader.front(overview.name))] if several else []
@@ -234,7 +234,7 @@ def embeddings_pictures(
 ) -> Iterator[Picture]:
     """Make all figures of embeddings, by UMAP where it is installed.
 
-    Each model is opened once, the first twice.
+    Each model is opened once, and the first one twice.
 
     `sentences` are those of the heat map, `query` that of the case study; each chooses itself where
     it is left out.

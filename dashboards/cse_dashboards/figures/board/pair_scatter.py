@@ -51,7 +51,7 @@ def _read_similarities(reader: Leaderboard, row: LeaderboardRow, task: str) -> S
 def draw_pair_scatter(a: str, first: Similarities, b: str, second: Similarities) -> Drawn:
     """Draw the cosine of every pair under A against that under B, coloured by its gold score.
 
-    Where both are alike a pair lies on the diagonal.
+    Pairs with equal cosines lie on the diagonal.
     """
     x, y = f"cosine, {a}", f"cosine, {b}"
     data = pd.DataFrame(

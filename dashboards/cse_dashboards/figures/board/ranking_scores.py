@@ -111,7 +111,7 @@ def ranking_estimates(
 ) -> tuple[dict[str, Scores], str]:
     """Average KCC and NDCG over each row's own seeds. Returns them with a note for the caption.
 
-    There is one evaluation of each row, that which most rows have; rows without these scores are
+    Of each row one evaluation is used, the one that most rows have; rows without scores are
     left out.
     """
     evaluations = {label: _estimate_ranking(reader, row) for label, row in labelled.items()}

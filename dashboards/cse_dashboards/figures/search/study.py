@@ -156,7 +156,7 @@ def nothing_searched(history: SearchHistory) -> str:
 def pair_of(history: SearchHistory, x: str | None, y: str | None) -> Sequence[str]:
     """Choose two hyperparameters: those asked for, then the paper's or those with most values.
 
-    There are fewer than two where no more were searched.
+    There are fewer than two if the search has no more.
     """
     most = sorted(history.space, key=lambda name: -len(by_value(history.trials, name)))
     usual = [*PAIR, *most] if all(name in history.space for name in PAIR) else most

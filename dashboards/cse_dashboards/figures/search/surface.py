@@ -132,7 +132,7 @@ def _interpolate_contour(
 ) -> go.Contour | None:
     """Interpolate linearly between the points, on the scales of the axes, and not beyond them.
 
-    None where all lie on one line, or are fewer than three: nothing lies between them.
+    Returns None if the points lie on one line, or are fewer than three.
     """
     places = np.array(list(results), dtype=float)
     values = [quantity.factor * at.mean for at in results.values()]

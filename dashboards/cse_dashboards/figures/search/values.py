@@ -74,7 +74,7 @@ def _aggregate_configurations(configurations: Sequence[Sequence[TrialSummary]]) 
 def recur(found: Collection[AtValue], dimension: Dimension) -> bool:
     """Tell whether values of a hyperparameter stand for several configurations.
 
-    Those of a list do; those of a range do if each is tried twice on average.
+    Values of a list do; values of a range do if each is tried twice on average.
     """
     tried = sum(at.configurations for at in found)
     return isinstance(dimension, Choices) or 2 * len(found) <= tried

@@ -17,7 +17,7 @@ PLANE_METRICS = {"uniformity": "dev/uniformity", "alignment": "dev/alignment"}
 
 
 def alignment_uniformity(reader: Leaderboard, rows: Rows) -> list[Picture]:
-    """Where training moves the embeddings: a picture for each source of the dev data."""
+    """Show where training moves the embeddings, with one picture per source of the dev data."""
     return picture_per_dev_data(rows, lambda shown: _make_picture(reader, shown))
 
 
@@ -46,7 +46,7 @@ def _make_picture(reader: Leaderboard, rows: Rows) -> Picture:
 def draw_alignment_uniformity(
     curves: Mapping[str, SeedCurves], styles: Mapping[str, Style]
 ) -> Drawn:
-    """A line a method through the means over seeds at each step: down and to the left is better.
+    """Draw a line per method through the means over seeds at each step; low on both axes is better.
 
     It begins at a hollow marker before training; its star is the mean over the checkpoints that
     were kept, one a seed. Seeds without both measures are left out.

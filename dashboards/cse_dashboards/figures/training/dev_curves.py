@@ -18,7 +18,7 @@ MEAN, KEPT = "mean over seeds", "kept checkpoint"
 
 
 def dev_curve_pictures(reader: Leaderboard, rows: Rows, metric: str) -> list[Picture]:
-    """A metric, e.g. `dev/stsb_spearman`, against the step, with a band over the seeds.
+    """Show a metric, e.g. `dev/stsb_spearman`, against the step, with a band over the seeds.
 
     Metrics on dev sets have a picture for each source of the dev data. More rows than there are
     colours are left out.
@@ -61,7 +61,7 @@ def draw_dev_curves(
     styles: Mapping[str, Style],
     keys: Mapping[str, Mapping[int, str]],
 ) -> Drawn:
-    """The mean over seeds, a band from the lowest to the highest seed, and stars.
+    """Draw the mean over seeds, a band from the lowest to the highest seed, and stars.
 
     A star marks the checkpoint of each seed that was kept. A single seed has no band; seeds without
     the metric are left out. `keys` are those of the trials, by label and seed.

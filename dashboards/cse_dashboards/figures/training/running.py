@@ -1,4 +1,4 @@
-"""The dev curves of trials that have not ended."""
+"""The dev curves of running trials."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ NAME, TITLE = "running_curves", "Dev curves of the trials that run"
 
 
 def running_curves(reader: Leaderboard, trials: Sequence[TrialSummary], metric: str) -> Picture:
-    """A metric against the step, a line a trial: of as many of the newest as there are colours."""
+    """Draw a metric against the step, a line per trial, for the newest trials that get a colour."""
     shown = trials[: len(PALETTE)]
     labelled = {f"#{trial.number} {values_line(trial.values)}".strip(): trial for trial in shown}
     curves: dict[str, SeedCurves] = {

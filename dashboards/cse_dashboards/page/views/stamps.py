@@ -22,7 +22,7 @@ def answer_of_sweeps() -> Response:
 def sweep_stamp(name: str) -> dict[str, Any]:
     """Return the state of a sweep. Each part of its page names what makes it old.
 
-    A minute that goes by is news too while the sweep runs: the page says how long it takes.
+    While the sweep runs, each minute changes the stamp too: the page shows the elapsed time.
     """
     stamp = reader().stamps(name)[name]
     runs = stamp.state == "RUNNING"
