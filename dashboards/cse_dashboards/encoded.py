@@ -56,17 +56,17 @@ def case_of(dev: PairSet, query: str | None = None) -> Case | None:
     if query is None and not by_default:
         places = spread_by_gold(dev, differing_pairs(dev), RANKED_PAIRS)
         return _make_case(None, [(dev.first[n], dev.second[n]) for n in places], dev, places)
-    asked = query or max(by_default, key=lambda sentence: len(by_default[sentence]))
-    asked = " ".join(asked.split())
+    chosen = query or max(by_default, key=lambda sentence: len(by_default[sentence]))
+    chosen = " ".join(chosen.split())
     targets: dict[str, int] = {}
     for place, (first, second) in enumerate(zip(dev.first, dev.second, strict=True)):
-        if asked in (first, second) and first != second:
-            targets.setdefault(second if asked == first else first, place)
+        if chosen in (first, second) and first != second:
+            targets.setdefault(second if chosen == first else first, place)
     if len(targets) < FEWEST:
         return None
     sentence = {place: target for target, place in targets.items()}
     places = spread_by_gold(dev, list(sentence), TARGETS)
-    return _make_case(asked, [(asked, sentence[place]) for place in places], dev, places)
+    return _make_case(chosen, [(chosen, sentence[place]) for place in places], dev, places)
 
 
 def differing_pairs(dev: PairSet) -> list[int]:
@@ -297,10 +297,10 @@ def shuffled_whitening(views: Array, *, groups: int) -> NDArray[np.float32]:
     Source:
         Zhuo et al. 2023 (WhitenedCSE), eq. 6.
     """
-    drawn = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     white = []
     for view in torch.from_numpy(np.asarray(views, dtype=np.float32)):
-        order = torch.randperm(view.shape[1], generator=drawn)
+        order = torch.randperm(view.shape[1], generator=generator)
         white.append(whiten(view, groups=groups, permutation=order))
     return torch.stack(white).numpy()
 

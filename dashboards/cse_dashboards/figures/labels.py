@@ -101,8 +101,8 @@ def value_text(value: Any) -> str:
         case list() | tuple():
             return ", ".join(map(value_text, value)) or "none"
         case {"model": str(model), **others}:
-            told = f" ({values_line(_stringify_keys(others))})" if others else ""
-            return model.rstrip("/").rpartition("/")[2] + told
+            details = f" ({values_line(_stringify_keys(others))})" if others else ""
+            return model.rstrip("/").rpartition("/")[2] + details
         case dict():
             return f"{{{values_line(_stringify_keys(value))}}}"
     return str(value)
@@ -198,20 +198,22 @@ def _find_differing_values(rows: Sequence[LeaderboardRow]) -> dict[str, dict[str
         by_method[row.shown_method][row.configuration.hash] = row.configuration.values
     return {
         method: {
-            own: {
-                name: values[name] for name in _find_varying_names(found.values()) if name in values
+            configuration: {
+                name: values[name]
+                for name in _find_varying_names(configurations.values())
+                if name in values
             }
-            for own, values in found.items()
+            for configuration, values in configurations.items()
         }
-        if len(found) > 1
+        if len(configurations) > 1
         else {}
-        for method, found in by_method.items()
+        for method, configurations in by_method.items()
     }
 
 
-def _find_varying_names(found: Iterable[Mapping[str, Any]]) -> list[str]:
+def _find_varying_names(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
     """Find the first few hyperparameters that have several values."""
-    every = list(found)
-    names = dict.fromkeys(name for values in every for name in values)
-    varying = [name for name in names if len({repr(values.get(name)) for values in every}) > 1]
+    all_values = list(configurations)
+    names = dict.fromkeys(name for values in all_values for name in values)
+    varying = [name for name in names if len({repr(values.get(name)) for values in all_values}) > 1]
     return varying[:MOST_VALUES]

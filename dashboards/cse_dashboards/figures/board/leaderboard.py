@@ -136,8 +136,8 @@ def _place_published(published: Sequence[PublishedRow], rows: Rows) -> Published
 
 def _describe_intervals(scores: Iterable[Estimate]) -> str:
     over = [score.interval.over for score in scores if score.interval]
-    said = " Means with 95 % intervals (Student's t over seeds)." if "seeds" in over else ""
-    return f"{said} Diamonds: intervals {_OVER_PAIRS}." if "pairs" in over else said
+    text = " Means with 95 % intervals (Student's t over seeds)." if "seeds" in over else ""
+    return f"{text} Diamonds: intervals {_OVER_PAIRS}." if "pairs" in over else text
 
 
 def _make_picture(caption: str, drawn: Drawn) -> Picture:
@@ -224,8 +224,8 @@ def _classify_score(score: Estimate) -> str:
 
 
 def _format_source(row: PublishedRow) -> str:
-    said = f"{method_name(row.system)} in {', '.join(row.sources)}"
-    return f"{said} ({row.label})" if row.label else said
+    text = f"{method_name(row.system)} in {', '.join(row.sources)}"
+    return f"{text} ({row.label})" if row.label else text
 
 
 def _make_markers(kind: str, data: pd.DataFrame, quantity: Quantity) -> go.Scatter:

@@ -42,7 +42,7 @@ def _make_case_study(
     dev = dev_of(embeddings, trials)
     case = ranked_case(dev, query)
     first, second = zip(*case.pairs, strict=True)
-    vectors, lacking = vectors_of(embeddings, trials, [*first, *second])
+    vectors, absent = vectors_of(embeddings, trials, [*first, *second])
     cosines = {label: paired_cosines(*np.split(own, 2)).tolist() for label, own in vectors.items()}
     targets: list[tuple[str, ...]]
     if case.query is None:
@@ -59,7 +59,7 @@ def _make_case_study(
     return drawn, (
         f"{caption} A column ranks by the scores at its marks: gold, 0 to 5, or cosines; lines "
         f"that cross are wrong orders. Kendall’s tau-b: {taus} (after RankCSE, tables 1 and 12)."
-        f"{lacking}"
+        f"{absent}"
     )
 
 

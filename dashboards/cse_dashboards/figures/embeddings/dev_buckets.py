@@ -27,7 +27,7 @@ def dev_buckets(embeddings: Embeddings, trials: Trials) -> Picture:
 
 def _make_dev_buckets(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
     dev = dev_of(embeddings, trials)
-    encoded, lacking = vectors_of(embeddings, trials, [*dev.first, *dev.second])
+    encoded, absent = vectors_of(embeddings, trials, [*dev.first, *dev.second])
     similarities = {
         label: Similarities(
             task="stsb",
@@ -42,5 +42,5 @@ def _make_dev_buckets(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, st
     }
     return draw_buckets(similarities, styles_in_order(similarities)), (
         f"Density of the cosines of the pairs of {dev_name(dev)} whose gold score lies between two "
-        f"grades, with their mean (after RankCSE, figure 5).{lacking}"
+        f"grades, with their mean (after RankCSE, figure 5).{absent}"
     )

@@ -47,21 +47,21 @@ def _make_heat_map(
 ) -> tuple[Drawn, str]:
     caption = "Cosine of each sentence with each other, on one scale of colours"
     tidy = dict.fromkeys(" ".join(sentence.split()) for sentence in sentences)
-    asked = [sentence for sentence in tidy if sentence]
-    if not asked:
+    chosen = [sentence for sentence in tidy if sentence]
+    if not chosen:
         dev = dev_of(embeddings, trials)
         places = usual_pairs(dev)
-        asked = sentences_of(dev, places)
+        chosen = sentences_of(dev, places)
         gold = ", ".join(f"{dev.gold[place]:.1f}" for place in places)
         caption += f"; from A on, two by two, they are pairs of {dev_name(dev)} with gold {gold}"
-    if not 2 <= len(asked) <= MOST_SENTENCES:
+    if not 2 <= len(chosen) <= MOST_SENTENCES:
         raise LacksError(
-            f"a heat map is of 2 to {MOST_SENTENCES} different sentences, and {len(asked)} came: "
+            f"a heat map is of 2 to {MOST_SENTENCES} different sentences, and {len(chosen)} came: "
             "name others"
         )
-    encoded, lacking = vectors_of(embeddings, trials, asked)
-    drawn = draw_heat_map(asked, {label: all_cosines(v) for label, v in encoded.items()})
-    return drawn, f"{caption} (after CompCSE, figure 4).{lacking}"
+    encoded, absent = vectors_of(embeddings, trials, chosen)
+    drawn = draw_heat_map(chosen, {label: all_cosines(v) for label, v in encoded.items()})
+    return drawn, f"{caption} (after CompCSE, figure 4).{absent}"
 
 
 def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, NDArray[Any]]) -> Drawn:

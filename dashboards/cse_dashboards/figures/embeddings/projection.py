@@ -42,16 +42,16 @@ def _make_projection(embeddings: Embeddings, trials: Trials, by: By) -> tuple[Dr
         raise LacksError("UMAP is not installed: pip install 'cse-platform[umap]', or ask for PCA")
     dev = dev_of(embeddings, trials)
     shown = sentences_in_plane(dev)
-    encoded, lacking = vectors_of(embeddings, trials, shown)
+    encoded, absent = vectors_of(embeddings, trials, shown)
     planes = {label: (by_umap if by == "umap" else by_pca)(v) for label, v in encoded.items()}
     drawn = draw_projection(shown, [len(sentence.split()) for sentence in shown], planes)
-    every = len({*dev.first, *dev.second})
-    many = f"All {every}" if every == len(shown) else f"{len(shown)} of the {every}"
+    total = len({*dev.first, *dev.second})
+    many = f"All {total}" if total == len(shown) else f"{len(shown)} of the {total}"
     return drawn, (
         f"{many} sentences of {dev_name(dev)} in two dimensions by cosine, coloured by their "
         "number of words; where short ones lie together, length was learned (after CompCSE, "
         "figure 5)."
-        f"{lacking}"
+        f"{absent}"
     )
 
 

@@ -56,15 +56,15 @@ def vectors_of(
 
     Returns vectors by label, and a caption note on trials that have none.
     """
-    vectors, lacking = {}, []
+    vectors, absent = {}, []
     for label, trial in trials.items():
         try:
             vectors[label] = embeddings.vectors(trial, sentences)
         except CseError as problem:
-            lacking.append(f"{label}: {problem}")
+            absent.append(f"{label}: {problem}")
     if not vectors:
-        raise LacksError("; ".join(lacking))
-    return vectors, f" Not shown: {'; '.join(lacking)}." if lacking else ""
+        raise LacksError("; ".join(absent))
+    return vectors, f" Not shown: {'; '.join(absent)}." if absent else ""
 
 
 def dev_name(dev: PairSet) -> str:

@@ -33,14 +33,14 @@ def spread(embeddings: Embeddings, trials: Trials) -> Picture:
 def _make_spread(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
     dev = dev_of(embeddings, trials)
     shown = sentences_in_plane(dev)
-    encoded, lacking = vectors_of(embeddings, trials, shown)
+    encoded, absent = vectors_of(embeddings, trials, shown)
     planes = {label: by_direction(vectors) for label, vectors in encoded.items()}
     measured = {label: uniformity_of(vectors) for label, vectors in encoded.items()}
     return draw_spread(shown, planes, measured), (
         f"{len(shown)} sentences of {dev_name(dev)}, brought to length 1 and seen along the two "
         "directions in which they lie most; nothing is centred. Vectors in a narrow cone are a "
         "spot beside the centre, even ones surround it. The uniformity is the lower, the more "
-        f"evenly they spread (after WhitenedCSE, figure 1, a to c).{lacking}"
+        f"evenly they spread (after WhitenedCSE, figure 1, a to c).{absent}"
     )
 
 

@@ -71,11 +71,11 @@ def _describe_means(history: SearchHistory, name: str) -> str:
     results = by_value(history.trials, name)
     if not recur(results.values(), history.space[name]):
         return ""
-    said = " The mean is over the configurations of each value, each the mean of its seeds"
-    drawn = spread_kind(results.values(), numeric=all(is_number(value) for (value,) in results))
-    if drawn is not None:
-        said += f"; {drawn}: ± one standard deviation over seeds, pooled within configurations"
-    return f"{said}."
+    text = " The mean is over the configurations of each value, each the mean of its seeds"
+    spread = spread_kind(results.values(), numeric=all(is_number(value) for (value,) in results))
+    if spread is not None:
+        text += f"; {spread}: ± one standard deviation over seeds, pooled within configurations"
+    return f"{text}."
 
 
 def draw_effect(

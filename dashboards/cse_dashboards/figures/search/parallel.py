@@ -98,8 +98,10 @@ def parallel_coordinates(
         "to have all again."
     )
     blank = Picture("search_parallel", _TITLE, caption)
-    shown, every = study.fewer, (among or study).fewer
-    return search_picture(blank, every, lambda: _draw_axes(shown, every, where), hyperparameters=1)
+    shown, unfiltered = study.fewer, (among or study).fewer
+    return search_picture(
+        blank, unfiltered, lambda: _draw_axes(shown, unfiltered, where), hyperparameters=1
+    )
 
 
 def _draw_axes(study: ReplayedSearch, every: ReplayedSearch, where: Where) -> Drawn:
@@ -193,8 +195,8 @@ def _draw_brushes(axes: Sequence[ParallelAxis], where: Where) -> Iterator[dict[s
         at = places.get(condition.name)
         for allowed in condition.allowed if at is not None else ():
             if at is not None and (ends := axes[at].kept(allowed)) is not None:
-                drawn = {"x0": at, "x1": at, "y0": ends[0], "y1": ends[1], "opacity": 0.6}
-                yield {"type": "line", **drawn, "line": BRUSH, "layer": "above"}
+                line = {"x0": at, "x1": at, "y0": ends[0], "y1": ends[1], "opacity": 0.6}
+                yield {"type": "line", **line, "line": BRUSH, "layer": "above"}
 
 
 def _draw_axis_line(at: int) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def draw_surface(
     """
     results = by_value(trials, x, y)
     sides = [list(dict.fromkeys(place[side] for place in results)) for side in (0, 1)]
-    if all(_fits_cells(trials, name, space[name]) for name in (x, y)):
+    if all(_has_recurring_values(trials, name, space[name]) for name in (x, y)):
         traces, axes = [_make_cells(results, sides, quantity)], [{"type": "category"}] * 2
     else:
         numeric = [all(map(is_number, side)) for side in sides]
@@ -87,7 +87,7 @@ def draw_surface(
     return Drawn(figure, pd.DataFrame(records, columns=columns, dtype=object))
 
 
-def _fits_cells(trials: Sequence[TrialSummary], name: str, dimension: Dimension) -> bool:
+def _has_recurring_values(trials: Sequence[TrialSummary], name: str, dimension: Dimension) -> bool:
     results = by_value(trials, name)
     return len(results) <= FEW and recur(results.values(), dimension)
 

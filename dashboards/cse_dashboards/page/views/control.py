@@ -97,7 +97,7 @@ def _write_annotation(reference: str, before: Annotations) -> str:
     new_star = ("star" in form) is (before.star is None)
     if not (new_note or new_star or changed):
         return "Nothing was changed."
-    _subject, lacking = annotate(
+    _subject, warnings = annotate(
         site().opened.url,
         control.runs,
         reference,
@@ -105,7 +105,7 @@ def _write_annotation(reference: str, before: Annotations) -> str:
         star="star" in form if new_star else None,
         tags=changed,
     )
-    return "; ".join(["Saved", *lacking]) + "."
+    return "; ".join(["Saved", *warnings]) + "."
 
 
 def _send_sweep_request(name: str) -> str:
@@ -113,15 +113,15 @@ def _send_sweep_request(name: str) -> str:
     numbers = [_parse_number(word) for word in form.get("trials", "").split()]
     match form.get("request"):
         case "stop" | "retry" as wanted:
-            said = ask(wanted, numbers=numbers)
+            outcome = ask(wanted, numbers=numbers)
         case "pause" | "resume" as wanted:
-            said = ask(wanted)
+            outcome = ask(wanted)
         case "enqueue":
             given = {k.removeprefix("set."): v for k, v in form.items() if k.startswith("set.")}
-            said = ask("enqueue", settings=[f"{k}={v}" for k, v in given.items() if v.strip()])
+            outcome = ask("enqueue", settings=[f"{k}={v}" for k, v in given.items() if v.strip()])
         case other:
             abort(400, f"There is no request {other!r}.")
-    return f"{said[0].upper()}{said[1:]}."
+    return f"{outcome[0].upper()}{outcome[1:]}."
 
 
 def _parse_number(word: str) -> int:

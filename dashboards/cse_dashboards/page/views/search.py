@@ -64,9 +64,11 @@ def _make_search_pictures(address: SweepAddress, studies: Memory[ReplayedSearch]
         from cse_dashboards.report import search_pictures
         from cse_platform.search.findings import finding_lines
 
-        every = _replay_search(studies, board, address.model_copy(update={"where": ""}), overview)
-        said = [] if study.findings is None else finding_lines(study.findings)
-        return search_pictures(board, overview, study, every, address.conditions), said
+        unfiltered = _replay_search(
+            studies, board, address.model_copy(update={"where": ""}), overview
+        )
+        sentences = [] if study.findings is None else finding_lines(study.findings)
+        return search_pictures(board, overview, study, unfiltered, address.conditions), sentences
 
     return make
 
@@ -111,8 +113,8 @@ def _load_search_part(
 
     def compute() -> SearchPart:
         study = _replay_search(studies, board, address, overview)
-        pictures, said = make(board, study, overview)
-        return SearchPart(pictures, overview.ended, said)
+        pictures, sentences = make(board, study, overview)
+        return SearchPart(pictures, overview.ended, sentences)
 
     question = (part, address.name, address.where)
     return site().searches.lately(question, _stamp_search(overview), compute)
