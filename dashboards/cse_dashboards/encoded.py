@@ -1,4 +1,4 @@
-"""Sentences, their vectors under kept models, and what is measured and drawn of vectors."""
+"""Sentences, their vectors under kept models, and the measures and planes computed from them."""
 
 import re
 from collections.abc import Sequence
@@ -28,11 +28,11 @@ from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.trial_details import TrialDetails
 
 TARGETS = 8
-"""The most that a case study ranks."""
+"""The most targets that a case study ranks."""
 RANKED_PAIRS = 6
-"""The same of pairs, which take two lines each."""
+"""The most pairs that it ranks; each takes two lines."""
 FEWEST = 3
-"""Targets below which there is no ranking to speak of."""
+"""The fewest targets that make a ranking."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class Case:
     """Graded pairs to be ranked: the targets of one sentence, or pairs of different ones."""
 
     query: str | None
-    """The sentence that stands in each pair; None where the pairs have none in common."""
+    """The sentence that is in each pair; None if the pairs share none."""
     pairs: tuple[tuple[str, str], ...]
-    """By gold, highest first; the query stands first in its pairs."""
+    """Pairs by gold, highest first; the query is first in its pairs."""
     gold: tuple[float, ...]
 
 
 def case_of(dev: PairSet, query: str | None = None) -> Case | None:
-    """What to rank: at most 8 targets of a query, spread over their gold, or 6 pairs.
+    """Choose what to rank: at most 8 targets of a query, spread over their gold, or 6 pairs.
 
     Left out, the query is the sentence in most pairs, if it is in more than three; else pairs of
     different sentences are ranked. None if a query that was named has fewer than 3 targets.
@@ -55,28 +55,34 @@ def case_of(dev: PairSet, query: str | None = None) -> Case | None:
     by_default = queries(dev.first, dev.second)
     if query is None and not by_default:
         places = spread_by_gold(dev, differing_pairs(dev), RANKED_PAIRS)
-        return _case(None, [(dev.first[n], dev.second[n]) for n in places], dev, places)
-    asked = query or max(by_default, key=lambda one: len(by_default[one]))
-    asked = " ".join(asked.split())
+        return _make_case(None, [(dev.first[n], dev.second[n]) for n in places], dev, places)
+    chosen = query or max(by_default, key=lambda sentence: len(by_default[sentence]))
+    chosen = " ".join(chosen.split())
     targets: dict[str, int] = {}
     for place, (first, second) in enumerate(zip(dev.first, dev.second, strict=True)):
-        if asked in (first, second) and first != second:
-            targets.setdefault(second if asked == first else first, place)
+        if chosen in (first, second) and first != second:
+            targets.setdefault(second if chosen == first else first, place)
     if len(targets) < FEWEST:
         return None
     sentence = {place: target for target, place in targets.items()}
     places = spread_by_gold(dev, list(sentence), TARGETS)
-    return _case(asked, [(asked, sentence[place]) for place in places], dev, places)
+    return _make_case(chosen, [(chosen, sentence[place]) for place in places], dev, places)
 
 
 def differing_pairs(dev: PairSet) -> list[int]:
-    """Numbers of the pairs whose sentences differ in more than capitals and marks."""
-    words = [[re.findall(r"\w+", one.lower()) for one in side] for side in (dev.first, dev.second)]
+    """Return the numbers of the pairs whose sentences differ beyond case and punctuation."""
+    words = [
+        [re.findall(r"\w+", sentence.lower()) for sentence in side]
+        for side in (dev.first, dev.second)
+    ]
     return [place for place, (a, b) in enumerate(zip(*words, strict=True)) if a != b]
 
 
 def spread_by_gold(dev: PairSet, places: Sequence[int], count: int) -> list[int]:
-    """Numbers of `count` of these pairs at even steps of gold, highest first; short ones first."""
+    """Choose `count` of these pairs at even steps of gold, preferring short ones.
+
+    Returns their numbers, highest gold first.
+    """
     left = sorted(places, key=lambda n: (len(dev.first[n]) + len(dev.second[n]), n))
     gold = {place: float(dev.gold[place]) for place in left}
     chosen: list[int] = []
@@ -88,12 +94,12 @@ def spread_by_gold(dev: PairSet, places: Sequence[int], count: int) -> list[int]
 
 
 def some_of(sentences: Sequence[str], most: int) -> list[str]:
-    """All of them, or so many at even distances."""
+    """Return all sentences, or `most` of them at even distances."""
     count = min(most, len(sentences))
     return [sentences[place * len(sentences) // count] for place in range(count)]
 
 
-def _case(
+def _make_case(
     query: str | None, pairs: Sequence[tuple[str, str]], dev: PairSet, places: Sequence[int]
 ) -> Case:
     return Case(query, tuple(pairs), tuple(float(dev.gold[place]) for place in places))
@@ -105,7 +111,7 @@ AT_ONCE = 4096
 
 
 class Embeddings:
-    """Opens models when they are asked for, and remembers the vector of every sentence.
+    """Opens models when they are needed, and remembers the vector of every sentence.
 
     One model is in memory at a time: the last that was used. Sentences are those of dev sets, or a
     user's own; no test set is opened. A context manager, which in the end forgets them all.
@@ -128,22 +134,22 @@ class Embeddings:
         self._vectors.clear()
 
     def details(self, trial: str) -> TrialDetails:
-        """What the leaderboard knows of a trial, by its key or the first 6 or more digits of it."""
+        """Return what the leaderboard knows of a trial, by its key or 6 or more first digits."""
         if trial not in self._details:
             self._details[trial] = self._reader.trial(trial)
         return self._details[trial]
 
     def dev(self, trial: str) -> PairSet:
-        """The STS-B dev pairs, from where the trial had its data; a DataError if that is gone."""
+        """Load the STS-B dev pairs from where the trial had its data; DataError if that is gone."""
         return load_dev_set("stsb", data_setting_of(self.details(trial)))
 
     def vectors(self, trial: str, sentences: Sequence[str]) -> Vectors:
-        """Vectors as at test time, shape (N, D); an EvaluationError if one is not finite."""
+        """Encode as at test time, shape (N, D); an EvaluationError if a vector is not finite."""
         details = self.details(trial)
         known = self._vectors.setdefault(details.key, {})
-        missing = [one for one in dict.fromkeys(sentences) if one not in known]
+        missing = [sentence for sentence in dict.fromkeys(sentences) if sentence not in known]
         if missing:
-            model, doing = OwnModel(self._encoder(details)), f"encoding {details.key[:8]}"
+            model, doing = OwnModel(self._open_encoder(details)), f"encoding {details.key[:8]}"
             with TemporaryDirectory(prefix="cse-vectors-") as folder:
                 encoded = EncodedOnce(
                     model,
@@ -155,18 +161,18 @@ class Embeddings:
         return np.stack([known[sentence] for sentence in sentences])
 
     def under_dropout(self, trial: str, sentences: Sequence[str], *, times: int) -> Vectors:
-        """Vectors as in training, shape (times, N, D); the dropout masks are always the same."""
+        """Encode as in training, shape (times, N, D); the dropout masks are always the same."""
         details = self.details(trial)
-        encoder = self._encoder(details)
+        encoder = self._open_encoder(details)
         views = []
         with torch.random.fork_rng():
             torch.manual_seed(0)
             for done in range(times):
                 self._progress(f"encoding {details.key[:8]} under dropout", done, times)
-                views.append(_under_dropout(encoder, sentences))
+                views.append(_encode_under_dropout(encoder, sentences))
         return np.stack(views)
 
-    def _encoder(self, details: TrialDetails) -> Encoder:
+    def _open_encoder(self, details: TrialDetails) -> Encoder:
         if self._opened is None or self._opened[0] != details.key:
             self._opened = None  # gives the memory back before the next one takes it
             with kept_model(details) as folder:
@@ -176,7 +182,7 @@ class Embeddings:
         return self._opened[1]
 
 
-def _under_dropout(encoder: Encoder, sentences: Sequence[str]) -> Vectors:
+def _encode_under_dropout(encoder: Encoder, sentences: Sequence[str]) -> Vectors:
     rows = encoder.rows(sentences)
     vectors = torch.empty(len(rows), encoder.width)
     encoder.train()
@@ -193,45 +199,45 @@ Array = NDArray[Any]
 
 
 class Plane(NamedTuple):
-    """Vectors brought to two numbers each."""
+    """Vectors reduced to two numbers each."""
 
     points: NDArray[np.float64]
     """Shape (N, 2)."""
     axes: tuple[str, str]
-    """What the two numbers are."""
+    """The names of the two numbers."""
 
 
 class Diversity(NamedTuple):
-    """How far apart, in mean cosine distance (1 - cosine, in [0, 2])."""
+    """How far vectors are apart, in mean cosine distance (1 - cosine, in [0, 2])."""
 
     positives: NDArray[np.float64]
-    """The positives of one sentence from each other, shape (N,): by sentence."""
+    """Distances of a sentence's positives from each other, by sentence, shape (N,)."""
     others: float
-    """Two different sentences."""
+    """The mean distance of two different sentences."""
 
 
 def all_cosines(vectors: Array) -> NDArray[np.float64]:
-    """Cosine of every row with every other, shape (N, N); a zero vector has cosine 0 with all."""
+    """Compute the cosine of every row with every other, shape (N, N); 0 with a zero vector."""
     points = unit(vectors)
     cosines: NDArray[np.float64] = np.clip(points @ points.T, -1, 1)
     return cosines
 
 
 def paired_cosines(first: Array, second: Array) -> NDArray[np.float64]:
-    """Cosine of each row with its partner, shape (N,); a zero vector has cosine 0."""
+    """Compute the cosine of each row with its partner, shape (N,); 0 with a zero vector."""
     cosines: NDArray[np.float64] = np.clip((unit(first) * unit(second)).sum(axis=1), -1, 1)
     return cosines
 
 
 def unit(vectors: Array) -> NDArray[np.float64]:
-    """Rows of length 1, float64; a zero row stays zero."""
+    """Scale rows to length 1, in float64; a zero row stays zero."""
     exact = np.asarray(vectors, dtype=np.float64)
     lengths = np.linalg.norm(exact, axis=-1, keepdims=True)
     return exact / np.where(lengths > 0, lengths, 1)
 
 
 def by_pca(vectors: Array) -> Plane:
-    """The two directions in which the vectors, brought to length 1, differ most.
+    """Project vectors of length 1 onto the two directions in which they differ most.
 
     Vectors have shape (N, D), N >= 2, D >= 2; axes are named with their share of the variance.
     """
@@ -244,14 +250,14 @@ def by_pca(vectors: Array) -> Plane:
 
 
 def uniformity_of(vectors: Array) -> float:
-    """How evenly the vectors cover the unit sphere, in [-8, 0]; less is better."""
+    """Measure how evenly the vectors cover the unit sphere, in [-8, 0]; less is better."""
     return uniformity(torch.from_numpy(np.asarray(vectors, dtype=np.float32)))
 
 
 def by_direction(vectors: Array) -> Plane:
-    """The two directions in which the vectors, brought to length 1, lie most: nothing is centred.
+    """Project vectors of length 1 onto the two directions in which they lie most, without centring.
 
-    They are the first axes of the second moments, the first with the mean on its positive side.
+    The directions are the first axes of the second moments; the mean is on their positive side.
     Points lie in the unit circle. Vectors have shape (N, D), D >= 2.
     """
     lengths_one = unit(vectors)
@@ -263,9 +269,9 @@ def by_direction(vectors: Array) -> Plane:
 
 
 def by_umap(vectors: Array) -> Plane:
-    """A plane in which neighbours by cosine stay neighbours; the same for the same vectors.
+    """Project vectors to a plane that keeps neighbours by cosine; the same for the same vectors.
 
-    Its axes have no meaning of their own. N is well above the 15 neighbours that it looks at.
+    Its axes have no meaning of their own. N must be well above UMAP's 15 neighbours.
 
     Raises:
         ImportError: if `umap-learn` is not installed.
@@ -281,7 +287,7 @@ def by_umap(vectors: Array) -> Plane:
 
 
 def shuffled_whitening(views: Array, *, groups: int) -> NDArray[np.float32]:
-    """Each view whitened by itself, in groups of coordinates drawn anew; always the same draws.
+    """Whiten each view by itself, in groups of coordinates drawn anew with a fixed seed.
 
     Views have shape (m, N, D), N > D / groups; groups divide D.
 
@@ -291,16 +297,16 @@ def shuffled_whitening(views: Array, *, groups: int) -> NDArray[np.float32]:
     Source:
         Zhuo et al. 2023 (WhitenedCSE), eq. 6.
     """
-    drawn = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     white = []
     for view in torch.from_numpy(np.asarray(views, dtype=np.float32)):
-        order = torch.randperm(view.shape[1], generator=drawn)
+        order = torch.randperm(view.shape[1], generator=generator)
         white.append(whiten(view, groups=groups, permutation=order))
     return torch.stack(white).numpy()
 
 
 def diversity_of(views: Array) -> Diversity:
-    """How far apart the positives of a sentence are, and how far different sentences.
+    """Measure how far apart the positives of a sentence are, and how far different sentences.
 
     Views have shape (m, N, D), m >= 2, N >= 2.
     """

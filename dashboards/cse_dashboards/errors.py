@@ -1,4 +1,4 @@
-"""What can go wrong when looking."""
+"""Errors of the dashboards."""
 
 from cse_methods.errors import CseError
 

@@ -28,9 +28,9 @@ from cse_platform.export.folders import make_empty
 from cse_platform.leaderboard import Leaderboard
 
 IMAGE_SIZE = {"width": 900, "height": 560}
-"""Of an image in pixels, where the figure has no size of its own."""
+"""The size of an image in pixels, for figures without one of their own."""
 PIXELS = 2
-"""Of a PNG, to one of the figure's."""
+"""Pixels of a PNG per pixel of the figure, along each side."""
 
 
 def export_sweep(
@@ -38,7 +38,7 @@ def export_sweep(
 ) -> None:
     """Write `report.html`, and of each figure a file and its numbers into `figures/`.
 
-    Plotly lies beside them once.
+    One copy of Plotly is written beside them.
 
     The folder is new or empty; `form` of the single figures is html, svg, png or pdf.
 
@@ -65,13 +65,13 @@ def export_sweep(
     report = folder / "report.html"
     copyfile(STATIC / LIBRARY, folder / LIBRARY)
     report.write_text(render_report(overview, made, library=LIBRARY), encoding="utf-8")
-    _say_what_was_written(report, [picture for chapter in made for picture in chapter.pictures])
+    _report_written_files(report, [picture for chapter in made for picture in chapter.pictures])
 
 
 def write_picture(picture: Picture, folder: Path, *, form: str) -> None:
-    """Write `NAME.FORM` and `NAME.csv`; nothing of a picture without a figure.
+    """Write `NAME.FORM` and `NAME.csv`; a picture without a figure writes nothing.
 
-    Plotly lies in the folder above.
+    An html file expects Plotly in the folder above.
 
     Forms other than html are drawn inside `drawing_images`.
     """
@@ -95,7 +95,10 @@ def write_picture(picture: Picture, folder: Path, *, form: str) -> None:
 
 @contextmanager
 def drawing_images(form: str) -> Iterator[None]:
-    """One browser for all images while the context is open, or an ImageError; none for html."""
+    """Run one browser for all images inside the context; ImageError if that is impossible.
+
+    Nothing runs for html.
+    """
     if form == "html":
         yield
         return
@@ -125,7 +128,7 @@ def _refuse_without_browser() -> None:
         )
 
 
-def _say_what_was_written(report: Path, pictures: Sequence[Picture]) -> None:
+def _report_written_files(report: Path, pictures: Sequence[Picture]) -> None:
     drawn = sum(picture.figure is not None for picture in pictures)
     click.echo(f"{report}: {drawn} figures, each alone in {report.parent / 'figures'}")
     for picture in pictures:

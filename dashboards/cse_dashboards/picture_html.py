@@ -1,4 +1,4 @@
-"""Pictures as HTML: what `templates/picture.html` needs, on the page as in a report."""
+"""Pictures as HTML: filters for `templates/picture.html`, on the page and in a report."""
 
 import json
 import math
@@ -18,74 +18,74 @@ from cse_dashboards.figures.picture import DARK, LIGHT, Picture
 
 STATIC = Path(__file__).parent / "page" / "static"
 LIBRARY = "plotly.min.js"
-"""What draws figures, among the static files; dashboards/plotly-bundle builds it."""
+"""The script that draws figures, a static file; dashboards/plotly-bundle builds it."""
 _PLAIN = " ,;:@=+*/()[]{}|!$~^"
-"""What stands for itself in the address of a file that a quoted attribute holds."""
+"""Characters that need no escape in a data URL within a quoted attribute."""
 
 
 _WRITTEN = WeakKeyDictionary[Picture, Markup]()
-"""The JSON of pictures that are still somewhere."""
+"""The JSON of pictures that are still in use."""
 
 
 def picture_json(picture: Picture) -> Markup:
-    """The figure of a picture as JSON, which is made once: a page shows many pictures again."""
+    """Return a picture's figure as JSON, made once: a page shows many pictures again."""
     if picture not in _WRITTEN:
         _WRITTEN[picture] = figure_json(picture.figure)
     return _WRITTEN[picture]
 
 
 def figure_json(figure: go.Figure) -> Markup:
-    """The figure as JSON that can stand in a script element.
+    """Return the figure as JSON that can stand in a script element.
 
-    Its template is put on when it is drawn.
+    The template is added when the figure is drawn.
     """
-    parts = json.loads(figure.to_json(), parse_float=_short, object_hook=_listed)
+    parts = json.loads(figure.to_json(), parse_float=_round_digits, object_hook=_unpack_numbers)
     parts["layout"].pop("template", None)
-    return _in_script(json.dumps(parts, separators=(",", ":")))
+    return _escape_for_script(json.dumps(parts, separators=(",", ":")))
 
 
-def _short(digits: str | float) -> float | None:
-    """No eye sees more than six digits in a figure, and noise does not compress. None for NaN."""
+def _round_digits(digits: str | float) -> float | None:
+    """Round to six digits: no eye sees more, and noise does not compress. Returns None for NaN."""
     value = float(f"{float(digits):.6g}")
     return None if math.isnan(value) else value
 
 
-def _listed(one: dict[str, Any]) -> Any:
-    """Numbers that Plotly has packed, as a list: packed ones do not compress."""
-    if "bdata" not in one:
-        return one
-    packed = np.frombuffer(b64decode(one["bdata"]), one["dtype"])
-    values = np.array([_short(value) for value in packed.tolist()], dtype=object)
-    shape = [int(side) for side in str(one.get("shape", len(values))).split(",")]
+def _unpack_numbers(entry: dict[str, Any]) -> Any:
+    """Unpack numbers that Plotly has packed into a list: packed ones do not compress."""
+    if "bdata" not in entry:
+        return entry
+    packed = np.frombuffer(b64decode(entry["bdata"]), entry["dtype"])
+    values = np.array([_round_digits(value) for value in packed.tolist()], dtype=object)
+    shape = [int(side) for side in str(entry.get("shape", len(values))).split(",")]
     return values.reshape(shape).tolist()
 
 
 def trials_json(pictures: Iterable[Picture]) -> Markup:
-    """What is said of the trials in some pictures, and their keys, by the ids of points."""
+    """Return the notes on trials in some pictures, and their keys, by the ids of points."""
     notes = {name: note for picture in pictures for name, note in picture.trials.items()}
-    return _in_script(json.dumps(notes, separators=(",", ":"), ensure_ascii=False))
+    return _escape_for_script(json.dumps(notes, separators=(",", ":"), ensure_ascii=False))
 
 
 def csv_link(picture: Picture) -> str:
-    """The data of a picture, as the address of a file.
+    """Return the data of a picture as a data URL.
 
-    Not in base64, which a compressed page would carry nearly whole.
+    It is not in base64, which hardly compresses.
     """
     return f"data:text/csv;charset=utf-8,{quote(picture.csv, safe=_PLAIN)}"
 
 
 def templates_json() -> Markup:
     both = {"light": LIGHT.to_plotly_json(), "dark": DARK.to_plotly_json()}
-    return _in_script(json.dumps(both, separators=(",", ":")))
+    return _escape_for_script(json.dumps(both, separators=(",", ":")))
 
 
 def static_text(name: str) -> Markup:
-    """A file of the page, to be written into a document that stands alone."""
+    """Read a file of the page, to be embedded in a document that stands alone."""
     return Markup((STATIC / name).read_text(encoding="utf-8"))
 
 
 def add_pictures(environment: Environment) -> None:
-    """Give templates what `picture.html` uses."""
+    """Give templates the filters of `picture.html`."""
     environment.filters |= {
         "picture_json": picture_json,
         "trials_json": trials_json,
@@ -95,7 +95,7 @@ def add_pictures(environment: Environment) -> None:
 
 
 def standalone() -> Environment:
-    """Templates for a document that needs no server."""
+    """Make an environment for documents that need no server."""
     environment = Environment(
         loader=PackageLoader("cse_dashboards.page"),
         autoescape=select_autoescape(),
@@ -108,6 +108,6 @@ def standalone() -> Environment:
     return environment
 
 
-def _in_script(json_text: str) -> Markup:
-    """JSON that can stand in a script element: neither an end tag nor a comment begins in it."""
+def _escape_for_script(json_text: str) -> Markup:
+    """Escape JSON for a script element: neither an end tag nor a comment begins in it."""
     return Markup(json_text.replace("<", "\\u003c"))

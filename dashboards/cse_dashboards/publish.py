@@ -1,4 +1,4 @@
-"""A sweep's run in MLflow, brought up to date: its description, report and figures."""
+"""Updates of a sweep's run in MLflow: its description, report and figures."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +12,7 @@ from cse_platform.secrets import mask_url
 from cse_platform.tracking.mlflow.sweep_run import sweep_run
 
 RANKED = 10
-"""Configurations in the description."""
+"""The number of configurations in the description."""
 LEAD = (
     "`report.html` among the artifacts has the figures, `cse-dashboard` serves them live, and "
     "[this view]({view}) compares all trials with their seeds averaged."
@@ -20,7 +20,7 @@ LEAD = (
 
 
 def publish_sweep(board: Leaderboard, sweep: str, mlflow: str) -> None:
-    """Renew the description of a sweep's run, and the report among its artifacts.
+    """Update the description of a sweep's run, and the report among its artifacts.
 
     Figures that need an encoder are left out: trials may be running on the same machine.
 

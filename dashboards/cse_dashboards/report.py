@@ -1,4 +1,4 @@
-"""The report of a sweep: every figure that there is to see of it, in one HTML file."""
+"""The report of a sweep: all its figures in one HTML file."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from cse_dashboards.encoded import Embeddings
 
 REPORT_CURVES = ("dev/stsb_spearman", "dev/sickr_spearman", "train/loss")
-"""Shown beside what the search climbs."""
+"""Metrics shown beside the one that the search climbs."""
 
 
 @dataclass(frozen=True)
@@ -62,24 +62,24 @@ class Chapter:
     title: str
     pictures: tuple[Picture, ...]
     table: str = ""
-    """HTML that stands before them."""
+    """HTML before the pictures."""
 
     @property
     def name(self) -> str:
-        """Of its file: lower case and `_`."""
+        """The name of its file: lower case and `_`."""
         return self.title.lower().replace(" ", "_")
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What a person can choose of a report; left out, each figure chooses itself."""
+    """A person's choices for a report; without them, each figure chooses itself."""
 
     beside: tuple[str, ...] = ()
-    """The rows beside the sweep's best: METHOD, METHOD@CONFIGURATION or how a key begins."""
+    """Rows beside the sweep's best: METHOD, METHOD@CONFIGURATION or a key's beginning."""
     sentences: tuple[str, ...] = ()
-    """Of the heat map."""
+    """Sentences of the heat map."""
     query: str | None = None
-    """Of the case study: a sentence of STS-B dev."""
+    """The query of the case study: a sentence of STS-B dev."""
 
 
 NOTHING_CHOSEN = Choices()
@@ -92,7 +92,7 @@ def chapters(
     embeddings: "Embeddings | None" = None,
     choices: Choices = NOTHING_CHOSEN,
 ) -> Iterator[Chapter]:
-    """The chapters of a sweep's report, each as soon as it is made.
+    """Yield the chapters of a sweep's report, each as soon as it is made.
 
     Beside the sweep's best configuration stand the best of the other methods that it can be laid
     beside: those with its backbone and its dev sets, or those that are chosen. Without
@@ -105,7 +105,7 @@ def chapters(
     overview, rows = reader.sweep(sweep), rows_of(reader, sweep, choices.beside)
     study = ReplayedSearch(reader.search(sweep))
     papers = reader.published(backbone=overview.backbone)
-    yield Chapter("Ranking", tuple(leaderboard_pictures(rows, papers)), _table(rows))
+    yield Chapter("Ranking", tuple(leaderboard_pictures(rows, papers)), _render_board(rows))
     yield Chapter("Search", (*search_pictures(reader, overview, study), contour(study)))
     yield Chapter(
         "Hyperparameters", (*hyperparameter_effects(study.history), surface(study.history))
@@ -115,7 +115,7 @@ def chapters(
         "Dev curves",
         tuple(picture for name in metrics for picture in dev_curve_pictures(reader, rows, name)),
     )
-    yield Chapter("Beside other methods", tuple(_beside(reader, rows)))
+    yield Chapter("Beside other methods", tuple(_draw_beside(reader, rows)))
     if embeddings is not None and rows:
         named = labelled_rows(rows[:PANELS])
         trials = {name: best for name, row in named.items() if (best := row.best_trial)}
@@ -126,16 +126,18 @@ def chapters(
 
 
 def rows_of(reader: Leaderboard, sweep: str, beside: Sequence[str] = ()) -> list[LeaderboardRow]:
-    """The sweep's best configuration, then the best of each other method beside it, or `beside`.
+    """Return the sweep's best configuration, then the best of each other method, or `beside`.
 
-    There are none while no trial of the sweep is complete; a StoreError if there is no such sweep.
+    There are no rows until a trial of the sweep is complete; StoreError for an unknown sweep.
     """
     method = reader.sweep(sweep).method
     own = reader.rows(Filters(sweep=sweep), ranked=False)[:1]
     if not own:
         return []
     if beside:
-        return own + [reader.row(one, Filters(backbone=own[0].backbone))[1] for one in beside]
+        return own + [
+            reader.row(reference, Filters(backbone=own[0].backbone))[1] for reference in beside
+        ]
     rivals = reader.rows(Filters(backbone=own[0].backbone), ranked=False)
     return own + [
         row for row in rivals if row.method != method and row.dev.identity == own[0].dev.identity
@@ -145,15 +147,15 @@ def rows_of(reader: Leaderboard, sweep: str, beside: Sequence[str] = ()) -> list
 def render_report(
     overview: SweepOverview, parts: Sequence[Chapter], *, library: str | None = None
 ) -> str:
-    """These chapters as one HTML document that needs no network.
+    """Render these chapters as one HTML document that needs no network.
 
     `library` is where Plotly lies, seen from the document; left out, the document holds it.
     """
-    return _document(f"Sweep {overview.name}", _lead(overview), parts, library)
+    return _render_document(f"Sweep {overview.name}", _describe_sweep(overview), parts, library)
 
 
 def render_picture(picture: Picture, *, library: str) -> str:
-    return _document(picture.title, [], [Chapter("", (picture,))], library)
+    return _render_document(picture.title, [], [Chapter("", (picture,))], library)
 
 
 def search_pictures(
@@ -163,9 +165,9 @@ def search_pictures(
     among: ReplayedSearch | None = None,
     where: Where = EVERY_TRIAL,
 ) -> list[Picture]:
-    """How far a sweep is, and what its search has tried.
+    """Make the figures of a sweep's progress and of its search.
 
-    Where the study is of those trials alone that pass, `among` is of all.
+    If the study has only the trials that pass, `among` has all.
     """
     several = overview.objectives
     front = [pareto_front_picture(reader.front(overview.name))] if several else []
@@ -181,16 +183,18 @@ def search_pictures(
     ]
 
 
-def _beside(reader: Leaderboard, rows: Sequence[LeaderboardRow]) -> Iterator[Picture]:
-    """What takes several methods, or shows more with them."""
+def _draw_beside(reader: Leaderboard, rows: Sequence[LeaderboardRow]) -> Iterator[Picture]:
+    """Draw the figures that need several methods, or show more with them."""
     yield from alignment_uniformity(reader, rows)
     yield from ranking_pictures(reader, rows)
     yield buckets(reader, rows[:PANELS])
     if len(rows) > 1:
-        yield from _compared(reader, rows[0], next((r for r in rows[1:] if r.scores), rows[1]))
+        yield from _compare_rows(reader, rows[0], next((r for r in rows[1:] if r.scores), rows[1]))
 
 
-def _compared(reader: Leaderboard, own: LeaderboardRow, rival: LeaderboardRow) -> Iterator[Picture]:
+def _compare_rows(
+    reader: Leaderboard, own: LeaderboardRow, rival: LeaderboardRow
+) -> Iterator[Picture]:
     a, b = (f"{row.method}@{row.configuration.hash}" for row in (own, rival))
     try:
         yield differences(reader.compare(a, b))
@@ -201,11 +205,11 @@ def _compared(reader: Leaderboard, own: LeaderboardRow, rival: LeaderboardRow) -
         yield pair_scatter(reader, own, rival, "stsb")
 
 
-def _table(rows: Sequence[LeaderboardRow]) -> str:
+def _render_board(rows: Sequence[LeaderboardRow]) -> str:
     return to_html(board_tables(Board(rows, family=family_of(rows)), wide=False))
 
 
-def _lead(overview: SweepOverview) -> list[str]:
+def _describe_sweep(overview: SweepOverview) -> list[str]:
     counts = ", ".join(f"{n} {state.lower()}" for state, n in overview.counts.items() if n)
     return [
         f"{overview.method} on {overview.backbone}: {overview.state.lower()}, "
@@ -214,7 +218,7 @@ def _lead(overview: SweepOverview) -> list[str]:
     ]
 
 
-def _document(
+def _render_document(
     title: str, lead: Sequence[str], parts: Sequence[Chapter], library: str | None
 ) -> str:
     template = standalone().get_template("report.html")
@@ -228,7 +232,9 @@ def embeddings_pictures(
     sentences: Sequence[str] = (),
     query: str | None = None,
 ) -> Iterator[Picture]:
-    """All of them, by UMAP where it is installed; each model is opened once, the first twice.
+    """Make all figures of embeddings, by UMAP where it is installed.
+
+    Each model is opened once, and the first one twice.
 
     `sentences` are those of the heat map, `query` that of the case study; each chooses itself where
     it is left out.

@@ -1,4 +1,4 @@
-"""What rows, trials, tasks, metrics and hyperparameters are called in figures."""
+"""Names of rows, trials, tasks, metrics and hyperparameters in figures."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,12 +37,12 @@ _COSTS = {SECONDS: "seconds of training", GPU_HOURS: "GPU-hours"}
 
 @dataclass(frozen=True)
 class Quantity:
-    """What an axis shows."""
+    """The quantity of an axis."""
 
     title: str
-    """With its unit."""
+    """The title of the axis, with the unit."""
     factor: float = 1.0
-    """From what is stored to what is drawn."""
+    """The factor from stored to drawn values."""
 
     @property
     def name(self) -> str:
@@ -50,29 +50,29 @@ class Quantity:
 
 
 def score_quantity(column: str, *, split: str = "test") -> Quantity:
-    """Of a column of scores, e.g. `stsb`, `avg_sts_kcc`, `mr`."""
+    """Return the quantity of a column of scores, e.g. `stsb`, `avg_sts_kcc`, `mr`."""
     task, _, metric = column.rpartition("_")
     if not task or metric not in _METRICS:
         task, metric = column, "accuracy" if column in _CLASSIFIED else "spearman"
-    sets = " + ".join(task_name(one) for one in climbed_sets(task))
+    sets = " + ".join(task_name(dev_set) for dev_set in climbed_sets(task))
     return Quantity(f"{sets} {split}, {_METRICS[metric]} × 100", 100.0)
 
 
 def dev_quantity(task: str) -> Quantity:
-    """Of what a search climbs: `stsb`, `transfer_dev`, a lab's own, a mean `stsb+sickr`."""
+    """Return the quantity a search climbs: `stsb`, `transfer_dev`, own sets, mean `stsb+sickr`."""
     mean = "_mean" * (len(climbed_sets(task)) > 1)
     return score_quantity(task + mean, split="dev")
 
 
 def objective_quantity(name: str, dev: str) -> Quantity:
-    """Of an objective of a search that climbs `dev`."""
+    """Return the quantity of one objective of a search whose dev set is `dev`."""
     if name == DEV_VALUE:
         return dev_quantity(dev)
     return metric_quantity(metric_of(name)) if is_metric(name) else Quantity(_COSTS[name])
 
 
 def metric_quantity(metric: str) -> Quantity:
-    """Of a metric of a dev curve, e.g. `dev/stsb_spearman`, `train/loss_rank`, `dev/alignment`."""
+    """Return the quantity of a dev curve's metric, e.g. `dev/stsb_spearman`, `train/loss_rank`."""
     split, _, name = metric.partition("/")
     if name.rpartition("_")[2] in _METRICS:
         return score_quantity(name, split=split)
@@ -82,7 +82,7 @@ def metric_quantity(metric: str) -> Quantity:
 
 
 def number(value: float) -> str:
-    """Three significant digits, small and large ones by powers of ten: `0.19`, `2.7e-4`."""
+    """Format three significant digits; small and large ones as powers of ten: `0.19`, `2.7e-4`."""
     if value and not 1e-3 <= abs(value) < 1e5:
         digits, _, power = f"{value:.2e}".partition("e")
         return f"{digits.rstrip('0').rstrip('.')}e{int(power)}"
@@ -90,7 +90,7 @@ def number(value: float) -> str:
 
 
 def value_text(value: Any) -> str:
-    """The value of a hyperparameter; of several, each, and of a model or a file its name."""
+    """Format the value of a hyperparameter; several are joined, and a model or file is its name."""
     match value:
         case None:
             return "none"
@@ -101,55 +101,58 @@ def value_text(value: Any) -> str:
         case list() | tuple():
             return ", ".join(map(value_text, value)) or "none"
         case {"model": str(model), **others}:
-            told = f" ({values_line(_by_text(others))})" if others else ""
-            return model.rstrip("/").rpartition("/")[2] + told
+            details = f" ({values_line(_stringify_keys(others))})" if others else ""
+            return model.rstrip("/").rpartition("/")[2] + details
         case dict():
-            return f"{{{values_line(_by_text(value))}}}"
+            return f"{{{values_line(_stringify_keys(value))}}}"
     return str(value)
 
 
-def _by_text(values: Mapping[Any, Any]) -> dict[str, Any]:
+def _stringify_keys(values: Mapping[Any, Any]) -> dict[str, Any]:
     return {str(name): value for name, value in values.items()}
 
 
 def values_line(values: Mapping[str, Any]) -> str:
-    """Hyperparameters in a legend or beside a point: `lr=2.7e-4, γ=0.19`."""
+    """Format hyperparameters for a legend or beside a point: `lr=2.7e-4, γ=0.19`."""
     return ", ".join(f"{hyperparameter_name(n)}={value_text(v)}" for n, v in values.items())
 
 
 MOST_VALUES = 5
-"""Hyperparameters in a label: more fill a legend's line."""
+"""The most hyperparameters in a label: more would overflow a legend's line."""
 
 
 class TrialNote(NamedTuple):
-    """What a figure says of a trial under the mouse, and where its page is."""
+    """What a figure says of a trial under the mouse, and the key of its page."""
 
     key: str
-    """As many digits as name it."""
+    """The first digits of the key, enough to identify the trial."""
     text: str
 
 
 TrialNotes = Mapping[str, TrialNote]
-"""By the id of a point or line that stands for a trial."""
+"""Notes by the id of the point or line of a trial."""
 
 
 HOVER = "%{text}<extra></extra>"
-"""Of points and lines that stand for trials: the trial's note, which the page fills in."""
+"""The hover text of points and lines of trials: the note, which the page fills in."""
 
 
 def search_notes(trials: Iterable[TrialSummary], factor: float) -> dict[str, TrialNote]:
-    """By number: its score times `factor`, and the hyperparameters that the sweep searched."""
-    return {str(one.number): TrialNote(one.key[:HASH_DIGITS], _text(one, factor)) for one in trials}
+    """Make notes by trial number: the score times `factor`, and the hyperparameters searched."""
+    return {
+        str(trial.number): TrialNote(trial.key[:HASH_DIGITS], _describe_trial(trial, factor))
+        for trial in trials
+    }
 
 
-def _text(trial: TrialSummary, factor: float) -> str:
+def _describe_trial(trial: TrialSummary, factor: float) -> str:
     seed = "" if trial.role == "search" else f", seed {trial.seed}"
     value = "" if trial.value is None else f": {factor * trial.value:.2f}"
     return f"trial {trial.number}{seed}{value}<br>{values_line(trial.values)}"
 
 
 def curve_notes(keys: Mapping[str, Mapping[int, str]]) -> dict[str, TrialNote]:
-    """Of the trials behind curves, by label and seed: by their keys as `TrialNote` has them."""
+    """Make notes for the trials behind curves, by their keys as `TrialNote` has them."""
     notes = (
         TrialNote(key[:HASH_DIGITS], f"{label}, seed {seed}")
         for label, seeds in keys.items()
@@ -159,20 +162,20 @@ def curve_notes(keys: Mapping[str, Mapping[int, str]]) -> dict[str, TrialNote]:
 
 
 def labelled_rows(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
-    """By method, backbone and hyperparameters: by those that it takes to tell the rows apart."""
+    """Label rows by the method, backbone and hyperparameters that it takes to tell them apart."""
     several = {
-        name: len({one(row) for row in rows}) > 1
-        for name, one in (("method", _method), ("backbone", _backbone))
+        name: len({name_part(row) for row in rows}) > 1
+        for name, name_part in (("method", _name_method), ("backbone", _name_backbone))
     }
-    differing = _differing(rows)
+    differing = _find_differing_values(rows)
     labels = []
     for row in rows:
         parts = [
-            _method(row) if several["method"] or not differing[row.shown_method] else "",
-            _backbone(row) if several["backbone"] else "",
+            _name_method(row) if several["method"] or not differing[row.shown_method] else "",
+            _name_backbone(row) if several["backbone"] else "",
             values_line(differing[row.shown_method].get(row.configuration.hash, {})),
         ]
-        labels.append(" ".join(filter(None, parts)) or _method(row))
+        labels.append(" ".join(filter(None, parts)) or _name_method(row))
     numbered = [
         f"{label} ({labels[: place + 1].count(label)})" if labels.count(label) > 1 else label
         for place, label in enumerate(labels)
@@ -180,33 +183,37 @@ def labelled_rows(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
     return dict(zip(numbered, rows, strict=True))
 
 
-def _method(row: LeaderboardRow) -> str:
+def _name_method(row: LeaderboardRow) -> str:
     return method_name(row.shown_method)
 
 
-def _backbone(row: LeaderboardRow) -> str:
+def _name_backbone(row: LeaderboardRow) -> str:
     return backbone_name(row.shown_backbone)
 
 
-def _differing(rows: Sequence[LeaderboardRow]) -> dict[str, dict[str, dict[str, Any]]]:
-    """By method and configuration, the values of what differs among a method's rows."""
+def _find_differing_values(rows: Sequence[LeaderboardRow]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Find the values that differ among a method's rows, by method and configuration."""
     by_method: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
     for row in rows:
         by_method[row.shown_method][row.configuration.hash] = row.configuration.values
     return {
         method: {
-            own: {name: values[name] for name in _names(found.values()) if name in values}
-            for own, values in found.items()
+            configuration: {
+                name: values[name]
+                for name in _find_varying_names(configurations.values())
+                if name in values
+            }
+            for configuration, values in configurations.items()
         }
-        if len(found) > 1
+        if len(configurations) > 1
         else {}
-        for method, found in by_method.items()
+        for method, configurations in by_method.items()
     }
 
 
-def _names(found: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Of the first few hyperparameters that have several values."""
-    every = list(found)
-    names = dict.fromkeys(name for values in every for name in values)
-    varying = [name for name in names if len({repr(one.get(name)) for one in every}) > 1]
+def _find_varying_names(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Find the first few hyperparameters that have several values."""
+    all_values = list(configurations)
+    names = dict.fromkeys(name for values in all_values for name in values)
+    varying = [name for name in names if len({repr(values.get(name)) for values in all_values}) > 1]
     return varying[:MOST_VALUES]

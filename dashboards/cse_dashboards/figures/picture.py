@@ -1,4 +1,4 @@
-"""A figure with its data, its looks, and what a reader needs beside it."""
+"""A figure with its data, its style, and what a reader needs beside it."""
 
 import math
 import re
@@ -18,33 +18,33 @@ class Drawn(NamedTuple):
 
     figure: go.Figure
     data: pd.DataFrame
-    """In the units of the figure's axes, whose titles are the names of the columns."""
+    """Data in the units of the figure's axes; the axis titles are the column names."""
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """One figure of the page, the report or MLflow; or why there is none."""
+    """One figure of the page, the report or MLflow, or the reason why there is none."""
 
     name: str
-    """Of its file: lower case, digits and `_`."""
+    """The name of its file: lower case, digits and `_`."""
     title: str
     caption: str
-    """What it shows, over what, and the paper's figure that it is after; one or two sentences."""
+    """One or two sentences: what it shows, over what, and which paper's figure it follows."""
     figure: go.Figure | None = None
     data: pd.DataFrame | None = None
     trials: TrialNotes = field(default_factory=dict)
-    """Of the trials that points and lines stand for, by their `ids`."""
+    """Notes on the trials behind points and lines, by their `ids`."""
     missing: str | None = None
-    """Where there is no figure: what it lacks and the way to it, in a sentence."""
+    """If there is no figure: what is missing and how to get it, in a sentence."""
 
     @property
     def csv(self) -> str:
-        """Its data, one line a record."""
+        """The data as CSV, one line per record."""
         return "" if self.data is None else self.data.to_csv(index=False, lineterminator="\n")
 
 
 def file_name(text: str) -> str:
-    """A text as a part of a picture's name."""
+    """Turn a text into a part of a picture's name."""
     return re.sub(r"[^a-z0-9]+", "_", text.lower())
 
 
@@ -65,27 +65,27 @@ FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif"
 
 
 def colour(place: int) -> str:
-    """The colour at that place of the palette; methods have theirs by `method_style`."""
+    """Return the colour at that place of the palette; `method_style` has those of methods."""
     return PALETTE[place % len(PALETTE)]
 
 
 def faded(place: int, alpha: float = 0.2) -> str:
-    """The same colour, see-through: for bands around a line."""
+    """Return the same colour, transparent: for bands around a line."""
     return see_through(colour(place), alpha)
 
 
 def see_through(colour: str, alpha: float) -> str:
-    """A colour `#rrggbb` through which what is behind it is seen; `alpha` 1 hides all."""
+    """Make a colour `#rrggbb` transparent; `alpha` 1 is opaque."""
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red},{green},{blue},{alpha})"
 
 
 def template(*, ink: str, grid: str, ramp: Sequence[str]) -> go.layout.Template:
-    """A template of lines and letters on whatever is behind the figure.
+    """Build a template whose lines and letters suit any background.
 
     `ramp` goes from colours near to what is behind to those that stand out.
     """
-    scale = [[place / (len(ramp) - 1), one] for place, one in enumerate(ramp)]
+    scale = [[place / (len(ramp) - 1), shade] for place, shade in enumerate(ramp)]
     axis = {
         "gridcolor": grid,
         "linecolor": ink,
@@ -125,7 +125,7 @@ DARK = template(ink="#e6edf3", grid="#313a45", ramp=_FAINT_TO_STRONG["dark"])
 
 
 def make_figure(*traces: Any, title: str, x: str, y: str, **layout: Any) -> go.Figure:
-    """A figure in the light template; axes are named with their unit."""
+    """Make a figure in the light template; axes are named with their unit."""
     figure = go.Figure(data=list(traces))
     return figure.update_layout(
         template=LIGHT, title_text=title, xaxis_title_text=x, yaxis_title_text=y, **layout
@@ -133,7 +133,7 @@ def make_figure(*traces: Any, title: str, x: str, y: str, **layout: Any) -> go.F
 
 
 def known(values: Iterable[Any]) -> list[Any]:
-    """A column as Plotly takes it: None where the frame has no value."""
+    """Convert a column for Plotly: None where the frame has no value."""
     return [None if value is None or value != value else value for value in values]
 
 
@@ -152,7 +152,7 @@ def panelled(
     row_height: int = ROW,
     **layout: Any,
 ) -> go.Figure:
-    """A figure of panels, three in a row at most, each under its name."""
+    """Make a figure of panels, at most three in a row, each under its name."""
     columns = 2 if len(panels) == 4 else min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     figure = make_subplots(
@@ -174,5 +174,5 @@ def panelled(
 
 
 def short(text: str, most: int) -> str:
-    """The text, or as many of its characters with a mark that there is more."""
+    """Cut a text to `most` characters, with a mark that there is more."""
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"

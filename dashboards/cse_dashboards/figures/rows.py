@@ -1,4 +1,4 @@
-"""Rows of the leaderboard side by side: on whose data they are, and what they are called."""
+"""Rows of the leaderboard side by side: the data behind them, and their labels."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,60 +12,60 @@ from cse_platform.leaderboard.render.board import OWN_FILE, shown_dev_set
 Rows = Sequence[LeaderboardRow]
 MOST_COLOURS = len(PALETTE)
 PANELS = 4
-"""Rows in a figure that has a panel for each."""
+"""The most rows in a figure with a panel for each."""
 SENTEVAL = "SentEval data"
 TO_EVALUATE = "in a sweep file, or cse-evaluate TRIAL --tasks"
 
 
 def first_rows(rows: Rows) -> tuple[Mapping[str, LeaderboardRow], str]:
-    """By label as many of the first rows as there are colours, and what to add to a caption."""
+    """Label as many of the first rows as there are colours. Returns them with a caption note."""
     cut = len(rows) > MOST_COLOURS
     left = f" The first {MOST_COLOURS} of {len(rows)} rows are shown." if cut else ""
     return labelled_rows(rows[:MOST_COLOURS]), left
 
 
 def left_out(asked: Iterable[str], found: Mapping[str, object], what: str) -> str:
-    """What to add to a caption where some of the labels have no such thing."""
+    """Describe for a caption which labels were asked for and have no such thing."""
     absent = [label for label in asked if label not in found]
     return f" Without {what}, and left out: {', '.join(absent)}." if absent and found else ""
 
 
 def data_of(source: str) -> str:
-    """The data behind a score, by the score's source. Scores on unlike data share no figure."""
+    """Name the data behind a score, by its source. Scores on unlike data share no figure."""
     return SENTEVAL if source in PAPERS else f"{source or 'unknown'} data"
 
 
 def dev_data(row: LeaderboardRow) -> str:
-    """The data behind a dev score; each dev set of a lab's own is other data."""
+    """Name the data behind a dev score; each dev set of a lab's own is other data."""
     return shown_dev_set(row) if row.dev.source == OWN_FILE else data_of(row.dev.source)
 
 
 def best_scored_trial(row: LeaderboardRow, task: str) -> str | None:
-    """The key of a row's best seed on dev among those that are scored on a task."""
+    """Return the key of a row's best seed on dev among those that are scored on a task."""
     scored = row.scores[task].values if task in row.scores else {}
     best = max(scored, key=lambda seed: row.dev_score.values[seed], default=None)
     return None if best is None else row.keys[best]
 
 
 def picture_per_data(data: Iterable[str], draw: Callable[[str], Picture]) -> list[Picture]:
-    """A picture for each data source; where there are several, each says which one it shows.
+    """Make a picture for each data source; where there are several, each names its own.
 
     `data` is what `data_of` says of each row; `draw` makes the picture of the rows on that data.
     """
     several = list(dict.fromkeys(data)) or [SENTEVAL]
     if len(several) == 1:
         return [draw(several[0])]
-    return [_marked(draw(one), one) for one in several]
+    return [_label_with_data(draw(source), source) for source in several]
 
 
 def picture_per_dev_data(rows: Rows, draw: Callable[[Rows], Picture]) -> list[Picture]:
-    """The same for figures of dev sets."""
+    """Make a picture for each source of the dev data, as `picture_per_data` does."""
     return picture_per_data(
         map(dev_data, rows), lambda data: draw([row for row in rows if dev_data(row) == data])
     )
 
 
-def _marked(picture: Picture, data: str) -> Picture:
+def _label_with_data(picture: Picture, data: str) -> Picture:
     return replace(
         picture,
         name=f"{picture.name}_{file_name(data)}",

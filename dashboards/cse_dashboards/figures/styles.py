@@ -1,4 +1,4 @@
-"""What a method looks like in every figure, whichever rows are beside it."""
+"""The style of each method in every figure, whichever rows are beside it."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -24,11 +24,11 @@ _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
 
 @dataclass(frozen=True)
 class Style:
-    """The look of one line, bar or marker."""
+    """The style of one line, bar or marker."""
 
     colour: str
     further: int = 0
-    """Above 0, another one of the same colour: it has a dash and a marker of its own."""
+    """Above 0 for further lines of the same colour: each has its own dash and marker."""
 
     @property
     def dash(self) -> str:
@@ -39,12 +39,12 @@ class Style:
         return _SYMBOLS[self.further % len(_SYMBOLS)]
 
     def faded(self, alpha: float = 0.2) -> str:
-        """The colour, see-through: for bands around a line."""
+        """Return the colour, transparent: for bands around a line."""
         return see_through(self.colour, alpha)
 
 
 def method_style(method: str) -> Style:
-    """The method's own.
+    """Return the method's own style.
 
     A method from outside has a colour by its name, and is dashed: each colour is a shipped one's.
     """
@@ -56,7 +56,7 @@ def method_style(method: str) -> Style:
 
 
 def row_styles(labelled: Mapping[str, LeaderboardRow]) -> dict[str, Style]:
-    """By label: a row has the colour of its method, and further ones of a method a further dash.
+    """Style rows by label: the method's colour, and another dash for each further row of it.
 
     Where all rows are of one method, which a colour would not tell apart, each has its own.
     """
@@ -73,7 +73,7 @@ def row_styles(labelled: Mapping[str, LeaderboardRow]) -> dict[str, Style]:
 
 
 def styles_in_order(labels: Iterable[str]) -> dict[str, Style]:
-    """A colour for each of what is no method: seeds, tasks, configurations of one method."""
+    """Give a colour to each label that is no method: seeds, tasks, configurations."""
     return {
         label: Style(PALETTE[place % len(PALETTE)], place // len(PALETTE))
         for place, label in enumerate(labels)

@@ -1,4 +1,4 @@
-"""The addresses of the views: what is chosen in each, read from there and written into links."""
+"""The addresses of the views: each holds the choices of its view, and is read and written here."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -26,27 +26,27 @@ from cse_platform.sweep.pydantic_errors import problems_in
 
 
 def listed(value: Any) -> Any:
-    """Texts, each once, of one with commas between them or of several."""
+    """Split a text at commas, or take several texts; each is kept once."""
     parts = value.split(",") if isinstance(value, str) else value
     return tuple(dict.fromkeys(part for part in parts if part))
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(listed)]
-"""Several at once, with commas between them; a form may repeat the parameter instead."""
+"""Names with commas between them; a form may repeat the parameter instead."""
 
 
 class Address(BaseModel):
-    """One view and what is chosen in it. Fields are query parameters, or parts of the path."""
+    """One view and the choices in it. Fields are query parameters, or parts of the path."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     PATH: ClassVar[str]
-    """With the names of fields in braces."""
+    """The path, with names of fields in braces."""
     LISTS: ClassVar[frozenset[str]] = frozenset()
     """Fields of the type `Names`."""
 
     @classmethod
     def read(cls, query: Iterable[tuple[str, str]], **path: str) -> Self:
-        """The address with this query and these parts of the path.
+        """Read the address from this query and these parts of the path.
 
         Parameters without a value are passed over: forms send all they have.
 
@@ -61,24 +61,26 @@ class Address(BaseModel):
             given[name] = [",".join(given[name])]
         if twice := [name for name, values in given.items() if len(values) > 1 or name in path]:
             raise AddressError(f"the address names {twice[0]!r} twice; once is enough")
-        values: dict[str, Any] = {name: one for name, (one,) in given.items()}
+        values: dict[str, Any] = {name: value for name, (value,) in given.items()}
         try:
             return cls.model_validate(values | path)
         except ValidationError as error:
             raise AddressError(_describe_problems(error, values | path, cls)) from error
 
     def link(self, **changes: Any) -> str:
-        """The path and query of this view, with some of what is chosen changed."""
+        """Return the path and query of this view, with some choices changed."""
         changed = self.model_validate({**self.model_dump(), **changes})
-        query = urlencode([(name, _text(value)) for name, value in changed.chosen()], safe=":,|@")
+        query = urlencode(
+            [(name, _format_value(value)) for name, value in changed.chosen()], safe=":,|@"
+        )
         return changed.path + (f"?{query}" if query else "")
 
     def under(self, prefix: str) -> str:
-        """The link to what else is made of the same choice: a part of the view, or a file."""
+        """Return the link to a part of the view, or to a file, with the same choices."""
         return prefix + self.link()
 
     def chosen(self) -> Iterator[tuple[str, Any]]:
-        """The parameters of the query whose value is not the one they have if left out."""
+        """Yield the query parameters whose value is not their default."""
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if value != field.default and f"{{{name}}}" not in self.PATH:
@@ -91,7 +93,7 @@ class Address(BaseModel):
         )
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
@@ -102,12 +104,13 @@ def _text(value: Any) -> str:
 def _describe_problems(error: ValidationError, given: dict[str, Any], model: type[Address]) -> str:
     problems = problems_in(error, given, model=model)
     return "; ".join(
-        f"{dotted_path(one.path)}: {one.text}" if one.path else one.text for one in problems
+        f"{dotted_path(problem.path)}: {problem.text}" if problem.path else problem.text
+        for problem in problems
     )
 
 
 ROWS_COMPARED = 16
-"""Each has a column in every table, and a link that names all of them."""
+"""The most rows compared: each has a column in every table, and links name all of them."""
 
 
 class _Filtered(Address):
@@ -121,7 +124,7 @@ class _Filtered(Address):
 
     @property
     def filters(self) -> Filters:
-        """What the rows are made from; days begin at midnight of this machine's clock."""
+        """The filters for the rows; days begin at midnight of this machine's clock."""
         since = datetime.combine(self.since, time.min).astimezone() if self.since else None
         return Filters(**self.model_dump(include=_FILTERS - {"since"}), since=since)
 
@@ -136,16 +139,16 @@ class BoardAddress(_Filtered):
     tasks: FamilyName | None = None
     sort: str = "dev"
     every: bool = False
-    """Configuration, and not the one chosen on dev."""
+    """Whether to show every configuration, and not the one chosen on dev."""
     published: bool = False
     against: str | None = None
-    """The row that marks of significance are above: METHOD or METHOD@CONFIGURATION."""
+    """The row that significance is tested against: METHOD or METHOD@CONFIGURATION."""
     search: str | None = None
-    """Words that each shown row has somewhere."""
+    """Words that each shown row contains."""
 
     @field_validator("sort")
     @classmethod
-    def _known(cls, column: str) -> str:
+    def _check_sort_column(cls, column: str) -> str:
         if column not in SORT_COLUMNS:
             raise ValueError(f"no column {column!r}; expected {', '.join(SORT_COLUMNS)}")
         return column
@@ -158,7 +161,7 @@ class PapersAddress(Address):
 
 
 class PaperTableAddress(_Filtered):
-    """One table of a paper, ours beside it."""
+    """One table of a paper, with our results beside it."""
 
     PATH = "/papers/{paper}/{table}"
     paper: str
@@ -178,26 +181,26 @@ class SweepAddress(Address):
     PATH = "/sweeps/{name}"
     name: str
     metric: str | None = None
-    """Of the dev curves; left out, what the search climbs."""
+    """The metric of the dev curves; by default the one that the search climbs."""
     x: str | None = None
     y: str | None = None
-    """Two hyperparameters: of the contour and the surface."""
+    """Two hyperparameters, for the contour and the surface."""
     where: str = ""
-    """What narrows the trials of the table and of all figures, as `read_where` takes it."""
+    """A filter for the trials of the table and all figures, in the syntax of `read_where`."""
     narrow: str | None = None
     to: str | None = None
     """One more condition, as a form sends it: the name, and what it may be. It joins `where`."""
     state: Literal["RUNNING", "COMPLETE", "PRUNED", "FAIL"] | None = None
     sort: str = "-number"
-    """A column of the table of trials; `-` before it: the highest first."""
+    """A column of the table of trials; `-` before it sorts in descending order."""
     page: int = Field(default=1, ge=1)
     columns: Names = ()
-    """Of the table; left out, those that say something."""
+    """Columns of the table; by default those with information."""
     LISTS = frozenset({"columns"})
 
     @model_validator(mode="before")
     @classmethod
-    def _join(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def _join_condition(cls, given: dict[str, Any]) -> dict[str, Any]:
         name, allowed = given.get("narrow"), given.get("to")
         if not (name and allowed):
             return given | {"narrow": None, "to": None}
@@ -206,12 +209,12 @@ class SweepAddress(Address):
 
     @field_validator("where")
     @classmethod
-    def _readable(cls, text: str) -> str:
+    def _normalize_where(cls, text: str) -> str:
         return str(read_where(text))
 
     @property
     def conditions(self) -> Where:
-        """What all trials that are shown have in common."""
+        """The conditions that all shown trials meet."""
         return read_where(self.where)
 
     @property
@@ -227,7 +230,7 @@ class StopAddress(Address):
     PATH = "/sweeps/{name}/stop"
     name: str
     trial: int | None = None
-    """Its number."""
+    """The trial's number."""
 
 
 class TrialAddress(Address):
@@ -243,62 +246,62 @@ class CompareAddress(Address):
 
     PATH = "/compare"
     rows: Names = ()
-    """Each is METHOD, METHOD@CONFIGURATION or how a trial's key begins."""
+    """METHOD, METHOD@CONFIGURATION or the beginning of a trial's key, each."""
     a: str | None = None
     b: str | None = None
-    """A against B, as older links have it: the same as the rows B and A."""
+    """A against B, in older links: the same as the rows B and A."""
     tasks: FamilyName = "sts"
     backbone: str | None = None
     identity: str | None = None
     task: str | None = None
-    """Of the pairs that are shown one by one; left out, the first that both have."""
+    """The task of the pairs that are shown; by default the first that both rows have."""
     x: str | None = None
     y: str | None = None
-    """The two of the rows whose pairs these are; left out, the first two."""
+    """The two rows whose pairs are shown; by default the first two."""
     LISTS = frozenset({"rows"})
 
     @field_validator("rows")
     @classmethod
-    def _few(cls, rows: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_row_count(cls, rows: tuple[str, ...]) -> tuple[str, ...]:
         if len(rows) > ROWS_COMPARED:
             raise ValueError(f"at most {ROWS_COMPARED} rows are compared at once, got {len(rows)}")
         return rows
 
     @model_validator(mode="before")
     @classmethod
-    def _join(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def _join_old_links(cls, given: dict[str, Any]) -> dict[str, Any]:
         rows = (*listed(given.get("rows") or ()), given.get("b"), given.get("a"))
         return given | {"rows": rows, "a": None, "b": None}
 
     @property
     def filters(self) -> Filters:
-        """What narrows down the meaning of the rows."""
+        """The filters that narrow down the meaning of the rows."""
         return Filters(backbone=self.backbone, identity=self.identity)
 
     def without(self, row: str) -> str:
-        """The link to the other rows."""
-        return self.link(rows=[one for one in self.rows if one != row])
+        """Return the link to the other rows."""
+        return self.link(rows=[name for name in self.rows if name != row])
 
     def against(self, row: str) -> str:
-        """The link to the same rows, each against that one."""
+        """Return the link to the same rows, each compared with that one."""
         return self.link(rows=[row, *self.rows])
 
     def instead(self, row: str, other: str) -> str:
-        """The link to the same rows, with another one in the place of one."""
-        return self.link(rows=[other if one == row else one for one in self.rows])
+        """Return the link to the same rows, with one of them replaced by another."""
+        return self.link(rows=[other if name == row else name for name in self.rows])
 
 
 Encoded = Literal["heat_map", "projection", "spread", "diversity", "buckets_stsb_dev", "case_study"]
 
 
 class GeometryAddress(_Filtered):
-    """How embeddings lie in their space."""
+    """Figures of how embeddings lie in their space."""
 
     PATH = "/geometry"
     show: Encoded | None = None
-    """What takes a model to draw."""
+    """The figure to draw with a model."""
     sentences: str | None = Field(default=None, max_length=20_000)
-    """Of the heat map, one a line."""
+    """Sentences of the heat map, one per line."""
     by: Literal["pca", "umap"] = "pca"
     query: str | None = None
     """The sentence of the case study."""

@@ -1,4 +1,4 @@
-"""The Flask application: views, what is said where something goes wrong, and what is allowed."""
+"""The Flask application: its views, error pages and security headers."""
 
 import logging
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ from cse_platform.errors import NoStoreError, StoreError
 from cse_platform.tracking.mlflow.store import is_server
 
 VIEWS = (board, sweeps, sweep, search, stamps, compare, geometry, papers, trial, numbers)
-"""Each adds its addresses to `pages` when it is imported."""
+"""Modules that add their addresses to `pages` when they are imported."""
 POLICY = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
 )
-"""Nothing comes from the network but from here; Plotly writes styles into its figures."""
+"""Everything is loaded from this server; Plotly writes styles into its figures."""
 
 
 def create_app(
@@ -39,7 +39,7 @@ def create_app(
     mlflow: str | None = None,
     control: Control | None = None,
 ) -> Flask:
-    """The page over one leaderboard, which need not be there yet.
+    """Create the page over one leaderboard, which need not exist yet.
 
     Args:
         url: of the leaderboard.
@@ -63,28 +63,28 @@ def create_app(
     if control is not None:
         control.guard(app)
     app.add_url_rule("/static/<digest>/<name>", "asset", partial(send_asset, assets))
-    app.register_error_handler(CseError, _refused)
-    app.register_error_handler(HTTPException, _http)
-    app.register_error_handler(Exception, _broken)
-    app.after_request(_guarded)
+    app.register_error_handler(CseError, _handle_cse_error)
+    app.register_error_handler(HTTPException, _handle_http_error)
+    app.register_error_handler(Exception, _handle_crash)
+    app.after_request(_add_security_headers)
     app.after_request(compress)
     return app
 
 
-def _guarded(response: Response) -> Response:
+def _add_security_headers(response: Response) -> Response:
     response.headers["Content-Security-Policy"] = POLICY
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Referrer-Policy"] = "same-origin"
     return response
 
 
-def _refused(error: CseError) -> tuple[str, int]:
+def _handle_cse_error(error: CseError) -> tuple[str, int]:
     if isinstance(error, StoreError):
         site().opened.forget()
     if isinstance(error, NoStoreError):
         return render_template("no_store.html", sentence=str(error)), 503
-    status = _status(error)
-    return _error(TITLES[status], str(error), status)
+    status = _choose_status(error)
+    return _render_error(TITLES[status], str(error), status)
 
 
 TITLES = {
@@ -94,24 +94,24 @@ TITLES = {
 }
 
 
-def _status(error: CseError) -> int:
-    """503 where the store fails; 404 where it answers, and has not what was asked for."""
+def _choose_status(error: CseError) -> int:
+    """Choose the status: 400 for an invalid address, 503 if the store fails, else 404."""
     if isinstance(error, AddressError):
         return 400
     return 503 if isinstance(error, StoreError) else 404
 
 
-def _http(error: HTTPException) -> Any:
+def _handle_http_error(error: HTTPException) -> Any:
     if error.code is None or error.code < 400:
         return error
-    return _error(str(error.name), str(error.description), error.code)
+    return _render_error(str(error.name), str(error.description), error.code)
 
 
-def _broken(error: Exception) -> tuple[str, int]:
+def _handle_crash(error: Exception) -> tuple[str, int]:
     logging.getLogger(__name__).error("a view failed", exc_info=error)
     sentence = "This page failed; the terminal in which cse-dashboard runs shows why."
-    return _error("Internal error", sentence, 500)
+    return _render_error("Internal error", sentence, 500)
 
 
-def _error(title: str, sentence: str, status: int) -> tuple[str, int]:
+def _render_error(title: str, sentence: str, status: int) -> tuple[str, int]:
     return render_template("error.html", title=title, sentence=sentence, status=status), status

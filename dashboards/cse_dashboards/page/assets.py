@@ -17,12 +17,12 @@ _ASK_AGAIN = "no-cache"
 
 @dataclass(frozen=True)
 class Asset:
-    """One file."""
+    """One static file."""
 
     name: str
     body: bytes
     brotli: bytes | None
-    """Where it was compressed when it was built."""
+    """The compressed body, if the build made one."""
 
     @cached_property
     def digest(self) -> str:
@@ -38,18 +38,18 @@ class Asset:
 
 
 def read_assets() -> dict[str, Asset]:
-    """All that browsers may ask for, by name."""
-    files = [one for one in STATIC.iterdir() if one.suffix in (".css", ".js", ".svg")]
-    return {one.name: Asset(one.name, one.read_bytes(), _brotli(one)) for one in files}
+    """Read all files that browsers may ask for, by name."""
+    files = [file for file in STATIC.iterdir() if file.suffix in (".css", ".js", ".svg")]
+    return {file.name: Asset(file.name, file.read_bytes(), _read_brotli(file)) for file in files}
 
 
-def _brotli(file: Path) -> bytes | None:
+def _read_brotli(file: Path) -> bytes | None:
     compressed = file.with_name(f"{file.name}.br")
     return compressed.read_bytes() if compressed.is_file() else None
 
 
 def send_asset(assets: dict[str, Asset], digest: str, name: str) -> Response:
-    """The file, in the shortest form that the browser takes."""
+    """Send the file, in the shortest form that the browser accepts."""
     if name not in assets:
         abort(404)
     asset = assets[name]
@@ -61,19 +61,19 @@ def send_asset(assets: dict[str, Asset], digest: str, name: str) -> Response:
             answer.content_encoding = coding
             break
     answer.vary.add("Accept-Encoding")
-    # A page that was open while another version was installed asks for what is gone.
+    # A page that was open during an upgrade asks for a file of the old version.
     answer.headers["Cache-Control"] = _YEAR if digest == asset.digest else _ASK_AGAIN
     return answer
 
 
 _LEAST = 1000
-"""Bytes that are worth it."""
+"""The fewest bytes that are worth compressing."""
 _LEVEL = 6
-"""Of gzip: 9 takes three times as long for 1 % less."""
+"""The gzip level: 9 takes three times as long for 1 % less."""
 
 
 def compress(answer: Response) -> Response:
-    """Gzip a text for a browser that takes it."""
+    """Gzip a text for a browser that accepts it."""
     answer.headers.setdefault("Cache-Control", "no-cache")
     if answer.content_encoding or answer.is_streamed or not _is_text(answer):
         return answer

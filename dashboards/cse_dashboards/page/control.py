@@ -1,4 +1,4 @@
-"""Who may change something from the page: whoever has the token of this run of `cse-dashboard`.
+"""Access control of the page: the token of this run of `cse-dashboard` allows changes.
 
 The token is in the address that the command prints. Opened once, the address makes it a cookie that
 scripts cannot read and other sites' pages cannot send. A change also needs a form of this page.
@@ -14,15 +14,15 @@ from flask import Flask, Request, Response, abort, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
 PARAMETER = "token"
-"""Of the address that is printed."""
+"""The query parameter of the printed address."""
 FIELD = "form_token"
-"""Of each form that changes something."""
+"""The field of each form that changes something."""
 LONGEST_FORM = 64 * 1024
-"""Bytes."""
+"""The most bytes of a form."""
 
 
 class Control:
-    """The token of one run, and what it admits.
+    """The token of one run of `cse-dashboard`, and checks of the requests that have it.
 
     Args:
         runs: the folder that keeps the journal of what people write.
@@ -36,34 +36,34 @@ class Control:
 
     @property
     def cookie(self) -> str:
-        """Its name: pages on several ports of a machine share their cookies, and must not."""
+        """The cookie's name: pages on several ports of a machine share cookies, and must not."""
         return f"cse-control-{self._run}"
 
     @property
     def query(self) -> str:
-        """What stands after the address that is printed."""
+        """The query that the printed address ends with."""
         return f"?{urlencode({PARAMETER: self.token})}"
 
     def admits(self, asked: Request) -> bool:
-        """Whether a request comes from a browser that has opened the address with the token."""
-        return _equal(asked.cookies.get(self.cookie, ""), self.token)
+        """Tell whether a request comes from a browser that opened the address with the token."""
+        return _is_equal(asked.cookies.get(self.cookie, ""), self.token)
 
     def refuse_strangers(self) -> None:
-        """Let the request through if it may see what changes something, else 403."""
+        """Let the request through if it may see the controls, else answer 403."""
         if not self.admits(request):
             abort(403, "Open the address that cse-dashboard --allow-control has printed, first.")
 
     def refuse_forgeries(self) -> None:
-        """Let the request through if it may change something: sent by a form of this page."""
+        """Let the request through if a form of this page sent it, else answer 403."""
         self.refuse_strangers()
         own = [f"{scheme}://{request.host}" for scheme in ("http", "https")]
         if request.headers.get("Origin", "") not in own:
             abort(403, "Another site's page has sent this; nothing was changed.")
-        if not _equal(request.form.get(FIELD, ""), self.form_token):
+        if not _is_equal(request.form.get(FIELD, ""), self.form_token):
             abort(403, "This form is of an earlier cse-dashboard; open its page anew.")
 
     def guard(self, app: Flask) -> None:
-        """Take the token from addresses, and let the application say what became of a form."""
+        """Make the application take the token from addresses, and show the outcome of forms."""
         app.secret_key = hmac.digest(self.token.encode(), b"session", "sha256")
         app.config.update(
             SESSION_COOKIE_NAME=f"cse-said-{self._run}",
@@ -74,10 +74,10 @@ class Control:
         app.after_request(self._keep_from_caches)
 
     def _take_token(self) -> BaseResponse | None:
-        """Make the token of an address a cookie, and lead to the address without it."""
+        """Make the token of an address a cookie, and redirect to the address without it."""
         if request.method != "GET" or PARAMETER not in request.args:
             return None
-        if not _equal(request.args[PARAMETER], self.token):
+        if not _is_equal(request.args[PARAMETER], self.token):
             abort(403, "This address is of another run of cse-dashboard; open the one it printed.")
         others = [(name, value) for name, value in request.args.items(True) if name != PARAMETER]
         answer = redirect(request.path + (f"?{urlencode(others)}" if others else ""), 303)
@@ -85,12 +85,12 @@ class Control:
         return answer
 
     def _keep_from_caches(self, response: Response) -> Response:
-        """No cache shows the page of one who may change something to another one."""
+        """Keep caches from showing the page of a person with control to others."""
         response.headers.add("Vary", "Cookie")
         if self.admits(request) and not request.path.startswith("/static/"):
             response.headers["Cache-Control"] = "no-store"
         return response
 
 
-def _equal(given: str, right: str) -> bool:
+def _is_equal(given: str, right: str) -> bool:
     return hmac.compare_digest(given.encode(), right.encode())

@@ -1,4 +1,4 @@
-"""How templates write values, and where names in tables lead."""
+"""Filters and functions of templates: how values are written, and where names in tables lead."""
 
 import re
 from collections.abc import Iterable
@@ -41,19 +41,19 @@ NAVIGATION = {
 }
 
 
-def _method_words(text: str) -> str:
-    """A method's name as its authors write it; what follows it in a paper's table stays."""
+def _format_method(text: str) -> str:
+    """Write a method's name as its authors do; the rest of the text stays."""
     name, space, rest = text.partition(" ")
     return method_name(name) + space + rest
 
 
-_WRITTEN = {"method": _method_words, "backbone": backbone_name}
-"""How cells under that head are written, if not as they are."""
+_WRITTEN = {"method": _format_method, "backbone": backbone_name}
+"""Functions that rewrite the cells under a head."""
 _WORD = re.compile(r"(?<![\w-])[a-z0-9]+(_[a-z0-9]+)*(?![\w-])")
 _LEADS = {"trial": "/trials/{}", "sweep": "/sweeps/{}"}
-"""By the head of a column."""
+"""Links of cells, by the head of their column."""
 _EARLY = ("trial", "trials", "GPU-hours", "wall time a trial", "finished")
-"""Columns of a board."""
+"""Columns of a board that `arranged` moves forward."""
 _SORTS = {
     "best of n": "best",
     "paper": "gap",
@@ -61,18 +61,18 @@ _SORTS = {
     "wall time a trial": "wall_seconds",
     **{head: name for name, head in COST_HEADS.items()},
 }
-"""Heads that are not the name of what they sort by."""
+"""Sort columns of heads with another name."""
 
 
 @dataclass(frozen=True)
 class TablePage:
-    """Which rows of a long table one page of it shows."""
+    """The rows of a long table that one page of it shows."""
 
     asked: int
-    """The page that the address names; one behind the last is the last."""
+    """The page that the address names; beyond the last page it means the last."""
     size: int
     total: int
-    """Rows on all pages."""
+    """The number of rows on all pages."""
 
     @property
     def pages(self) -> int:
@@ -84,7 +84,7 @@ class TablePage:
 
     @property
     def before(self) -> int:
-        """Rows on earlier pages."""
+        """The number of rows on earlier pages."""
         return self.size * (self.page - 1)
 
     @property
@@ -97,12 +97,12 @@ class TablePage:
 
 
 def moment(when: datetime | None) -> str:
-    """To the minute."""
+    """Format a time to the minute."""
     return "" if when is None else f"{when:%Y-%m-%d %H:%M} UTC"
 
 
 def arranged(table: Table) -> Table:
-    """The same board with what a reader follows or asks first before the scores by task."""
+    """Move the columns that readers look for first before the scores by task."""
     names = [head.name for head in table.heads]
     early = [names.index(name) for name in _EARLY if name in names]
     if "n" not in names:
@@ -117,7 +117,7 @@ def arranged(table: Table) -> Table:
 
 
 def sort_of(head: str) -> str | None:
-    """The column that a head of the leaderboard sorts by, if it does."""
+    """Return the column that a head of the leaderboard sorts by; None if it sorts by none."""
     if head in _SORTS:
         return _SORTS[head]
     name = head.replace(" ", "_")
@@ -127,17 +127,17 @@ def sort_of(head: str) -> str | None:
 
 
 def direction(column: str) -> str:
-    """How rows sorted by that column stand, as ARIA has it."""
+    """Return the order of rows sorted by that column, in ARIA's words."""
     return "ascending" if column in TEXT_COLUMNS else "descending"
 
 
 def leads_to(head: str, text: str) -> str | None:
-    """Where the text of a cell under that head leads, if anywhere."""
+    """Return the link of a cell with this text under that head, or None."""
     return _LEADS[head].format(quote(text, safe="")) if head in _LEADS and text else None
 
 
 def reference(heads: list[str], row: TableRow) -> str | None:
-    """METHOD@CONFIGURATION of a row of ours that can be compared; None of a published one."""
+    """Return METHOD@CONFIGURATION of a row of ours that can be compared, else None."""
     cells = {head: cell.text for head, cell in zip(heads, row, strict=True)}
     configuration = cells.get("configuration")
     method = SCORED_BY if cells["method"].endswith(MARK) else cells["method"]
@@ -145,49 +145,51 @@ def reference(heads: list[str], row: TableRow) -> str | None:
 
 
 def source_pages(tables: Iterable[Table]) -> dict[str, str]:
-    """Where the paper is that a published row is from, by the row's mark."""
-    found = {}
+    """Find the pages of the papers that published rows are from, by the row's mark."""
+    pages = {}
     for table in tables:
         names = [head.name for head in table.heads]
         for row in table.rows if "source" in names else ():
             mark = row[0].mark.split(" ")[-1]
             if mark.startswith(PUBLISHED) and (page := paper_page(row[names.index("source")].text)):
-                found[mark] = page
-    return found
+                pages[mark] = page
+    return pages
 
 
 def head_name(head: str) -> str:
-    """The head of a column with tasks as papers write them: `dev STS-B (built-in)`."""
-    one = head.replace(" ", "_")
-    if one in TASKS:
-        return TASKS[one]
+    """Write the head of a column with tasks as papers write them: `dev STS-B (built-in)`."""
+    task = head.replace(" ", "_")
+    if task in TASKS:
+        return TASKS[task]
     return task_words(head).replace("(builtin)", "(built-in)")
 
 
 def task_words(text: str) -> str:
-    """A text in which tasks are called as papers call them."""
+    """Replace the tasks in a text by the names that papers use."""
     return _WORD.sub(lambda word: task_name(word[0]), text)
 
 
 def cell_name(head: str, text: str) -> str:
-    """The text of a cell under that head; methods and backbones as their authors write them."""
+    """Write a cell under that head, with methods and backbones as their authors write them."""
     return _WRITTEN.get(head, str)(text)
 
 
 def condition_text(condition: Condition) -> str:
-    """A condition in words: `lr from 1e-4 to 3e-4`, `kind a or b`."""
-    allowed = (_from_to(one) if isinstance(one, Span) else one for one in condition.allowed)
+    """Write a condition in words: `lr from 1e-4 to 3e-4`, `kind a or b`."""
+    allowed = (
+        _format_span(value) if isinstance(value, Span) else value for value in condition.allowed
+    )
     return f"{hyperparameter_name(condition.name)} {' or '.join(allowed)}"
 
 
-def _from_to(span: Span) -> str:
+def _format_span(span: Span) -> str:
     low = f"from {number(span.low)}" if isfinite(span.low) else ""
     high = f"to {number(span.high)}" if isfinite(span.high) else ""
     return " ".join(filter(None, (low, high)))
 
 
 def first_line(text: str | None) -> str:
-    """Of what a trial said when it failed."""
+    """Return the first line of a trial's error."""
     return (text or "").strip().partition("\n")[0]
 
 

@@ -1,4 +1,4 @@
-"""What the views share: where the leaderboard is, and the one reader of a request."""
+"""Shared by the views: the open leaderboard, what one server shows, and the current request."""
 
 import os
 import threading
@@ -28,7 +28,7 @@ PART = "X-Part"
 
 
 class OpenLeaderboard:
-    """One leaderboard, kept open between requests, and opened anew when its file is another one."""
+    """One leaderboard, kept open between requests, and opened again when its file changes."""
 
     def __init__(self, url: str, published: Sequence[Path]) -> None:
         self.url, self._published = url, published
@@ -36,44 +36,44 @@ class OpenLeaderboard:
         self._open: tuple[object, Leaderboard] | None = None
 
     def get(self) -> Leaderboard:
-        """The open leaderboard; StoreError if there is none."""
+        """Return the open leaderboard; StoreError if there is none."""
         with self._lock:
-            stamp = self._stamp()
+            stamp = self._stamp_file()
             if self._open is None or stamp is None or stamp != self._open[0]:
-                self._close()
+                self._close_leaderboard()
                 opened = open_leaderboard(self.url, published=self._published)
-                self._open = self._stamp(), opened
+                self._open = self._stamp_file(), opened
             return self._open[1]
 
     def forget(self) -> None:
-        """Open it anew at the next request; requests at work keep their connections."""
+        """Reopen it at the next request; requests at work keep their connections."""
         with self._lock:
-            self._close()
+            self._close_leaderboard()
 
-    def _close(self) -> None:
+    def _close_leaderboard(self) -> None:
         if self._open is not None:
             self._open[1].close()
         self._open = None
 
-    def _stamp(self) -> object:
-        """Differs where the file is another one; None if it must be opened for each request."""
+    def _stamp_file(self) -> object:
+        """Identify the state of the file; None if it must be opened for each request."""
         if not self.url.startswith("sqlite"):
             return self.url
         file = Path(self.url.partition(":///")[2].partition("?")[0])
-        # SQLite sees nothing new in a file that it has opened as one that nobody writes to.
+        # SQLite sees no changes of a file that it has opened as immutable.
         if not file.is_file() or not os.access(file.parent, os.W_OK):
             return None
-        found = file.stat()
-        return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+        status = file.stat()
+        return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
 @dataclass(frozen=True)
 class SearchPart:
-    """Figures of a search, and what is said above them."""
+    """Figures of a search, and the sentences above them."""
 
     pictures: Sequence[Picture]
     trials: int
-    """That had ended when they were made."""
+    """The number of trials that had ended when the figures were made."""
     said: Sequence[str] = ()
 
 
@@ -83,55 +83,55 @@ class Site:
 
     opened: OpenLeaderboard
     mlflow: str | None = None
-    """Address of the server that sweeps lead to."""
+    """The MLflow server that sweeps link to."""
     control: Control | None = None
-    """What lets people change something; None where the page is for reading alone."""
+    """Control over changes; None where the page is read-only."""
     standings: Memory[list[LeaderboardRow]] = field(default_factory=Memory)
     comparisons: Memory[Comparison] = field(default_factory=Memory)
     marks: Memory[Mapping[int, Comparison]] = field(default_factory=Memory)
-    """Each row of a board against one, by the row's place."""
+    """Comparisons of each row of a board with one row, by the row's position."""
     studies: Memory[ReplayedSearch] = field(default_factory=Memory)
-    """Of sweeps, for as long as their trials stay the same."""
+    """Searches of sweeps, kept while their trials stay the same."""
     searches: Memory[SearchPart] = field(default_factory=Memory)
-    """Their figures."""
+    """Figures of these searches."""
     hyperparameters: Memory[SweepHyperparameters] = field(default_factory=Memory)
-    """Of sweeps, for as long as there are no further trials."""
+    """Hyperparameters of sweeps, kept while no trial is added."""
     counts: Memory[tuple[int, int]] = field(default_factory=Memory)
-    """Trials of sweeps, and how many of them have ended, for as long as nothing is heard."""
+    """Numbers of trials of sweeps, and of ended ones, kept while a sweep reports nothing."""
     pictures: Memory[Picture] = field(default_factory=Memory)
-    """Of embeddings."""
+    """Figures of embeddings."""
     encoding: threading.Lock = field(default_factory=threading.Lock)
-    """Held by the one request that has a model in memory."""
+    """Held by the only request that may have a model in memory."""
 
     @property
     def place(self) -> str:
-        """The store for people: without a password."""
+        """The address of the store without its password."""
         return mask_url(self.opened.url)
 
 
 def site() -> Site:
-    """Of the application that answers the request."""
+    """Return the site of the application that answers the request."""
     return cast(Site, current_app.extensions["site"])
 
 
 def read_address(kind: type[AnyAddress], **path: str) -> AnyAddress:
-    """The address of the request, with these parts of its path."""
+    """Read the address of the request, with these parts of its path."""
     return kind.read(request.args.items(multi=True), **path)
 
 
 def reader() -> Leaderboard:
-    """The leaderboard, one and the same for all of a request; StoreError if it cannot be opened."""
+    """Return the leaderboard, the same for all of a request; StoreError if it cannot be opened."""
     if "reader" not in g:
         g.reader = site().opened.get()
     return cast(Leaderboard, g.reader)
 
 
 def admitted() -> Control | None:
-    """The control, for a request that may change something; None for all others."""
+    """Return the control for a request that may change something; None for all others."""
     control = site().control
     return control if control is not None and control.admits(request) else None
 
 
 def frame() -> str:
-    """The template around a view: a whole page, or nothing around a part."""
+    """Return the template around a view: a whole page, or nothing around a part."""
     return "bare.html" if PART in request.headers else "page.html"

@@ -1,4 +1,4 @@
-"""How cosines spread within buckets of gold scores (RankCSE, figure 5)."""
+"""Spread of cosines within buckets of gold scores (RankCSE, figure 5)."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,42 +20,42 @@ from cse_platform.leaderboard.records import LeaderboardRow
 
 
 def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
-    """The distribution of cosines by gold score of an STS task.
+    """Show the distribution of cosines by gold score of an STS task.
 
     Each row is shown by its best seed on dev that has been scored.
     """
     labelled, left = first_rows(rows)
-    scored = _similarities(reader, labelled, task)
-    pairs = next((one.data_sha256 for one in scored.values()), None)
-    found = {label: one for label, one in scored.items() if one.data_sha256 == pairs}
+    scored = _read_similarities(reader, labelled, task)
+    pairs = next((similarities.data_sha256 for similarities in scored.values()), None)
+    comparable = {label: one for label, one in scored.items() if one.data_sha256 == pairs}
     name, title = f"buckets_{task}", f"Cosines by gold score, {task_name(task)}"
     caption = (
         "Density of the cosines of the test pairs whose gold score lies between two grades, with "
         "their mean; each method by its best scored seed on dev. RankCSE's figure 5 is of STS-B "
         "dev, and is among the figures of embeddings."
         + left_out(labelled, scored, f"cosines on {task}")
-        + left_out(scored, found, f"the pairs that {next(iter(found), '')} was scored on")
+        + left_out(scored, comparable, f"the pairs that {next(iter(comparable), '')} was scored on")
         + left
     )
-    if not found:
+    if not comparable:
         why = f"no cosines on {task} of these rows: `evaluate: {{tasks: [sts]}}` {TO_EVALUATE} sts"
         return Picture(name, title, caption, missing=why)
-    return Picture(name, title, caption, *draw_buckets(found, row_styles(labelled)))
+    return Picture(name, title, caption, *draw_buckets(comparable, row_styles(labelled)))
 
 
-def _similarities(
+def _read_similarities(
     reader: Leaderboard, labelled: Mapping[str, LeaderboardRow], task: str
 ) -> dict[str, Similarities]:
-    found = {}
+    similarities = {}
     for label, row in labelled.items():
         if (trial := best_scored_trial(row, task)) is not None:
             with suppress(QueryError):  # imported scores come without the cosines behind them
-                found[label] = reader.similarities(trial, task)
-    return found
+                similarities[label] = reader.similarities(trial, task)
+    return similarities
 
 
 def draw_buckets(similarities: Mapping[str, Similarities], styles: Mapping[str, Style]) -> Drawn:
-    """A panel a method: for each bucket of gold scores, the density of its pairs' cosines.
+    """Draw a panel for each method: the density of the cosines in each bucket of gold scores.
 
     A line within a ridge is the bucket's mean.
     """
@@ -74,7 +74,7 @@ def draw_buckets(similarities: Mapping[str, Similarities], styles: Mapping[str, 
     )
     panels: dict[str, list[go.Violin]] = {label: [] for label in similarities}
     for (label, bucket), values in cosines.items():
-        panels[label].append(_ridge(label, bucket, values, styles[label]))
+        panels[label].append(_make_ridge(label, bucket, values, styles[label]))
     some = next(iter(similarities.values()))
     figure = panelled(
         panels,
@@ -92,7 +92,7 @@ def draw_buckets(similarities: Mapping[str, Similarities], styles: Mapping[str, 
     return Drawn(figure, data)
 
 
-def _ridge(label: str, bucket: str, cosines: NDArray[np.float32], style: Style) -> go.Violin:
+def _make_ridge(label: str, bucket: str, cosines: NDArray[np.float32], style: Style) -> go.Violin:
     values = list(cosines)
     return go.Violin(
         name=label,

@@ -1,4 +1,4 @@
-"""How far one method is above another, task by task."""
+"""Differences between two methods, task by task."""
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -22,18 +22,18 @@ def differences(comparison: Comparison) -> Picture:
 
 
 def draw_differences(comparison: Comparison) -> Drawn:
-    """Mean of A minus mean of B with its 95 % interval, and Holm's p beside it.
+    """Draw the mean of A minus that of B with its 95 % interval, and Holm's p beside it.
 
     The average over the tasks, the lowest line, has the p of a single test. A marker is hollow
     where the interval holds zero, or is not known.
     """
     tasks = [*comparison.tasks, *([comparison.average] if comparison.average else [])]
-    metrics = {score_quantity(one.task).title.rpartition(", ")[2] for one in tasks}
+    metrics = {score_quantity(task.task).title.rpartition(", ")[2] for task in tasks}
     unit = metrics.pop() if len(metrics) == 1 else "× 100"
     name = f"{comparison.a} minus {comparison.b}"
-    data = pd.DataFrame([_record(one, comparison) for one in tasks])
+    data = pd.DataFrame([_make_record(task, comparison) for task in tasks])
     figure = make_figure(
-        _effects(data, name),
+        _make_effect_markers(data, name),
         title=name,
         x=f"{name}, {unit}",
         y="",
@@ -51,7 +51,7 @@ def draw_differences(comparison: Comparison) -> Drawn:
     return Drawn(figure, data.rename(columns=columns))
 
 
-def _record(task: TaskComparison, comparison: Comparison) -> dict[str, object]:
+def _make_record(task: TaskComparison, comparison: Comparison) -> dict[str, object]:
     name, _, metric = task.task.rpartition("_")
     return {
         "task": TASKS.get(task.task) or f"{task_name(name)} {metric.upper()}",
@@ -65,7 +65,7 @@ def _record(task: TaskComparison, comparison: Comparison) -> dict[str, object]:
     }
 
 
-def _effects(data: pd.DataFrame, name: str) -> go.Scatter:
+def _make_effect_markers(data: pd.DataFrame, name: str) -> go.Scatter:
     effect, low, high = (data[c].astype(float) for c in ("difference", "low", "high"))
     without_zero = (low > 0) | (high < 0)
     return go.Scatter(

@@ -1,4 +1,4 @@
-"""The leaderboard as a plot: a line a row, the best on top."""
+"""The leaderboard as a plot: one line per row, the best on top."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -29,13 +29,13 @@ _WHISKERS = {"color": colour(6), "thickness": 1.5, "width": 5}
 _OVER_PAIRS = "over the pairs of a single seed; how other seeds would do is not in them"
 
 Published = Sequence[tuple[str, PublishedRow]]
-"""Each with the label of the line that it stands on."""
+"""Published rows, each with the label of its line."""
 
 
 def leaderboard_pictures(
     rows: Rows, published: Sequence[PublishedRow] = (), family: FamilyName | None = None
 ) -> list[Picture]:
-    """The rows on their headline, or on dev where no row has a test score.
+    """Show the rows on their headline, or on dev where no row has a test score.
 
     There is a picture for each source of the test data; without test scores, for each dev set.
     Published rows on test sets with that headline are shown too. Left out, `family` is the first of
@@ -45,79 +45,81 @@ def leaderboard_pictures(
     theirs = [row for row in published if row.split == "test" and column in row.scores]
     scored = [row for row in rows if column in row.scores]
     if not scored and not published:
-        return _on_dev(rows)
+        return _draw_on_dev(rows)
     if not scored and not theirs:
-        return [_missing(f"no row and no published one has a score on {column}")]
+        return [_make_missing_picture(f"no row and no published one has a score on {column}")]
     without = len(rows) - len(scored)
     left = f" Rows without that score, which are not shown: {without}." if without else ""
 
     def draw(data: str) -> Picture:
-        ours = [row for row in scored if _test_data(row, column) == data]
-        return _on_test(ours, theirs if data == SENTEVAL else (), column, left)
+        ours = [row for row in scored if _name_test_data(row, column) == data]
+        return _draw_on_test(ours, theirs if data == SENTEVAL else (), column, left)
 
-    data = [_test_data(row, column) for row in scored]
+    data = [_name_test_data(row, column) for row in scored]
     return picture_per_data([*data, *([SENTEVAL] if theirs else [])], draw)
 
 
-def _test_data(row: LeaderboardRow, column: str) -> str:
+def _name_test_data(row: LeaderboardRow, column: str) -> str:
     return data_of(source_of(row.scores[column], row.dev))
 
 
-def _on_test(rows: Rows, theirs: Sequence[PublishedRow], column: str, left: str) -> Picture:
-    shown = _labelled(rows)
+def _draw_on_test(rows: Rows, theirs: Sequence[PublishedRow], column: str, left: str) -> Picture:
+    shown = _label_rows(rows)
     ours = {label: row.scores[column] for label, row in shown.items()}
     papers = " Hollow: papers' own numbers, on the papers' data." if theirs else ""
     quantity = score_quantity(column)
     drawn = draw_leaderboard(
-        ours, quantity, _methods(shown), column=column, published=_placed(theirs, rows)
+        ours, quantity, _map_methods(shown), column=column, published=_place_published(theirs, rows)
     )
-    return _picture(f"{quantity.title}.{_intervals(ours.values())}{papers}{left}", drawn)
+    return _make_picture(
+        f"{quantity.title}.{_describe_intervals(ours.values())}{papers}{left}", drawn
+    )
 
 
-def _on_dev(rows: Rows) -> list[Picture]:
+def _draw_on_dev(rows: Rows) -> list[Picture]:
     if not rows:
         why = (
             "no trial is complete among those that the filters let through; "
             "cse-sweep sweeps/quickstart.yaml makes some"
         )
-        return [_missing(why)]
+        return [_make_missing_picture(why)]
 
     def draw(name: str) -> Picture:
-        shown = _labelled([row for row in rows if _dev_set(row) == name])
+        shown = _label_rows([row for row in rows if _name_dev_set(row) == name])
         quantity = dev_quantity(next(iter(shown.values())).dev.search)
         scores = {label: row.dev_score for label, row in shown.items()}
         why = " No row has test scores: `evaluate:` in a sweep file, or cse-evaluate, makes them."
-        caption = f"{quantity.title}.{_intervals(scores.values())}{why}"
-        return _picture(caption, draw_leaderboard(scores, quantity, _methods(shown)))
+        caption = f"{quantity.title}.{_describe_intervals(scores.values())}{why}"
+        return _make_picture(caption, draw_leaderboard(scores, quantity, _map_methods(shown)))
 
-    return picture_per_data(map(_dev_set, rows), draw)
+    return picture_per_data(map(_name_dev_set, rows), draw)
 
 
-def _dev_set(row: LeaderboardRow) -> str:
+def _name_dev_set(row: LeaderboardRow) -> str:
     return f"{row.dev.search} dev, {dev_data(row)}"
 
 
-def _labelled(rows: Rows) -> dict[str, LeaderboardRow]:
-    """By method and backbone, with as much more as it takes to have one label a row."""
-    for name in (_plain, lambda row: f"{_plain(row)} @{row.configuration.hash[:8]}"):
+def _label_rows(rows: Rows) -> dict[str, LeaderboardRow]:
+    """Name rows by method and backbone, and add what it takes to give each row its own label."""
+    for name in (_make_label, lambda row: f"{_make_label(row)} @{row.configuration.hash[:8]}"):
         named = {name(row): row for row in rows}
         if len(named) == len(rows):
             return named
     return {f"{name(row)} ({n})": row for n, row in enumerate(rows, start=1)}
 
 
-def _methods(labelled: Mapping[str, LeaderboardRow]) -> dict[str, str]:
+def _map_methods(labelled: Mapping[str, LeaderboardRow]) -> dict[str, str]:
     return {label: row.method for label, row in labelled.items()}
 
 
-def _plain(row: LeaderboardRow) -> str:
+def _make_label(row: LeaderboardRow) -> str:
     return f"{method_name(row.shown_method)} {backbone_name(row.shown_backbone)}"
 
 
-def _placed(published: Sequence[PublishedRow], rows: Rows) -> Published:
-    """Each on the line of our first row of its method and backbone, or on one of its own."""
+def _place_published(published: Sequence[PublishedRow], rows: Rows) -> Published:
+    """Put each published row on our first row of its method and backbone, or on its own line."""
     lines: dict[tuple[str, str], str] = {}
-    for label, row in _labelled(rows).items():
+    for label, row in _label_rows(rows).items():
         system = row.released.system if row.released else row.method
         lines.setdefault((system, row.shown_backbone), label)
     return [
@@ -132,17 +134,17 @@ def _placed(published: Sequence[PublishedRow], rows: Rows) -> Published:
     ]
 
 
-def _intervals(scores: Iterable[Estimate]) -> str:
-    over = [one.interval.over for one in scores if one.interval]
-    said = " Means with 95 % intervals (Student's t over seeds)." if "seeds" in over else ""
-    return f"{said} Diamonds: intervals {_OVER_PAIRS}." if "pairs" in over else said
+def _describe_intervals(scores: Iterable[Estimate]) -> str:
+    over = [score.interval.over for score in scores if score.interval]
+    text = " Means with 95 % intervals (Student's t over seeds)." if "seeds" in over else ""
+    return f"{text} Diamonds: intervals {_OVER_PAIRS}." if "pairs" in over else text
 
 
-def _picture(caption: str, drawn: Drawn) -> Picture:
+def _make_picture(caption: str, drawn: Drawn) -> Picture:
     return Picture("leaderboard", "Leaderboard", caption, *drawn)
 
 
-def _missing(why: str) -> Picture:
+def _make_missing_picture(why: str) -> Picture:
     caption = "The mean score of each row, with its interval."
     return Picture("leaderboard", "Leaderboard", caption, missing=why)
 
@@ -155,16 +157,16 @@ def draw_leaderboard(
     column: str | None = None,
     published: Published = (),
 ) -> Drawn:
-    """Means by label with 95 % intervals, published numbers in that column as hollow markers."""
+    """Draw means by label with 95 % intervals; published ones of `column` are hollow markers."""
     theirs = [one for one in published if column in one[1].scores]
-    data = _data(scores, quantity, methods, theirs, column)
+    data = _build_data(scores, quantity, methods, theirs, column)
     best = data.drop_duplicates("row")  # ours come first
     order = list(best.sort_values(quantity.title, kind="stable")["row"])
     traces = [
         trace
         for kind in KINDS
         if not (own := data[data["kind"] == kind]).empty
-        for trace in (_marks(kind, own, quantity), _key(kind))
+        for trace in (_make_markers(kind, own, quantity), _make_legend_key(kind))
     ]
     figure = make_figure(
         *traces,
@@ -180,7 +182,7 @@ def draw_leaderboard(
     return Drawn(figure, data)
 
 
-def _data(
+def _build_data(
     scores: Mapping[str, Estimate],
     quantity: Quantity,
     methods: Mapping[str, str],
@@ -191,13 +193,13 @@ def _data(
         {
             "row": label,
             "method": methods[label],
-            "kind": _kind(one),
-            quantity.title: quantity.factor * one.mean,
-            "low": quantity.factor * one.interval.low if one.interval else None,
-            "high": quantity.factor * one.interval.high if one.interval else None,
-            "seeds": one.n,
+            "kind": _classify_score(score),
+            quantity.title: quantity.factor * score.mean,
+            "low": quantity.factor * score.interval.low if score.interval else None,
+            "high": quantity.factor * score.interval.high if score.interval else None,
+            "seeds": score.n,
         }
-        for label, one in scores.items()
+        for label, score in scores.items()
     ]
     papers = [
         {
@@ -206,7 +208,7 @@ def _data(
             "kind": "published",
             quantity.title: quantity.factor * row.scores[column or ""],
             "seeds": row.seeds,
-            "source": _source(row),
+            "source": _format_source(row),
         }
         for label, row in theirs
     ]
@@ -214,19 +216,19 @@ def _data(
     return pd.DataFrame([*ours, *papers], columns=columns).astype({"seeds": "Int64"})
 
 
-def _kind(score: Estimate) -> str:
+def _classify_score(score: Estimate) -> str:
     over = "one seed" if score.n == 1 else "mean over seeds"
     if score.interval is None:
         return f"{over}, no interval"
     return f"{over}, 95 % interval" + (" over pairs" if score.interval.over == "pairs" else "")
 
 
-def _source(row: PublishedRow) -> str:
-    said = f"{method_name(row.system)} in {', '.join(row.sources)}"
-    return f"{said} ({row.label})" if row.label else said
+def _format_source(row: PublishedRow) -> str:
+    text = f"{method_name(row.system)} in {', '.join(row.sources)}"
+    return f"{text} ({row.label})" if row.label else text
 
 
-def _marks(kind: str, data: pd.DataFrame, quantity: Quantity) -> go.Scatter:
+def _make_markers(kind: str, data: pd.DataFrame, quantity: Quantity) -> go.Scatter:
     means, theirs = data[quantity.title].astype(float), kind == "published"
     up, down = data["high"].astype(float) - means, means - data["low"].astype(float)
     hover = "%{hovertext}" if theirs else "seeds: %{customdata[0]}"
@@ -249,8 +251,8 @@ def _marks(kind: str, data: pd.DataFrame, quantity: Quantity) -> go.Scatter:
     )
 
 
-def _key(kind: str) -> go.Scatter:
-    """The kind's place in the legend, in a colour of no method."""
+def _make_legend_key(kind: str) -> go.Scatter:
+    """Draw the kind's entry in the legend, in a colour that no method has."""
     marker = {"size": 10, "color": colour(6), **KINDS[kind]}
     return go.Scatter(
         name=kind, x=[None], y=[None], mode="markers", marker=marker, legendgroup=kind

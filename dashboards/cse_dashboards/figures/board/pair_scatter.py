@@ -1,4 +1,4 @@
-"""The same pairs under two methods."""
+"""Cosines of the same pairs under two methods."""
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -16,7 +16,7 @@ from cse_platform.leaderboard.records import LeaderboardRow
 def pair_scatter(
     reader: Leaderboard, row_a: LeaderboardRow, row_b: LeaderboardRow, task: str
 ) -> Picture:
-    """The cosine of every pair of an STS task under one method against that under the other.
+    """Show the cosine of every pair of an STS task under one method against the other method's.
 
     Each row is shown by its best seed on dev that has been scored.
     """
@@ -26,17 +26,19 @@ def pair_scatter(
     name, title = f"pairs_{task}", f"Pairs of {task_name(task)}"
     labelled = labelled_rows([row_a, row_b])
     try:
-        found = {label: _similarities(reader, row, task) for label, row in labelled.items()}
+        similarities = {
+            label: _read_similarities(reader, row, task) for label, row in labelled.items()
+        }
     except QueryError as error:
         return Picture(name, title, caption, missing=str(error))
-    (a, first), (b, second) = found.items()
+    (a, first), (b, second) = similarities.items()
     if first.data_sha256 != second.data_sha256:
         why = f"{a} and {b} were scored on other pairs of {task}; score both with cse-evaluate"
         return Picture(name, title, caption, missing=why)
     return Picture(name, title, caption, *draw_pair_scatter(a, first, b, second))
 
 
-def _similarities(reader: Leaderboard, row: LeaderboardRow, task: str) -> Similarities:
+def _read_similarities(reader: Leaderboard, row: LeaderboardRow, task: str) -> Similarities:
     trial = best_scored_trial(row, task)
     if trial is None:
         raise NotFoundError(
@@ -47,9 +49,9 @@ def _similarities(reader: Leaderboard, row: LeaderboardRow, task: str) -> Simila
 
 
 def draw_pair_scatter(a: str, first: Similarities, b: str, second: Similarities) -> Drawn:
-    """The cosine of every pair under A against that under B, coloured by its gold score.
+    """Draw the cosine of every pair under A against that under B, coloured by its gold score.
 
-    Where both are alike a pair lies on the diagonal.
+    Pairs with equal cosines lie on the diagonal.
     """
     x, y = f"cosine, {a}", f"cosine, {b}"
     data = pd.DataFrame(

@@ -1,4 +1,4 @@
-"""How well methods rank a sentence's neighbours (RankCSE, figure 1)."""
+"""Scores for ranking a sentence's neighbours (RankCSE, figure 1)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,27 +25,27 @@ from cse_platform.leaderboard.records import BOARD_FAMILIES, Estimate, Leaderboa
 _RANKING = BOARD_FAMILIES["ranking"].averages
 
 Scores = Mapping[str, Estimate]
-"""By column, under one evaluation."""
+"""Estimates by column, under one evaluation."""
 
 
 def ranking_pictures(reader: Leaderboard, rows: Rows) -> list[Picture]:
-    """KCC and NDCG of each row: a picture for each source of the test data."""
+    """Show KCC and NDCG of each row, with one picture for each source of the test data."""
     labelled, left = first_rows(rows)
     scores, notes = ranking_estimates(reader, labelled)
     added = left_out(labelled, scores, "these scores") + notes + left
     data = {
-        label: data_of(source_of(next(iter(one.values())), labelled[label].dev))
-        for label, one in scores.items()
+        label: data_of(source_of(next(iter(estimates.values())), labelled[label].dev))
+        for label, estimates in scores.items()
     }
     return picture_per_data(
         data.values(),
-        lambda name: _picture(
+        lambda name: _make_picture(
             {n: s for n, s in scores.items() if data[n] == name}, row_styles(labelled), added
         ),
     )
 
 
-def _picture(scores: Mapping[str, Scores], styles: Mapping[str, Style], added: str) -> Picture:
+def _make_picture(scores: Mapping[str, Scores], styles: Mapping[str, Style], added: str) -> Picture:
     name, title = "ranking_scores", "KCC and NDCG"
     caption = (
         "Mean over the seeds, ± one standard deviation over them; higher is better on both scales. "
@@ -63,24 +63,24 @@ def _picture(scores: Mapping[str, Scores], styles: Mapping[str, Style], added: s
 def draw_ranking_scores(
     scores: Mapping[str, Scores], columns: Sequence[str], styles: Mapping[str, Style]
 ) -> Drawn:
-    """A panel a measure, a bar a method: the mean over seeds, ± their standard deviation."""
+    """Draw a panel per measure, a bar per method: mean over seeds, ± their standard deviation."""
     data = pd.DataFrame(
         [
             {
                 "method": label,
                 "measure": score_quantity(column).title,
-                "mean": 100 * one[column].mean,
-                "std": None if (std := one[column].std) is None else 100 * std,
-                "seeds": one[column].n,
+                "mean": 100 * estimates[column].mean,
+                "std": None if (std := estimates[column].std) is None else 100 * std,
+                "seeds": estimates[column].n,
             }
             for column in columns
-            for label, one in scores.items()
-            if column in one
+            for label, estimates in scores.items()
+            if column in estimates
         ]
     )
     titles = [score_quantity(column).title for column in columns]
     figure = panelled(
-        {title: [_bars(title, data[data["measure"] == title], styles)] for title in titles},
+        {title: [_make_bars(title, data[data["measure"] == title], styles)] for title in titles},
         title="Ranking of a sentence's neighbours",
         x="method",
         y="",
@@ -91,7 +91,7 @@ def draw_ranking_scores(
     return Drawn(figure, data)
 
 
-def _bars(title: str, data: pd.DataFrame, styles: Mapping[str, Style]) -> go.Bar:
+def _make_bars(title: str, data: pd.DataFrame, styles: Mapping[str, Style]) -> go.Bar:
     return go.Bar(
         name=title,
         x=data["method"].tolist(),
@@ -109,46 +109,57 @@ def _bars(title: str, data: pd.DataFrame, styles: Mapping[str, Style]) -> go.Bar
 def ranking_estimates(
     reader: Leaderboard, labelled: Mapping[str, LeaderboardRow]
 ) -> tuple[dict[str, Scores], str]:
-    """The averages of KCC and NDCG over each row's own seeds, and what to add to a caption.
+    """Average KCC and NDCG over each row's own seeds. Returns them with a note for the caption.
 
-    There is one evaluation of each row, that which most rows have; rows without these scores are
+    Of each row one evaluation is used, the one that most rows have; rows without scores are
     left out.
     """
-    found = {label: _ranking(reader, row) for label, row in labelled.items()}
-    return _alike({label: several for label, several in found.items() if several})
+    evaluations = {label: _estimate_ranking(reader, row) for label, row in labelled.items()}
+    return _choose_shared_evaluation(
+        {label: choices for label, choices in evaluations.items() if choices}
+    )
 
 
-def _ranking(reader: Leaderboard, row: LeaderboardRow) -> list[Scores]:
-    """The averages of KCC and NDCG over a row's seeds, once for each evaluation of them."""
+def _estimate_ranking(reader: Leaderboard, row: LeaderboardRow) -> list[Scores]:
+    """Average KCC and NDCG over a row's seeds, once for each evaluation of them."""
     same = Filters(backbone=row.backbone, method=row.method, configuration=row.configuration.hash)
     rows = reader.rows(same, tasks="ranking", per_configuration=True, ranked=False)
     found = [
-        {name: kept for name in _RANKING if (kept := _of_seeds(one.scores.get(name), row.seeds))}
+        {
+            name: kept
+            for name in _RANKING
+            if (kept := _restrict_to_seeds(one.scores.get(name), row.seeds))
+        }
         for one in rows
         if one.dev == row.dev
     ]
     return [scores for scores in found if scores]
 
 
-def _of_seeds(score: Estimate | None, seeds: Sequence[int]) -> Estimate | None:
+def _restrict_to_seeds(score: Estimate | None, seeds: Sequence[int]) -> Estimate | None:
     kept = {seed: value for seed, value in score.values.items() if seed in seeds} if score else {}
     return estimate(kept, score.identity, score.source) if score and kept else None
 
 
-def _alike(found: Mapping[str, Sequence[Scores]]) -> tuple[dict[str, Scores], str]:
-    """One evaluation of each, the one that most have, and what to add to a caption."""
-    shared = Counter(_identity(one) for several in found.values() for one in several)
+def _choose_shared_evaluation(
+    found: Mapping[str, Sequence[Scores]],
+) -> tuple[dict[str, Scores], str]:
+    """Choose for each row the evaluation that most rows have.
+
+    Returns them with a note for the caption.
+    """
+    shared = Counter(_list_identities(one) for several in found.values() for one in several)
     chosen = {
-        label: max(several, key=lambda one: shared[_identity(one)])
+        label: max(several, key=lambda one: shared[_list_identities(one)])
         for label, several in found.items()
     }
     added = ""
     if many := [label for label, several in found.items() if len(several) > 1]:
         added += f" Evaluated in several ways, one of which is shown: {', '.join(many)}."
-    if len({_identity(one) for one in chosen.values()}) > 1:
+    if len({_list_identities(one) for one in chosen.values()}) > 1:
         added += " Not all were evaluated alike, so that some bars cannot be compared."
     return chosen, added
 
 
-def _identity(scores: Scores) -> tuple[str, ...]:
+def _list_identities(scores: Scores) -> tuple[str, ...]:
     return tuple(score.identity for score in scores.values())

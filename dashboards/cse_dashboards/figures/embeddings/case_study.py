@@ -1,4 +1,4 @@
-"""How models rank graded targets, beside how people do (RankCSE, tables 1 and 12)."""
+"""Rankings of graded targets by models and by people (RankCSE, tables 1 and 12)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,25 +22,27 @@ from cse_methods.evaluation.measures.ranking import kendall
 
 GOLD = "gold"
 LETTERS = 46
-"""Of a sentence on the axis; the hover has it whole."""
+"""The most letters of a sentence on the axis; the hover text has all."""
 
 
 def case_study(embeddings: Embeddings, trials: Trials, query: str | None = None) -> Picture:
-    """How each model ranks the graded targets of a sentence of STS-B dev.
+    """Show how each model ranks the graded targets of a sentence of STS-B dev.
 
     The query has 3 targets or more; left out, it is the sentence in most pairs. Where no sentence
     is in more than three, pairs of different sentences are ranked instead.
     """
     return embeddings_picture(
-        "case_study", "Ranking case study", lambda: _case_study(embeddings, trials, query)
+        "case_study", "Ranking case study", lambda: _make_case_study(embeddings, trials, query)
     )
 
 
-def _case_study(embeddings: Embeddings, trials: Trials, query: str | None) -> tuple[Drawn, str]:
+def _make_case_study(
+    embeddings: Embeddings, trials: Trials, query: str | None
+) -> tuple[Drawn, str]:
     dev = dev_of(embeddings, trials)
     case = ranked_case(dev, query)
     first, second = zip(*case.pairs, strict=True)
-    vectors, lacking = vectors_of(embeddings, trials, [*first, *second])
+    vectors, absent = vectors_of(embeddings, trials, [*first, *second])
     cosines = {label: paired_cosines(*np.split(own, 2)).tolist() for label, own in vectors.items()}
     targets: list[tuple[str, ...]]
     if case.query is None:
@@ -57,7 +59,7 @@ def _case_study(embeddings: Embeddings, trials: Trials, query: str | None) -> tu
     return drawn, (
         f"{caption} A column ranks by the scores at its marks: gold, 0 to 5, or cosines; lines "
         f"that cross are wrong orders. Kendall’s tau-b: {taus} (after RankCSE, tables 1 and 12)."
-        f"{lacking}"
+        f"{absent}"
     )
 
 
@@ -68,7 +70,7 @@ def draw_case_study(
     *,
     title: str,
 ) -> Drawn:
-    """Ranks by gold on the left, each model's beside it; lines that cross are wrong orders.
+    """Draw ranks by gold on the left, each model's beside it; lines that cross are wrong orders.
 
     Targets have the highest gold first: a sentence each, or the two of a pair. The score stands at
     each mark. Of equal scores the earlier target has the better rank.
@@ -81,7 +83,7 @@ def draw_case_study(
         name: rankdata(-np.asarray(values), method="ordinal") for name, values in scores.items()
     }
     lines = [
-        _line(" ↔ ".join(target), place, scores, ranks) for place, target in enumerate(targets)
+        _make_line(" ↔ ".join(target), place, scores, ranks) for place, target in enumerate(targets)
     ]
     labels = ["<br>".join(short(sentence, LETTERS) for sentence in target) for target in targets]
     figure = make_figure(*lines, title=title, x="ranked by", y="rank", showlegend=False)
@@ -106,7 +108,7 @@ def draw_case_study(
     return Drawn(figure, pd.DataFrame(records))
 
 
-def _line(
+def _make_line(
     target: str, place: int, scores: Mapping[str, Sequence[float]], ranks: Mapping[str, Any]
 ) -> Any:
     own = [values[place] for values in scores.values()]

@@ -1,4 +1,4 @@
-"""How cosines of STS-B dev spread within buckets of gold scores (RankCSE, figure 5)."""
+"""Spread of STS-B dev cosines within buckets of gold scores (RankCSE, figure 5)."""
 
 import numpy as np
 
@@ -17,17 +17,17 @@ from cse_methods.evaluation.results import Similarities
 
 
 def dev_buckets(embeddings: Embeddings, trials: Trials) -> Picture:
-    """The distribution of the cosines of STS-B dev by gold score, a panel a model."""
+    """Show the distribution of the cosines of STS-B dev by gold score, with a panel per model."""
     return embeddings_picture(
         "buckets_stsb_dev",
         "Cosines by gold score, STS-B dev",
-        lambda: _dev_buckets(embeddings, trials),
+        lambda: _make_dev_buckets(embeddings, trials),
     )
 
 
-def _dev_buckets(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
+def _make_dev_buckets(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
     dev = dev_of(embeddings, trials)
-    found, lacking = vectors_of(embeddings, trials, [*dev.first, *dev.second])
+    encoded, absent = vectors_of(embeddings, trials, [*dev.first, *dev.second])
     similarities = {
         label: Similarities(
             task="stsb",
@@ -38,9 +38,9 @@ def _dev_buckets(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
             subsets={},
             data_sha256="",
         )
-        for label, vectors in found.items()
+        for label, vectors in encoded.items()
     }
     return draw_buckets(similarities, styles_in_order(similarities)), (
         f"Density of the cosines of the pairs of {dev_name(dev)} whose gold score lies between two "
-        f"grades, with their mean (after RankCSE, figure 5).{lacking}"
+        f"grades, with their mean (after RankCSE, figure 5).{absent}"
     )

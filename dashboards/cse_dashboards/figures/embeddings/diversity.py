@@ -26,39 +26,39 @@ from cse_dashboards.figures.embeddings.sentences import (
 from cse_dashboards.figures.picture import Drawn, Picture, colour, panelled, short
 
 WHITENED_TOGETHER = 256
-"""Sentences that are whitened together."""
+"""The most sentences whitened together."""
 NAMED_SENTENCES = 5
-"""Sentences whose positives stand out."""
+"""The number of sentences whose positives are highlighted."""
 USUAL_POSITIVES = 3
-"""Of a sentence, where the trial's configuration does not say: WhitenedCSE's own number."""
+"""Positives per sentence if the configuration names no number: as in WhitenedCSE."""
 
 
 @dataclass(frozen=True, eq=False)
 class WhiteningSide:
-    """One side of the figure, before or after."""
+    """One side of the figure: before or after whitening."""
 
     background: NDArray[Any]
-    """All sentences in the plane, shape (N, 2)."""
+    """Points of all sentences in the plane, shape (N, 2)."""
     positives: Mapping[str, NDArray[Any]]
-    """Of some of the sentences, shape (m, 2) in the same plane."""
+    """Positives of some sentences, shape (m, 2) in the same plane."""
     axes: tuple[str, str]
-    """What the plane's two numbers are."""
+    """The names of the plane's two axes."""
     distances: NDArray[Any]
-    """Mean cosine distance of the positives of one sentence, shape (N,)."""
+    """The mean cosine distance of each sentence's positives, shape (N,)."""
     others: float
-    """The same of different sentences."""
+    """The mean cosine distance of different sentences."""
 
 
 def diversity(embeddings: Embeddings, trials: Trials) -> Picture:
     return embeddings_picture(
         "diversity",
         "Positives before and after whitening",
-        lambda: _whitened_positives(embeddings, trials),
+        lambda: _make_diversity(embeddings, trials),
     )
 
 
-def _whitened_positives(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
-    """Positives as the model of the first trial makes them, and as whitening makes them of these.
+def _make_diversity(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
+    """Draw the positives that the model of the first trial makes, before and after whitening.
 
     Positives and groups are as many as the configuration says, and so are the positives that one
     encoding is whitened to; without, 3, a group for each two coordinates, and 1.
@@ -74,17 +74,17 @@ def _whitened_positives(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, 
         white = shuffled_whitening(raw, groups=groups)
     except ValueError as problem:
         raise LacksError(f"the vectors of {label} cannot be whitened: {problem}") from problem
-    sides = {"raw": _side(raw, sentences), "whitened": _side(white, sentences)}
+    sides = {"raw": _measure_side(raw, sentences), "whitened": _measure_side(white, sentences)}
     return draw_diversity(sides), (
         f"{len(sentences)} sentences of STS-B dev ({dev.source}) under the model of {label}. "
-        f"{_made(times, copies)}, in {groups} groups of coordinates drawn anew. Diversity is the "
-        "mean of 1 − cosine over the pairs of a sentence’s positives; its bars are "
-        "means over sentences ± their standard deviation (after WhitenedCSE, figure 1)."
+        f"{_describe_positives(times, copies)}, in {groups} groups of coordinates drawn anew. "
+        "Diversity is the mean of 1 − cosine over the pairs of a sentence’s positives; its bars "
+        "are means over sentences ± their standard deviation (after WhitenedCSE, figure 1)."
     )
 
 
-def _made(times: int, copies: int) -> str:
-    """How positives come about, for the caption."""
+def _describe_positives(times: int, copies: int) -> str:
+    """Say for the caption how positives are made."""
     if copies == 1:
         return (
             f"Positives are {times} encodings under dropout; on the right each of these is whitened"
@@ -97,7 +97,7 @@ def _made(times: int, copies: int) -> str:
     )
 
 
-def _side(views: Array, sentences: list[str]) -> WhiteningSide:
+def _measure_side(views: Array, sentences: list[str]) -> WhiteningSide:
     number, count, width = views.shape
     plane = by_pca(views.reshape(-1, width))
     points = plane.points.reshape(number, count, 2)
@@ -105,7 +105,10 @@ def _side(views: Array, sentences: list[str]) -> WhiteningSide:
     places = {sentence: place for place, sentence in enumerate(sentences)}
     return WhiteningSide(
         background=points[0],
-        positives={one: points[:, places[one]] for one in some_of(sentences, NAMED_SENTENCES)},
+        positives={
+            sentence: points[:, places[sentence]]
+            for sentence in some_of(sentences, NAMED_SENTENCES)
+        },
         axes=plane.axes,
         distances=measured.positives,
         others=measured.others,
@@ -113,14 +116,14 @@ def _side(views: Array, sentences: list[str]) -> WhiteningSide:
 
 
 def draw_diversity(sides: Mapping[str, WhiteningSide]) -> Drawn:
-    """Planes of all sentences with the positives of some, then how far apart positives are.
+    """Draw all sentences with the positives of some, and bars of how far apart positives are.
 
     Source:
         Zhuo et al. 2023 (WhitenedCSE), figure 1.
     """
-    planes = {name: _plane(side, legend=not n) for n, (name, side) in enumerate(sides.items())}
+    planes = {name: _make_plane(side, legend=not n) for n, (name, side) in enumerate(sides.items())}
     figure = panelled(
-        {**planes, "Diversity": _bars(sides)},
+        {**planes, "Diversity": _make_bars(sides)},
         title="Positives before and after whitening",
         x="embeddings",
         y="mean cosine distance",
@@ -131,10 +134,12 @@ def draw_diversity(sides: Mapping[str, WhiteningSide]) -> Drawn:
     for across, down, side in axes:
         across.update(title_text=side.axes[0], zeroline=False)
         down.update(title_text=side.axes[1], zeroline=False)
-    return Drawn(figure, pd.DataFrame([one for n, s in sides.items() for one in _records(n, s)]))
+    return Drawn(
+        figure, pd.DataFrame([record for n, s in sides.items() for record in _list_records(n, s)])
+    )
 
 
-def _records(name: str, side: WhiteningSide) -> Iterator[dict[str, Any]]:
+def _list_records(name: str, side: WhiteningSide) -> Iterator[dict[str, Any]]:
     means = {"positives of one sentence": side.distances.mean(), "different sentences": side.others}
     stds = {"positives of one sentence": side.distances.std(ddof=1)}
     for what, mean in means.items():
@@ -147,7 +152,7 @@ def _records(name: str, side: WhiteningSide) -> Iterator[dict[str, Any]]:
             yield {"vectors": name, "shown": "positive", "sentence": sentence, "x": x, "y": y}
 
 
-def _plane(side: WhiteningSide, *, legend: bool) -> list[Any]:
+def _make_plane(side: WhiteningSide, *, legend: bool) -> list[Any]:
     behind = go.Scatter(
         name="all sentences",
         x=np.round(side.background[:, 0], 4),
@@ -173,7 +178,7 @@ def _plane(side: WhiteningSide, *, legend: bool) -> list[Any]:
     ]
 
 
-def _bars(sides: Mapping[str, WhiteningSide]) -> list[Any]:
+def _make_bars(sides: Mapping[str, WhiteningSide]) -> list[Any]:
     names = list(sides)
     text = {"texttemplate": "%{y:.3f}", "textposition": "inside", "insidetextanchor": "start"}
     own = go.Bar(

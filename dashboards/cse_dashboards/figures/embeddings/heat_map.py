@@ -1,4 +1,4 @@
-"""How similar models find sentences to each other (CompCSE, figure 4)."""
+"""Similarities that models give to pairs of sentences (CompCSE, figure 4)."""
 
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
@@ -24,55 +24,55 @@ from cse_dashboards.figures.embeddings.sentences import (
 from cse_dashboards.figures.picture import BETWEEN, ROW, Drawn, Picture, panelled
 
 MOST_SENTENCES = len(ascii_uppercase)
-"""A letter each."""
+"""The most sentences: each has a letter."""
 LEGIBLE = 10
-"""Sentences up to which the numbers fit into the cells."""
+"""The most sentences whose numbers fit into the cells."""
 LINE, LINES = 28, 2
-"""Letters and lines of a sentence on an axis; the hover has it whole."""
+"""The most letters per line and lines of a sentence on an axis; the hover text has all."""
 
 
 def heat_map(embeddings: Embeddings, trials: Trials, sentences: Sequence[str] = ()) -> Picture:
-    """Similarities of sentences to each other under each model (CompCSE, figure 4).
+    """Show the similarities of sentences to each other under each model (CompCSE, figure 4).
 
     There are 2 to 26 different sentences; left out, three pairs of STS-B dev, of high, middle and
     low gold.
     """
     return embeddings_picture(
-        "heat_map", "Similarity of sentences", lambda: _heat_map(embeddings, trials, sentences)
+        "heat_map", "Similarity of sentences", lambda: _make_heat_map(embeddings, trials, sentences)
     )
 
 
-def _heat_map(
+def _make_heat_map(
     embeddings: Embeddings, trials: Trials, sentences: Sequence[str]
 ) -> tuple[Drawn, str]:
     caption = "Cosine of each sentence with each other, on one scale of colours"
     tidy = dict.fromkeys(" ".join(sentence.split()) for sentence in sentences)
-    asked = [one for one in tidy if one]
-    if not asked:
+    chosen = [sentence for sentence in tidy if sentence]
+    if not chosen:
         dev = dev_of(embeddings, trials)
         places = usual_pairs(dev)
-        asked = sentences_of(dev, places)
+        chosen = sentences_of(dev, places)
         gold = ", ".join(f"{dev.gold[place]:.1f}" for place in places)
         caption += f"; from A on, two by two, they are pairs of {dev_name(dev)} with gold {gold}"
-    if not 2 <= len(asked) <= MOST_SENTENCES:
+    if not 2 <= len(chosen) <= MOST_SENTENCES:
         raise LacksError(
-            f"a heat map is of 2 to {MOST_SENTENCES} different sentences, and {len(asked)} came: "
+            f"a heat map is of 2 to {MOST_SENTENCES} different sentences, and {len(chosen)} came: "
             "name others"
         )
-    found, lacking = vectors_of(embeddings, trials, asked)
-    drawn = draw_heat_map(asked, {label: all_cosines(v) for label, v in found.items()})
-    return drawn, f"{caption} (after CompCSE, figure 4).{lacking}"
+    encoded, absent = vectors_of(embeddings, trials, chosen)
+    drawn = draw_heat_map(chosen, {label: all_cosines(v) for label, v in encoded.items()})
+    return drawn, f"{caption} (after CompCSE, figure 4).{absent}"
 
 
 def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, NDArray[Any]]) -> Drawn:
-    """The cosine of each sentence with each other, a panel a model (CompCSE, figure 4).
+    """Draw the cosine of each sentence with each other, a panel per model (CompCSE, figure 4).
 
     Cosines have shape (N, N); there are at most 26 different sentences.
     """
     letters = ascii_uppercase[: len(sentences)]
     lowest = min(float(np.min(values)) for values in cosines.values())
     figure = panelled(
-        {name: [_cells(name, sentences, values)] for name, values in cosines.items()},
+        {name: [_make_cells(name, sentences, values)] for name, values in cosines.items()},
         title="Similarity of sentences",
         x="sentence",
         y="sentence",
@@ -85,22 +85,24 @@ def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, NDArray[Any]])
             "colorbar": {"title": {"text": "cosine"}},
         },
     )
-    labels = [_in_lines(f"{n} · {one}") for n, one in zip(letters, sentences, strict=True)]
+    labels = [
+        _wrap_lines(f"{n} · {sentence}") for n, sentence in zip(letters, sentences, strict=True)
+    ]
     figure.update_xaxes(tickvals=sentences, ticktext=list(letters), showgrid=False)
     figure.update_yaxes(
         tickvals=sentences, ticktext=labels, showgrid=False, autorange="reversed", title_text=None
     )
     figure.update_yaxes(title_text="sentence", col=1)
     records = [
-        {"model": name, "sentence": one, "other": other, "cosine": values[down, across]}
+        {"model": name, "sentence": sentence, "other": other, "cosine": values[down, across]}
         for name, values in cosines.items()
-        for down, one in enumerate(sentences)
+        for down, sentence in enumerate(sentences)
         for across, other in enumerate(sentences)
     ]
     return Drawn(figure, pd.DataFrame(records).round(4))
 
 
-def _cells(name: str, sentences: Sequence[str], cosines: NDArray[Any]) -> go.Heatmap:
+def _make_cells(name: str, sentences: Sequence[str], cosines: NDArray[Any]) -> go.Heatmap:
     return go.Heatmap(
         name=name,
         x=list(sentences),
@@ -115,5 +117,5 @@ def _cells(name: str, sentences: Sequence[str], cosines: NDArray[Any]) -> go.Hea
     )
 
 
-def _in_lines(text: str) -> str:
+def _wrap_lines(text: str) -> str:
     return "<br>".join(wrap(text, LINE, max_lines=LINES, placeholder="…"))

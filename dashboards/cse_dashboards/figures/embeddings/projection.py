@@ -1,4 +1,4 @@
-"""Sentences in a plane, by how long they are (CompCSE, figure 5)."""
+"""Sentences in a plane, coloured by their length (CompCSE, figure 5)."""
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -22,36 +22,36 @@ from cse_dashboards.figures.embeddings.sentences import (
 from cse_dashboards.figures.picture import Drawn, Picture, colour, panelled
 
 SHORT_TO_LONG = [[0, colour(0)], [0.4, colour(1)], [1, colour(5)]]
-"""None of them fades into a light or a dark page."""
+"""Colours that are visible on a light and on a dark page."""
 By = Literal["pca", "umap"]
 Points = NDArray[Any]
 """Shape (N, 2)."""
 
 
 def projection(embeddings: Embeddings, trials: Trials, *, by: By = "pca") -> Picture:
-    """The sentences of STS-B dev in a plane under each model; `umap` takes an extra."""
+    """Show the sentences of STS-B dev in a plane under each model; `umap` needs an extra."""
     return embeddings_picture(
         f"projection_{by}",
         f"Sentences by length, {by.upper()}",
-        lambda: _projection(embeddings, trials, by),
+        lambda: _make_projection(embeddings, trials, by),
     )
 
 
-def _projection(embeddings: Embeddings, trials: Trials, by: By) -> tuple[Drawn, str]:
+def _make_projection(embeddings: Embeddings, trials: Trials, by: By) -> tuple[Drawn, str]:
     if by == "umap" and find_spec("umap") is None:
         raise LacksError("UMAP is not installed: pip install 'cse-platform[umap]', or ask for PCA")
     dev = dev_of(embeddings, trials)
     shown = sentences_in_plane(dev)
-    found, lacking = vectors_of(embeddings, trials, shown)
-    planes = {label: (by_umap if by == "umap" else by_pca)(v) for label, v in found.items()}
+    encoded, absent = vectors_of(embeddings, trials, shown)
+    planes = {label: (by_umap if by == "umap" else by_pca)(v) for label, v in encoded.items()}
     drawn = draw_projection(shown, [len(sentence.split()) for sentence in shown], planes)
-    every = len({*dev.first, *dev.second})
-    many = f"All {every}" if every == len(shown) else f"{len(shown)} of the {every}"
+    total = len({*dev.first, *dev.second})
+    many = f"All {total}" if total == len(shown) else f"{len(shown)} of the {total}"
     return drawn, (
         f"{many} sentences of {dev_name(dev)} in two dimensions by cosine, coloured by their "
         "number of words; where short ones lie together, length was learned (after CompCSE, "
         "figure 5)."
-        f"{lacking}"
+        f"{absent}"
     )
 
 
@@ -60,9 +60,12 @@ def draw_projection(
     lengths: Sequence[int],
     planes: Mapping[str, tuple[Points, tuple[str, str]]],
 ) -> Drawn:
-    """Where each model puts the sentences, a panel a model, coloured by length."""
+    """Draw where each model puts the sentences, a panel per model, coloured by length."""
     figure = panelled(
-        {name: [_points(name, sentences, lengths, one)] for name, (one, _) in planes.items()},
+        {
+            name: [_make_points(name, sentences, lengths, points)]
+            for name, (points, _) in planes.items()
+        },
         title="Sentences by length",
         x="",
         y="",
@@ -88,7 +91,7 @@ def draw_projection(
     return Drawn(figure, data.round(4))
 
 
-def _points(name: str, sentences: Sequence[str], lengths: Sequence[int], at: Points) -> Any:
+def _make_points(name: str, sentences: Sequence[str], lengths: Sequence[int], at: Points) -> Any:
     return go.Scatter(
         name=name,
         x=np.round(at[:, 0], 4),

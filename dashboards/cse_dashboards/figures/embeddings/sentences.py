@@ -1,4 +1,4 @@
-"""What figures of embeddings share: the dev sentences of the first trial, and who has a model.
+"""Shared by figures of embeddings: the dev sentences of the first trial, and vectors by trial.
 
 Trials come by label. All of them read the dev sentences of the first, so that they can be laid
 side by side. A model that is gone is named in the caption; without any the picture says why.
@@ -21,20 +21,20 @@ from cse_methods.data.pairs import PairSet
 from cse_methods.errors import CseError
 
 Trials = Mapping[str, str]
-"""Keys of trials, or how they begin, by label."""
+"""Keys of trials, or their beginnings, by label."""
 
 POINTS = 2000
-"""Sentences in a plane, at most."""
+"""The most sentences in a plane."""
 HEAT_MAP_PAIRS = 3
-"""Dev pairs in a heat map for which nobody names sentences."""
+"""The number of dev pairs in a heat map without given sentences."""
 
 
 class LacksError(DashboardError):
-    """What a picture needs is not there."""
+    """Something that a picture needs is not there."""
 
 
 def embeddings_picture(name: str, title: str, draw: Callable[[], tuple[Drawn, str]]) -> Picture:
-    """A picture with its figure and caption, or with why there is none."""
+    """Make a picture with its figure and caption, or with the reason why there is none."""
     try:
         drawn, caption = draw()
     except CseError as problem:
@@ -43,7 +43,7 @@ def embeddings_picture(name: str, title: str, draw: Callable[[], tuple[Drawn, st
 
 
 def dev_of(embeddings: Embeddings, trials: Trials) -> PairSet:
-    """The dev pairs that all trials are shown on."""
+    """Return the dev pairs that all trials are shown on."""
     if not trials:
         raise LacksError("no trial is complete: a finished cse-sweep leaves models to look into")
     return embeddings.dev(next(iter(trials.values())))
@@ -52,20 +52,23 @@ def dev_of(embeddings: Embeddings, trials: Trials) -> PairSet:
 def vectors_of(
     embeddings: Embeddings, trials: Trials, sentences: Sequence[str]
 ) -> tuple[dict[str, Vectors], str]:
-    """By label; and for the caption, which trials have none and why."""
-    found, lacking = {}, []
+    """Encode the sentences with each model.
+
+    Returns vectors by label, and a caption note on trials that have none.
+    """
+    vectors, absent = {}, []
     for label, trial in trials.items():
         try:
-            found[label] = embeddings.vectors(trial, sentences)
+            vectors[label] = embeddings.vectors(trial, sentences)
         except CseError as problem:
-            lacking.append(f"{label}: {problem}")
-    if not found:
-        raise LacksError("; ".join(lacking))
-    return found, f" Not shown: {'; '.join(lacking)}." if lacking else ""
+            absent.append(f"{label}: {problem}")
+    if not vectors:
+        raise LacksError("; ".join(absent))
+    return vectors, f" Not shown: {'; '.join(absent)}." if absent else ""
 
 
 def dev_name(dev: PairSet) -> str:
-    """What a caption calls the dev pairs."""
+    """Name the dev pairs for a caption."""
     return f"STS-B dev ({dev.source})"
 
 
@@ -74,12 +77,12 @@ def sentences_in_plane(dev: PairSet) -> list[str]:
 
 
 def usual_pairs(dev: PairSet) -> list[int]:
-    """Numbers of the dev pairs of a heat map: of high, middle and low gold."""
+    """Choose the dev pairs of a heat map: of high, middle and low gold. Returns their numbers."""
     return spread_by_gold(dev, differing_pairs(dev), HEAT_MAP_PAIRS)
 
 
 def sentences_of(dev: PairSet, pairs: Sequence[int]) -> list[str]:
-    return [one for pair in pairs for one in (dev.first[pair], dev.second[pair])]
+    return [sentence for pair in pairs for sentence in (dev.first[pair], dev.second[pair])]
 
 
 def ranked_case(dev: PairSet, query: str | None) -> Case:

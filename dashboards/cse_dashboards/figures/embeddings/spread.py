@@ -1,4 +1,4 @@
-"""How evenly models spread sentences over the sphere, side by side (WhitenedCSE, figure 1)."""
+"""Spread of sentences over the sphere, models side by side (WhitenedCSE, figure 1)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,40 +20,43 @@ from cse_dashboards.figures.picture import Drawn, Picture, colour, panelled
 
 CIRCLE = np.linspace(0, 2 * np.pi, 97)
 EDGE = 1.05
-"""Of both axes: the sphere's edge is at 1."""
+"""The end of both axes: the sphere's edge is at 1."""
 
 
 def spread(embeddings: Embeddings, trials: Trials) -> Picture:
-    """The sentences of STS-B dev on the unit sphere, a panel a model, with their uniformity."""
+    """Show the sentences of STS-B dev on the unit sphere, a panel per model with its uniformity."""
     return embeddings_picture(
-        "spread", "Sentences on the sphere", lambda: _spread(embeddings, trials)
+        "spread", "Sentences on the sphere", lambda: _make_spread(embeddings, trials)
     )
 
 
-def _spread(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
+def _make_spread(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
     dev = dev_of(embeddings, trials)
     shown = sentences_in_plane(dev)
-    found, lacking = vectors_of(embeddings, trials, shown)
-    planes = {label: by_direction(vectors) for label, vectors in found.items()}
-    measured = {label: uniformity_of(vectors) for label, vectors in found.items()}
+    encoded, absent = vectors_of(embeddings, trials, shown)
+    planes = {label: by_direction(vectors) for label, vectors in encoded.items()}
+    measured = {label: uniformity_of(vectors) for label, vectors in encoded.items()}
     return draw_spread(shown, planes, measured), (
         f"{len(shown)} sentences of {dev_name(dev)}, brought to length 1 and seen along the two "
         "directions in which they lie most; nothing is centred. Vectors in a narrow cone are a "
         "spot beside the centre, even ones surround it. The uniformity is the lower, the more "
-        f"evenly they spread (after WhitenedCSE, figure 1, a to c).{lacking}"
+        f"evenly they spread (after WhitenedCSE, figure 1, a to c).{absent}"
     )
 
 
 def draw_spread(
     sentences: Sequence[str], planes: Mapping[str, Plane], measured: Mapping[str, float]
 ) -> Drawn:
-    """A panel a model within the sphere's outline; its name has the uniformity.
+    """Draw a panel per model within the sphere's outline; its title has the uniformity.
 
     Source:
         Zhuo et al. 2023 (WhitenedCSE), figure 1.
     """
     panels = {
-        f"{name}, uniformity {measured[name]:.2f}": [_outline(), _points(name, sentences, plane)]
+        f"{name}, uniformity {measured[name]:.2f}": [
+            _make_outline(),
+            _make_points(name, sentences, plane),
+        ]
         for name, plane in planes.items()
     }
     figure = panelled(panels, title="Sentences on the sphere", x="", y="", showlegend=False)
@@ -77,7 +80,7 @@ def draw_spread(
     return Drawn(figure, data.round(4))
 
 
-def _outline() -> go.Scatter:
+def _make_outline() -> go.Scatter:
     return go.Scatter(
         x=np.cos(CIRCLE).round(4),
         y=np.sin(CIRCLE).round(4),
@@ -87,7 +90,7 @@ def _outline() -> go.Scatter:
     )
 
 
-def _points(name: str, sentences: Sequence[str], plane: Plane) -> Any:
+def _make_points(name: str, sentences: Sequence[str], plane: Plane) -> Any:
     return go.Scatter(
         name=name,
         x=np.round(plane.points[:, 0], 4),

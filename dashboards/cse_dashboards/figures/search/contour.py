@@ -1,4 +1,4 @@
-"""Score over two hyperparameters, as Optuna interpolates it between the trials."""
+"""Score over two hyperparameters, interpolated by Optuna between the trials."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from cse_platform.search.replay import NUMBER
 
 
 def contour(study: ReplayedSearch, x: str | None = None, y: str | None = None) -> Picture:
-    """Score over two hyperparameters, by default as `pair_of` chooses them."""
+    """Show the score over two hyperparameters, by default as `pair_of` chooses them."""
     caption = (
         "The dev score between the complete trials of the search, as Optuna interpolates it; where "
         "several trials share a point, the best of them counts."
@@ -31,16 +31,16 @@ def contour(study: ReplayedSearch, x: str | None = None, y: str | None = None) -
     if why := no_pair(history, names):
         return replace(blank, missing=why)
     shown = study.fewer
-    both = [one.values for one in shown.complete if one.values.keys() >= {*names}]
+    both = [trial.values for trial in shown.complete if trial.values.keys() >= {*names}]
     if shown.complete and any(len({repr(values[name]) for values in both}) < 2 for name in names):
         why = f"sweep {history.sweep} has no complete trials with two values each of"
         return replace(blank, missing=f"{why} {' and '.join(names)}")
     x, y = names
     blank = replace(blank, title=f"Contour of {x} and {y}")
-    return search_picture(blank, shown, lambda: _draw(shown, x, y), hyperparameters=2)
+    return search_picture(blank, shown, lambda: _draw_contour(shown, x, y), hyperparameters=2)
 
 
-def _draw(study: ReplayedSearch, x: str, y: str) -> Drawn:
+def _draw_contour(study: ReplayedSearch, x: str, y: str) -> Drawn:
     score, space = study.quantity.title, study.history.space
     figure = visualization.plot_contour(study.optuna, params=[x, y], target_name=score)
     figure.data = [trace for trace in figure.data if trace.name != "Infeasible Trial"]
@@ -62,11 +62,11 @@ def _draw(study: ReplayedSearch, x: str, y: str) -> Drawn:
 
 
 def _name_points(study: ReplayedSearch, figure: go.Figure, x: str, y: str) -> None:
-    """Points lead to their trials. Optuna draws those that have both, in the study's order."""
+    """Link points to their trials. Optuna draws those that have both, in the study's order."""
     [points] = figure.select_traces(selector={"name": "trial"})
-    both = [one for one in study.replayed if one.params.keys() >= {x, y}]
+    both = [trial for trial in study.replayed if trial.params.keys() >= {x, y}]
     if len(both) == len(points.x):
-        points.update(ids=[str(one.user_attrs[NUMBER]) for one in both], hovertemplate=HOVER)
+        points.update(ids=[str(trial.user_attrs[NUMBER]) for trial in both], hovertemplate=HOVER)
 
 
 def _swap_axes(figure: go.Figure) -> None:

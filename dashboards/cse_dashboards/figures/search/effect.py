@@ -45,20 +45,20 @@ def hyperparameter_effects(history: SearchHistory) -> list[Picture]:
     if not len(history.space):
         why = nothing_searched(history)
         return [Picture("settings", "Hyperparameters", _AFTER, missing=why)]
-    return [_picture(history, name) for name in history.space]
+    return [_make_picture(history, name) for name in history.space]
 
 
 def weighted_note(history: SearchHistory) -> str:
-    """What to add to the captions of means where some trials are not shown."""
+    """Describe for captions of means how a sample of the trials is weighted, if it is one."""
     return sample_note(history) + (_WEIGHTED if history.is_sample else "")
 
 
-def _picture(history: SearchHistory, name: str) -> Picture:
+def _make_picture(history: SearchHistory, name: str) -> Picture:
     file, title = f"setting_{file_name(name)}", f"Effect of {name}"
     if not scored_with(history.trials, name):
         why = f"no complete trial of sweep {history.sweep} has {name}"
         return Picture(file, title, _AFTER, missing=why)
-    means, dimension = _means_note(history, name), history.space[name]
+    means, dimension = _describe_means(history, name), history.space[name]
     caption = f"Each marker is a trial.{means} {_AFTER}{weighted_note(history)}"
     quantity = dev_quantity(history.dev)
     drawn = draw_effect(history.trials, name, dimension, quantity)
@@ -66,50 +66,54 @@ def _picture(history: SearchHistory, name: str) -> Picture:
     return Picture(file, title, caption, *drawn, trials=notes)
 
 
-def _means_note(history: SearchHistory, name: str) -> str:
-    """What is drawn beside the trials."""
-    found = by_value(history.trials, name)
-    if not recur(found.values(), history.space[name]):
+def _describe_means(history: SearchHistory, name: str) -> str:
+    """Describe the means that are drawn beside the trials."""
+    results = by_value(history.trials, name)
+    if not recur(results.values(), history.space[name]):
         return ""
-    said = " The mean is over the configurations of each value, each the mean of its seeds"
-    drawn = spread_kind(found.values(), numeric=all(is_number(value) for (value,) in found))
-    if drawn is not None:
-        said += f"; {drawn}: ± one standard deviation over seeds, pooled within configurations"
-    return f"{said}."
+    text = " The mean is over the configurations of each value, each the mean of its seeds"
+    spread = spread_kind(results.values(), numeric=all(is_number(value) for (value,) in results))
+    if spread is not None:
+        text += f"; {spread}: ± one standard deviation over seeds, pooled within configurations"
+    return f"{text}."
 
 
 def draw_effect(
     trials: Sequence[TrialSummary], name: str, dimension: Dimension, quantity: Quantity
 ) -> Drawn:
-    """A marker a trial, and the mean over the configurations of each value.
+    """Draw a marker per trial, and the mean over the configurations of each value.
 
     Around the mean lies one standard deviation over seeds, pooled over the configurations of that
     value that have several: a band where all values of a number have it, else bars. Where nearly
     every configuration has a value of its own there is no mean. Values that are no numbers stand
     side by side. Incomplete trials, and those without the hyperparameter, are left out.
     """
-    found = {place: at for (place,), at in by_value(trials, name).items()}
-    numeric = all(map(is_number, found))
-    data = _trials(trials, name, quantity)
-    traces = [_marks(data, name, quantity)]
-    if recur(found.values(), dimension):
-        in_order = dict(sorted(found.items())) if numeric else found
-        means = _means(in_order, name, quantity)
-        spread = spread_kind(found.values(), numeric=numeric)
-        traces += _mean_traces(means, name, spread, numeric=numeric)
+    results = {place: at for (place,), at in by_value(trials, name).items()}
+    numeric = all(map(is_number, results))
+    data = _build_trials_data(trials, name, quantity)
+    traces = [_make_trial_markers(data, name, quantity)]
+    if recur(results.values(), dimension):
+        in_order = dict(sorted(results.items())) if numeric else results
+        means = _build_means_data(in_order, name, quantity)
+        spread = spread_kind(results.values(), numeric=numeric)
+        traces += _make_mean_traces(means, name, spread, numeric=numeric)
         data = data.merge(means, on=name, how="left")
     figure = make_figure(*traces, title=f"Effect of {name}", x=name, y=quantity.title)
     return Drawn(figure.update_xaxes(axis_of(dimension, numeric=numeric)), data)
 
 
-def _trials(trials: Sequence[TrialSummary], name: str, quantity: Quantity) -> pd.DataFrame:
+def _build_trials_data(
+    trials: Sequence[TrialSummary], name: str, quantity: Quantity
+) -> pd.DataFrame:
     shown = scored_with(trials, name)
     data = pd.DataFrame([trial_record(trial, quantity) for trial in shown])
-    data.insert(4, name, pd.Series([on_axis(one.values[name]) for one in shown], dtype=object))
+    data.insert(4, name, pd.Series([on_axis(trial.values[name]) for trial in shown], dtype=object))
     return data
 
 
-def _means(found: Mapping[Any, AtValue], name: str, quantity: Quantity) -> pd.DataFrame:
+def _build_means_data(
+    results: Mapping[Any, AtValue], name: str, quantity: Quantity
+) -> pd.DataFrame:
     records = [
         {
             name: value,
@@ -117,12 +121,12 @@ def _means(found: Mapping[Any, AtValue], name: str, quantity: Quantity) -> pd.Da
             STD: None if at.std is None else quantity.factor * at.std,
             CONFIGURATIONS: at.configurations,
         }
-        for value, at in found.items()
+        for value, at in results.items()
     ]
     return pd.DataFrame(records).astype({name: object, STD: float})
 
 
-def _marks(data: pd.DataFrame, name: str, quantity: Quantity) -> go.Scatter:
+def _make_trial_markers(data: pd.DataFrame, name: str, quantity: Quantity) -> go.Scatter:
     return go.Scatter(
         name="trial",
         x=data[name].tolist(),
@@ -134,11 +138,11 @@ def _marks(data: pd.DataFrame, name: str, quantity: Quantity) -> go.Scatter:
     )
 
 
-def _mean_traces(
+def _make_mean_traces(
     means: pd.DataFrame, name: str, spread: str | None, *, numeric: bool
 ) -> Iterator[go.Scatter]:
     if spread == "band":
-        yield from _band(means, name)
+        yield from _make_band(means, name)
     yield go.Scatter(
         name=MEAN,
         x=means[name].tolist(),
@@ -152,7 +156,7 @@ def _mean_traces(
     )
 
 
-def _band(means: pd.DataFrame, name: str) -> Iterator[go.Scatter]:
+def _make_band(means: pd.DataFrame, name: str) -> Iterator[go.Scatter]:
     ends = {"mean - std": means[MEAN] - means[STD], "mean + std": means[MEAN] + means[STD]}
     for place, (end, values) in enumerate(ends.items()):
         yield go.Scatter(

@@ -1,4 +1,4 @@
-"""The best so far against the number of trials, and the expected best of as many."""
+"""The best so far by number of trials, and the expected best of that many."""
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -12,30 +12,30 @@ TRIALS, EXPECTED, LOW, HIGH = "trials", "expected best", "low", "high"
 
 
 def expected_best_picture(study: ReplayedSearch) -> Picture:
-    """What more trials bring: after Dodge et al. 2019, figure 1."""
+    """Show what more trials bring (after Dodge et al. 2019, figure 1)."""
     name, title = "search_expected", "Expected best of n trials"
     caption = (
         "The best dev score that n trials of the search are expected to reach, with the 95 % "
         "interval of a bootstrap over the trials, and the best so far in the order in which they "
         "were begun. After Dodge et al. 2019, figure 1."
     )
-    found = study.findings
-    if found is None:
+    findings = study.findings
+    if findings is None:
         few = f"fewer than {LEAST_SEARCHED} trials with a score"
         why = f"the search of sweep {study.history.sweep} has {few}"
         return Picture(name, title, caption, missing=why)
-    if not found.independent:
+    if not findings.independent:
         caption += (
-            f" Trials of {found.sampler} depend on the ones before them: this is of n of these "
+            f" Trials of {findings.sampler} depend on the ones before them: this is of n of these "
             "trials, taken in any order."
         )
-    return Picture(name, title, caption, *_draw(found, study.quantity, title))
+    return Picture(name, title, caption, *_draw_expected_best(findings, study.quantity, title))
 
 
-def _draw(found: SearchFindings, quantity: Quantity, title: str) -> Drawn:
+def _draw_expected_best(findings: SearchFindings, quantity: Quantity, title: str) -> Drawn:
     factor = quantity.factor
     data = pd.DataFrame(
-        [(o.trials, factor * o.mean, factor * o.low, factor * o.high) for o in found.expected],
+        [(o.trials, factor * o.mean, factor * o.low, factor * o.high) for o in findings.expected],
         columns=[TRIALS, EXPECTED, LOW, HIGH],
     )
     ends = [
@@ -60,8 +60,8 @@ def _draw(found: SearchFindings, quantity: Quantity, title: str) -> Drawn:
         line={"color": colour(5), "width": 2},
         hovertemplate="%{x} trials: %{y:.2f}<extra></extra>",
     )
-    reached = [(one.trials, factor * one.value) for one in found.best_so_far]
-    reached.append((max(found.trials, reached[-1][0]), reached[-1][1]))
+    reached = [(point.trials, factor * point.value) for point in findings.best_so_far]
+    reached.append((max(findings.trials, reached[-1][0]), reached[-1][1]))
     best = go.Scatter(
         name="best so far",
         x=[trials for trials, _ in reached],

@@ -1,4 +1,4 @@
-"""The Pareto front of a search with several objectives, among all that it has tried."""
+"""The Pareto front of a search with several objectives, among all its configurations."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ _TITLE = "Pareto front"
 
 
 def pareto_front_picture(front: ParetoFront) -> Picture:
-    """The first objective against the second; of more, the others are in the data."""
+    """Show the first objective against the second; further ones are in the data."""
     caption = (
         "A marker a configuration, by the means over its seeds. None is better than one on the "
         "front in every objective: " + ", ".join(map(str, front.objectives)) + "."
@@ -35,10 +35,10 @@ def pareto_front_picture(front: ParetoFront) -> Picture:
     if not front.rows:
         why = f"no trial of the search of sweep {front.sweep} is complete yet"
         return Picture(blank.name, blank.title, caption, missing=why)
-    return Picture(blank.name, blank.title, caption, *_draw(front), trials=_notes(front))
+    return Picture(blank.name, blank.title, caption, *_draw_front(front), trials=_make_notes(front))
 
 
-def _notes(front: ParetoFront) -> dict[str, TrialNote]:
+def _make_notes(front: ParetoFront) -> dict[str, TrialNote]:
     return {
         str(row.trial): TrialNote(
             row.key[:HASH_DIGITS],
@@ -48,8 +48,11 @@ def _notes(front: ParetoFront) -> dict[str, TrialNote]:
     }
 
 
-def _draw(front: ParetoFront) -> Drawn:
-    quantities = {one.name: objective_quantity(one.name, front.dev) for one in front.objectives}
+def _draw_front(front: ParetoFront) -> Drawn:
+    quantities = {
+        objective.name: objective_quantity(objective.name, front.dev)
+        for objective in front.objectives
+    }
     records = [
         {
             TRIAL_COLUMN: row.trial,
@@ -57,21 +60,24 @@ def _draw(front: ParetoFront) -> Drawn:
             "configuration": row.configuration[:8],
             "seeds": len(row.seeds),
             STANDING: FRONT if row.on_front else DOMINATED if row.feasible else INFEASIBLE,
-            **{one.title: one.factor * row.measured[name] for name, one in quantities.items()},
+            **{
+                quantity.title: quantity.factor * row.measured[name]
+                for name, quantity in quantities.items()
+            },
         }
         for row in front.rows
     ]
     data = pd.DataFrame(records)
-    upwards, across, *others = (one.title for one in quantities.values())
+    upwards, across, *others = (quantity.title for quantity in quantities.values())
     if not others:
         data = data.sort_values(across, ignore_index=True)
-    traces = _traces(data, x=across, y=upwards, joined=not others)
+    traces = _make_traces(data, x=across, y=upwards, joined=not others)
     figure = make_figure(*traces, title=_TITLE, x=across, y=upwards)
     return Drawn(figure, data)
 
 
-def _traces(data: pd.DataFrame, *, x: str, y: str, joined: bool) -> Iterator[go.Scatter]:
-    """A trace for each standing; the front's markers can be joined."""
+def _make_traces(data: pd.DataFrame, *, x: str, y: str, joined: bool) -> Iterator[go.Scatter]:
+    """Draw a trace for each standing; a line can join the markers of the front."""
     for standing, marker in _MARKERS.items():
         shown = data[data[STANDING] == standing]
         if shown.empty:

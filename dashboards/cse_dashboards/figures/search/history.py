@@ -18,8 +18,8 @@ def search_history_picture(study: ReplayedSearch) -> Picture:
 
     def draw() -> Drawn:
         numbers = set(study.data[TRIAL_COLUMN])
-        shown = [one for one in study.complete if one.number in numbers]
-        records = [trial_record(one, study.quantity) for one in shown]
+        shown = [trial for trial in study.complete if trial.number in numbers]
+        records = [trial_record(trial, study.quantity) for trial in shown]
         return draw_best(pd.DataFrame(records), title=title, x=TRIAL_COLUMN, y=score)
 
     return search_picture(Picture("search_history", title, caption), study, draw)

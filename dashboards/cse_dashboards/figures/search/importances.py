@@ -1,4 +1,4 @@
-"""How much each hyperparameter decides whether a trial is among the best."""
+"""Importance of each hyperparameter for being among the best trials."""
 
 from dataclasses import replace
 
@@ -16,31 +16,33 @@ from cse_platform.search.findings import (
 
 
 def hyperparameter_importances(study: ReplayedSearch) -> Picture:
-    """How much each hyperparameter decides; the evaluator is named."""
+    """Show how much each hyperparameter decides; the evaluator is named."""
     caption = (
         "How much each hyperparameter decides whether a trial is among the best, by Optuna's "
         "PED-ANOVA: it compares the best trials with all, and fits no model. The lines go from the "
         "5 to the 95 percentile over resamples of the trials."
     )
-    shown, found = study.even, study.findings
+    shown, findings = study.even, study.findings
     if len(shown.history.trials) < study.history.total:
         caption += f" From an even sample of {len(shown.history.trials)} trials."
     blank = Picture("search_importances", "Importance of hyperparameters", caption)
     if shown.complete and len({trial.value for trial in shown.complete}) < 2:
         why = f"sweep {study.history.sweep} has no two complete trials of different scores"
         return replace(blank, missing=why)
-    return search_picture(blank, shown, lambda: _draw(shown, found), hyperparameters=2)
+    return search_picture(
+        blank, shown, lambda: _draw_importances(shown, findings), hyperparameters=2
+    )
 
 
-def _draw(study: ReplayedSearch, findings: SearchFindings | None) -> Drawn:
-    """What the findings say, where there are any: the same question is not answered twice."""
-    found = (findings and findings.importances) or unsure_importances(study.optuna)
+def _draw_importances(study: ReplayedSearch, findings: SearchFindings | None) -> Drawn:
+    """Draw the importances of the findings, or compute them where there are no findings."""
+    importances = (findings and findings.importances) or unsure_importances(study.optuna)
     data = pd.DataFrame(
         {
-            "hyperparameter": [one.name for one in found],
-            "importance": [one.value for one in found],
-            "low": [one.low for one in found],
-            "high": [one.high for one in found],
+            "hyperparameter": [importance.name for importance in importances],
+            "importance": [importance.value for importance in importances],
+            "low": [importance.low for importance in importances],
+            "high": [importance.high for importance in importances],
         }
     )
     upwards = data[::-1]  # the most important one on top

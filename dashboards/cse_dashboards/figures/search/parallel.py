@@ -1,4 +1,4 @@
-"""A line a trial through its hyperparameters and its score; ranges of them can be brushed."""
+"""One line per trial through its hyperparameters and its score; ranges can be brushed."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -23,63 +23,63 @@ from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 
 FEW_LINES, LIGHTEST = 50, 0.4
-"""More lines than these hide each other and the numbers between them, and so are see-through."""
+"""More lines than these would hide each other and the numbers, so they are transparent."""
 SCORE = "score"
 TICKS = 5
 _AROUND = 0.03
-"""Of a choice, on its axis, in [0, 1]."""
+"""Half the length of a choice's brush on its axis, in [0, 1]."""
 BRUSH = {"color": colour(1), "width": 8}
 _OTHERS = {"color": faded(6, 0.15), "width": 1}
-"""Of trials that do not pass."""
+"""The style of trials that do not pass."""
 _TITLE = "Hyperparameters and scores"
 
 
 @dataclass(frozen=True)
 class ParallelAxis:
-    """One of the upright axes, from 0 below to 1 on top."""
+    """One of the vertical axes, from 0 at the bottom to 1 at the top."""
 
     name: str
-    """As a filter of trials has it."""
+    """The name in a filter of trials."""
     title: str
     low: float = 0.0
     high: float = 1.0
     log: bool = False
     choices: tuple[Any, ...] = ()
-    """In place of a range."""
+    """Choices, instead of a range."""
 
     def place(self, value: Any) -> float:
-        """Where a value of the range, or a choice, lies."""
+        """Return where a value of the range, or a choice, lies on the axis."""
         if self.choices:
             return self.choices.index(value) / max(1, len(self.choices) - 1)
-        low, high, own = (self._scaled(one) for one in (self.low, self.high, value))
+        low, high, own = (self._scale_value(one) for one in (self.low, self.high, value))
         return (own - low) / ((high - low) or 1)
 
-    def _scaled(self, value: float) -> float:
+    def _scale_value(self, value: float) -> float:
         return math.log(value) if self.log else value
 
     @property
     def ticks(self) -> Iterator[tuple[float, str]]:
-        """Places and what stands there."""
+        """Places and their labels."""
         if self.choices:
-            yield from ((self.place(one), value_text(one)) for one in self.choices)
+            yield from ((self.place(choice), value_text(choice)) for choice in self.choices)
             return
-        low, high = self._scaled(self.low), self._scaled(self.high)
+        low, high = self._scale_value(self.low), self._scale_value(self.high)
         for place in (n / (TICKS - 1) for n in range(TICKS)):
             value = low + place * (high - low)
             yield place, number(math.exp(value) if self.log else value)
 
     def kept(self, allowed: Span | str) -> tuple[float, float] | None:
-        """From where to where a condition reaches; None where it names no place here."""
+        """Return the range that a condition keeps; None if it names no place on this axis."""
         if isinstance(allowed, Span):
             if self.choices or allowed.high < self.low or allowed.low > self.high:
                 return None
             return self.place(max(allowed.low, self.low)), self.place(min(allowed.high, self.high))
-        at = [self.place(one) for one in self.choices if named_value(one) == allowed]
+        at = [self.place(choice) for choice in self.choices if named_value(choice) == allowed]
         return (at[0] - _AROUND, at[0] + _AROUND) if at else None
 
     @property
     def told(self) -> dict[str, Any]:
-        """What a brush takes to become a filter."""
+        """The data from which the browser makes a filter of a brush."""
         if self.choices:
             return {
                 "name": coded(self.name),
@@ -91,42 +91,47 @@ class ParallelAxis:
 def parallel_coordinates(
     study: ReplayedSearch, among: ReplayedSearch | None = None, where: Where = EVERY_TRIAL
 ) -> Picture:
-    """Of the trials that pass, and faintly of the others `among` which they are."""
+    """Show the trials that pass, and faintly the others of `among`."""
     caption = (
         "Each line is a trial; the higher its dev score, the stronger its colour. Drag along an "
         "axis to keep the trials that pass there, on several axes one after another. Click twice "
         "to have all again."
     )
     blank = Picture("search_parallel", _TITLE, caption)
-    shown, every = study.fewer, (among or study).fewer
-    return search_picture(blank, every, lambda: _draw(shown, every, where), hyperparameters=1)
+    shown, unfiltered = study.fewer, (among or study).fewer
+    return search_picture(
+        blank, unfiltered, lambda: _draw_axes(shown, unfiltered, where), hyperparameters=1
+    )
 
 
-def _draw(study: ReplayedSearch, every: ReplayedSearch, where: Where) -> Drawn:
-    """The lines of a study over those of every trial, and what is brushed."""
-    passing = [one for one in study.complete if one.value is not None]
-    kept = {one.number for one in passing}
+def _draw_axes(study: ReplayedSearch, every: ReplayedSearch, where: Where) -> Drawn:
+    """Draw the lines of a study over those of every trial, and the brushed ranges."""
+    passing = [trial for trial in study.complete if trial.value is not None]
+    kept = {trial.number for trial in passing}
     others = [o for o in every.complete if o.value is not None and o.number not in kept]
     space = every.history.space
-    axes = [_score_axis(every, [*passing, *others]), *(_axis(n, d) for n, d in space.items())]
+    axes = [
+        _make_score_axis(every, [*passing, *others]),
+        *(_make_axis(n, d) for n, d in space.items()),
+    ]
     clear = max(LIGHTEST, min(1, FEW_LINES / max(1, len(passing))))
     factor = study.quantity.factor
     figure = make_figure(
-        *(_line(one, axes, factor, lambda _: _OTHERS) for one in others),
-        *(_line(one, axes, factor, partial(_shade, clear)) for one in passing),
+        *(_make_line(trial, axes, factor, lambda _: _OTHERS) for trial in others),
+        *(_make_line(trial, axes, factor, partial(_shade_line, clear)) for trial in passing),
         title=_TITLE,
         x="",
         y="",
         showlegend=False,
         hovermode="closest",
         margin={"t": 40, "b": 56, "l": 64, "r": 40},
-        meta={"axes": [one.told for one in axes]},
-        annotations=[note for at, one in enumerate(axes) for note in _tick_texts(at, one)],
-        shapes=[*map(_upright, range(len(axes))), *_brushes(axes, where)],
+        meta={"axes": [axis.told for axis in axes]},
+        annotations=[note for at, axis in enumerate(axes) for note in _label_ticks(at, axis)],
+        shapes=[*map(_draw_axis_line, range(len(axes))), *_draw_brushes(axes, where)],
     )
     figure.update_xaxes(
         tickvals=list(range(len(axes))),
-        ticktext=[one.title for one in axes],
+        ticktext=[axis.title for axis in axes],
         range=[-0.25, len(axes) - 0.75],
         showgrid=False,
         zeroline=False,
@@ -136,25 +141,25 @@ def _draw(study: ReplayedSearch, every: ReplayedSearch, where: Where) -> Drawn:
     return Drawn(figure, study.data)
 
 
-def _score_axis(study: ReplayedSearch, trials: Sequence[TrialSummary]) -> ParallelAxis:
-    values = [study.quantity.factor * (one.value or 0.0) for one in trials]
+def _make_score_axis(study: ReplayedSearch, trials: Sequence[TrialSummary]) -> ParallelAxis:
+    values = [study.quantity.factor * (trial.value or 0.0) for trial in trials]
     title = study.quantity.title.replace(", ", ",<br>")
     return ParallelAxis(SCORE, title, min(values), max(values))
 
 
-def _axis(name: str, dimension: Dimension) -> ParallelAxis:
+def _make_axis(name: str, dimension: Dimension) -> ParallelAxis:
     title = hyperparameter_name(name)
     if isinstance(dimension, Choices):
         return ParallelAxis(name, title, choices=tuple(dimension.choices))
     return ParallelAxis(name, title, dimension.low, dimension.high, dimension.log)
 
 
-def _shade(clear: float, height: float) -> dict[str, Any]:
-    """Of the line of a trial whose score is so high, in [0, 1]."""
+def _shade_line(clear: float, height: float) -> dict[str, Any]:
+    """Style the line of a trial by the height of its score, in [0, 1]."""
     return {"color": faded(0, round(clear * (0.2 + 0.8 * height), 3)), "width": 1 + height}
 
 
-def _line(
+def _make_line(
     trial: TrialSummary,
     axes: Sequence[ParallelAxis],
     factor: float,
@@ -163,7 +168,8 @@ def _line(
     score, *others = axes
     height = score.place(factor * (trial.value or 0.0))
     places = [
-        one.place(trial.values[one.name]) if one.name in trial.values else None for one in others
+        axis.place(trial.values[axis.name]) if axis.name in trial.values else None
+        for axis in others
     ]
     return go.Scatter(
         name="trial",
@@ -176,23 +182,23 @@ def _line(
     )
 
 
-def _tick_texts(at: int, axis: ParallelAxis) -> Iterator[dict[str, Any]]:
+def _label_ticks(at: int, axis: ParallelAxis) -> Iterator[dict[str, Any]]:
     beside = {"xanchor": "right", "xshift": -4, "showarrow": False, "font": {"size": 11}}
     for place, text in axis.ticks:
         yield {"x": at, "y": place, "text": text, **beside}
 
 
-def _brushes(axes: Sequence[ParallelAxis], where: Where) -> Iterator[dict[str, Any]]:
-    """What the conditions leave of the axes that they are of."""
+def _draw_brushes(axes: Sequence[ParallelAxis], where: Where) -> Iterator[dict[str, Any]]:
+    """Draw the ranges that the conditions keep, on the axes that they are about."""
     places = {axis.name: at for at, axis in enumerate(axes)}
     for condition in where.conditions:
         at = places.get(condition.name)
         for allowed in condition.allowed if at is not None else ():
             if at is not None and (ends := axes[at].kept(allowed)) is not None:
-                drawn = {"x0": at, "x1": at, "y0": ends[0], "y1": ends[1], "opacity": 0.6}
-                yield {"type": "line", **drawn, "line": BRUSH, "layer": "above"}
+                line = {"x0": at, "x1": at, "y0": ends[0], "y1": ends[1], "opacity": 0.6}
+                yield {"type": "line", **line, "line": BRUSH, "layer": "above"}
 
 
-def _upright(at: int) -> dict[str, Any]:
+def _draw_axis_line(at: int) -> dict[str, Any]:
     ends = {"x0": at, "x1": at, "y0": 0, "y1": 1}
     return {"type": "line", **ends, "line": {"color": colour(6), "width": 1}, "layer": "above"}

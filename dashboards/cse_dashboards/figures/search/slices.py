@@ -1,4 +1,4 @@
-"""Score against each hyperparameter, a panel each, as Optuna draws it."""
+"""Score against each hyperparameter, one panel each, drawn by Optuna."""
 
 from collections.abc import Sequence
 
@@ -34,12 +34,12 @@ def slices(study: ReplayedSearch) -> Picture:
         data = study.data
         names = [*importances_of(study.optuna)][:MOST_PANELS] if many else space
         tried = [name for name in names if name in data]
-        return _draw(study, tried)
+        return _draw_slices(study, tried)
 
     return search_picture(Picture("search_slices", _TITLE, caption), study, draw, hyperparameters=1)
 
 
-def _draw(study: ReplayedSearch, names: Sequence[str]) -> Drawn:
+def _draw_slices(study: ReplayedSearch, names: Sequence[str]) -> Drawn:
     score = study.quantity.title
     figure = visualization.plot_slice(study.optuna, params=list(names), target_name=score)
     bar = {"title": {"text": "trial", "side": "right"}, "x": 1.0, "xpad": 12}

@@ -1,4 +1,4 @@
-"""A search as its figures take it: its trials, and the same as an Optuna study."""
+"""A search as its figures take it: its trials, and an Optuna study of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -38,22 +38,24 @@ class ReplayedSearch:
         self.history = history
         self.quantity = dev_quantity(history.dev)
         self.complete = [
-            one for one in history.trials if one.role == "search" and one.state == "COMPLETE"
+            trial
+            for trial in history.trials
+            if trial.role == "search" and trial.state == "COMPLETE"
         ]
 
     @cached_property
-    def _replay(self) -> Replay:
+    def _replayed_search(self) -> Replay:
         return replayed_study(self.history, factor=self.quantity.factor)
 
     @property
     def optuna(self) -> Study:
-        """With scores as they are drawn; further seeds are no trials of it."""
-        return self._replay.study
+        """The study, with scores as they are drawn; further seeds are not in it."""
+        return self._replayed_search.study
 
     @property
     def left_out(self) -> int:
-        """Trials that are not in the study: they have values that the space does not have."""
-        return self._replay.left_out
+        """The number of trials whose values are not in the space; the study lacks them."""
+        return self._replayed_search.left_out
 
     @property
     def replayed(self) -> list[FrozenTrial]:
@@ -63,42 +65,42 @@ class ReplayedSearch:
     def data(self) -> pd.DataFrame:
         """The study's complete trials: number, key, score, and a column each hyperparameter."""
         score = self.quantity.title
-        keys = {one.number: one.key for one in self.complete}
-        numbers = [one.user_attrs[NUMBER] for one in self.replayed]
+        keys = {trial.number: trial.key for trial in self.complete}
+        numbers = [trial.user_attrs[NUMBER] for trial in self.replayed]
         records = [
-            {TRIAL_COLUMN: number, KEY_COLUMN: keys[number], score: one.value, **one.params}
-            for number, one in zip(numbers, self.replayed, strict=True)
+            {TRIAL_COLUMN: number, KEY_COLUMN: keys[number], score: trial.value, **trial.params}
+            for number, trial in zip(numbers, self.replayed, strict=True)
         ]
-        names = [name for name in self.history.space if any(name in one for one in records)]
+        names = [name for name in self.history.space if any(name in record for record in records)]
         return pd.DataFrame(
             records, columns=[TRIAL_COLUMN, KEY_COLUMN, score, *names], dtype=object
         )
 
     @cached_property
     def findings(self) -> SearchFindings | None:
-        """What the search has found; None of one that is too short."""
+        """The findings of the search; None if it is too short."""
         return search_findings(self.history)
 
     @cached_property
     def fewer(self) -> "ReplayedSearch":
-        """No more trials than a heavy figure takes: the best, and an even sample of the others."""
+        """A search of as many trials as a heavy figure takes: the best, and some others evenly."""
         complete = highest_first(self.complete)
         if len(complete) <= MOST_MARKS:
             return self
         best, others = complete[: MOST_MARKS // 2], complete[MOST_MARKS // 2 :]
-        others.sort(key=lambda one: one.number)
+        others.sort(key=lambda trial: trial.number)
         kept = [*best, *spread(others, MOST_MARKS - len(best))]
-        kept.sort(key=lambda one: one.number)
+        kept.sort(key=lambda trial: trial.number)
         return ReplayedSearch(replace(self.history, trials=tuple(kept)))
 
     @cached_property
     def even(self) -> "ReplayedSearch":
-        """A selection for a figure that counts, as `even_history` has it."""
+        """A selection for a figure that counts, made by `even_history`."""
         return ReplayedSearch(even_history(self.history))
 
 
 def trial_record(trial: TrialSummary, quantity: Quantity) -> dict[str, Any]:
-    """What figures show of a trial: number, key, configuration, seed and score."""
+    """Return what figures show of a trial: number, key, configuration, seed and score."""
     return {
         TRIAL_COLUMN: trial.number,
         KEY_COLUMN: trial.key,
@@ -111,7 +113,7 @@ def trial_record(trial: TrialSummary, quantity: Quantity) -> dict[str, Any]:
 def search_picture(
     blank: Picture, study: ReplayedSearch, draw: Callable[[], Drawn], *, hyperparameters: int = 0
 ) -> Picture:
-    """The picture `blank` with its figure, or with why there is none."""
+    """Add to the picture `blank` its figure, or the reason why there is none."""
     history = study.history
     searched = len(history.space)
     why = None
@@ -134,7 +136,7 @@ def search_picture(
 
 
 def sample_note(history: SearchHistory) -> str:
-    """What to add to a caption where some trials are not shown."""
+    """Describe for a caption that some trials are not shown."""
     if not history.is_sample:
         return ""
     return (
@@ -144,7 +146,7 @@ def sample_note(history: SearchHistory) -> str:
 
 
 def nothing_searched(history: SearchHistory) -> str:
-    """Why there is no picture of a search whose space is empty."""
+    """Explain why a search whose space is empty has no picture."""
     return (
         f"it is not known what sweep {history.sweep} searched: its file is not on the leaderboard, "
         "or its space: is empty"
@@ -152,20 +154,20 @@ def nothing_searched(history: SearchHistory) -> str:
 
 
 def pair_of(history: SearchHistory, x: str | None, y: str | None) -> Sequence[str]:
-    """The two hyperparameters asked for, filled up by the paper's or by those with most values.
+    """Choose two hyperparameters: those asked for, then the paper's or those with most values.
 
-    There are fewer than two where no more were searched.
+    There are fewer than two if the search has no more.
     """
     most = sorted(history.space, key=lambda name: -len(by_value(history.trials, name)))
     usual = [*PAIR, *most] if all(name in history.space for name in PAIR) else most
     chosen = [name for name in (x, y) if name is not None]
     free = [name for name in usual if name not in chosen]
-    filled = [one if one is not None else free.pop(0) for one in (x, y) if one or free]
+    filled = [name if name is not None else free.pop(0) for name in (x, y) if name or free]
     return list(dict.fromkeys(filled))
 
 
 def no_pair(history: SearchHistory, names: Sequence[str]) -> str | None:
-    """Why these are not two hyperparameters of the search; None if they are."""
+    """Explain why these are not two hyperparameters of the search; None if they are."""
     if len(names) == 2 and all(name in history.space for name in names):
         return None
     if not len(history.space):

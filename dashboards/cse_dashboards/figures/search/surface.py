@@ -28,15 +28,15 @@ from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
 
 FEW = 12
-"""Values that have a line of cells each."""
+"""The most values that have a line of cells each."""
 FINE = 40
-"""Points along each side of what lies below a contour."""
+"""Points along each side of the grid of a contour."""
 
 Found = Mapping[tuple[Any, Any], AtValue]
 
 
 def surface(history: SearchHistory, x: str | None = None, y: str | None = None) -> Picture:
-    """Two hyperparameters against the score, by default as `pair_of` chooses them."""
+    """Show two hyperparameters against the score, by default as `pair_of` chooses them."""
     title = "Two hyperparameters and the score"
     caption = (
         "Mean on dev over the configurations of each pair of values, each the mean of its seeds. "
@@ -59,41 +59,43 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
 def draw_surface(
     trials: Sequence[TrialSummary], x: str, y: str, space: Space, quantity: Quantity
 ) -> Drawn:
-    """The mean over configurations at each pair of values.
+    """Draw the mean over configurations at each pair of values.
 
     A heat map where both hyperparameters have few values that recur; else points, over a filled
     contour that is linear between them where both are numbers. Incomplete trials, and those without
     both hyperparameters, are left out.
     """
-    found = by_value(trials, x, y)
-    sides = [list(dict.fromkeys(place[side] for place in found)) for side in (0, 1)]
-    if all(_in_cells(trials, name, space[name]) for name in (x, y)):
-        traces, axes = [_cells(found, sides, quantity)], [{"type": "category"}] * 2
+    results = by_value(trials, x, y)
+    sides = [list(dict.fromkeys(place[side] for place in results)) for side in (0, 1)]
+    if all(_has_recurring_values(trials, name, space[name]) for name in (x, y)):
+        traces, axes = [_make_cells(results, sides, quantity)], [{"type": "category"}] * 2
     else:
         numeric = [all(map(is_number, side)) for side in sides]
         axes = [
             dict(axis_of(space[n], numeric=is_)) for n, is_ in zip((x, y), numeric, strict=True)
         ]
-        between = _between(found, space[x], space[y], quantity) if all(numeric) else None
-        traces = [*filter(None, [between]), _points(found, quantity)]
+        between = (
+            _interpolate_contour(results, space[x], space[y], quantity) if all(numeric) else None
+        )
+        traces = [*filter(None, [between]), _make_points(results, quantity)]
     figure = make_figure(*traces, title=f"Effect of {x} and {y}", x=x, y=y)
     figure.update_layout(xaxis=axes[0], yaxis=axes[1])
     records = [
-        (*place, quantity.factor * at.mean, at.configurations) for place, at in found.items()
+        (*place, quantity.factor * at.mean, at.configurations) for place, at in results.items()
     ]
     columns = [x, y, quantity.title, "configurations"]
     return Drawn(figure, pd.DataFrame(records, columns=columns, dtype=object))
 
 
-def _in_cells(trials: Sequence[TrialSummary], name: str, dimension: Dimension) -> bool:
-    found = by_value(trials, name)
-    return len(found) <= FEW and recur(found.values(), dimension)
+def _has_recurring_values(trials: Sequence[TrialSummary], name: str, dimension: Dimension) -> bool:
+    results = by_value(trials, name)
+    return len(results) <= FEW and recur(results.values(), dimension)
 
 
-def _cells(found: Found, sides: Sequence[list[Any]], quantity: Quantity) -> go.Heatmap:
+def _make_cells(results: Found, sides: Sequence[list[Any]], quantity: Quantity) -> go.Heatmap:
     across, down = (sorted(side) if all(map(is_number, side)) else side for side in sides)
     values = [
-        [quantity.factor * found[x, y].mean if (x, y) in found else None for x in across]
+        [quantity.factor * results[x, y].mean if (x, y) in results else None for x in across]
         for y in down
     ]
     return go.Heatmap(
@@ -101,7 +103,7 @@ def _cells(found: Found, sides: Sequence[list[Any]], quantity: Quantity) -> go.H
         x=list(map(str, across)),
         y=list(map(str, down)),
         z=values,
-        **_scale(quantity),
+        **_make_colorbar(quantity),
         texttemplate="%{z:.2f}",
         xgap=2,
         ygap=2,
@@ -109,30 +111,32 @@ def _cells(found: Found, sides: Sequence[list[Any]], quantity: Quantity) -> go.H
     )
 
 
-def _points(found: Found, quantity: Quantity) -> go.Scatter:
+def _make_points(results: Found, quantity: Quantity) -> go.Scatter:
     return go.Scatter(
         name="configurations",
-        x=[x for x, _ in found],
-        y=[y for _, y in found],
+        x=[x for x, _ in results],
+        y=[y for _, y in results],
         mode="markers",
         marker={
-            "color": [quantity.factor * at.mean for at in found.values()],
+            "color": [quantity.factor * at.mean for at in results.values()],
             "size": 9,
-            **_scale(quantity),
+            **_make_colorbar(quantity),
             "line": {"width": 1, "color": colour(6)},
         },
         hovertemplate="%{x}, %{y}: %{marker.color:.2f}<extra></extra>",
     )
 
 
-def _between(found: Found, x: Dimension, y: Dimension, quantity: Quantity) -> go.Contour | None:
-    """Linear between the points, on the scales of the axes; nothing outside of them.
+def _interpolate_contour(
+    results: Found, x: Dimension, y: Dimension, quantity: Quantity
+) -> go.Contour | None:
+    """Interpolate linearly between the points, on the scales of the axes, and not beyond them.
 
-    None where all lie on one line, or are fewer than three: nothing lies between them.
+    Returns None if the points lie on one line, or are fewer than three.
     """
-    places = np.array(list(found), dtype=float)
-    values = [quantity.factor * at.mean for at in found.values()]
-    scaled = [_scaled(places[:, side], one) for side, one in enumerate((x, y))]
+    places = np.array(list(results), dtype=float)
+    values = [quantity.factor * at.mean for at in results.values()]
+    scaled = [_scale_values(places[:, side], dimension) for side, dimension in enumerate((x, y))]
     lines = [np.linspace(side.min(), side.max(), FINE) for side in scaled]
     points = [(side - side.min()) / (np.ptp(side) or 1) for side in scaled]
     mesh = np.meshgrid(np.linspace(0, 1, FINE), np.linspace(0, 1, FINE))
@@ -142,13 +146,13 @@ def _between(found: Found, x: Dimension, y: Dimension, quantity: Quantity) -> go
         return None
     return go.Contour(
         name="between configurations",
-        x=_unscaled(lines[0], x),
-        y=_unscaled(lines[1], y),
-        z=[[None if np.isnan(one) else one for one in line] for line in heights.tolist()],
+        x=_unscale_values(lines[0], x),
+        y=_unscale_values(lines[1], y),
+        z=[[None if np.isnan(height) else height for height in line] for line in heights.tolist()],
         # A colour axis shared with the points would do, but then Plotly's contours never end.
         zmin=min(values),
         zmax=max(values),
-        **_scale(quantity),
+        **_make_colorbar(quantity),
         showscale=False,
         opacity=0.7,
         line={"width": 0.5},
@@ -156,7 +160,7 @@ def _between(found: Found, x: Dimension, y: Dimension, quantity: Quantity) -> go
     )
 
 
-def _scale(quantity: Quantity) -> dict[str, Any]:
+def _make_colorbar(quantity: Quantity) -> dict[str, Any]:
     bar = {"title": {"text": quantity.title, "side": "right"}}
     return {"colorbar": bar}
 
@@ -165,9 +169,9 @@ def _is_log(dimension: Dimension) -> bool:
     return not isinstance(dimension, Choices) and dimension.log
 
 
-def _scaled(values: NDArray[Any], dimension: Dimension) -> NDArray[Any]:
+def _scale_values(values: NDArray[Any], dimension: Dimension) -> NDArray[Any]:
     return np.log(values) if _is_log(dimension) else values
 
 
-def _unscaled(values: NDArray[Any], dimension: Dimension) -> NDArray[Any]:
+def _unscale_values(values: NDArray[Any], dimension: Dimension) -> NDArray[Any]:
     return np.exp(values) if _is_log(dimension) else values

@@ -1,4 +1,4 @@
-"""What a search found with each value of a hyperparameter, and the axes of these values."""
+"""Results of a search by value of a hyperparameter, and the axes of these values."""
 
 import math
 from collections import defaultdict
@@ -12,32 +12,32 @@ from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_js
 
 TINY = 1e-3
 LOG_TICKS = 4
-"""For which Plotly marks 1, 2 and 5 of each power of ten, unless the axis is short or very long."""
+"""With 4 ticks Plotly marks 1, 2 and 5 of each power of ten, except on very short or long axes."""
 
 
 @dataclass(frozen=True)
 class AtValue:
-    """What a search found with one value of a hyperparameter. Fractions."""
+    """Results of a search with one value of a hyperparameter, as fractions."""
 
     mean: float
-    """Over configurations, each the mean of its seeds, weighted by what a sample stands for."""
+    """The mean over configurations, each the mean of its seeds, with the weights of a sample."""
     std: float | None
-    """Over seeds, with n - 1 within each configuration; None where none has two."""
+    """The standard deviation over seeds, with n - 1 per configuration; None if none has two."""
     configurations: int
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value has a place on an axis of numbers."""
+    """Tell whether a value has a place on an axis of numbers."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def on_axis(value: Any) -> Any:
-    """A number as it is, anything else by its name."""
+    """Return a number as it is, anything else by its name."""
     return value if is_number(value) or isinstance(value, str) else canonical_json(value)
 
 
 def scored_with(trials: Sequence[TrialSummary], *names: str) -> list[TrialSummary]:
-    """The complete trials that have all of these hyperparameters."""
+    """Return the complete trials that have all of these hyperparameters."""
     return [
         trial
         for trial in trials
@@ -48,15 +48,17 @@ def scored_with(trials: Sequence[TrialSummary], *names: str) -> list[TrialSummar
 
 
 def by_value(trials: Sequence[TrialSummary], *names: str) -> dict[tuple[Any, ...], AtValue]:
-    """What complete trials found, by their values of these hyperparameters as axes have them."""
+    """Group the results of complete trials by their values of these hyperparameters."""
     groups: dict[Any, dict[str, list[TrialSummary]]] = defaultdict(lambda: defaultdict(list))
     for trial in scored_with(trials, *names):
         place = tuple(on_axis(trial.values[name]) for name in names)
         groups[place][trial.configuration].append(trial)
-    return {place: _together(list(seeds.values())) for place, seeds in groups.items()}
+    return {
+        place: _aggregate_configurations(list(seeds.values())) for place, seeds in groups.items()
+    }
 
 
-def _together(configurations: Sequence[Sequence[TrialSummary]]) -> AtValue:
+def _aggregate_configurations(configurations: Sequence[Sequence[TrialSummary]]) -> AtValue:
     values = [[trial.value or 0.0 for trial in seeds] for seeds in configurations]
     weights = [[trial.weight for trial in seeds] for seeds in configurations]
     several = [seeds for seeds in values if len(seeds) > 1]
@@ -70,16 +72,16 @@ def _together(configurations: Sequence[Sequence[TrialSummary]]) -> AtValue:
 
 
 def recur(found: Collection[AtValue], dimension: Dimension) -> bool:
-    """Whether values of a hyperparameter stand for several configurations.
+    """Tell whether values of a hyperparameter stand for several configurations.
 
-    Those of a list do; those of a range do if each is tried twice on average.
+    Values of a list do; values of a range do if each is tried twice on average.
     """
     tried = sum(at.configurations for at in found)
     return isinstance(dimension, Choices) or 2 * len(found) <= tried
 
 
 def spread_kind(found: Collection[AtValue], *, numeric: bool) -> Literal["band", "bars"] | None:
-    """How the spread over seeds is drawn: a band takes numbers that all have one."""
+    """Choose how the spread over seeds is drawn: a band takes numbers that all have one."""
     known = [at.std is not None for at in found]
     if not any(known):
         return None
@@ -87,10 +89,12 @@ def spread_kind(found: Collection[AtValue], *, numeric: bool) -> Literal["band",
 
 
 def axis_of(dimension: Dimension, *, numeric: bool) -> Mapping[str, Any]:
-    """How the axis of a hyperparameter is laid out; `numeric` if all its values are numbers."""
+    """Lay out the axis of a hyperparameter; `numeric` if all its values are numbers."""
     if not numeric:
         order = (
-            [on_axis(one) for one in dimension.choices] if isinstance(dimension, Choices) else []
+            [on_axis(choice) for choice in dimension.choices]
+            if isinstance(dimension, Choices)
+            else []
         )
         return {"type": "category", "categoryorder": "array", "categoryarray": order}
     if isinstance(dimension, Choices):
@@ -99,13 +103,13 @@ def axis_of(dimension: Dimension, *, numeric: bool) -> Mapping[str, Any]:
 
 
 def log_axis(dimension: Dimension) -> dict[str, Any]:
-    """A log axis with whole numbers at its ticks: left alone, Plotly writes `2` for 0.2 and for 20.
+    """Lay out a log axis with whole numbers at its ticks: Plotly's own write `2` for 0.2 and 20.
 
     From values below a thousandth on, ticks are powers such as `2e-5`. Up to two powers of ten have
     ticks at 1, 2 and 5 of each; left alone, Plotly writes all nine over each other.
     """
     numbers = (
-        [float(one) for one in dimension.choices if is_number(one)]
+        [float(choice) for choice in dimension.choices if is_number(choice)]
         if isinstance(dimension, Choices)
         else [dimension.low, dimension.high]
     )

@@ -17,11 +17,11 @@ PLANE_METRICS = {"uniformity": "dev/uniformity", "alignment": "dev/alignment"}
 
 
 def alignment_uniformity(reader: Leaderboard, rows: Rows) -> list[Picture]:
-    """Where training moves the embeddings: a picture for each source of the dev data."""
-    return picture_per_dev_data(rows, lambda shown: _picture(reader, shown))
+    """Show where training moves the embeddings, with one picture per source of the dev data."""
+    return picture_per_dev_data(rows, lambda shown: _make_picture(reader, shown))
 
 
-def _picture(reader: Leaderboard, rows: Rows) -> Picture:
+def _make_picture(reader: Leaderboard, rows: Rows) -> Picture:
     labelled, left = first_rows(rows)
     curves, seeds = curves_of(reader, labelled, *PLANE_METRICS.values())
     name, title = "alignment_uniformity", "Alignment and uniformity"
@@ -46,19 +46,21 @@ def _picture(reader: Leaderboard, rows: Rows) -> Picture:
 def draw_alignment_uniformity(
     curves: Mapping[str, SeedCurves], styles: Mapping[str, Style]
 ) -> Drawn:
-    """A line a method through the means over seeds at each step: down and to the left is better.
+    """Draw a line per method through the means over seeds at each step; low on both axes is better.
 
     It begins at a hollow marker before training; its star is the mean over the checkpoints that
     were kept, one a seed. Seeds without both measures are left out.
     """
     records = [
-        {"method": label, **one} for label, seeds in curves.items() for one in _records(seeds)
+        {"method": label, **record}
+        for label, seeds in curves.items()
+        for record in _list_records(seeds)
     ]
     data = pd.DataFrame(records, columns=["method", "point", "step", *PLANE_METRICS])
     traces = [
         trace
         for label in curves
-        for trace in _traces(label, data[data["method"] == label], styles[label])
+        for trace in _make_traces(label, data[data["method"] == label], styles[label])
     ]
     figure = make_figure(
         *traces,
@@ -70,7 +72,7 @@ def draw_alignment_uniformity(
     return Drawn(figure, data.astype({"step": "Int64"}))
 
 
-def _records(seeds: SeedCurves) -> Iterator[dict[str, object]]:
+def _list_records(seeds: SeedCurves) -> Iterator[dict[str, object]]:
     seeds = having(seeds, *PLANE_METRICS.values())
     curves = {name: over_seeds(seeds, metric) for name, metric in PLANE_METRICS.items()}
     for step in (step for step in curves["alignment"] if step in curves["uniformity"]):
@@ -81,7 +83,7 @@ def _records(seeds: SeedCurves) -> Iterator[dict[str, object]]:
         yield {"point": KEPT} | {name: fmean(values) for name, values in kept.items()}
 
 
-def _traces(label: str, data: pd.DataFrame, style: Style) -> Iterator[go.Scatter]:
+def _make_traces(label: str, data: pd.DataFrame, style: Style) -> Iterator[go.Scatter]:
     means, kept = data[data["point"] == MEAN], data[data["point"] == KEPT]
     yield go.Scatter(
         name=label,

@@ -1,4 +1,4 @@
-"""The dev score of each trial, and the best so far: against time, or in the order of numbers."""
+"""The dev score of each trial and the best so far, against time or trial numbers."""
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -33,16 +33,16 @@ def best_so_far(history: SearchHistory) -> Picture:
 
 
 def draw_best(data: pd.DataFrame, *, title: str, x: str, y: str) -> Drawn:
-    """A marker a trial, and a line at the best until then.
+    """Draw a marker per trial, and a line at the best until then.
 
-    The line stands for the best trial, as its markers do for theirs: where both meet, either says
+    The line stands for the best trial, as markers do for theirs: where they meet, both say
     the same.
 
     The trials are in the order of `x`; x and y are each a column and the name of its axis.
     """
     data = data.assign(**{BEST: data[y].cummax()})
     holder = data["trial"].where(~data[BEST].duplicated()).ffill().astype(int)
-    places = [one.to_pydatetime() for one in data[x]] if x == END else data[x].tolist()
+    places = [time.to_pydatetime() for time in data[x]] if x == END else data[x].tolist()
     marks = go.Scatter(
         name="trial",
         x=places,

@@ -18,17 +18,17 @@ MEAN, KEPT = "mean over seeds", "kept checkpoint"
 
 
 def dev_curve_pictures(reader: Leaderboard, rows: Rows, metric: str) -> list[Picture]:
-    """A metric, e.g. `dev/stsb_spearman`, against the step, with a band over the seeds.
+    """Show a metric, e.g. `dev/stsb_spearman`, against the step, with a band over the seeds.
 
     Metrics on dev sets have a picture for each source of the dev data. More rows than there are
     colours are left out.
     """
     if not metric.startswith("dev/"):
-        return [_picture(reader, rows, metric)]
-    return picture_per_dev_data(rows, lambda shown: _picture(reader, shown, metric))
+        return [_make_picture(reader, rows, metric)]
+    return picture_per_dev_data(rows, lambda shown: _make_picture(reader, shown, metric))
 
 
-def _picture(reader: Leaderboard, rows: Rows, metric: str) -> Picture:
+def _make_picture(reader: Leaderboard, rows: Rows, metric: str) -> Picture:
     labelled, left = first_rows(rows)
     curves, seeds = curves_of(reader, labelled, metric)
     name = "dev_curves_" + file_name(metric)
@@ -61,16 +61,16 @@ def draw_dev_curves(
     styles: Mapping[str, Style],
     keys: Mapping[str, Mapping[int, str]],
 ) -> Drawn:
-    """The mean over seeds, a band from the lowest to the highest seed, and stars.
+    """Draw the mean over seeds, a band from the lowest to the highest seed, and stars.
 
     A star marks the checkpoint of each seed that was kept. A single seed has no band; seeds without
     the metric are left out. `keys` are those of the trials, by label and seed.
     """
     quantity = metric_quantity(metric)
     records = [
-        {"method": label, **one}
+        {"method": label, **record}
         for label, seeds in curves.items()
-        for one in _records(seeds, metric, quantity, keys[label])
+        for record in _list_records(seeds, metric, quantity, keys[label])
     ]
     columns = ["method", "point", "step", quantity.title]
     columns += ["lowest seed", "highest seed", "seeds", "key"]
@@ -78,7 +78,7 @@ def draw_dev_curves(
     traces = [
         trace
         for label in curves
-        for trace in _traces(
+        for trace in _make_traces(
             label,
             data[data["method"] == label],
             quantity,
@@ -91,7 +91,7 @@ def draw_dev_curves(
     return Drawn(figure, data)
 
 
-def _records(
+def _list_records(
     seeds: SeedCurves, metric: str, quantity: Quantity, keys: Mapping[int, str]
 ) -> Iterator[dict[str, object]]:
     factor = quantity.factor
@@ -106,16 +106,16 @@ def _records(
         }
     for seed, points in seeds.items():
         for step, value in at_kept({seed: points}, metric):
-            found = {"step": step, quantity.title: factor * value, "seeds": 1}
-            yield {"point": KEPT, **found, "key": keys.get(seed, "")}
+            star = {"step": step, quantity.title: factor * value, "seeds": 1}
+            yield {"point": KEPT, **star, "key": keys.get(seed, "")}
 
 
-def _traces(
+def _make_traces(
     label: str, data: pd.DataFrame, quantity: Quantity, style: Style, keys: Sequence[str]
 ) -> Iterator[go.Scatter]:
     means, kept = data[data["point"] == MEAN], data[data["point"] == KEPT]
     if (means["seeds"] > 1).any():
-        yield from _band(label, means, style)
+        yield from _make_band(label, means, style)
     yield go.Scatter(
         name=label,
         x=means["step"].tolist(),
@@ -138,7 +138,7 @@ def _traces(
     )
 
 
-def _band(label: str, means: pd.DataFrame, style: Style) -> Iterator[go.Scatter]:
+def _make_band(label: str, means: pd.DataFrame, style: Style) -> Iterator[go.Scatter]:
     for end, fill in (("lowest seed", None), ("highest seed", "tonexty")):
         yield go.Scatter(
             name=f"{label}, {end}",

@@ -1,4 +1,4 @@
-"""The dev curves of trials that have not ended."""
+"""The dev curves of running trials."""
 
 from collections.abc import Sequence
 
@@ -14,13 +14,13 @@ NAME, TITLE = "running_curves", "Dev curves of the trials that run"
 
 
 def running_curves(reader: Leaderboard, trials: Sequence[TrialSummary], metric: str) -> Picture:
-    """A metric against the step, a line a trial: of as many of the newest as there are colours."""
+    """Draw a metric against the step, a line per trial, for the newest trials that get a colour."""
     shown = trials[: len(PALETTE)]
-    labelled = {f"#{one.number} {values_line(one.values)}".strip(): one for one in shown}
+    labelled = {f"#{trial.number} {values_line(trial.values)}".strip(): trial for trial in shown}
     curves: dict[str, SeedCurves] = {
         label: seeds
-        for label, one in labelled.items()
-        if (seeds := having({one.seed: reader.dev_curve(one.key)}, metric))
+        for label, trial in labelled.items()
+        if (seeds := having({trial.seed: reader.dev_curve(trial.key)}, metric))
     }
     left = f" The newest {len(shown)} of {len(trials)}." if len(trials) > len(shown) else ""
     caption = f"Each line is a trial.{left}"
@@ -28,6 +28,6 @@ def running_curves(reader: Leaderboard, trials: Sequence[TrialSummary], metric: 
         name = metric_quantity(metric).name
         return Picture(NAME, TITLE, caption, missing=f"no running trial has reported {name} yet")
     styles = {label: Style(PALETTE[place]) for place, label in enumerate(curves)}
-    keys = {label: {one.seed: one.key} for label, one in labelled.items()}
+    keys = {label: {trial.seed: trial.key} for label, trial in labelled.items()}
     drawn = draw_dev_curves(curves, metric, styles, keys)
     return Picture(NAME, TITLE, caption, *drawn, trials=curve_notes(keys))

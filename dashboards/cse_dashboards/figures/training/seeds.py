@@ -1,4 +1,4 @@
-"""The dev curves of one configuration's seeds, put together."""
+"""The dev curves of a configuration's seeds, combined."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -13,7 +13,10 @@ SeedCurves = Mapping[int, Sequence[DevPoint]]
 def curves_of(
     reader: Leaderboard, labelled: Mapping[str, LeaderboardRow], *metrics: str
 ) -> tuple[dict[str, SeedCurves], str]:
-    """The dev curves of the rows' seeds that have these metrics, and what to add to a caption."""
+    """Read the dev curves of the rows' seeds that have these metrics.
+
+    Returns them with a caption note.
+    """
     whole = {label: reader.dev_curves(row) for label, row in labelled.items()}
     curves = {
         label: kept
@@ -26,7 +29,7 @@ def curves_of(
 
 
 def having(seeds: SeedCurves, *metrics: str) -> SeedCurves:
-    """The seeds with a point that has all of these metrics."""
+    """Return the seeds with a point that has all of these metrics."""
     return {
         seed: points
         for seed, points in seeds.items()
@@ -35,26 +38,26 @@ def having(seeds: SeedCurves, *metrics: str) -> SeedCurves:
 
 
 def over_seeds(seeds: SeedCurves, metric: str) -> dict[int, list[float]]:
-    """The values of a metric over the seeds, by step, in order of steps.
+    """Return the values of a metric over the seeds, by step, in order of steps.
 
     Seeds that never have the metric are left out. So are steps at which one of the other seeds has
     no value: a mean over fewer seeds would jump.
     """
-    curves = [dict(_values(points, metric)) for points in having(seeds, metric).values()]
+    curves = [dict(_list_values(points, metric)) for points in having(seeds, metric).values()]
     shared = set.intersection(*map(set, curves)) if curves else set()
     return {step: [curve[step] for curve in curves] for step in sorted(shared)}
 
 
 def at_kept(seeds: SeedCurves, metric: str) -> list[tuple[int, float]]:
-    """For each seed, the step of the checkpoint that was kept and the metric there.
+    """Return for each seed the step of the kept checkpoint and the metric there.
 
-    Seeds without are left out.
+    Seeds without the metric there are left out.
     """
     kept = [[point for point in points if point.kept] for points in seeds.values()]
-    return [found for points in kept for found in _values(points, metric)]
+    return [found for points in kept for found in _list_values(points, metric)]
 
 
-def _values(points: Sequence[DevPoint], metric: str) -> Iterator[tuple[int, float]]:
+def _list_values(points: Sequence[DevPoint], metric: str) -> Iterator[tuple[int, float]]:
     for point in points:
         if (value := point.metrics.get(metric)) is not None:
             yield point.step, value

@@ -1,4 +1,4 @@
-"""How far a sweep is: its trials by state, and those to come."""
+"""Progress of a sweep: its trials by state, and those to come."""
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -13,7 +13,7 @@ COLOURS = {
     "RUNNING": colour(0),
     "PLANNED": faded(6, 0.35),
 }
-"""In the order of the bar's parts."""
+"""Colours by state, in the order of the bar's parts."""
 
 
 def state_picture(overview: SweepOverview) -> Picture:
@@ -22,10 +22,10 @@ def state_picture(overview: SweepOverview) -> Picture:
     if not overview.planned:
         why = f"sweep {overview.name} has no trial yet"
         return Picture(name, title, caption, missing=why)
-    return Picture(name, title, caption, *_draw(overview))
+    return Picture(name, title, caption, *_draw_states(overview))
 
 
-def _draw(overview: SweepOverview) -> Drawn:
+def _draw_states(overview: SweepOverview) -> Drawn:
     left = max(0, overview.planned - sum(overview.counts.values()))
     counts = {**overview.counts, "PLANNED": left}
     data = pd.DataFrame(

@@ -1,1 +1,1 @@
-"""The views of the page, one a file: an address in, a template with what was asked out."""
+"""The views of the page, one per file: each reads an address and renders a template."""

@@ -1,4 +1,4 @@
-"""The leaderboard: at once without ranks, then with them and its figure, and as files."""
+"""The leaderboard: first without ranks, then with them and its figure, and as files."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -20,48 +20,50 @@ from cse_platform.leaderboard.render.documents import Document, TextFormat, rend
 from cse_platform.leaderboard.statistics.results import Comparison
 
 SHOWN = 200
-"""Rows at most, where every configuration is asked for."""
+"""The most rows shown when every configuration is asked for."""
 DOWNLOADS: dict[str, tuple[TextFormat, str, str]] = {
     "csv": ("csv", "CSV", "text/csv"),
     "json": ("json", "JSON", "application/json"),
     "md": ("markdown", "Markdown", "text/markdown"),
     "tex": ("latex", "LaTeX", "application/x-tex"),
 }
-"""By the end of the file's name: form, what it is called, and its type."""
+"""By file ending: the format, its name, and its MIME type."""
 
 
 @pages.get("/")
 def show_board() -> str:
-    """All that takes no resampling."""
+    """Render all that needs no resampling."""
     address = read_address(BoardAddress)
-    quick = _rows(address, ranked=False)
-    known = site().standings.known(_question(address), quick)
+    quick = _read_rows(address, ranked=False)
+    known = site().standings.known(_make_ranking_key(address), quick)
     return render_template(
         "board.html",
         catalogue=reader().catalogue(),
         families=get_args(FamilyName),
         waiting=known is None and bool(quick),
-        **_shown(address, quick if known is None else known, whole=known is not None),
+        **_build_context(address, quick if known is None else known, whole=known is not None),
     )
 
 
 @pages.get("/parts/standing/")
 def standing() -> str:
-    """With ranks, intervals over pairs and the figure."""
+    """Render the board with ranks, intervals over pairs and the figure."""
     address = read_address(BoardAddress)
-    return render_template("standing.html", **_shown(address, _ranked(address), whole=True))
+    return render_template(
+        "standing.html", **_build_context(address, _rank_rows(address), whole=True)
+    )
 
 
 @pages.get("/as/<form>/")
 def file(form: str) -> Response:
     address = read_address(BoardAddress)
     return document_file(
-        lambda: _board(address, _ranked(address), marked=True), form, name="leaderboard"
+        lambda: _build_board(address, _rank_rows(address), marked=True), form, name="leaderboard"
     )
 
 
 def document_file(make: Callable[[], Document], form: str, *, name: str) -> Response:
-    """A document to download, its form by the end of the file's name; AddressError if unknown."""
+    """Make a document to download, its form by the file ending; AddressError if that is unknown."""
     if form not in DOWNLOADS:
         raise AddressError(f"no file ends in {form!r}; expected {', '.join(DOWNLOADS)}")
     kind, _, mimetype = DOWNLOADS[form]
@@ -70,14 +72,14 @@ def document_file(make: Callable[[], Document], form: str, *, name: str) -> Resp
     return answer
 
 
-def _question(address: BoardAddress) -> BoardAddress:
-    """What ranks follow from: neither order nor published rows change them."""
+def _make_ranking_key(address: BoardAddress) -> BoardAddress:
+    """Keep the choices that ranks depend on: neither order nor published rows change them."""
     return address.model_copy(
         update={"sort": "dev", "published": False, "against": None, "search": None}
     )
 
 
-def _rows(address: BoardAddress, *, ranked: bool) -> list[LeaderboardRow]:
+def _read_rows(address: BoardAddress, *, ranked: bool) -> list[LeaderboardRow]:
     return reader().rows(
         address.filters,
         tasks=address.tasks,
@@ -87,14 +89,18 @@ def _rows(address: BoardAddress, *, ranked: bool) -> list[LeaderboardRow]:
     )
 
 
-def _ranked(address: BoardAddress) -> list[LeaderboardRow]:
+def _rank_rows(address: BoardAddress) -> list[LeaderboardRow]:
     return site().standings.ask(
-        _question(address), _rows(address, ranked=False), lambda: _rows(address, ranked=True)
+        _make_ranking_key(address),
+        _read_rows(address, ranked=False),
+        lambda: _read_rows(address, ranked=True),
     )
 
 
-def _board(address: BoardAddress, rows: list[LeaderboardRow], *, marked: bool = False) -> Board:
-    """`marked`: with the marks of significance, which take resampling."""
+def _build_board(
+    address: BoardAddress, rows: list[LeaderboardRow], *, marked: bool = False
+) -> Board:
+    """Build the board; `marked` adds the marks of significance, which need resampling."""
     published = (
         reader().published(backbone=address.backbone, method=address.method)
         if address.published
@@ -104,12 +110,12 @@ def _board(address: BoardAddress, rows: list[LeaderboardRow], *, marked: bool = 
     family = address.tasks or family_of(rows)
     against: Mapping[int, Comparison] = {}
     if marked and address.against:
-        against = _comparisons(address, rows, address.against, family)
+        against = _compare_rows(address, rows, address.against, family)
     return Board(rows, published, family, sorted_by=address.sort, against=against)
 
 
 def _has_words(row: LeaderboardRow, search: str | None) -> bool:
-    """Whether each word searched for is somewhere in a row, in capitals or not."""
+    """Tell whether each word of the search is somewhere in a row, in any case."""
     values = (f"{name}={value}" for name, value in row.configuration.values.items())
     shown = (method_name(row.shown_method), backbone_name(row.shown_backbone))
     names = (row.reference, row.backbone, row.shown_backbone, *shown)
@@ -117,7 +123,7 @@ def _has_words(row: LeaderboardRow, search: str | None) -> bool:
     return all(word in text for word in (search or "").lower().split())
 
 
-def _comparisons(
+def _compare_rows(
     address: BoardAddress, rows: list[LeaderboardRow], reference: str, family: FamilyName
 ) -> Mapping[int, Comparison]:
     def compare() -> Mapping[int, Comparison]:
@@ -126,31 +132,33 @@ def _comparisons(
     return site().marks.ask(address, rows, compare)
 
 
-def _references(rows: list[LeaderboardRow]) -> list[str]:
-    """What others can be marked as above: by method, and configuration where that is several."""
+def _list_references(rows: list[LeaderboardRow]) -> list[str]:
+    """List rows to mark others against: by method, and configuration if a method has several."""
     scored = [row for row in rows if row.scores]
     times = Counter(row.method for row in scored)
     return [row.method if times[row.method] == 1 else row.reference for row in scored]
 
 
-def _shown(address: BoardAddress, rows: list[LeaderboardRow], *, whole: bool) -> dict[str, Any]:
-    """What the templates take."""
-    board = _board(address, rows, marked=whole)
+def _build_context(
+    address: BoardAddress, rows: list[LeaderboardRow], *, whole: bool
+) -> dict[str, Any]:
+    """Build the variables of the templates."""
+    board = _build_board(address, rows, marked=whole)
     tables = [arranged(table) for table in board_tables(board, wide=True)]
     return {
         "address": address,
         "board": board,
         "tables": tables,
         "sources": source_pages(tables),
-        "references": _references(rows),
+        "references": _list_references(rows),
         "cut": len(rows) == SHOWN and address.every,
         "downloads": {end: name for end, (_, name, _) in DOWNLOADS.items()},
-        "pictures": _pictures(board) if whole and (board.rows or board.published) else [],
-        "filtered": bool(address.search or list(_question(address).chosen())),
+        "pictures": _draw_pictures(board) if whole and (board.rows or board.published) else [],
+        "filtered": bool(address.search or list(_make_ranking_key(address).chosen())),
     }
 
 
-def _pictures(board: Board) -> list[Picture]:
+def _draw_pictures(board: Board) -> list[Picture]:
     from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
 
     return leaderboard_pictures(board.rows, board.published, board.family)

@@ -1,4 +1,4 @@
-"""Rows beside each other: what differs in them, how far apart they are, and how sure that is."""
+"""Rows side by side: their differing hyperparameters, and the differences of their scores."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,22 +27,22 @@ from cse_platform.render.table import Cell, Column, Table, text_table, to_table
 
 NamedRows = Mapping[str, LeaderboardRow]
 DEV_LINE = "dev"
-"""The line of the dev scores."""
+"""The table line that holds the dev scores."""
 
 
 @dataclass(frozen=True)
 class Differing:
-    """What rows differ in, and what is the same in all of them."""
+    """The facts in which rows differ, and those that all of them share."""
 
     table: Table
-    """A column a row."""
+    """One column per row."""
     same: tuple[tuple[str, str], ...]
     told: dict[str, str]
-    """By row, its hyperparameters among those that differ, in one line."""
+    """The differing hyperparameters of each row, in one line."""
 
 
 def shown_names(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
-    """Rows by the shortest name that differs, with the methods as their authors write them."""
+    """Name rows by the shortest text that differs, with methods as their authors write them."""
     return {
         name.replace(row.method, method_name(row.method), 1): row
         for name, row in named_rows(rows).items()
@@ -50,19 +50,19 @@ def shown_names(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
 
 
 def differing_hyperparameters(rows: NamedRows) -> Differing:
-    """What they are trained from, on and with, line by line; empty where something took no part."""
-    facts = {name: _facts(row) for name, row in rows.items()}
-    order = list(dict.fromkeys(fact for one in facts.values() for fact in one))
-    lines = {fact: [one.get(fact, "") for one in facts.values()] for fact in order}
+    """Compare what rows are trained from, on and with; absent values are empty cells."""
+    facts = {name: _list_facts(row) for name, row in rows.items()}
+    order = list(dict.fromkeys(fact for values in facts.values() for fact in values))
+    lines = {fact: [values.get(fact, "") for values in facts.values()] for fact in order}
     differ = [(fact, *values) for fact, values in lines.items() if len(set(values)) > 1]
     same = tuple((fact, values[0]) for fact, values in lines.items() if len(set(values)) == 1)
     names = {line[0] for line in differ}
-    told = {name: values_line(_only(row, names)) for name, row in rows.items()}
-    return Differing(text_table(("", *rows), differ, title="What differs"), same, told)
+    texts = {name: values_line(_pick_values(row, names)) for name, row in rows.items()}
+    return Differing(text_table(("", *rows), differ, title="What differs"), same, texts)
 
 
 def scores_table(rows: NamedRows, against: Mapping[str, Comparison], tasks: FamilyName) -> Table:
-    """The scores of each row, and of each but the first how far it is above the first.
+    """Make the table of each row's scores, and of how far each other row is above the first.
 
     Args:
         rows: by name, the first of them the one that the others are compared with.
@@ -70,22 +70,24 @@ def scores_table(rows: NamedRows, against: Mapping[str, Comparison], tasks: Fami
         tasks: the family of test scores.
     """
     first = next(iter(rows))
-    columns: list[Column[str]] = [Column("task", lambda task: task, _task)]
+    columns: list[Column[str]] = [Column("task", lambda task: task, _format_task)]
     for name, row in rows.items():
-        columns.append(_score_column(name, row))
+        columns.append(_make_score_column(name, row))
         if name in against:
-            found = _by_task(against[name])
+            differences = _index_by_task(against[name])
             columns += [
-                Column("effect", found.get, _effect, f"minus {first}", "right"),
-                Column("interval", partial(_interval, found), interval_cell, "95 % interval"),
-                Column("p", partial(_p, found), probability, "p", "right"),
+                Column("effect", differences.get, _format_effect, f"minus {first}", "right"),
+                Column(
+                    "interval", partial(_find_interval, differences), interval_cell, "95 % interval"
+                ),
+                Column("p", partial(_find_p_value, differences), probability, "p", "right"),
             ]
     scored = [t for t in BOARD_FAMILIES[tasks].columns if any(t in r.scores for r in rows.values())]
     notes = [f"Bold: p < {ALPHA}, of the tasks after Holm's correction."] if against else []
     return to_table(columns, [[DEV_LINE], scored], title="Scores × 100", notes=notes)
 
 
-def _facts(row: LeaderboardRow) -> dict[str, str]:
+def _list_facts(row: LeaderboardRow) -> dict[str, str]:
     known: dict[str, Any] = {
         "method": method_name(row.shown_method),
         "backbone": row.backbone,
@@ -97,15 +99,15 @@ def _facts(row: LeaderboardRow) -> dict[str, str]:
     return known | {name: value_text(value) for name, value in row.configuration.values.items()}
 
 
-def _only(row: LeaderboardRow, names: Collection[str]) -> dict[str, Any]:
+def _pick_values(row: LeaderboardRow, names: Collection[str]) -> dict[str, Any]:
     return {name: value for name, value in row.configuration.values.items() if name in names}
 
 
-def _task(task: str) -> str:
+def _format_task(task: str) -> str:
     return task if task == DEV_LINE else task_name(task)
 
 
-def _score_column(name: str, row: LeaderboardRow) -> Column[str]:
+def _make_score_column(name: str, row: LeaderboardRow) -> Column[str]:
     return Column(
         name,
         lambda task: row.dev_score if task == DEV_LINE else row.scores.get(task),
@@ -115,48 +117,52 @@ def _score_column(name: str, row: LeaderboardRow) -> Column[str]:
     )
 
 
-def _by_task(comparison: Comparison) -> dict[str, tuple[TaskComparison, float | None]]:
-    """By task, the difference and its p: of the tasks Holm's, of the average that of one test."""
-    found = {one.task: (one, one.p_holm) for one in comparison.tasks}
+def _index_by_task(comparison: Comparison) -> dict[str, tuple[TaskComparison, float | None]]:
+    """Index differences and their p by task: Holm's for tasks, that of one test for the average."""
+    differences = {task.task: (task, task.p_holm) for task in comparison.tasks}
     if comparison.average is not None:
-        found[comparison.average.task] = (comparison.average, comparison.average.p)
-    return found
+        differences[comparison.average.task] = (comparison.average, comparison.average.p)
+    return differences
 
 
-def _effect(found: tuple[TaskComparison, float | None]) -> Cell:
-    task, p = found
+def _format_effect(difference: tuple[TaskComparison, float | None]) -> Cell:
+    task, p = difference
     sure = p is not None and p < ALPHA
     return Cell(signed_percent(task.effect), emphasis="best" if sure else "none")
 
 
-def _interval(found: Mapping[str, tuple[TaskComparison, float | None]], task: str) -> Any:
-    return found[task][0].interval if task in found else None
+def _find_interval(
+    differences: Mapping[str, tuple[TaskComparison, float | None]], task: str
+) -> Any:
+    return differences[task][0].interval if task in differences else None
 
 
-def _p(found: Mapping[str, tuple[TaskComparison, float | None]], task: str) -> float | None:
-    return found[task][1] if task in found else None
+def _find_p_value(
+    differences: Mapping[str, tuple[TaskComparison, float | None]], task: str
+) -> float | None:
+    return differences[task][1] if task in differences else None
 
 
 @dataclass(frozen=True)
 class AskedRow:
-    """A row that the address names, and the rows that it can be."""
+    """A row that the address names, and its candidates."""
 
     reference: str
     found: tuple[LeaderboardRow, ...] = ()
     problem: str = ""
-    """Why there is none."""
+    """The reason why there is no candidate."""
     unknown: bool = False
-    """Whether that is because the name stands for nothing."""
+    """Whether no row has that name."""
 
     @property
     def row(self) -> LeaderboardRow | None:
-        """The one that is meant, if it is one."""
+        """The row that is meant, if there is exactly one candidate."""
         return self.found[0] if len(self.found) == 1 else None
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A row that a name of several can be, and the link that means this one."""
+    """One of several candidates of a name, and the link that chooses it."""
 
     link: str
     text: str
@@ -164,23 +170,27 @@ class Offer:
 
 @pages.get("/compare")
 def show_compare() -> str | BaseResponse:
-    """The form, and where all rows are known the places of what takes longer."""
+    """Render the form, and if all rows are known the placeholders of the slower parts."""
     address = read_address(CompareAddress)
     if {"a", "b"} & request.args.keys():
         return redirect(address.link())
-    asked = [_asked(address, one) for one in address.rows]
-    rows = {one.reference: one.row for one in asked if one.row}
+    asked = [_find_candidates(address, reference) for reference in address.rows]
+    rows = {asked_row.reference: asked_row.row for asked_row in asked if asked_row.row}
     complete = 1 < len(rows) == len(asked)
     named = shown_names(list(rows.values()))
-    unknown = [one for one in asked if one.unknown]
+    unknown = [asked_row for asked_row in asked if asked_row.unknown]
     return render_template(
         "compare.html",
         address=address,
-        asked=[one for one in asked if len(unknown) < 2 or not one.unknown],
+        asked=[asked_row for asked_row in asked if len(unknown) < 2 or not asked_row.unknown],
         unknown=unknown if len(unknown) > 1 else [],
         names=dict(zip(rows, named, strict=True)),
         described={reference: describe_row(row) for reference, row in rows.items()},
-        offers={one.reference: _offers(address, one) for one in asked if len(one.found) > 1},
+        offers={
+            asked_row.reference: _make_offers(address, asked_row)
+            for asked_row in asked
+            if len(asked_row.found) > 1
+        },
         catalogue=reader().catalogue(),
         families=get_args(FamilyName),
         known=[
@@ -190,31 +200,34 @@ def show_compare() -> str | BaseResponse:
         complete=complete,
         differing=differing_hyperparameters(named) if complete else None,
         unscored=[name for name, row in named.items() if not row.scores],
-        shared=_shared(_pair(address, rows), address.tasks) if complete else [],
+        shared=_find_shared_tasks(_choose_pair(address, rows), address.tasks) if complete else [],
     )
 
 
 @pages.get("/parts/differences/compare")
 def compare_differences() -> str:
-    """All scores, and each row against the first."""
+    """Render all scores, and each row against the first."""
     from cse_dashboards.figures.board.differences import differences
 
-    address, rows = _known_rows()
+    address, rows = _read_known_rows()
     named = shown_names(list(rows.values()))
     first, *others = named
-    found: dict[str, Comparison] = {}
+    comparisons: dict[str, Comparison] = {}
     refused: dict[str, str] = {}
     for name in others:
         if not (named[name].scores and named[first].scores):
             continue  # the page has said that they lack test scores
         try:
-            found[name] = _against(address, {name: named[name], first: named[first]})
+            comparisons[name] = _compare_pair(address, {name: named[name], first: named[first]})
         except ComparisonError as error:
             refused[name] = str(error)
     return render_template(
         "compare_differences.html",
-        scores=scores_table(named, found, address.tasks),
-        pairs={name: (comparison_table(one), differences(one)) for name, one in found.items()},
+        scores=scores_table(named, comparisons, address.tasks),
+        pairs={
+            name: (comparison_table(comparison), differences(comparison))
+            for name, comparison in comparisons.items()
+        },
         refused=refused,
         first=first,
     )
@@ -224,9 +237,11 @@ def compare_differences() -> str:
 def compare_curves() -> str:
     from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 
-    rows = list(_known_rows()[1].values())
+    rows = list(_read_known_rows()[1].values())
     metrics = dict.fromkeys(dev_metric(row.dev.search) for row in rows)
-    pictures = [one for metric in metrics for one in dev_curve_pictures(reader(), rows, metric)]
+    pictures = [
+        picture for metric in metrics for picture in dev_curve_pictures(reader(), rows, metric)
+    ]
     return render_template("pictures.html", title="Dev curves", pictures=pictures)
 
 
@@ -234,9 +249,9 @@ def compare_curves() -> str:
 def compare_pairs() -> str:
     from cse_dashboards.figures.board.pair_scatter import pair_scatter
 
-    address, rows = _known_rows()
-    pair = _pair(address, rows)
-    shared = _shared(pair, address.tasks)
+    address, rows = _read_known_rows()
+    pair = _choose_pair(address, rows)
+    shared = _find_shared_tasks(pair, address.tasks)
     if address.task is not None and address.task not in shared:
         raise AddressError(
             f"{address.task!r} is not an STS task that both are scored on; these are "
@@ -247,18 +262,20 @@ def compare_pairs() -> str:
     return render_template("pictures.html", title="Pairs", pictures=pictures)
 
 
-def _asked(address: CompareAddress, reference: str) -> AskedRow:
+def _find_candidates(address: CompareAddress, reference: str) -> AskedRow:
     try:
-        _, found = reader().candidates(reference, address.filters, tasks=address.tasks)
+        _, candidates = reader().candidates(reference, address.filters, tasks=address.tasks)
     except QueryError as error:
         unknown = isinstance(error, NotFoundError)
         return AskedRow(reference, problem=str(error), unknown=unknown)
-    problem = "" if found else f"{reference!r} has no complete trial that the filters let through"
-    return AskedRow(reference, tuple(found), problem, unknown=not found)
+    problem = (
+        "" if candidates else f"{reference!r} has no complete trial that the filters let through"
+    )
+    return AskedRow(reference, tuple(candidates), problem, unknown=not candidates)
 
 
-def _offers(address: CompareAddress, asked: AskedRow) -> list[Offer]:
-    """The rows that one name can be; of two evaluations of one, the identity tells them apart."""
+def _make_offers(address: CompareAddress, asked: AskedRow) -> list[Offer]:
+    """Offer the candidates of a name; two evaluations of one row are told apart by identity."""
     references = [row.reference for row in asked.found]
     offers = []
     for row in asked.found:
@@ -273,30 +290,32 @@ def _offers(address: CompareAddress, asked: AskedRow) -> list[Offer]:
     return offers
 
 
-def _known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
-    """The rows by how the address names them, the first the one that others are compared with."""
+def _read_known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
+    """Read the rows, by how the address names them; the others are compared with the first."""
     address = read_address(CompareAddress)
-    asked = [_asked(address, one) for one in address.rows]
-    rows = {one.reference: one.row for one in asked if one.row}
+    asked = [_find_candidates(address, reference) for reference in address.rows]
+    rows = {asked_row.reference: asked_row.row for asked_row in asked if asked_row.row}
     if not 1 < len(rows) == len(asked):
-        unclear = ", ".join(repr(one.reference) for one in asked if one.row is None)
+        unclear = ", ".join(
+            repr(asked_row.reference) for asked_row in asked if asked_row.row is None
+        )
         why = f"; {unclear} is not one row" if unclear else ""
         raise AddressError(f"a comparison takes two rows or more, rows=A,B{why}")
     return address, rows
 
 
-def _against(address: CompareAddress, rows: Mapping[str, LeaderboardRow]) -> Comparison:
-    """The first of two against the second; as known, while their scores stay the same."""
+def _compare_pair(address: CompareAddress, rows: Mapping[str, LeaderboardRow]) -> Comparison:
+    """Compare the first of two with the second; the result is kept while their scores last."""
     question = (tuple(rows), address.tasks)
     return site().comparisons.ask(
         question, list(rows.values()), lambda: reader().compare_two(rows, tasks=address.tasks)
     )
 
 
-def _pair(
+def _choose_pair(
     address: CompareAddress, rows: Mapping[str, LeaderboardRow]
 ) -> tuple[LeaderboardRow, LeaderboardRow]:
-    """The two rows whose pairs of sentences are shown."""
+    """Choose the two rows whose pairs of sentences are shown."""
     x, y, *_ = rows
     for side in (address.x, address.y):
         if side is not None and side not in rows:
@@ -304,7 +323,7 @@ def _pair(
     return rows[address.x or x], rows[address.y or y]
 
 
-def _shared(pair: tuple[LeaderboardRow, LeaderboardRow], tasks: FamilyName) -> list[str]:
-    """The tasks of pairs that both are scored on."""
-    found, _ = shared_tasks(dict(zip("xy", pair, strict=True)), tasks)
-    return [task for task in found if task in STS_TASKS]
+def _find_shared_tasks(pair: tuple[LeaderboardRow, LeaderboardRow], tasks: FamilyName) -> list[str]:
+    """Find the tasks of pairs that both rows are scored on."""
+    shared, _ = shared_tasks(dict(zip("xy", pair, strict=True)), tasks)
+    return [task for task in shared if task in STS_TASKS]

@@ -1,4 +1,4 @@
-"""What changes something: notes, tags and stars, and what a sweep is asked for.
+"""Views that change something: notes, tags, stars, and requests to sweeps.
 
 These addresses answer only where the page was started with `--allow-control`. A form leads back to
 the page that it was on, which then says what became of it.
@@ -22,11 +22,11 @@ from cse_platform.leaderboard.annotations import Annotations
 
 controls = Blueprint("controls", __name__)
 SAID = 1000
-"""Characters of a refusal: it travels in a cookie, and a long one would be dropped."""
+"""The most characters of a refusal: a cookie holds it, and browsers drop long ones."""
 
 
 @controls.before_request
-def _guard() -> None:
+def _check_admission() -> None:
     control = site().control
     if control is None:
         abort(403, "This page is for reading alone; cse-dashboard --allow-control starts another.")
@@ -38,41 +38,47 @@ def _guard() -> None:
 
 @controls.get("/sweeps/<name>/stop")
 def confirm_stop(name: str) -> str:
-    """Asks before a sweep, or one trial of it, is stopped."""
+    """Ask before a sweep, or one trial of it, is stopped."""
     address = read_address(StopAddress, name=name)
     return render_template("stop.html", address=address, overview=reader().sweep(name))
 
 
 @controls.post("/sweeps/<name>/annotation")
 def annotate_sweep(name: str) -> BaseResponse:
-    """Writes the note, the tags and the star of a sweep."""
+    """Write the note, the tags and the star of a sweep."""
     written = reader().sweep(name).written
-    return _done(partial(_write, name, written), f"/sweeps/{quote(name, safe='')}")
+    return _act_and_redirect(
+        partial(_write_annotation, name, written), f"/sweeps/{quote(name, safe='')}"
+    )
 
 
 @controls.post("/trials/<key>/annotation")
 def annotate_trial(key: str) -> BaseResponse:
-    """Writes those of a trial."""
+    """Write the note, the tags and the star of a trial."""
     details = reader().trial(key)
-    return _done(partial(_write, details.key, details.written), f"/trials/{details.key}")
+    return _act_and_redirect(
+        partial(_write_annotation, details.key, details.written), f"/trials/{details.key}"
+    )
 
 
 @controls.post("/trials/<key>/configuration/annotation")
 def annotate_configuration(key: str) -> BaseResponse:
-    """Writes those of the configuration that a trial is a seed of."""
+    """Write the note, the tags and the star of the configuration of a trial."""
     details = reader().trial(key)
     reference = f"{details.method}@{details.configuration.hash}"
-    return _done(partial(_write, reference, details.of_configuration), f"/trials/{details.key}")
+    return _act_and_redirect(
+        partial(_write_annotation, reference, details.of_configuration), f"/trials/{details.key}"
+    )
 
 
 @controls.post("/sweeps/<name>/request")
 def ask_sweep(name: str) -> BaseResponse:
-    """Asks a sweep for what its buttons say, as `cse-sweep stop`, `retry` and `enqueue` do."""
-    return _done(partial(_ask, name), f"/sweeps/{quote(name, safe='')}")
+    """Send a sweep the request of its buttons, as `cse-sweep stop`, `retry` and `enqueue` do."""
+    return _act_and_redirect(partial(_send_sweep_request, name), f"/sweeps/{quote(name, safe='')}")
 
 
-def _done(act: Callable[[], str], back: str) -> BaseResponse:
-    """Act, say what became of it, and lead back; what is refused is said there too."""
+def _act_and_redirect(act: Callable[[], str], back: str) -> BaseResponse:
+    """Act, show the outcome or the refusal, and redirect back."""
     try:
         flash(act(), "done")
     except CseError as error:
@@ -80,8 +86,8 @@ def _done(act: Callable[[], str], back: str) -> BaseResponse:
     return redirect(back, 303)
 
 
-def _write(reference: str, before: Annotations) -> str:
-    """Write what differs from what was there."""
+def _write_annotation(reference: str, before: Annotations) -> str:
+    """Write the fields that have changed."""
     control, form = site().control, request.form
     assert control is not None
     note = form.get("note", "").strip().replace("\r\n", "\n")
@@ -91,7 +97,7 @@ def _write(reference: str, before: Annotations) -> str:
     new_star = ("star" in form) is (before.star is None)
     if not (new_note or new_star or changed):
         return "Nothing was changed."
-    _subject, lacking = annotate(
+    _subject, warnings = annotate(
         site().opened.url,
         control.runs,
         reference,
@@ -99,26 +105,26 @@ def _write(reference: str, before: Annotations) -> str:
         star="star" in form if new_star else None,
         tags=changed,
     )
-    return "; ".join(["Saved", *lacking]) + "."
+    return "; ".join(["Saved", *warnings]) + "."
 
 
-def _ask(name: str) -> str:
+def _send_sweep_request(name: str) -> str:
     form, ask = request.form, partial(send_request, site().opened.url, name)
-    numbers = [_number(word) for word in form.get("trials", "").split()]
+    numbers = [_parse_number(word) for word in form.get("trials", "").split()]
     match form.get("request"):
         case "stop" | "retry" as wanted:
-            said = ask(wanted, numbers=numbers)
+            outcome = ask(wanted, numbers=numbers)
         case "pause" | "resume" as wanted:
-            said = ask(wanted)
+            outcome = ask(wanted)
         case "enqueue":
             given = {k.removeprefix("set."): v for k, v in form.items() if k.startswith("set.")}
-            said = ask("enqueue", settings=[f"{k}={v}" for k, v in given.items() if v.strip()])
+            outcome = ask("enqueue", settings=[f"{k}={v}" for k, v in given.items() if v.strip()])
         case other:
             abort(400, f"There is no request {other!r}.")
-    return f"{said[0].upper()}{said[1:]}."
+    return f"{outcome[0].upper()}{outcome[1:]}."
 
 
-def _number(word: str) -> int:
+def _parse_number(word: str) -> int:
     if not (word.isascii() and word.isdecimal()):
         raise AddressError(f"a trial goes by its number, got {word!r}")
     return int(word)

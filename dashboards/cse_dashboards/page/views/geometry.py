@@ -1,4 +1,4 @@
-"""How embeddings lie in their space: along training, by gold score, and sentence by sentence."""
+"""Geometry of embeddings: along training, by gold score, and sentence by sentence."""
 
 from flask import render_template
 
@@ -22,26 +22,26 @@ WHAT: dict[Encoded, str] = {
 @pages.get("/geometry")
 def show_geometry() -> str:
     address = read_address(GeometryAddress)
-    rows = _rows(address)
+    rows = _read_rows(address)
     return render_template(
         "geometry.html",
         address=address,
         catalogue=reader().catalogue(),
         rows=rows,
-        models=list(_trials(rows)),
+        models=list(_list_best_trials(rows)),
         what=WHAT,
     )
 
 
 @pages.get("/parts/numbers/geometry")
 def geometry_numbers() -> str:
-    """What is on the leaderboard already: no model is opened."""
+    """Render the figures that the leaderboard has numbers for; no model is opened."""
     from cse_dashboards.figures.board.buckets import buckets
     from cse_dashboards.figures.board.ranking_scores import ranking_pictures
     from cse_dashboards.figures.training.alignment_uniformity import alignment_uniformity
 
     address = read_address(GeometryAddress)
-    rows = _rows(address)
+    rows = _read_rows(address)
     pictures = [
         *alignment_uniformity(reader(), rows),
         buckets(reader(), rows[:PANELS]),
@@ -52,18 +52,18 @@ def geometry_numbers() -> str:
 
 @pages.get(f"/parts/<any({', '.join(WHAT)}):what>/geometry")
 def geometry_encoded(what: Encoded) -> str:
-    """What takes the kept models; a picture that could be made is made once."""
+    """Render a figure that opens the kept models; a picture that could be made is made once."""
     address = read_address(GeometryAddress)
-    trials = _trials(_rows(address))
+    trials = _list_best_trials(_read_rows(address))
     question = (what, address.model_copy(update={"show": None}))
     with site().encoding:
-        picture = site().pictures.known(question, trials) or _drawn(what, address, trials)
+        picture = site().pictures.known(question, trials) or _draw_encoded(what, address, trials)
     if picture.figure is not None:
         site().pictures.keep(question, trials, picture)
     return render_template("pictures.html", title=picture.title, pictures=[picture])
 
 
-def _drawn(what: Encoded, address: GeometryAddress, trials: dict[str, str]) -> Picture:
+def _draw_encoded(what: Encoded, address: GeometryAddress, trials: dict[str, str]) -> Picture:
     from cse_dashboards.encoded import Embeddings
     from cse_dashboards.figures.embeddings.case_study import case_study
     from cse_dashboards.figures.embeddings.dev_buckets import dev_buckets
@@ -87,11 +87,11 @@ def _drawn(what: Encoded, address: GeometryAddress, trials: dict[str, str]) -> P
         return case_study(vectors, trials, address.query)
 
 
-def _rows(address: GeometryAddress) -> list[LeaderboardRow]:
+def _read_rows(address: GeometryAddress) -> list[LeaderboardRow]:
     return reader().rows(address.filters, ranked=False)
 
 
-def _trials(rows: list[LeaderboardRow]) -> dict[str, str]:
-    """The best trial of each of the first rows, by what the row is called."""
+def _list_best_trials(rows: list[LeaderboardRow]) -> dict[str, str]:
+    """List the best trial of each of the first rows, by the row's label."""
     named = labelled_rows(rows[:PANELS])
     return {name: row.best_trial for name, row in named.items() if row.best_trial}

@@ -1,4 +1,4 @@
-"""The papers' tables: all of them with what ours fill, and each with ours beside the paper's."""
+"""The papers' tables: a list of all with our progress, and each with our results beside it."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,15 +18,17 @@ from cse_platform.render.table import Table, TableRow
 def show_papers() -> str:
     address = read_address(PapersAddress)
     listed = reader().papers()
-    return _page(address, "Papers", list(_with_links(listed)), file="papers")
+    return _render_tables(address, "Papers", list(_add_links(listed)), file="papers")
 
 
 @pages.get("/papers/<paper>/<table>")
 def show_paper_table(paper: str, table: str) -> str:
     address = read_address(PaperTableAddress, paper=paper, table=table)
-    found = reader().paper_table(paper, table, address.filters)
-    title = f"{method_name(found.paper)}, {found.table}"
-    return _page(address, title, [paper_layout(found)], file=f"{found.paper}-{found.table}")
+    paper_table = reader().paper_table(paper, table, address.filters)
+    title = f"{method_name(paper_table.paper)}, {paper_table.table}"
+    return _render_tables(
+        address, title, [paper_layout(paper_table)], file=f"{paper_table.paper}-{paper_table.table}"
+    )
 
 
 @pages.get("/as/<form>/papers")
@@ -37,11 +39,11 @@ def papers_file(form: str) -> Response:
 @pages.get("/as/<form>/papers/<paper>/<table>")
 def paper_table_file(form: str, paper: str, table: str) -> Response:
     address = read_address(PaperTableAddress, paper=paper, table=table)
-    found = reader().paper_table(paper, table, address.filters)
-    return document_file(lambda: found, form, name=f"{found.paper}-{found.table}")
+    paper_table = reader().paper_table(paper, table, address.filters)
+    return document_file(lambda: paper_table, form, name=f"{paper_table.paper}-{paper_table.table}")
 
 
-def _page(
+def _render_tables(
     address: PapersAddress | PaperTableAddress, title: str, tables: list[Table], *, file: str
 ) -> str:
     downloads = {end: name for end, (_, name, _) in DOWNLOADS.items()}
@@ -50,10 +52,10 @@ def _page(
     )
 
 
-def _with_links(listed: list[PaperProgress]) -> Iterator[Table]:
-    """The tables of the list, the names in it leading to the tables that have printed numbers."""
-    printed = {(one.paper, one.table) for one in listed if one.is_printed}
-    papers = dict.fromkeys(one.paper for one in listed)
+def _add_links(listed: list[PaperProgress]) -> Iterator[Table]:
+    """Link the names in the list to the tables that have printed numbers."""
+    printed = {(progress.paper, progress.table) for progress in listed if progress.is_printed}
+    papers = dict.fromkeys(progress.paper for progress in listed)
 
     def linked(paper: str, row: TableRow) -> TableRow:
         name, *rest = row

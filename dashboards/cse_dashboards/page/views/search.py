@@ -1,4 +1,4 @@
-"""What a sweep's search has tried: figures that take long are kept for as long as nothing ends.
+"""Figures of a sweep's search; slow ones are kept for as long as no trial ends.
 
 While a sweep runs, the page shows those of a little earlier, and makes new ones behind.
 """
@@ -19,60 +19,69 @@ from cse_platform.leaderboard.sweeps import SweepOverview
 
 @pages.get("/parts/search/sweeps/<name>")
 def sweep_search(name: str) -> str:
-    """History, importances, slices."""
+    """Render history, importances and slices."""
     address = read_address(SweepAddress, name=name)
-    return _shown("search", "Search", address, _search(address, site().studies))
+    return _render_part("search", "Search", address, _make_search_pictures(address, site().studies))
 
 
 @pages.get("/parts/hyperparameters/sweeps/<name>")
 def sweep_hyperparameters(name: str) -> str:
-    return _shown(
-        "hyperparameters", "Hyperparameters", read_address(SweepAddress, name=name), _effects
+    return _render_part(
+        "hyperparameters",
+        "Hyperparameters",
+        read_address(SweepAddress, name=name),
+        _make_effect_pictures,
     )
 
 
 @pages.get("/parts/pair/sweeps/<name>")
 def sweep_pair(name: str) -> str:
-    """Two hyperparameters against the score."""
+    """Render two hyperparameters against the score."""
     address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
-    names = list(_study(site().studies, reader(), address, overview).history.space)
+    names = list(_replay_search(site().studies, reader(), address, overview).history.space)
     for side in (address.x, address.y):
         if side is not None and side not in names:
             raise AddressError(
                 f"{side!r} is not a hyperparameter that {name} searches; "
                 f"it searches {', '.join(names) or 'none'}"
             )
-    part = _lately(f"pair {address.x} {address.y}", address, overview, _pair(address))
+    part = _load_search_part(
+        f"pair {address.x} {address.y}", address, overview, _make_pair_pictures(address)
+    )
     return render_template(
         "sweep_pair.html", address=address, names=names, overview=overview, **vars(part)
     )
 
 
 Told = tuple[list[Picture], Sequence[str]]
-"""Pictures of a search, and what is said of it."""
+"""Pictures of a search, and sentences about it."""
 Make = Callable[[Leaderboard, ReplayedSearch, SweepOverview], Told]
-"""It may run where no request is."""
+"""Makes the pictures; it may run outside of a request."""
 
 
-def _search(address: SweepAddress, studies: Memory[ReplayedSearch]) -> Make:
+def _make_search_pictures(address: SweepAddress, studies: Memory[ReplayedSearch]) -> Make:
     def make(board: Leaderboard, study: ReplayedSearch, overview: SweepOverview) -> Told:
         from cse_dashboards.report import search_pictures
         from cse_platform.search.findings import finding_lines
 
-        every = _study(studies, board, address.model_copy(update={"where": ""}), overview)
-        said = [] if study.findings is None else finding_lines(study.findings)
-        return search_pictures(board, overview, study, every, address.conditions), said
+        unfiltered = _replay_search(
+            studies, board, address.model_copy(update={"where": ""}), overview
+        )
+        sentences = [] if study.findings is None else finding_lines(study.findings)
+        return search_pictures(board, overview, study, unfiltered, address.conditions), sentences
 
     return make
 
 
-def _effects(_board: Leaderboard, study: ReplayedSearch, _overview: SweepOverview) -> Told:
+def _make_effect_pictures(
+    _board: Leaderboard, study: ReplayedSearch, _overview: SweepOverview
+) -> Told:
     from cse_dashboards.figures.search.effect import hyperparameter_effects
 
     return hyperparameter_effects(study.history), ()
 
 
-def _pair(address: SweepAddress) -> Make:
+def _make_pair_pictures(address: SweepAddress) -> Make:
     def make(_board: Leaderboard, study: ReplayedSearch, _overview: SweepOverview) -> Told:
         from cse_dashboards.figures.search.contour import contour
         from cse_dashboards.figures.search.surface import surface
@@ -83,41 +92,48 @@ def _pair(address: SweepAddress) -> Make:
     return make
 
 
-def _shown(part: str, title: str, address: SweepAddress, make: Make) -> str:
+def _render_part(part: str, title: str, address: SweepAddress, make: Make) -> str:
     overview = reader().sweep(address.name)
-    found = _lately(part, address, overview, make)
+    search_part = _load_search_part(part, address, overview, make)
     return render_template(
-        "pictures.html", title=title, address=address, overview=overview, newer=True, **vars(found)
+        "pictures.html",
+        title=title,
+        address=address,
+        overview=overview,
+        newer=True,
+        **vars(search_part),
     )
 
 
-def _lately(part: str, address: SweepAddress, overview: SweepOverview, make: Make) -> SearchPart:
-    """The figures at once, where any are known."""
+def _load_search_part(
+    part: str, address: SweepAddress, overview: SweepOverview, make: Make
+) -> SearchPart:
+    """Return the figures at once, if any are known, even if they are stale."""
     board, studies = reader(), site().studies
 
     def compute() -> SearchPart:
-        study = _study(studies, board, address, overview)
-        pictures, said = make(board, study, overview)
-        return SearchPart(pictures, overview.ended, said)
+        study = _replay_search(studies, board, address, overview)
+        pictures, sentences = make(board, study, overview)
+        return SearchPart(pictures, overview.ended, sentences)
 
     question = (part, address.name, address.where)
-    return site().searches.lately(question, _stamp(overview), compute)
+    return site().searches.lately(question, _stamp_search(overview), compute)
 
 
-def _study(
+def _replay_search(
     studies: Memory[ReplayedSearch],
     board: Leaderboard,
     address: SweepAddress,
     overview: SweepOverview,
 ) -> ReplayedSearch:
-    """The search of the trials that pass, which the parts of a page share."""
+    """Replay the search of the trials that pass, which the parts of a page share."""
     return studies.ask(
         (address.name, address.where),
-        _stamp(overview),
+        _stamp_search(overview),
         lambda: ReplayedSearch(board.search(address.name, where=address.conditions)),
     )
 
 
-def _stamp(overview: SweepOverview) -> Hashable:
-    """What figures of a search follow from: another one where a trial has begun or ended."""
+def _stamp_search(overview: SweepOverview) -> Hashable:
+    """Identify the state of a search: it changes when a trial begins or ends."""
     return (*overview.counts.items(), overview.planned, overview.restarted, overview.finished)

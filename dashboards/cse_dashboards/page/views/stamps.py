@@ -1,4 +1,4 @@
-"""Stamps: small answers that say what is new, for views that follow a sweep that runs."""
+"""Stamps: small answers that say what has changed, for pages that follow a running sweep."""
 
 import time
 from hashlib import sha256
@@ -11,26 +11,26 @@ from cse_dashboards.page.site import pages, reader, site
 
 @pages.get("/stamp/sweeps/<name>")
 def answer_of_sweep(name: str) -> Response:
-    return _answer(sweep_stamp(name))
+    return _answer_with_etag(sweep_stamp(name))
 
 
 @pages.get("/stamp/sweeps")
 def answer_of_sweeps() -> Response:
-    return _answer(sweeps_stamp())
+    return _answer_with_etag(sweeps_stamp())
 
 
 def sweep_stamp(name: str) -> dict[str, Any]:
-    """How far a sweep is. Each part of its page names what makes it old.
+    """Return the state of a sweep. Each part of its page names what makes it old.
 
-    A minute that goes by is news too while the sweep runs: the page says how long it takes.
+    While the sweep runs, each minute changes the stamp too: the page shows the elapsed time.
     """
-    found = reader().stamps(name)[name]
-    runs = found.state == "RUNNING"
-    trials, ended = site().counts.ask(name, found, lambda: _counts(name))
+    stamp = reader().stamps(name)[name]
+    runs = stamp.state == "RUNNING"
+    trials, ended = site().counts.ask(name, stamp, lambda: _count_trials(name))
     return {
         "runs": runs,
-        "state": found.state,
-        "position": found.position,
+        "state": stamp.state,
+        "position": stamp.position,
         "trials": trials,
         "ended": ended,
         "minute": int(time.time() / 60) if runs else 0,
@@ -38,22 +38,22 @@ def sweep_stamp(name: str) -> dict[str, Any]:
 
 
 def sweeps_stamp() -> dict[str, Any]:
-    """How far all sweeps are; where there are none yet, one may begin at any time."""
-    found = reader().stamps()
-    text = repr(sorted(found.items()))
+    """Return the state of all sweeps; where there are none yet, one may begin at any time."""
+    stamps = reader().stamps()
+    text = repr(sorted(stamps.items()))
     return {
-        "runs": not found or any(one.state == "RUNNING" for one in found.values()),
+        "runs": not stamps or any(stamp.state == "RUNNING" for stamp in stamps.values()),
         "sweeps": sha256(text.encode()).hexdigest(),
     }
 
 
-def _counts(name: str) -> tuple[int, int]:
+def _count_trials(name: str) -> tuple[int, int]:
     overview = reader().sweep(name)
     return overview.trials, overview.ended
 
 
-def _answer(stamp: dict[str, Any]) -> Response:
-    """With an ETag: who has it already gets an empty answer, 304."""
+def _answer_with_etag(stamp: dict[str, Any]) -> Response:
+    """Answer with an ETag: a browser that has the stamp already gets an empty 304."""
     answer = jsonify(stamp)
     answer.headers["Cache-Control"] = "no-cache"
     answer.add_etag()

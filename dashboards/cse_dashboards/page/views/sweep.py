@@ -35,19 +35,19 @@ from cse_platform.sweep.space.dimensions import canonical_json
 TRIALS_SHOWN = 50
 """Trials on one page."""
 BEFORE, AFTER = ("state", "score"), ("seed", "step", "seconds", "error", "key")
-"""What stands on both sides of the hyperparameters; the number is always first."""
+"""Columns on either side of the hyperparameters; the number is always first."""
 STATES = {"RUNNING": "running", "COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
 _FROM_THE_LEFT = ("state", "error", "key")
 _FALLING = ("score", "number")
-"""Columns whose first click shows the highest first."""
+"""Columns that the first click sorts in descending order."""
 
 
 @dataclass(frozen=True)
 class TrialsColumn:
-    """One column of the table."""
+    """One column of the table of trials."""
 
     name: str
-    """As the address has it."""
+    """The column's name in an address."""
     title: str
     searched: bool = False
     """Whether it is a hyperparameter."""
@@ -57,7 +57,7 @@ class TrialsColumn:
         return "left" if self.name in _FROM_THE_LEFT else "right"
 
     def toggled(self, sort: str) -> str:
-        """What a click on the head sorts by, where the trials are sorted so now."""
+        """Return the order after a click on the head, for trials now sorted by `sort`."""
         if sort.removeprefix("-") == self.name:
             return self.name if sort.startswith("-") else f"-{self.name}"
         return f"-{self.name}" if self.name in _FALLING else self.name
@@ -65,7 +65,7 @@ class TrialsColumn:
 
 @pages.get("/parts/trials/sweeps/<name>")
 def sweep_trials(name: str) -> str:
-    """The table alone."""
+    """Render the table alone."""
     address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
     return render_template(
         "sweep_trials_part.html",
@@ -77,27 +77,27 @@ def sweep_trials(name: str) -> str:
 
 @pages.get("/as/csv/sweeps/<name>")
 def trials_file(name: str) -> Response:
-    """All trials that pass, in the table's order; scores are fractions."""
+    """Send all trials that pass, in the table's order; scores are fractions."""
     address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
-    reader().count_trials(name, address.choice)  # refuses what means nothing before a line is sent
-    columns = [one.name for one in _chosen(address, _offered(overview))]
+    reader().count_trials(name, address.choice)  # refuses an invalid choice before a line is sent
+    columns = [column.name for column in _choose_columns(address, _list_columns(overview))]
     lines = reader().trials(name, address.choice)
-    text = stream_with_context(_csv(["number", *columns], lines))
+    text = stream_with_context(_format_csv(["number", *columns], lines))
     answer = Response(text, mimetype="text/csv")
     answer.headers.set("Content-Disposition", "attachment", filename=f"{name}.csv")
     return answer
 
 
 def trials_table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
-    """What the template takes; what means nothing is said in the table's place."""
+    """Build the variables of the table's template; an invalid choice is explained in its place."""
     try:
-        return _table(address, overview)
+        return _build_trials_table(address, overview)
     except QueryError as error:
         return {"refused": str(error), "states": STATES, "trials": []}
 
 
-def _table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
-    known, offered = _hyperparameters(overview), _offered(overview)
+def _build_trials_table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
+    known, offered = _read_hyperparameters(overview), _list_columns(overview)
     total = reader().count_trials(address.name, address.choice)
     page = TablePage(address.page, TRIALS_SHOWN, total)
     choice = address.choice
@@ -110,21 +110,21 @@ def _table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
         "same": known.same,
         "number": TrialsColumn("number", "trial"),
         "offered": offered,
-        "shown": _chosen(address, offered),
+        "shown": _choose_columns(address, offered),
         "narrowing": [*known.varying, "score", "seed", "step", "seconds"],
     }
 
 
-def _hyperparameters(overview: SweepOverview) -> SweepHyperparameters:
-    """Looked for again when there are more trials: those that are there do not change."""
+def _read_hyperparameters(overview: SweepOverview) -> SweepHyperparameters:
+    """Read the hyperparameters, again only if there are more trials: old ones do not change."""
     name = overview.name
     known_for = (overview.started, overview.trials)
     return site().hyperparameters.ask(name, known_for, lambda: reader().hyperparameters(name))
 
 
-def _offered(overview: SweepOverview) -> list[TrialsColumn]:
-    """All columns but the number; errors where a trial may have one."""
-    varying = _hyperparameters(overview).varying
+def _list_columns(overview: SweepOverview) -> list[TrialsColumn]:
+    """List all columns but the number; errors only if a trial may have one."""
+    varying = _read_hyperparameters(overview).varying
     titles = {"score": task_words(f"dev {overview.dev} × 100")}
     stopped = overview.counts["FAIL"] or overview.counts["PRUNED"]
     return [
@@ -134,24 +134,24 @@ def _offered(overview: SweepOverview) -> list[TrialsColumn]:
     ]
 
 
-def _chosen(address: SweepAddress, offered: Sequence[TrialsColumn]) -> list[TrialsColumn]:
-    """Those that the address names; all, if it names none."""
-    known = [one.name for one in offered]
+def _choose_columns(address: SweepAddress, offered: Sequence[TrialsColumn]) -> list[TrialsColumn]:
+    """Choose the columns that the address names; all, if it names none."""
+    known = [column.name for column in offered]
     for name in address.columns:
         if name not in known:
             raise NotFoundError(
                 f"columns: {address.name} has no column {name!r}; it has {', '.join(known)}"
             )
-    return [one for one in offered if one.name in (address.columns or known)]
+    return [column for column in offered if column.name in (address.columns or known)]
 
 
-def _csv(columns: Sequence[str], lines: Iterator[TrialLine]) -> Iterator[str]:
-    """A text for each few lines."""
+def _format_csv(columns: Sequence[str], lines: Iterator[TrialLine]) -> Iterator[str]:
+    """Format trials as CSV, in texts of a few lines each."""
     written = io.StringIO()
     writer = csv.writer(written)
     writer.writerow(columns)
     for line in lines:
-        writer.writerow([_field(line, name) for name in columns])
+        writer.writerow([_format_field(line, name) for name in columns])
         if written.tell() > 1 << 16:
             yield written.getvalue()
             written.seek(0)
@@ -159,7 +159,7 @@ def _csv(columns: Sequence[str], lines: Iterator[TrialLine]) -> Iterator[str]:
     yield written.getvalue()
 
 
-def _field(line: TrialLine, name: str) -> str:
+def _format_field(line: TrialLine, name: str) -> str:
     value = getattr(line, name) if name in OWN_COLUMNS else line.values.get(name)
     if isinstance(value, (list, dict)):
         return canonical_json(value)
@@ -167,7 +167,7 @@ def _field(line: TrialLine, name: str) -> str:
 
 
 SEEDS = 8
-"""Trials that are looked at for each of the best configurations, where not all trials pass."""
+"""Trials read for each of the best configurations, if some trials are filtered out."""
 BEST = 8
 """Configurations that are shown, and whose dev curves are drawn."""
 OFFERED_CURVES = (
@@ -177,13 +177,13 @@ OFFERED_CURVES = (
     "dev/alignment",
     "dev/uniformity",
 )
-"""What is offered beside what the search climbs."""
+"""Metrics offered beside the one that the search climbs."""
 
 
 @pages.get("/sweeps/<name>")
 def show_sweep(name: str) -> str:
-    """What takes one look at the store."""
-    # The stamp before what it is of: what comes between is looked at again, and not missed.
+    """Render what a single read of the store gives."""
+    # The stamp is read first: what changes in between is then read again, and not missed.
     address, stamp = read_address(SweepAddress, name=name), sweep_stamp(name)
     overview, spec = reader().sweep(name), reader().sweep_spec(name)
     file = io.StringIO()
@@ -193,20 +193,21 @@ def show_sweep(name: str) -> str:
         file=file.getvalue(),
         stamp=stamp,
         space=list(spec.get("space") or {}),
-        **_progress(address, overview),
+        **_build_progress(address, overview),
         **trials_table(address, overview),
     )
 
 
 @pages.get("/parts/live/sweeps/<name>")
 def sweep_live(name: str) -> str:
-    """How far it is, and which trials run."""
+    """Render the progress, and the trials that run."""
     return render_template(
-        "sweep_live.html", **_progress(read_address(SweepAddress, name=name), reader().sweep(name))
+        "sweep_live.html",
+        **_build_progress(read_address(SweepAddress, name=name), reader().sweep(name)),
     )
 
 
-def _progress(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
+def _build_progress(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
     return {
         "address": address,
         "overview": overview,
@@ -220,7 +221,7 @@ def sweep_best(name: str) -> str:
     from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 
     address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
-    rows = _best_rows(address)
+    rows = _read_best_rows(address)
     metric = address.metric or dev_metric(overview.dev)
     return render_template(
         "sweep_best.html",
@@ -235,7 +236,7 @@ def sweep_best(name: str) -> str:
 
 @pages.get("/parts/running/sweeps/<name>")
 def sweep_running(name: str) -> str:
-    """The dev curves of the trials that run."""
+    """Render the dev curves of the trials that run."""
     from cse_dashboards.figures.training.running import running_curves
 
     address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
@@ -245,25 +246,29 @@ def sweep_running(name: str) -> str:
     return render_template("sweep_running.html", overview=overview, picture=picture)
 
 
-def _best_rows(address: SweepAddress) -> list[LeaderboardRow]:
-    """The best configurations, by all their seeds in the sweep; of the trials that pass."""
+def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
+    """Read the best configurations among the trials that pass, by all their seeds in the sweep."""
     if not address.where:
         filters = Filters(sweep=address.name)
         return reader().rows(filters, per_configuration=True, limit=BEST, ranked=False)
     choice = TrialChoice(address.conditions, "COMPLETE", "score", descending=True)
     best = reader().trials(address.name, choice, limit=SEEDS * BEST)
-    hashes = list(dict.fromkeys(one.configuration for one in best))[:BEST]
-    return [row for one in hashes for row in _rows_of(address.name, one)]
+    hashes = list(dict.fromkeys(trial.configuration for trial in best))[:BEST]
+    return [
+        row
+        for configuration in hashes
+        for row in _read_configuration_rows(address.name, configuration)
+    ]
 
 
-def _rows_of(sweep: str, configuration: str) -> list[LeaderboardRow]:
+def _read_configuration_rows(sweep: str, configuration: str) -> list[LeaderboardRow]:
     filters = Filters(sweep=sweep, configuration=configuration)
     return reader().rows(filters, per_configuration=True, ranked=False)
 
 
 @pages.get("/sweeps/<name>/mlflow")
 def sweep_mlflow(name: str) -> BaseResponse:
-    """Leads to its run on the MLflow server, which is asked only when it is wanted."""
+    """Redirect to its run on the MLflow server, which is asked only for this link."""
     server, spec = site().mlflow, reader().sweep_spec(name)
     if server is None:
         raise NotFoundError("no MLflow server is known; start cse-dashboard with --mlflow http://…")
@@ -282,17 +287,17 @@ SWEEPS_SHOWN = 50
 @pages.get("/sweeps")
 def show_sweeps() -> str:
     stamp = sweeps_stamp()
-    return render_template("sweeps.html", stamp=stamp, **_sweeps(read_address(SweepsAddress)))
+    return render_template("sweeps.html", stamp=stamp, **_list_sweeps(read_address(SweepsAddress)))
 
 
 @pages.get("/parts/listed/sweeps")
 def sweeps_listed() -> str:
-    """The list alone, looked at again while a sweep runs."""
-    return render_template("sweeps_listed.html", **_sweeps(read_address(SweepsAddress)))
+    """Render the list alone, which is refreshed while a sweep runs."""
+    return render_template("sweeps_listed.html", **_list_sweeps(read_address(SweepsAddress)))
 
 
-def _sweeps(address: SweepsAddress) -> dict[str, Any]:
-    """What the template takes."""
+def _list_sweeps(address: SweepsAddress) -> dict[str, Any]:
+    """Build the variables of the list's template."""
     shown = TablePage(address.page, SWEEPS_SHOWN, reader().count_sweeps())
     sweeps = reader().sweeps(limit=SWEEPS_SHOWN, offset=shown.before)
     return {"address": address, "shown_page": shown, "sweeps": sweeps}

@@ -23,7 +23,7 @@ from cse_platform.leaderboard.trial_references import Neighbour
 
 @dataclass(frozen=True)
 class TrialPlace:
-    """Where a trial stands in one of its sweeps."""
+    """The place of a trial in one of its sweeps."""
 
     sweep: str
     number: int
@@ -32,16 +32,16 @@ class TrialPlace:
     best: TrialSummary | None
     """The best trial of the sweep, which may be this one."""
     best_values: dict[str, Any] | None
-    """The hyperparameters of the best trial, where it is another one."""
+    """The hyperparameters of the best trial, unless that is this one."""
 
 
 @pages.get("/trials/<key>")
 def show_trial(key: str) -> str:
-    """What it was trained from, on and with, and what came of it."""
+    """Render how a trial was trained, and its results."""
     address = read_address(TrialAddress, key=key)
     details = reader().trial(key)
-    places = [_place(details, one) for one in details.sweeps]
-    best = next((one.best_values for one in places if one.best_values is not None), None)
+    places = [_make_place(details, place) for place in details.sweeps]
+    best = next((place.best_values for place in places if place.best_values is not None), None)
     where = f" --store {shlex.quote(site().place)}"
     _title, *blocks = trial_page(details, where=where, best=best)
     return render_template(
@@ -50,12 +50,12 @@ def show_trial(key: str) -> str:
         details=details,
         places=places,
         blocks=blocks,
-        metrics=_metrics(details),
-        figure=_curve(details, address.metric or dev_metric(details.dev.search)),
+        metrics=_list_metrics(details),
+        figure=_draw_curve(details, address.metric or dev_metric(details.dev.search)),
     )
 
 
-def _place(details: TrialDetails, place: SweepPlace) -> TrialPlace:
+def _make_place(details: TrialDetails, place: SweepPlace) -> TrialPlace:
     best = reader().sweep(place.sweep).best
     other = None if best is None or best.key == details.key else reader().trial(best.key)
     return TrialPlace(
@@ -67,15 +67,15 @@ def _place(details: TrialDetails, place: SweepPlace) -> TrialPlace:
     )
 
 
-def _metrics(details: TrialDetails) -> list[str]:
-    """What its points have, in the order in which they were first reported."""
+def _list_metrics(details: TrialDetails) -> list[str]:
+    """List the metrics of a trial's points, in the order in which they were first reported."""
     return list(dict.fromkeys(name for point in details.curve for name in point.metrics))
 
 
-def _curve(details: TrialDetails, metric: str) -> Picture:
+def _draw_curve(details: TrialDetails, metric: str) -> Picture:
     name, title = "dev_curve", "Dev curve"
     caption = "A star marks the checkpoint that was kept."
-    if metric not in _metrics(details):
+    if metric not in _list_metrics(details):
         return Picture(name, title, caption, missing=f"this trial reported no {metric}")
     label = f"{method_name(details.method)}, seed {details.seed}"
     styles = {label: method_style(details.method)}
@@ -86,8 +86,8 @@ def _curve(details: TrialDetails, metric: str) -> Picture:
 
 
 def csv_address(picture: Picture) -> str:
-    """Of the picture's numbers. They are not in the page itself, which they would double."""
-    _shown()[picture.name] = picture
+    """Return the address of the picture's numbers, which would double the page's own size."""
+    _list_shown_pictures()[picture.name] = picture
     query = request.query_string.decode()
     return f"/csv/{picture.name}{quote(request.path)}" + (f"?{query}" if query else "")
 
@@ -95,20 +95,20 @@ def csv_address(picture: Picture) -> str:
 @pages.get("/csv/<name>/", defaults={"view": ""})
 @pages.get("/csv/<name>/<path:view>")
 def picture_numbers(name: str, view: str) -> Response:
-    """Makes the view again, for its pictures."""
+    """Make the view again, and send the numbers of one of its pictures."""
     addresses = current_app.url_map.bind_to_environ(request.environ)
     endpoint, path = addresses.match(f"/{view}", "GET")
     if endpoint != request.endpoint:
         current_app.view_functions[endpoint](**path)
-    if name not in _shown():
+    if name not in _list_shown_pictures():
         raise NotFoundError(f"this view has no figure {name!r} with numbers; load it again")
-    answer = Response(_shown()[name].csv, mimetype="text/csv")
+    answer = Response(_list_shown_pictures()[name].csv, mimetype="text/csv")
     answer.headers.set("Content-Disposition", "attachment", filename=f"{name}.csv")
     return answer
 
 
-def _shown() -> dict[str, Picture]:
-    """By name, the pictures of the view that is being made."""
+def _list_shown_pictures() -> dict[str, Picture]:
+    """Return the pictures of the view that is being made, by name."""
     if "pictures" not in g:
         g.pictures = {}
     shown: dict[str, Picture] = g.pictures
