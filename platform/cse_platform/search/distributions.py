@@ -24,7 +24,7 @@ def distribution(dimension: Dimension) -> BaseDistribution:
     """What Optuna samples the dimension from."""
     if isinstance(dimension, Choices):
         return CategoricalDistribution([encode(choice) for choice in dimension.choices])
-    return _of_numbers(dimension)
+    return _build_numeric(dimension)
 
 
 def suggest(trial: Trial, name: str, dimension: Dimension) -> Any:
@@ -32,7 +32,7 @@ def suggest(trial: Trial, name: str, dimension: Dimension) -> Any:
     if isinstance(dimension, Choices):
         choices = [encode(choice) for choice in dimension.choices]
         return decode(dimension, trial.suggest_categorical(name, choices))
-    asked = _of_numbers(dimension)
+    asked = _build_numeric(dimension)
     if isinstance(asked, IntDistribution):
         return trial.suggest_int(name, asked.low, asked.high, step=asked.step, log=asked.log)
     drawn = trial.suggest_float(name, asked.low, asked.high, step=asked.step, log=asked.log)
@@ -48,17 +48,17 @@ def decode(dimension: Dimension, value: Any) -> Any:
     number = float(value)  # some samplers give numpy's
     if dimension.step is None:
         return number
-    return _exact(number, low=dimension.low, step=dimension.step)
+    return _round_to_step(number, low=dimension.low, step=dimension.step)
 
 
-def _of_numbers(dimension: Range) -> IntDistribution | FloatDistribution:
+def _build_numeric(dimension: Range) -> IntDistribution | FloatDistribution:
     low, high, step, log = dimension.low, dimension.high, dimension.step, dimension.log
     if dimension.whole:
         return IntDistribution(int(low), int(high), log=log, step=int(step or 1))
     return FloatDistribution(low, high, log=log, step=step)
 
 
-def _exact(value: float, *, low: float, step: float) -> float:
+def _round_to_step(value: float, *, low: float, step: float) -> float:
     """The number as the file would write it: 0.3, not Optuna's 0.1 + 2 * 0.1."""
     start, distance = Decimal(str(low)), Decimal(str(step))
     return float(start + distance * round((Decimal(str(value)) - start) / distance))

@@ -89,7 +89,7 @@ def importances_of(study: optuna.Study) -> dict[str, float]:
 
 def share_of_best(study: optuna.Study) -> float:
     """The share of the complete trials that counts as the best: in (0, 0.5]."""
-    return max(TOP, min(HALF, LEAST / len(_complete(study))))
+    return max(TOP, min(HALF, LEAST / len(_list_complete(study))))
 
 
 def unsure_importances(study: optuna.Study, *, seed: int = 0) -> list[Importance]:
@@ -98,7 +98,7 @@ def unsure_importances(study: optuna.Study, *, seed: int = 0) -> list[Importance
     The interval says how far the ranking depends on which trials happened to be drawn; with few
     trials it reaches from nothing to nearly all.
     """
-    complete, rng = _complete(study), np.random.default_rng(seed)
+    complete, rng = _list_complete(study), np.random.default_rng(seed)
     found = importances_of(study)
     fewest, most = _RESAMPLES
     resamples = max(fewest, min(most, DRAWN // len(complete)))
@@ -132,7 +132,7 @@ class _Resample(optuna.Study):
         return list(self.trials_drawn)
 
 
-def _complete(study: optuna.Study) -> list[FrozenTrial]:
+def _list_complete(study: optuna.Study) -> list[FrozenTrial]:
     return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
 
 
@@ -209,17 +209,17 @@ def search_findings(history: SearchHistory) -> SearchFindings | None:
         sampler=history.sampler,
         trials=len(scored),
         best=best,
-        best_so_far=tuple(_best_so_far(tried)),
-        expected=tuple(expected_best([value for _, value in scored], _sizes(len(scored)))),
+        best_so_far=tuple(_iterate_best_so_far(tried)),
+        expected=tuple(expected_best([value for _, value in scored], _choose_sizes(len(scored)))),
         independent=history.sampler in INDEPENDENT,
-        curse=_curse(history, winner, best),
+        curse=_estimate_curse(history, winner, best),
         evaluator=EVALUATOR,
-        importances=tuple(_importances(history)),
-        borders=tuple(_borders(history)),
+        importances=tuple(_estimate_importances(history)),
+        borders=tuple(_find_borders(history)),
     )
 
 
-def _best_so_far(tried: Sequence[TrialOutcome | TrialSummary]) -> Iterator[BestSoFar]:
+def _iterate_best_so_far(tried: Sequence[TrialOutcome | TrialSummary]) -> Iterator[BestSoFar]:
     best = float("-inf")
     for begun, one in enumerate(tried, start=1):
         if one.state == "COMPLETE" and one.value is not None and one.value > best:
@@ -227,12 +227,12 @@ def _best_so_far(tried: Sequence[TrialOutcome | TrialSummary]) -> Iterator[BestS
             yield BestSoFar(begun, best)
 
 
-def _sizes(trials: int) -> list[int]:
+def _choose_sizes(trials: int) -> list[int]:
     most = trials // 2
     return sorted({max(1, round(most * part / MOST_SIZES)) for part in range(1, MOST_SIZES + 1)})
 
 
-def _curse(
+def _estimate_curse(
     history: SearchHistory, winner: TrialOutcome | TrialSummary, best: float
 ) -> WinnersCurse | None:
     fresh: dict[str, list[float]] = defaultdict(list)
@@ -243,7 +243,7 @@ def _curse(
     return winners_curse(best, own, list(fresh.values()))
 
 
-def _importances(history: SearchHistory) -> list[Importance]:
+def _estimate_importances(history: SearchHistory) -> list[Importance]:
     study = replayed_study(even_history(history)).study
     values = {tuple(trial.values) for trial in study.get_trials(deepcopy=False) if trial.values}
     if len(history.space) < 2 or len(values) < 2:
@@ -251,22 +251,22 @@ def _importances(history: SearchHistory) -> list[Importance]:
     return unsure_importances(study)
 
 
-def _borders(history: SearchHistory) -> Iterator[AtBorder]:
+def _find_borders(history: SearchHistory) -> Iterator[AtBorder]:
     tried = [one for one in history.trials if one.role == "search" and one.value is not None]
     best_first = highest_first([one for one in tried if one.state == "COMPLETE"])
     for name, dimension in history.space.items():
-        ends = _ends(dimension)
+        ends = _find_ends(dimension)
         if ends is None:
             continue
         values = [one.values[name] for one in best_first if name in one.values]
-        sides = [_side(value, dimension, ends) for value in values]
-        if found := border_side(sides, chances=_chances(dimension)):
+        sides = [_find_side(value, dimension, ends) for value in values]
+        if found := border_side(sides, chances=_compute_chances(dimension)):
             side, there = found
             bound = ends[0] if side == "low" else ends[1]
             yield AtBorder(name, side, bound, isinstance(dimension, Choices), there)
 
 
-def _ends(dimension: Dimension) -> tuple[Any, Any] | None:
+def _find_ends(dimension: Dimension) -> tuple[Any, Any] | None:
     """The lowest and the highest value; None of choices that have no order."""
     if not isinstance(dimension, Choices):
         return dimension.low, dimension.high
@@ -276,14 +276,14 @@ def _ends(dimension: Dimension) -> tuple[Any, Any] | None:
     return min(numbers), max(numbers)
 
 
-def _side(value: Any, dimension: Dimension, ends: tuple[Any, Any]) -> BorderSide | None:
+def _find_side(value: Any, dimension: Dimension, ends: tuple[Any, Any]) -> BorderSide | None:
     if isinstance(dimension, Choices):
         return "low" if value == ends[0] else "high" if value == ends[1] else None
     share = dimension.share(value)
     return "low" if share <= OUTER else "high" if share >= 1 - OUTER else None
 
 
-def _chances(dimension: Dimension) -> dict[BorderSide, float]:
+def _compute_chances(dimension: Dimension) -> dict[BorderSide, float]:
     """The share of trials at each side, if they are spread evenly."""
     if isinstance(dimension, Choices):
         return {"low": 1 / len(dimension.choices), "high": 1 / len(dimension.choices)}
@@ -301,22 +301,22 @@ _SHOWN = 3
 def finding_lines(found: SearchFindings) -> list[str]:
     """Four to eight lines."""
     return [
-        _expected(found),
-        _luck(found),
-        *_importance_lines(found),
-        *(_border(one) for one in found.borders),
+        _format_expected(found),
+        _format_luck(found),
+        *_format_importances(found),
+        *(_format_border(one) for one in found.borders),
     ]
 
 
-def _expected(found: SearchFindings) -> str:
-    few = [_up_to(found, found.trials // 8), _up_to(found, found.trials // 4)]
-    told = ", ".join(dict.fromkeys(_reaches(one) for one in few if one))
+def _format_expected(found: SearchFindings) -> str:
+    few = [_find_up_to(found, found.trials // 8), _find_up_to(found, found.trials // 4)]
+    told = ", ".join(dict.fromkeys(_format_expected_best(one) for one in few if one))
     expected = f"; expected of {told}" if told else ""
     order = "" if found.independent else f" (these trials in any order, not {found.sampler} anew)"
     return f"best of {found.trials} trials {percent(found.best)}{expected}{order}"
 
 
-def _up_to(found: SearchFindings, trials: int) -> ExpectedBest | None:
+def _find_up_to(found: SearchFindings, trials: int) -> ExpectedBest | None:
     """Of the most trials that are not more than that; for many trials, not each number is there."""
     return max(
         (one for one in found.expected if one.trials <= trials),
@@ -325,11 +325,11 @@ def _up_to(found: SearchFindings, trials: int) -> ExpectedBest | None:
     )
 
 
-def _reaches(one: ExpectedBest) -> str:
+def _format_expected_best(one: ExpectedBest) -> str:
     return f"{one.trials} {percent(one.mean)} [{percent(one.low)}, {percent(one.high)}]"
 
 
-def _luck(found: SearchFindings) -> str:
+def _format_luck(found: SearchFindings) -> str:
     curse = found.curse
     if curse is None:
         return (
@@ -346,7 +346,7 @@ def _luck(found: SearchFindings) -> str:
     )
 
 
-def _importance_lines(found: SearchFindings) -> Iterator[str]:
+def _format_importances(found: SearchFindings) -> Iterator[str]:
     if found.importances:
         told = ", ".join(
             f"{one.name} {one.value:.2f} [{one.low:.2f}, {one.high:.2f}]"
@@ -355,7 +355,7 @@ def _importance_lines(found: SearchFindings) -> Iterator[str]:
         yield f"what decides ({found.evaluator}): {told}"
 
 
-def _border(one: AtBorder) -> str:
+def _format_border(one: AtBorder) -> str:
     high = one.side == "high"
     if one.choices:
         where, way = f"at {short_value(one.bound)}", f"add a choice {'above' if high else 'below'}"

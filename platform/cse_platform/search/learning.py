@@ -44,15 +44,15 @@ def learned_trials(
     alike = [one for one in learned if one.alike]
     others = [one for one in learned if not one.alike]
     if others and len(done) >= LEAST_OWN:
-        share = _guidance(others, space, done, values)
+        share = _measure_guidance(others, space, done, values)
         count = min(round(share * len(others)), len(others) - len(done))
         others = evenly(sorted(others, key=lambda one: one.score, reverse=True), max(0, count))
-    moved = _moved(others, values)
+    moved = _rescale_values(others, values)
     told = [*((one, one.value) for one in alike), *zip(others, moved, strict=True)]
-    return [_frozen(one, value, space, place) for place, (one, value) in enumerate(told)]
+    return [_build_trial(one, value, space, place) for place, (one, value) in enumerate(told)]
 
 
-def _guidance(
+def _measure_guidance(
     others: Sequence[LearnedTrial], space: Space, own: Sequence[FrozenTrial], values: _Floats
 ) -> float:
     """From 0 to 1: twice the rank correlation of own values with what the others would predict.
@@ -60,8 +60,8 @@ def _guidance(
     The prediction is the mean of the others' values, each counted by how near it is.
     """
     scores = np.array([one.score for one in others])
-    here = _places([trial.params for trial in own], space)
-    there = _places([_encoded(one.values) for one in others], space)
+    here = _build_coordinates([trial.params for trial in own], space)
+    there = _build_coordinates([_encode_values(one.values) for one in others], space)
     apart = here[:, None, :] - there[None, :, :]
     missing = np.isnan(apart)
     both = np.isnan(here)[:, None, :] & np.isnan(there)[None, :, :]
@@ -80,26 +80,26 @@ def evenly(ranked: Sequence[LearnedTrial], count: int) -> list[LearnedTrial]:
     return [ranked[round(place * (len(ranked) - 1) / (count - 1))] for place in range(count)]
 
 
-def _moved(others: Sequence[LearnedTrial], own: _Floats) -> list[float]:
+def _rescale_values(others: Sequence[LearnedTrial], own: _Floats) -> list[float]:
     """The values of these trials on the scale of the own ones, as soon as there are two."""
     if len(own) < 2:
         return [one.value for one in others]
     return [float(own.mean() + own.std() * one.score) for one in others]
 
 
-def _places(params: Sequence[Mapping[str, Any]], space: Space) -> _Floats:
+def _build_coordinates(params: Sequence[Mapping[str, Any]], space: Space) -> _Floats:
     """Where trials lie: a row a trial, a column a dimension; NaN where it has none.
 
     Two numbers of a range are at most 1 apart, two choices at least 1.
     """
     rows = [
-        [_place(space[name], one[name]) if name in one else math.nan for name in space]
+        [_locate_value(space[name], one[name]) if name in one else math.nan for name in space]
         for one in params
     ]
     return np.array(rows, dtype=np.float64).reshape(len(rows), len(space))
 
 
-def _place(dimension: Dimension, value: Any) -> float:
+def _locate_value(dimension: Dimension, value: Any) -> float:
     if isinstance(dimension, Choices):
         return [encode(choice) for choice in dimension.choices].index(value)
     low, high, number = dimension.low, dimension.high, value
@@ -108,15 +108,15 @@ def _place(dimension: Dimension, value: Any) -> float:
     return float((number - low) / (high - low))
 
 
-def _encoded(values: Mapping[str, Any]) -> dict[str, Any]:
+def _encode_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: encode(value) for name, value in values.items()}
 
 
-def _frozen(one: LearnedTrial, value: float, space: Space, place: int) -> FrozenTrial:
+def _build_trial(one: LearnedTrial, value: float, space: Space, place: int) -> FrozenTrial:
     trial = create_trial(
         state=TrialState.COMPLETE,
         value=value,
-        params=_encoded(one.values),
+        params=_encode_values(one.values),
         distributions={name: distribution(space[name]) for name in one.values},
         user_attrs={SOURCE: one.source},
     )
@@ -143,33 +143,33 @@ def show_failures(
     itself. Before any trial has finite values there is no worst, and a sampler sees none of them.
     """
     tried_again = {trial.user_attrs.get(RETRY_OF) for trial in trials}
-    values = [found for trial in trials if (found := _values(trial)) and _are_finite(found)]
+    values = [found for trial in trials if (found := _read_values(trial)) and _are_finite(found)]
     worst = [
         max(column) if direction == StudyDirection.MINIMIZE else min(column)
         for column, direction in zip(zip(*values, strict=True), directions, strict=False)
     ]
-    limits = _worst_constraints(trials)
+    limits = _find_worst_constraints(trials)
     return [
-        _as_worst(trial, worst, limits) if _failed(trial, tried_again) else trial
+        _show_as_worst(trial, worst, limits) if _is_failure(trial, tried_again) else trial
         for trial in trials
     ]
 
 
-def _failed(trial: FrozenTrial, tried_again: set[int | None]) -> bool:
+def _is_failure(trial: FrozenTrial, tried_again: set[int | None]) -> bool:
     if trial.state == TrialState.FAIL:
         own = trial.user_attrs.get(FAILURE_CAUSE) == "trial"
         return own and trial.number not in tried_again
-    return not _are_finite([*(_values(trial) or ()), *trial.constraints.values()])
+    return not _are_finite([*(_read_values(trial) or ()), *trial.constraints.values()])
 
 
-def _values(trial: FrozenTrial) -> list[float] | None:
+def _read_values(trial: FrozenTrial) -> list[float] | None:
     """What a trial came to: of a pruned one, its last dev point."""
     if trial.state == TrialState.PRUNED and trial.intermediate_values:
         return [trial.intermediate_values[max(trial.intermediate_values)]]
     return trial.values if trial.state == TrialState.COMPLETE else None
 
 
-def _worst_constraints(trials: Sequence[FrozenTrial]) -> dict[str, float]:
+def _find_worst_constraints(trials: Sequence[FrozenTrial]) -> dict[str, float]:
     """By system attribute, how far a constraint was exceeded at most."""
     worst: dict[str, float] = {}
     for trial in trials:
@@ -180,7 +180,9 @@ def _worst_constraints(trials: Sequence[FrozenTrial]) -> dict[str, float]:
     return worst
 
 
-def _as_worst(trial: FrozenTrial, worst: Sequence[float], limits: dict[str, float]) -> FrozenTrial:
+def _show_as_worst(
+    trial: FrozenTrial, worst: Sequence[float], limits: dict[str, float]
+) -> FrozenTrial:
     shown = copy.copy(trial)
     shown.state = TrialState.COMPLETE if worst else TrialState.FAIL
     shown.values = list(worst) or None

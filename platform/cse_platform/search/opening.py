@@ -25,8 +25,8 @@ def open_search_store(url: str) -> RDBStorage:
         StoreError: if the URL is none of a store, its driver is not here, or its schema is newer.
     """
     try:
-        with _alone(url):
-            storage = RDBStorage(url, engine_kwargs=_engine_options(url))
+        with _lock_store(url):
+            storage = RDBStorage(url, engine_kwargs=_build_engine_options(url))
     except (ImportError, ValueError, RuntimeError, OSError) as error:  # driver, port, schema, lock
         raise StoreError(f"search store {mask_url(url)}: {error}") from error
     if storage.engine.dialect.name == "sqlite":
@@ -40,7 +40,7 @@ def refuse_unreachable(url: str) -> None:
     if url.startswith("sqlite"):
         return
     try:
-        with create_engine(url, **_engine_options(url)).connect():
+        with create_engine(url, **_build_engine_options(url)).connect():
             pass
     except (SQLAlchemyError, ImportError) as error:
         cause = (str(error).splitlines() or ["?"])[0]
@@ -48,7 +48,7 @@ def refuse_unreachable(url: str) -> None:
 
 
 @contextmanager
-def _alone(url: str) -> Iterator[None]:
+def _lock_store(url: str) -> Iterator[None]:
     """One driver at a time: two that make the tables of one store at once break each other's."""
     place = make_url(url)
     file = Path(place.database or "")
@@ -57,12 +57,12 @@ def _alone(url: str) -> Iterator[None]:
             file.touch()  # SQLite would keep a group out that may write to the folder
             yield
     elif place.get_backend_name() == "postgresql":
-        with create_engine(url, **_engine_options(url)).begin() as connection:
+        with create_engine(url, **_build_engine_options(url)).begin() as connection:
             connection.execute(text(f"SELECT pg_advisory_xact_lock({OPENING_LOCK})"))
             yield
     else:
         yield
 
 
-def _engine_options(url: str) -> dict[str, Any]:
+def _build_engine_options(url: str) -> dict[str, Any]:
     return {"pool_pre_ping": True, "connect_args": patience(make_url(url))}

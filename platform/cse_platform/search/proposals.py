@@ -51,7 +51,7 @@ class Draft:
         learned: Sequence[FrozenTrial] = (),
     ) -> None:
         self._storage, self._study_id = study._storage, study._study_id
-        self._begun = begun or _blank(len(trials))
+        self._begun = begun or _make_blank_trial(len(trials))
         self.others = [trial for trial in trials if trial.number != self._begun.number]
         self._shown = show_failures([*learned, *self.others], study.directions)
         self._study_attrs = dict(self._storage.get_study_system_attrs(self._study_id))
@@ -140,7 +140,7 @@ class Draft:
         return getattr(self._storage, name)
 
 
-def _blank(number: int) -> FrozenTrial:
+def _make_blank_trial(number: int) -> FrozenTrial:
     trial = create_trial(state=TrialState.RUNNING)
     trial.number, trial._trial_id = number, _NEW
     return trial
@@ -223,7 +223,7 @@ def complete(
     `learned` is what the sampler knows of other sweeps.
     """
     draft = Draft(study, trials, begun, learned=learned_trials(learned, spec.space, trials))
-    assignment = _settled(draft, spec)
+    assignment = _draw_until_suitable(draft, spec)
     draft.accept()
     return Proposal(draft.number, assignment)
 
@@ -249,7 +249,7 @@ def sampler_notes(
     begun.number = begun._trial_id = number
     queued = begun if FIXED in restored.system_attrs else None
     draft = Draft(study, trials, queued, learned=learned_trials(learned, spec.space, trials))
-    _settled(draft, spec)
+    _draw_until_suitable(draft, spec)
     draft.note()
     drawn_alike = draft.trial.params == restored.params
     return {
@@ -259,7 +259,7 @@ def sampler_notes(
     }
 
 
-def _settled(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
+def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
     """Draw until the point is one to try.
 
     One to try satisfies `require`, and its cell has not been proposed `MOST_PROPOSED` times: a
@@ -269,9 +269,9 @@ def _settled(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
     """
     requirements, objectives = spec.requirements, len(draft.study.directions)
     suited = chosen(spec.search.sampler, spec.space, trial=draft.number, objectives=objectives)
-    worn = _worn(draft.others, spec.space) if _may_repeat(suited, spec.space) else set()
+    worn = _find_worn_cells(draft.others, spec.space) if _may_repeat(suited, spec.space) else set()
     for attempt in range(suited.redraws):
-        point = _draw(draft, spec, attempt=attempt)
+        point = _draw_point(draft, spec, attempt=attempt)
         given = {name: value for name, value in point.items() if name in draft.given}
         is_worn = given != point and spec.space.cell(point) in worn
         if not is_worn and requirements.broken_by(point) is None:
@@ -293,7 +293,7 @@ def _may_repeat(suited: Sampler, space: Space) -> bool:
     return isinstance(suited, Gp) or (suited.learns and not real)
 
 
-def _worn(trials: Sequence[FrozenTrial], space: Space) -> set[str]:
+def _find_worn_cells(trials: Sequence[FrozenTrial], space: Space) -> set[str]:
     """The cells that were proposed so often that others are to be tried."""
     assignments = (
         {name: decode(space[name], value) for name, value in trial.params.items() if name in space}
@@ -303,7 +303,7 @@ def _worn(trials: Sequence[FrozenTrial], space: Space) -> set[str]:
     return {cell for cell, times in proposed.items() if times >= MOST_PROPOSED}
 
 
-def _draw(draft: Draft, spec: SweepSpec, *, attempt: int) -> dict[str, Any]:
+def _draw_point(draft: Draft, spec: SweepSpec, *, attempt: int) -> dict[str, Any]:
     """Draw a value for each active dimension, parents first.
 
     A dimension's seed depends on its name only, so the order in the file has no effect. Samplers of

@@ -33,7 +33,7 @@ def replayed_study(history: SearchHistory, *, factor: float = 1.0) -> Replay:
     `trial_numbers`.
     """
     ended = [one for one in history.trials if one.role == "search" and one.state != "RUNNING"]
-    frozen = [_frozen(one, history.space, factor) for one in ended]
+    frozen = [_build_trial(one, history.space, factor) for one in ended]
     known = [trial for trial in frozen if trial is not None]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize")
@@ -46,7 +46,7 @@ def trial_numbers(study: optuna.Study) -> list[int]:
     return [trial.user_attrs[NUMBER] for trial in study.get_trials(deepcopy=False)]
 
 
-def _frozen(trial: TrialSummary, space: Space, factor: float) -> FrozenTrial | None:
+def _build_trial(trial: TrialSummary, space: Space, factor: float) -> FrozenTrial | None:
     """None where a value is not of the space; where none is known, trials have no settings."""
     params: dict[str, Any] = {}
     for name, value in trial.values.items() if len(space) else ():

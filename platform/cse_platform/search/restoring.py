@@ -30,8 +30,8 @@ def restored_trials(
     """
     attempts = history.attempts
     params = {number: params_of(attempts[number], spec.space) for number in sorted(attempts)}
-    starts = _claim(enumerate(points), params)
-    requests = _claim(history.enqueued.items(), params)
+    starts = _match_trials(enumerate(points), params)
+    requests = _match_trials(history.enqueued.items(), params)
     latest: dict[int, int] = {}
     for number in range(max(attempts, default=-1) + 1):
         if number not in attempts:
@@ -48,7 +48,7 @@ def restored_trials(
                 if number in starts
                 else None
             )
-            yield _restored(attempts[number], spec, params[number], user, fixed)
+            yield _restore_trial(attempts[number], spec, params[number], user, fixed)
 
 
 def params_of(trial: TrialHistory, space: Space) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def final_values(trial: TrialHistory, spec: SweepSpec) -> list[float]:
     return [value for value in found if value is not None]
 
 
-def _claim(
+def _match_trials(
     wanted: Iterable[tuple[Any, Mapping[str, Any]]], params: Mapping[int, Mapping[str, Any]]
 ) -> dict[int, Any]:
     """By the number of a trial, which of the wanted values it has: each is given to one trial."""
@@ -103,7 +103,7 @@ def _claim(
     return claimed
 
 
-def _restored(
+def _restore_trial(
     trial: TrialHistory,
     spec: SweepSpec,
     params: dict[str, Any],
@@ -127,12 +127,12 @@ def _restored(
         intermediate_values={} if why or spec.search.objectives else dict(trial.kept),
         constraints=(excesses(spec.search.constraints, [trial]) or None) if ended else None,
     )
-    restored.datetime_start = _local(trial.started)
+    restored.datetime_start = _convert_to_local(trial.started)
     if state.is_finished():
-        restored.datetime_complete = _local(trial.finished or trial.started)
+        restored.datetime_complete = _convert_to_local(trial.finished or trial.started)
     return restored
 
 
-def _local(time: datetime) -> datetime:
+def _convert_to_local(time: datetime) -> datetime:
     """As Optuna stores times: those of this machine, without a zone."""
     return time.astimezone().replace(tzinfo=None)

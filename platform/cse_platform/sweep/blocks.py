@@ -38,13 +38,13 @@ def slug_problem(value: str) -> str | None:
     )
 
 
-def _slug(value: str) -> str:
+def _check_slug(value: str) -> str:
     if problem := slug_problem(value):
         raise ValueError(problem)
     return value
 
 
-def _hide(value: Any) -> Any:
+def _hide_urls(value: Any) -> Any:
     """Mask these URLs from now on, before anything is said of them."""
     for url in value if isinstance(value, (list, tuple)) else [value]:
         if isinstance(url, str) and "://" in url:  # another text could be any word
@@ -52,8 +52,8 @@ def _hide(value: Any) -> Any:
     return value
 
 
-SecretUrls = Annotated[tuple[SecretStr, ...], BeforeValidator(_hide)]
-Slug = Annotated[str, Field(min_length=1), AfterValidator(_slug)]
+SecretUrls = Annotated[tuple[SecretStr, ...], BeforeValidator(_hide_urls)]
+Slug = Annotated[str, Field(min_length=1), AfterValidator(_check_slug)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**32)]
 Share = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -180,7 +180,7 @@ _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(rf"(?P<count>\d+(\.\d+)?) ?(?P<unit>{'|'.join(_UNITS)})")
 
 
-def _seconds(value: Any) -> Any:
+def _parse_duration(value: Any) -> Any:
     if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
         return float(found["count"]) * _UNITS[found["unit"]]
     if isinstance(value, str | bool):
@@ -189,7 +189,7 @@ def _seconds(value: Any) -> Any:
     return value
 
 
-Duration = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+Duration = Annotated[float, BeforeValidator(_parse_duration), Field(gt=0)]
 """Seconds; a file writes `90s`, `20min`, `2h` or `1d`."""
 
 
@@ -233,7 +233,7 @@ class Budget(Settings):
         return self
 
 
-def _start_point(value: Any) -> Any:
+def _check_start_point(value: Any) -> Any:
     words = ("published", "leaderboard")
     if value not in words and not isinstance(value, Mapping):
         hint = did_you_mean(value, words) if isinstance(value, str) else ""
@@ -245,7 +245,7 @@ def _start_point(value: Any) -> Any:
 
 
 StartPoint = Annotated[
-    Literal["published", "leaderboard"] | dict[str, Any], PlainValidator(_start_point)
+    Literal["published", "leaderboard"] | dict[str, Any], PlainValidator(_check_start_point)
 ]
 
 

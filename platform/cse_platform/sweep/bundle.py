@@ -46,22 +46,22 @@ def pack_sweep(file: Path, overrides: list[str]) -> Parcel:
     source = read_yaml_file(file, what="a sweep", refusal=SweepRefusedError)
     apply_overrides(source, overrides)
     _refuse_secrets(source.data)
-    names = _relative_names(source.data, sweeps, file.parent)
+    names = _find_relative_names(source.data, sweeps, file.parent)
     travelled = {
         name: str(PurePosixPath("files", str(place), Path(name).name))
         for place, name in enumerate(names)
     }
     files = {travelled[name]: Path(here) for name, here in names.items()}
     _refuse_unfit(files)
-    text = json.dumps(_renamed(source.data, travelled), indent=1)  # JSON is YAML
+    text = json.dumps(_rename_files(source.data, travelled), indent=1)  # JSON is YAML
     return Parcel(sweeps, {SWEEP_FILE: text, **files})
 
 
-def _relative_names(data: Any, sweeps: SweepFile, folder: Path) -> dict[str, str]:
+def _find_relative_names(data: Any, sweeps: SweepFile, folder: Path) -> dict[str, str]:
     """The files that a sweep names by relative paths: where each is, by its name there."""
-    known = {name for stage in sweeps.stages for name in _data_files(stage)}
+    known = {name for stage in sweeps.stages for name in _list_data_files(stage)}
     found = {}
-    for _, text in _texts(data):
+    for _, text in _iterate_texts(data):
         if is_file_name(text) and not Path(text).expanduser().is_absolute():
             place = absolute_name(text, folder)
             if place in known:
@@ -69,7 +69,7 @@ def _relative_names(data: Any, sweeps: SweepFile, folder: Path) -> dict[str, str
     return found
 
 
-def _data_files(spec: SweepSpec) -> Iterator[str]:
+def _list_data_files(spec: SweepSpec) -> Iterator[str]:
     yield from (one.name for one in spec.corpus)
     yield from (own.file for own in spec.dev.files.values())
     if spec.evaluate:
@@ -92,7 +92,7 @@ def _refuse_unfit(files: Mapping[str, Path]) -> None:
 
 def _refuse_secrets(data: Any) -> None:
     """What travels can be read by everybody who may use the cluster."""
-    for path, text in _texts(data):
+    for path, text in _iterate_texts(data):
         if path.partition(".")[0] == "notify" or ".notify." in path:
             raise SweepRefusedError(
                 "notify: holds secrets, and a sweep that is submitted can be read by everybody who "
@@ -106,18 +106,18 @@ def _refuse_secrets(data: Any) -> None:
             )
 
 
-def _texts(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def _iterate_texts(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """Every text in it, after its dotted path."""
     if isinstance(data, str):
         yield path, data
     elif isinstance(data, (dict, list)):
         for name, inner in data.items() if isinstance(data, dict) else enumerate(data):
-            yield from _texts(inner, f"{path}.{name}" if path else str(name))
+            yield from _iterate_texts(inner, f"{path}.{name}" if path else str(name))
 
 
-def _renamed(data: Any, names: Mapping[str, str]) -> Any:
+def _rename_files(data: Any, names: Mapping[str, str]) -> Any:
     if isinstance(data, str):
         return names.get(data, data)
     if isinstance(data, dict):
-        return {key: _renamed(inner, names) for key, inner in data.items()}
-    return [_renamed(inner, names) for inner in data] if isinstance(data, list) else data
+        return {key: _rename_files(inner, names) for key, inner in data.items()}
+    return [_rename_files(inner, names) for inner in data] if isinstance(data, list) else data

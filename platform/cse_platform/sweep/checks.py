@@ -23,33 +23,33 @@ from cse_platform.sweep.spec import METHOD_WIDE, SweepSpec
 def type_changes(config: type[MethodConfig], name: str, value: Any) -> list[Problem]:
     """Scalars in the value of a setting that would change type; paths start at the value."""
     try:
-        read = _adapter(config, name).validate_python(value)
+        read = _build_adapter(config, name).validate_python(value)
     except ValidationError:
         return []  # validating the whole configuration names this, and better
-    return _changes(value, read, ())
+    return _find_type_changes(value, read, ())
 
 
 @cache
-def _adapter(config: type[MethodConfig], name: str) -> TypeAdapter[Any]:
+def _build_adapter(config: type[MethodConfig], name: str) -> TypeAdapter[Any]:
     field = config.model_fields[name]
     kind: Any = Annotated[field.annotation, field]
     return TypeAdapter(kind)
 
 
-def _changes(given: Any, read: Any, path: Steps) -> list[Problem]:
+def _find_type_changes(given: Any, read: Any, path: Steps) -> list[Problem]:
     if isinstance(given, list) and isinstance(read, (list, tuple)) and len(given) == len(read):
         inside = [(*pair, (*path, i)) for i, pair in enumerate(zip(given, read, strict=True))]
     elif isinstance(given, dict):
         entries = read if isinstance(read, dict) else vars(read)
         inside = [(given[key], entries.get(key), (*path, key)) for key in given]
     else:
-        wanted = _wanted(given, read)
+        wanted = _describe_expected_type(given, read)
         text = f"expected {wanted}, got {format_value(given)}"
         return [Problem(path, text)] if wanted else []
-    return [problem for step in inside for problem in _changes(*step)]
+    return [problem for step in inside for problem in _find_type_changes(*step)]
 
 
-def _wanted(given: Any, read: Any) -> str | None:
+def _describe_expected_type(given: Any, read: Any) -> str | None:
     if isinstance(read, bool):
         return None if isinstance(given, bool) else "true or false"
     if isinstance(read, (int, float)) and isinstance(given, (bool, str)):
@@ -66,16 +66,16 @@ def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
     problems = []
     for section, names in (("fixed", spec.fixed), ("space", spec.space)):
         for name in names:
-            if text := _misplaced(name, section, spec, method):
+            if text := _explain_misplaced(name, section, spec, method):
                 problems.append(Problem((section, name), text))
             elif section == "fixed":
-                problems += _refused(method, name, spec.fixed[name], ("fixed", name))
+                problems += _check_value(method, name, spec.fixed[name], ("fixed", name))
             else:
-                problems += _dimension_problems(method, name, spec.space[name])
-    return problems + _condition_problems(spec, method)
+                problems += _check_dimension(method, name, spec.space[name])
+    return problems + _check_conditions(spec, method)
 
 
-def _condition_problems(spec: SweepSpec, method: Method) -> list[Problem]:
+def _check_conditions(spec: SweepSpec, method: Method) -> list[Problem]:
     """Values of conditions that are no choices here, and that the method refuses: misspelt ones."""
     return [
         problem
@@ -83,7 +83,7 @@ def _condition_problems(spec: SweepSpec, method: Method) -> list[Problem]:
         for parent, values in dimension.when.items()
         for value in values
         if parent in method.config.model_fields and not spec.space[parent].has(value)
-        for problem in _refused(method, parent, value, ("space", name, "when", parent))
+        for problem in _check_value(method, parent, value, ("space", name, "when", parent))
     ]
 
 
@@ -101,7 +101,7 @@ def names_of_no_method(spec: SweepSpec) -> list[Problem]:
     ]
 
 
-def _misplaced(name: str, section: str, spec: SweepSpec, method: Method) -> str | None:
+def _explain_misplaced(name: str, section: str, spec: SweepSpec, method: Method) -> str | None:
     if name in METHOD_WIDE:
         return f"{name!r} belongs at the top of the sweep, and is the same for every trial"
     known = sorted(set(method.config.model_fields) - set(METHOD_WIDE))
@@ -113,19 +113,19 @@ def _misplaced(name: str, section: str, spec: SweepSpec, method: Method) -> str 
     return None
 
 
-def _dimension_problems(method: Method, name: str, dimension: Dimension) -> list[Problem]:
+def _check_dimension(method: Method, name: str, dimension: Dimension) -> list[Problem]:
     if isinstance(dimension, Range):
-        kinds = _kinds(method.config.model_fields[name].annotation)
+        kinds = _collect_types(method.config.model_fields[name].annotation)
         if not kinds & {int, float}:
             return [Problem(("space", name), "no number, so it takes no range; list its choices")]
         if float not in kinds and not dimension.whole:
             text = f"a whole number; write low, high and step as such, got {dimension}"
             return [Problem(("space", name), text)]
-    corners = _corners(name, dimension)
-    return [problem for path, v in corners for problem in _refused(method, name, v, path)]
+    corners = _list_corners(name, dimension)
+    return [problem for path, v in corners for problem in _check_value(method, name, v, path)]
 
 
-def _corners(name: str, dimension: Dimension) -> list[tuple[Steps, Any]]:
+def _list_corners(name: str, dimension: Dimension) -> list[tuple[Steps, Any]]:
     """The values to try of a dimension, each with its path: all choices, or both bounds."""
     path: Steps = ("space", name)
     if isinstance(dimension, Choices):
@@ -133,7 +133,7 @@ def _corners(name: str, dimension: Dimension) -> list[tuple[Steps, Any]]:
     return [((*path, "low"), dimension.low), ((*path, "high"), dimension.high)]
 
 
-def _refused(method: Method, name: str, value: Any, path: Steps) -> list[Problem]:
+def _check_value(method: Method, name: str, value: Any, path: Steps) -> list[Problem]:
     """Why the setting itself refuses a value; rules between settings are checked later."""
     if problems := reference_problems(value):
         return [problem.under(path) for problem in problems]
@@ -147,10 +147,10 @@ def _refused(method: Method, name: str, value: Any, path: Steps) -> list[Problem
     return [problem.under(path) for problem in problems]
 
 
-def _kinds(annotation: Any) -> set[Any]:
+def _collect_types(annotation: Any) -> set[Any]:
     """The types, without None, that a setting's annotation is made of."""
     parts = get_args(annotation)
-    return set().union(*map(_kinds, parts)) if parts else {annotation} - {type(None)}
+    return set().union(*map(_collect_types, parts)) if parts else {annotation} - {type(None)}
 
 
 def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]) -> list[Problem]:
@@ -163,17 +163,21 @@ def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]
     if any(p[0] == "fixed" or len(p) < 3 or p[1] not in spec.space for p in refused):
         return []
     sound = {
-        name: [value for path, value in _corners(name, dimension) if not _hit(path, refused)]
+        name: [
+            value
+            for path, value in _list_corners(name, dimension)
+            if not _is_refused(path, refused)
+        ]
         for name, dimension in spec.space.items()
     }
     if not all(sound.values()):
         return []
-    if missing := _missing(spec, method):
+    if missing := _find_missing(spec, method):
         return missing
     wrong = {p.path[0] for p in known if p.path} - {"space"}
     blamed: dict[tuple[Steps, str], Problem] = {}
-    for assignment in _representatives(spec, sound, _parents(spec, method)):
-        for problem in _objections(spec, method, assignment):
+    for assignment in _build_representatives(spec, sound, _find_parents(spec, method)):
+        for problem in _validate_assignment(spec, method, assignment):
             if problem.path and problem.path[0] in wrong:
                 continue
             # One rule can refuse many values of a setting: its first problem is enough.
@@ -186,11 +190,11 @@ def representatives(spec: SweepSpec, method: Method) -> Iterator[dict[str, Any]]
 
     Choices and bounds that no trial can have, because of `require`, are in none of them.
     """
-    sound = {name: [v for _, v in _corners(name, d)] for name, d in spec.space.items()}
-    return _representatives(spec, sound, _parents(spec, method))
+    sound = {name: [v for _, v in _list_corners(name, d)] for name, d in spec.space.items()}
+    return _build_representatives(spec, sound, _find_parents(spec, method))
 
 
-def _parents(spec: SweepSpec, method: Method) -> set[str]:
+def _find_parents(spec: SweepSpec, method: Method) -> set[str]:
     """Dimensions that conditions of others refer to, in the file or in the method."""
     ours = {parent for _, dimension in spec.space.items() for parent in dimension.when}
     theirs = {other for name in spec.space for other in method.config.conditions.get(name, {})}
@@ -198,11 +202,11 @@ def _parents(spec: SweepSpec, method: Method) -> set[str]:
     return ours | theirs & searched
 
 
-def _hit(path: Steps, refused: list[Steps]) -> bool:
+def _is_refused(path: Steps, refused: list[Steps]) -> bool:
     return any(other[: len(path)] == path for other in refused)
 
 
-def _missing(spec: SweepSpec, method: Method) -> list[Problem]:
+def _find_missing(spec: SweepSpec, method: Method) -> list[Problem]:
     return [
         Problem((), f"method {method.name!r} needs {name!r}; give it under 'fixed' or 'space'")
         for name, field in method.config.model_fields.items()
@@ -211,16 +215,18 @@ def _missing(spec: SweepSpec, method: Method) -> list[Problem]:
     ]
 
 
-def _objections(spec: SweepSpec, method: Method, assignment: dict[str, Any]) -> list[Problem]:
+def _validate_assignment(
+    spec: SweepSpec, method: Method, assignment: dict[str, Any]
+) -> list[Problem]:
     values = spec.settings(assignment)
     try:
         method.config.model_validate(values)
     except ValidationError as error:
-        return [_placed(problem, spec) for problem in problems_in(error, values)]
+        return [_place_problem(problem, spec) for problem in problems_in(error, values)]
     return []
 
 
-def _placed(problem: Problem, spec: SweepSpec) -> Problem:
+def _place_problem(problem: Problem, spec: SweepSpec) -> Problem:
     if not problem.path:
         return problem
     setting = str(problem.path[0])
@@ -232,7 +238,7 @@ def _placed(problem: Problem, spec: SweepSpec) -> Problem:
     return Problem((), f"{setting}: {problem.text}")
 
 
-def _representatives(
+def _build_representatives(
     spec: SweepSpec, sound: Mapping[str, list[Any]], parents: set[str]
 ) -> Iterator[dict[str, Any]]:
     """An assignment for each outcome of the conditions, then for each further value of a dimension.
@@ -242,7 +248,7 @@ def _representatives(
     """
     space = spec.space
     first = {name: values[0] for name, values in sound.items()}
-    outcomes = list(islice(_outcomes(space, sound, parents), MAX_TRIED // 4))
+    outcomes = list(islice(_list_outcomes(space, sound, parents), MAX_TRIED // 4))
     varied = (
         outcome | {name: value}
         for outcome in outcomes
@@ -250,11 +256,11 @@ def _representatives(
         if name not in parents
         for value in values[1:]
     )
-    allowed = _allowed(spec, first, chain(outcomes, varied))
-    return islice(_distinct(allowed), MAX_TRIED)
+    allowed = _satisfy_requirements(spec, first, chain(outcomes, varied))
+    return islice(_skip_duplicates(allowed), MAX_TRIED)
 
 
-def _allowed(
+def _satisfy_requirements(
     spec: SweepSpec, first: Mapping[str, Any], chosen: Iterable[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """Active assignments with the chosen values, and the first ones where `require` lets them."""
@@ -273,7 +279,7 @@ def _allowed(
         yield assignment
 
 
-def _distinct(assignments: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _skip_duplicates(assignments: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     seen = set()
     for assignment in assignments:
         if (key := canonical_json(assignment)) not in seen:
@@ -281,7 +287,7 @@ def _distinct(assignments: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]
             yield assignment
 
 
-def _outcomes(
+def _list_outcomes(
     space: Space, sound: Mapping[str, list[Any]], parents: set[str]
 ) -> Iterator[dict[str, Any]]:
     # Not validated: a condition may name a choice that is left out here.
@@ -310,7 +316,7 @@ def with_real_ranges(spec: SweepSpec, method: Method) -> SweepSpec:
         name: dimension.as_real()
         for name, dimension in spec.space.items()
         if isinstance(dimension, Range)
-        and float in _kinds(method.config.model_fields[name].annotation)
+        and float in _collect_types(method.config.model_fields[name].annotation)
     }
     space = Space(dict(spec.space.items()) | ranges)
     return spec.model_copy(update={"space": space})

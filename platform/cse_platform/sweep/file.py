@@ -59,21 +59,21 @@ def apply_overrides(source: YamlDocument, overrides: Sequence[str]) -> None:
     for override in overrides:
         place = f"--set {mask_url(override)}"
         try:
-            steps, value = _parsed(override, staged="stages" in source.data)
-            _write(source, steps, value, place)
+            steps, value = _parse_override(override, staged="stages" in source.data)
+            _write_override(source, steps, value, place)
         except OverrideError as error:
             source.problems.append(Problem((), str(error), place=place))
 
 
 def read_setting(override: str) -> tuple[str, Any]:
     """The name and the value of a single `NAME=VALUE`, else OverrideError."""
-    (name, *below), value = _parsed(override, staged=False)
+    (name, *below), value = _parse_override(override, staged=False)
     if below:
         raise OverrideError(f"expected NAME=VALUE, got {mask_url(override)}")
     return name, value
 
 
-def _parsed(override: str, *, staged: bool) -> tuple[list[str], Any]:
+def _parse_override(override: str, *, staged: bool) -> tuple[list[str], Any]:
     path, equals, text = override.partition("=")
     steps = path.strip().split(".")
     if not equals or not all(steps):
@@ -91,16 +91,16 @@ def _parsed(override: str, *, staged: bool) -> tuple[list[str], Any]:
     return steps, value.data
 
 
-def _write(source: YamlDocument, steps: list[str], value: Any, place: str) -> None:
+def _write_override(source: YamlDocument, steps: list[str], value: Any, place: str) -> None:
     parent, path = source.data, Steps()
     for step in steps[:-1]:
-        key = _key(parent, step, path)
+        key = _resolve_key(parent, step, path)
         path = (*path, key)
         if isinstance(parent, dict) and parent.get(step) is None:
             parent[step] = {}
             source.places[path] = place
         parent = parent[key]
-    key = _key(parent, steps[-1], path)
+    key = _resolve_key(parent, steps[-1], path)
     if value is None and isinstance(parent, dict) and path[-1:] == ("space",):
         if key not in parent:
             hint = did_you_mean(str(key), parent)
@@ -114,7 +114,7 @@ def _write(source: YamlDocument, steps: list[str], value: Any, place: str) -> No
     source.places[path] = place
 
 
-def _key(parent: Any, step: str, path: Steps) -> str | int:
+def _resolve_key(parent: Any, step: str, path: Steps) -> str | int:
     if isinstance(parent, dict):
         return step
     if not isinstance(parent, list):
@@ -197,11 +197,11 @@ def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:
     """
     source = read_yaml_file(path, what="a sweep", refusal=SweepFileError)
     apply_overrides(source, overrides)
-    problems, sweeps = _listed(source.data)
+    problems, sweeps = _list_stages(source.data)
     stages: list[DraftSweep] = []
     for place, (steps, data) in enumerate(sweeps):
         if isinstance(data, dict):
-            later = [_name_of(other) for _, other in sweeps[place + 1 :]]
+            later = [_get_stage_name(other) for _, other in sweeps[place + 1 :]]
             stages.append(_read_stage(data, steps, path.parent, stages, later))
         else:
             text = f"expected a sweep, a mapping, got {format_value(data)}"
@@ -220,7 +220,7 @@ def with_absolute_names(spec: SweepSpec, folder: Path) -> SweepSpec:
     return spec.model_copy(update={"corpus": corpus, "dev": dev, "evaluate": tests})
 
 
-def _listed(data: dict[str, Any]) -> tuple[list[Problem], list[tuple[Steps, Any]]]:
+def _list_stages(data: dict[str, Any]) -> tuple[list[Problem], list[tuple[Steps, Any]]]:
     """What is wrong with the list of sweeps, and each of them after its place in the file."""
     if "stages" not in data:
         return [], [((), data)]
@@ -231,21 +231,21 @@ def _listed(data: dict[str, Any]) -> tuple[list[Problem], list[tuple[Steps, Any]
         text = f"expected a list of sweeps, got {format_value(stages)}"
         return [*problems, Problem(("stages",), text)], []
     sweeps: list[tuple[Steps, Any]] = [(("stages", n), stage) for n, stage in enumerate(stages)]
-    return problems + _shared_names(stages), sweeps
+    return problems + _find_shared_names(stages), sweeps
 
 
-def _shared_names(stages: list[Any]) -> list[Problem]:
+def _find_shared_names(stages: list[Any]) -> list[Problem]:
     problems = []
     first: dict[str, int] = {}
     for position, stage in enumerate(stages):
-        name = _name_of(stage)
+        name = _get_stage_name(stage)
         if name and first.setdefault(name, position) != position:
             text = f"{name!r} names stages.{first[name]} too; each stage needs its own name"
             problems.append(Problem(("stages", position, "sweep"), text))
     return problems
 
 
-def _name_of(stage: Any) -> str:
+def _get_stage_name(stage: Any) -> str:
     """The name of a stage; empty where it has none."""
     name = stage.get("sweep") if isinstance(stage, dict) else None
     return name if isinstance(name, str) else ""
@@ -267,9 +267,10 @@ def _read_stage(
         return _read_sweep(data, steps, folder)
     named = [one.stage for one in values_to_find(fixed).values()]
     found = {
-        stage.spec.sweep: _findable(stage) if stage.spec.sweep in named else () for stage in earlier
+        stage.spec.sweep: _list_findable(stage) if stage.spec.sweep in named else ()
+        for stage in earlier
     }
-    refused = reference_problems(fixed, here=_name_of(data), earlier=found, later=later)
+    refused = reference_problems(fixed, here=_get_stage_name(data), earlier=found, later=later)
     broken = {str(problem.path[0]) for problem in refused}
     sound = {name: value for name, value in fixed.items() if name not in broken}
     wanted = values_to_find(sound)
@@ -282,7 +283,7 @@ def _read_stage(
     ]
     known = [problem.under(("fixed",)) for problem in refused]
     drafts = [_read_sweep({**data, "fixed": said | each}, steps, folder, known) for each in values]
-    inspection = Inspection(_problems_of_values(drafts, values, wanted))
+    inspection = Inspection(_merge_problems(drafts, values, wanted))
     first = drafts[0]
     references = {name: {**fixed[name], EXAMPLE: value} for name, value in values[0].items()}
     spec = first.spec.model_copy(update={"fixed": first.spec.fixed | references})
@@ -290,7 +291,7 @@ def _read_stage(
     return DraftSweep(spec, inspection, possible, first.notes, steps)
 
 
-def _findable(stage: DraftSweep) -> Configurations:
+def _list_findable(stage: DraftSweep) -> Configurations:
     """Configurations with each value that a stage can find; none where a setting of it is wrong."""
     if not stage.inspection.is_sound("method", "backbone", "fixed", "space", "require"):
         return ()
@@ -302,7 +303,7 @@ def _findable(stage: DraftSweep) -> Configurations:
     ]
 
 
-def _problems_of_values(
+def _merge_problems(
     drafts: Sequence[DraftSweep],
     values: Sequence[Mapping[str, Any]],
     wanted: Mapping[str, BestOf],
@@ -363,15 +364,15 @@ def _read_spec(data: dict[str, Any], found: Inspection) -> SweepSpec:
             found.problems += new
             if not new:
                 raise
-            sound = _sound_part(data, found.problems)
+            sound = _keep_sound_keys(data, found.problems)
 
 
-def _sound_part(data: dict[str, Any], problems: Collection[Problem]) -> dict[str, Any]:
+def _keep_sound_keys(data: dict[str, Any], problems: Collection[Problem]) -> dict[str, Any]:
     """What no problem is about, and nothing that has to be seen together with what is left out."""
     paths = {problem.path for problem in problems}
     broken = {path[0] for path in paths if path} - {"space"}
     sound = STAND_INS | {key: data[key] for key in data if key not in broken}
-    sound["space"], is_whole = _sound_space(data.get("space"), paths)
+    sound["space"], is_whole = _keep_sound_dimensions(data.get("space"), paths)
     if not is_whole or "fixed" in broken:
         sound.pop("require", None)
     if isinstance(search := sound["search"], dict):
@@ -383,7 +384,7 @@ def _sound_part(data: dict[str, Any], problems: Collection[Problem]) -> dict[str
     return sound
 
 
-def _sound_space(space: Any, paths: Collection[Steps]) -> tuple[dict[str, Any], bool]:
+def _keep_sound_dimensions(space: Any, paths: Collection[Steps]) -> tuple[dict[str, Any], bool]:
     """The dimensions without a problem, and whether these are all."""
     inside = [path for path in paths if path[:1] == ("space",)]
     if not inside:
@@ -391,10 +392,10 @@ def _sound_space(space: Any, paths: Collection[Steps]) -> tuple[dict[str, Any], 
     if not isinstance(space, dict) or ("space",) in inside:
         return {}, False
     broken = {path[1] for path in inside}
-    return {name: _unconditional(space[name]) for name in space if name not in broken}, False
+    return {name: _drop_condition(space[name]) for name in space if name not in broken}, False
 
 
-def _unconditional(entry: Any) -> Any:
+def _drop_condition(entry: Any) -> Any:
     """Without its condition, which may be on a dimension that is left out."""
     if not isinstance(entry, dict):
         return entry

@@ -46,7 +46,7 @@ class DevData:
         self.columns = {
             "checkpoint": picks.task,
             "search": spec.dev.search_name,
-            "identity": _identity_of(picks, climbs),
+            "identity": _hash_dev_sets(picks, climbs),
             "source": "+".join(dict.fromkeys(one.source for one in climbs)),
             "corpus": "+".join(corpus.short_name for corpus in spec.corpus),
         }
@@ -56,10 +56,10 @@ class DevData:
 def dev_identity(dev: DevSelection, data: str | None) -> str:
     """The hash by which rows of one selection of dev sets are compared; DataError as `DevData`."""
     picks, *climbs = (identify_dev_set(dev, name, data) for name in (dev.checkpoint, *dev.climbed))
-    return _identity_of(picks, climbs)
+    return _hash_dev_sets(picks, climbs)
 
 
-def _identity_of(picks: DevIdentity, climbs: Iterable[DevIdentity]) -> str:
+def _hash_dev_sets(picks: DevIdentity, climbs: Iterable[DevIdentity]) -> str:
     return canonical_hash([part for one in (picks, *climbs) for part in (one.task, one.sha256)])
 
 
@@ -121,13 +121,15 @@ class Identity:
 
     def of(self, config: MethodConfig) -> ConfigurationIdentity:
         """The identity of a configuration: its encoders and files are told by their content."""
-        contents: dict[str, Callable[[str], Any]] = dict.fromkeys(config.encoders(), _teacher)
-        contents |= dict.fromkeys(config.files(), _file)
+        contents: dict[str, Callable[[str], Any]] = dict.fromkeys(
+            config.encoders(), _identify_encoder
+        )
+        contents |= dict.fromkeys(config.files(), _hash_file)
         ingredients = {
             "method": self.method.name,
             "revision": self.method.revision,
             **({CODE: canonical_hash(self.code)} if self.code else {}),
-            "configuration": _by_content(config.hyperparameters(), contents),
+            "configuration": _replace_names(config.hyperparameters(), contents),
             "backbone": encoder_sha256(config.backbone),
             "corpus": self.corpus_sha256,
             "dev": self.selection.names(),
@@ -142,22 +144,22 @@ def encoder_sha256(backbone: str) -> str:
     return weights_sha256(fetch_backbone(resolve_backbone(backbone)))
 
 
-def _by_content(value: Any, contents: Mapping[str, Callable[[str], Any]]) -> Any:
+def _replace_names(value: Any, contents: Mapping[str, Callable[[str], Any]]) -> Any:
     """The value with each encoder's and file's name replaced by what the numbers follow from."""
     if isinstance(value, dict):
-        return {name: _by_content(entry, contents) for name, entry in value.items()}
+        return {name: _replace_names(entry, contents) for name, entry in value.items()}
     if isinstance(value, list):
-        return [_by_content(entry, contents) for entry in value]
+        return [_replace_names(entry, contents) for entry in value]
     return contents[value](value) if isinstance(value, str) and value in contents else value
 
 
-def _teacher(name: str) -> dict[str, Any]:
+def _identify_encoder(name: str) -> dict[str, Any]:
     source = resolve_backbone(name)
     folder = fetch_backbone(source)
     return {"weights": weights_sha256(folder), **asdict(own_pooling(source, folder))}
 
 
-def _file(name: str) -> dict[str, str]:
+def _hash_file(name: str) -> dict[str, str]:
     try:
         return {"sha256": file_sha256(Path(name))}
     except OSError as problem:

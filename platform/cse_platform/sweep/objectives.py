@@ -72,7 +72,7 @@ def is_fraction(name: str) -> bool:
     return name not in _LOWER_IS_BETTER and _HIGHER_IS_BETTER.fullmatch(name) is not None
 
 
-def _direction_of(name: str) -> Direction | None:
+def _infer_direction(name: str) -> Direction | None:
     """In which direction it is better, where that is known."""
     if name in _LOWER_IS_BETTER or name.startswith("train/loss"):
         return "minimize"
@@ -93,7 +93,7 @@ class SearchObjective(Settings):
             return given
         if given.get("direction") is not None:
             return given
-        direction = _direction_of(given["name"])
+        direction = _infer_direction(given["name"])
         if direction is None:
             raise ValueError(
                 f"whether {given['name']!r} is to be high or low is not known; write "
@@ -137,12 +137,12 @@ class Constraint:
         return above if self.comparison == "<=" else -above
 
 
-def _parsed(text: str) -> str:
+def _normalize_constraint(text: str) -> str:
     Constraint.parse(text)
     return " ".join(text.split())
 
 
-ConstraintText = Annotated[str, AfterValidator(_parsed)]
+ConstraintText = Annotated[str, AfterValidator(_normalize_constraint)]
 
 
 def excesses(constraints: Iterable[str], trials: Sequence[Measured]) -> dict[str, float] | None:

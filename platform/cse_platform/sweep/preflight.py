@@ -116,7 +116,7 @@ def doubts(
             f"no trial is ever stopped early: pruner.min_step is {least}, and the longest trial "
             f"takes {counted(sizes.most_steps, 'step')}"
         )
-    found += _eval_steps_doubts(configs)
+    found += _check_eval_steps(configs)
     if spec.seeds.confirm and not spec.seeds.further:
         found.append(
             f"seeds.confirm has no seed but {spec.seeds.search}, which each trial of the search "
@@ -124,10 +124,10 @@ def doubts(
         )
     if sizes:
         found += corpus_doubts(sizes.corpus, spec.corpus, backbone=spec.backbone)
-    return found + published_notes(spec, method) + _dropout_doubts(spec, configs)
+    return found + published_notes(spec, method) + _check_dropout(spec, configs)
 
 
-def _eval_steps_doubts(configs: Iterable[MethodConfig]) -> list[str]:
+def _check_eval_steps(configs: Iterable[MethodConfig]) -> list[str]:
     """Whether a trial reports nothing between its beginning and its end."""
     trained = [config for config in configs if isinstance(config, TrainingConfig)]
     for steps, most in ((config.eval_steps, config.max_steps) for config in trained):
@@ -139,7 +139,7 @@ def _eval_steps_doubts(configs: Iterable[MethodConfig]) -> list[str]:
     return []
 
 
-def _dropout_doubts(spec: SweepSpec, configs: Iterable[MethodConfig]) -> list[str]:
+def _check_dropout(spec: SweepSpec, configs: Iterable[MethodConfig]) -> list[str]:
     """Whether views that differ by dropout alone are the same view."""
     trained = [config for config in configs if isinstance(config, TrainingConfig)]
     if not any(config.dropout is None for config in trained):
@@ -156,12 +156,12 @@ def _dropout_doubts(spec: SweepSpec, configs: Iterable[MethodConfig]) -> list[st
 
 def at_once(slot: Slot) -> int:
     """How many trials this machine runs at the same time; 0 if not one fits."""
-    return min(int(there / asked + 1e-9) for _, asked, there in _asked_and_there(slot))
+    return min(int(there / asked + 1e-9) for _, asked, there in _compare_resources(slot))
 
 
 def shortage(slot: Slot) -> str | None:
     """Why a trial does not fit on this machine; None if it does."""
-    for name, asked, there in _asked_and_there(slot):
+    for name, asked, there in _compare_resources(slot):
         if asked > there:
             return (
                 f"a trial asks for {asked:g} {name} and this machine has {there}; name a Ray "
@@ -170,7 +170,7 @@ def shortage(slot: Slot) -> str | None:
     return None
 
 
-def _asked_and_there(slot: Slot) -> Iterator[tuple[str, float, int]]:
+def _compare_resources(slot: Slot) -> Iterator[tuple[str, float, int]]:
     yield "CPU", slot.cpu, os.cpu_count() or 1
     if slot.gpu:
         import torch  # seconds, where the method has not imported it
@@ -223,12 +223,14 @@ def missing_downloads(
     _find_missing_files(spec, configs, found)
     for config in configs:
         found.attempt((), partial(_refuse_uninstalled, config))
-    missing = [f"encoder {one.name}: {one.origin}" for one in _absent(spec, configs, found)]
+    missing = [
+        f"encoder {one.name}: {one.origin}" for one in _find_absent_encoders(spec, configs, found)
+    ]
     wrong = {key for key in ("corpus", "data") if not found.is_sound(key)}
     for place, corpus in enumerate(() if wrong else spec.corpus):
         look = partial(missing_corpora, [corpus], spec.data)
         missing += found.attempt(("corpus", place), look) or []
-    dev, tests = partial(missing_dev_data, spec.dev, spec.data), partial(_missing_tests, spec)
+    dev, tests = partial(missing_dev_data, spec.dev, spec.data), partial(_find_missing_tests, spec)
     missing += found.attempt(("dev",), dev, needs=("dev", "data")) or []
     missing += found.attempt(("evaluate",), tests, needs=("evaluate", "data")) or []
     return list(dict.fromkeys(missing))
@@ -261,7 +263,7 @@ def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list
     return [r for r in best_references(spec) if (r.method, r.backbone) not in trained]
 
 
-def _absent(
+def _find_absent_encoders(
     spec: SweepSpec, configs: Sequence[MethodConfig], found: Inspection
 ) -> Iterator[Backbone]:
     """The encoders that are not on this machine; those that are have to be readable."""
@@ -273,7 +275,7 @@ def _absent(
     for name in named:
         if name in placeholders:
             continue
-        place = ("backbone",) if name in own else _place_of(name, spec)
+        place = ("backbone",) if name in own else _find_text(name, spec)
         source = found.attempt(place, partial(resolve_backbone, name))
         if source and found.attempt(place, partial(_is_absent, source)):
             yield source
@@ -289,7 +291,7 @@ def _is_absent(source: Backbone) -> bool:
     return locate_backbone(source) is None
 
 
-def _missing_tests(spec: SweepSpec) -> list[str]:
+def _find_missing_tests(spec: SweepSpec) -> list[str]:
     from cse_methods.evaluation.test_sets.availability import missing_tests
 
     asked = spec.evaluate
@@ -302,7 +304,7 @@ def _find_missing_files(
     for name in dict.fromkeys(name for config in configs for name in config.files()):
         if not Path(name).is_file():
             text = f"{spec.method} is to read {name!r}: no such file"
-            found.problems.append(Problem(_place_of(name, spec), text))
+            found.problems.append(Problem(_find_text(name, spec), text))
 
 
 def _refuse_uninstalled(config: MethodConfig) -> None:
@@ -312,15 +314,15 @@ def _refuse_uninstalled(config: MethodConfig) -> None:
         raise NotInstalledError(str(error)) from error
 
 
-def _place_of(text: str, spec: SweepSpec) -> Steps:
+def _find_text(text: str, spec: SweepSpec) -> Steps:
     """Where a text stands under `fixed` or `space`; empty if nowhere."""
     told = spec.model_dump(mode="json", include={"fixed", "space"})
-    return next((steps for steps, value in _values(told, ()) if value == text), ())
+    return next((steps for steps, value in _iterate_values(told, ()) if value == text), ())
 
 
-def _values(data: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
+def _iterate_values(data: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
     if isinstance(data, (Mapping, list)):
         for key, inner in data.items() if isinstance(data, Mapping) else enumerate(data):
-            yield from _values(inner, (*steps, key))
+            yield from _iterate_values(inner, (*steps, key))
     else:
         yield steps, data

@@ -69,7 +69,7 @@ class StandIns:
         if self.trains and name == "batch_size":
             value = min(value, max(SMALLEST_BATCH, value // BATCH_SHARE))
         else:
-            value = self._inside(replace_references(value, self._best))
+            value = self._replace_names(replace_references(value, self._replace_reference))
         return self.fitted.get((name, canonical_json(value)), value)
 
     def point(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,15 +79,15 @@ class StandIns:
     def dimension(self, name: str, dimension: Dimension) -> Dimension:
         """The dimension with stand-ins; a range with another bound becomes its two bounds."""
         when = {
-            parent: _distinct(self.of(parent, value) for value in values)
+            parent: _drop_duplicates(self.of(parent, value) for value in values)
             for parent, values in dimension.when.items()
         }
         if isinstance(dimension, Choices):
-            choices = _distinct(self.of(name, choice) for choice in dimension.choices)
+            choices = _drop_duplicates(self.of(name, choice) for choice in dimension.choices)
             return Choices(choices=choices, when=when)
         bounds = (dimension.low, dimension.high)
         if (there := tuple(self.of(name, bound) for bound in bounds)) != bounds:
-            return Choices(choices=_distinct(there), when=when)
+            return Choices(choices=_drop_duplicates(there), when=when)
         return dimension.model_copy(update={"when": when})
 
     def fit(self, name: str, value: Any, nearest: Any) -> bool:
@@ -99,16 +99,16 @@ class StandIns:
         self.fitted[name, canonical_json(value)] = nearest
         return not known
 
-    def _best(self, reference: BestReference) -> Any:
+    def _replace_reference(self, reference: BestReference) -> Any:
         if reference.method not in self.trained:
             return ENCODER
         return {"best": {"method": reference.method, "backbone": ENCODER}}
 
-    def _inside(self, value: Any) -> Any:
+    def _replace_names(self, value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {key: self._inside(inner) for key, inner in value.items()}
+            return {key: self._replace_names(inner) for key, inner in value.items()}
         if isinstance(value, (list, tuple)):
-            return [self._inside(inner) for inner in value]
+            return [self._replace_names(inner) for inner in value]
         if not isinstance(value, str):
             return value
         return None if value in self.files else ENCODER if value in self.encoders else value
@@ -135,7 +135,7 @@ def rehearse(stages: Sequence[SweepSpec], runs: Path) -> list[Rehearsal]:
 
     DataError if `data` or CSE_DATA names no data folder.
     """
-    return [_rehearsal(spec, stages[:place], runs) for place, spec in enumerate(stages)]
+    return [_build_rehearsal(spec, stages[:place], runs) for place, spec in enumerate(stages)]
 
 
 def own_stores(runs: Path) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def every_value_once(spec: SweepSpec) -> Iterator[dict[str, Any]]:
             yield point
 
 
-def _rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) -> Rehearsal:
+def _build_rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) -> Rehearsal:
     method, changes = get_method(spec.method), []
     configs = [spec.config(point) for point in representatives(spec, method)]
     stand_ins = StandIns(
@@ -165,37 +165,39 @@ def _rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) -> Reh
         files=frozenset(name for config in configs for name in config.files()),
         trained=frozenset(stage.method for stage in earlier),
     )
-    small = _small(spec, stand_ins, runs)
-    while (fit := _next_fit(spec, small)) and stand_ins.fit(*fit):
+    small = _shrink_sweep(spec, stand_ins, runs)
+    while (fit := _find_next_fit(spec, small)) and stand_ins.fit(*fit):
         name, value, nearest = fit
         was = f"an eighth, {value}," if name == "batch_size" else format_value(value)
         changes.append(f"{name}: {was} becomes {format_value(nearest)}")
-        small = _small(spec, stand_ins, runs)
-    changes += _left_out(spec, small, stand_ins)
-    search, told = _search(spec, small, stand_ins, [stage.sweep for stage in earlier])
-    return Rehearsal(spec, _with(small, search=search), stand_ins, (*changes, *told))
+        small = _shrink_sweep(spec, stand_ins, runs)
+    changes += _describe_omissions(spec, small, stand_ins)
+    search, told = _build_search(spec, small, stand_ins, [stage.sweep for stage in earlier])
+    return Rehearsal(spec, _change_spec(small, search=search), stand_ins, (*changes, *told))
 
 
-def _small(spec: SweepSpec, stand_ins: StandIns, runs: Path) -> SweepSpec:
+def _shrink_sweep(spec: SweepSpec, stand_ins: StandIns, runs: Path) -> SweepSpec:
     """The sweep with all that is large replaced; its search follows from its new space."""
     fixed = stand_ins.point(spec.fixed)
     if stand_ins.trains:
-        defaults = {**BRIEF, "batch_size": _default(spec, "batch_size")}
+        defaults = {**BRIEF, "batch_size": _get_default(spec, "batch_size")}
         missing = defaults.keys() - spec.fixed.keys() - set(spec.space)
         fixed |= stand_ins.point({name: defaults[name] for name in sorted(missing)})
     space = {name: stand_ins.dimension(name, spec.space[name]) for name in spec.space}
     data = spec.data if isinstance(data_source(spec.data), Path) else "builtin"
-    return _with(
+    return _change_spec(
         spec,
         backbone=ENCODER,
-        corpus=tuple(dict.fromkeys(map(_small_corpus, spec.corpus))),
+        corpus=tuple(dict.fromkeys(map(_shrink_corpus, spec.corpus))),
         data=data,
         fixed=fixed,
         space=Space(space),
-        require=tuple(text for text in spec.require if not _names_changed(spec, space, text)),
+        require=tuple(
+            text for text in spec.require if not _names_changed_dimension(spec, space, text)
+        ),
         search=Search(trials=1),
         pruner=NoPruner(),
-        seeds=_one_further(spec.seeds),
+        seeds=_keep_one_seed(spec.seeds),
         resources=Resources(fresh_process=spec.resources.fresh_process),
         notify=(),
         tags=tuple(dict.fromkeys((*spec.tags, SMOKE))),
@@ -204,16 +206,16 @@ def _small(spec: SweepSpec, stand_ins: StandIns, runs: Path) -> SweepSpec:
     )
 
 
-def _with(spec: SweepSpec, **changes: Any) -> SweepSpec:
+def _change_spec(spec: SweepSpec, **changes: Any) -> SweepSpec:
     """The sweep with these changes, checked as a file is."""
     return SweepSpec.model_validate(spec.model_copy(update=changes).model_dump(mode="json"))
 
 
-def _default(spec: SweepSpec, name: str) -> Any:
+def _get_default(spec: SweepSpec, name: str) -> Any:
     return get_method(spec.method).config.model_fields[name].default
 
 
-def _small_corpus(corpus: CorpusSpec) -> CorpusSpec:
+def _shrink_corpus(corpus: CorpusSpec) -> CorpusSpec:
     """Of a table with several columns its first rows: the built-in corpus has no columns."""
     first = min(corpus.first or SENTENCES, SENTENCES)
     if corpus.columns:
@@ -221,19 +223,19 @@ def _small_corpus(corpus: CorpusSpec) -> CorpusSpec:
     return CorpusSpec(name="builtin", first=first, split_at=corpus.split_at)
 
 
-def _one_further(seeds: TrialSeeds) -> TrialSeeds:
+def _keep_one_seed(seeds: TrialSeeds) -> TrialSeeds:
     if seeds.confirm is None or not seeds.further:
         return seeds
     confirm = seeds.confirm.model_copy(update={"seeds": seeds.further[:1]})
     return seeds.model_copy(update={"confirm": confirm})
 
 
-def _names_changed(spec: SweepSpec, space: Mapping[str, Dimension], text: str) -> bool:
+def _names_changed_dimension(spec: SweepSpec, space: Mapping[str, Dimension], text: str) -> bool:
     """Whether a requirement is about a dimension that has other values now."""
     return any(space[n] != spec.space[n] for n in Expression(text).names if n in space)
 
 
-def _left_out(spec: SweepSpec, small: SweepSpec, stand_ins: StandIns) -> Iterator[str]:
+def _describe_omissions(spec: SweepSpec, small: SweepSpec, stand_ins: StandIns) -> Iterator[str]:
     for text in spec.require:
         if text not in small.require:
             yield f"require {text!r} is left out: what it compares has other values"
@@ -255,17 +257,17 @@ Fit = tuple[str, Any, Any]
 """A setting, a value of it that cannot be had on `mini`, and the nearest that can."""
 
 
-def _next_fit(spec: SweepSpec, small: SweepSpec) -> Fit | None:
+def _find_next_fit(spec: SweepSpec, small: SweepSpec) -> Fit | None:
     """What stands in the way of the first configuration that `mini` cannot train."""
     for point in representatives(small, get_method(small.method)):
         settings = small.settings(point)
-        if not _fits(small, settings):
+        if not _is_trainable(small, settings):
             tried = {**small.fixed, **point}
-            return next(_fits_instead(spec, small, settings, tried), None)
+            return next(_find_fits(spec, small, settings, tried), None)
     return None
 
 
-def _fits(small: SweepSpec, settings: Mapping[str, Any]) -> bool:
+def _is_trainable(small: SweepSpec, settings: Mapping[str, Any]) -> bool:
     width = backbone_width(ENCODER) or 0
     if any((settings.get(name) or 0) > width for name in AT_MOST_WIDTH):
         return False
@@ -277,11 +279,11 @@ def _fits(small: SweepSpec, settings: Mapping[str, Any]) -> bool:
     return True
 
 
-def _fits_instead(
+def _find_fits(
     spec: SweepSpec, small: SweepSpec, settings: Mapping[str, Any], tried: Mapping[str, Any]
 ) -> Iterator[Fit]:
     """Changes of one whole number with which the settings fit; a larger batch comes first."""
-    batches = _numbers_of(spec, "batch_size") if "batch_size" in tried else []
+    batches = _list_integers(spec, "batch_size") if "batch_size" in tried else []
     for name in sorted(tried, key=lambda name: name != "batch_size"):
         value = tried[name]
         if name in BRIEF or not isinstance(value, int) or isinstance(value, bool):
@@ -290,11 +292,11 @@ def _fits_instead(
         if name == "batch_size":
             others = range(value + 1, max([value, *batches]) + 1)
         for other in others:
-            if _fits(small, {**settings, name: other}):
+            if _is_trainable(small, {**settings, name: other}):
                 yield name, value, other
 
 
-def _numbers_of(spec: SweepSpec, name: str) -> list[int]:
+def _list_integers(spec: SweepSpec, name: str) -> list[int]:
     """The whole numbers that a setting has in the sweep."""
     if name in spec.space:
         dimension = spec.space[name]
@@ -302,11 +304,11 @@ def _numbers_of(spec: SweepSpec, name: str) -> list[int]:
             dimension.choices if isinstance(dimension, Choices) else (dimension.low, dimension.high)
         )
     else:
-        given = [spec.fixed.get(name, _default(spec, name))]
+        given = [spec.fixed.get(name, _get_default(spec, name))]
     return [value for value in given if isinstance(value, int)]
 
 
-def _search(
+def _build_search(
     spec: SweepSpec, small: SweepSpec, stand_ins: StandIns, earlier: Sequence[str]
 ) -> tuple[Search, list[str]]:
     """A search that tries every value, and what is told of it."""
@@ -328,7 +330,7 @@ def _search(
     if "leaderboard" in asked.start_from:
         told.append("start_from: leaderboard is left out: a rehearsal has a leaderboard of its own")
     tried = [point for point in every_value_once(small) if point]
-    tried += filter(None, _start_points(spec, small, stand_ins))
+    tried += filter(None, _convert_start_points(spec, small, stand_ins))
     distinct = {canonical_json(point): point for point in tried}
     is_grid = asked.sampler.kind == "grid"
     search = asked.model_copy(
@@ -345,7 +347,7 @@ def _search(
     return search, told
 
 
-def _start_points(
+def _convert_start_points(
     spec: SweepSpec, small: SweepSpec, stand_ins: StandIns
 ) -> Iterator[dict[str, Any]]:
     """The start points of the sweep, the published ones of its own backbone included."""
@@ -355,5 +357,5 @@ def _start_points(
             yield small.space.active(there)
 
 
-def _distinct(values: Iterable[Any]) -> tuple[Any, ...]:
+def _drop_duplicates(values: Iterable[Any]) -> tuple[Any, ...]:
     return tuple({canonical_json(value): value for value in values}.values())

@@ -44,7 +44,7 @@ def aim_problems(
     search: Search, dev: DevSelection, *, has_gpu: bool, pruner: str | None
 ) -> list[Problem]:
     """What is wrong with them; paths start at the sweep. `pruner` is the kind, if there is one."""
-    found = [*_unmeasured(search, dev, has_gpu), *_repeated(search, dev)]
+    found = [*_find_unmeasured(search, dev, has_gpu), *_find_repeated(search, dev)]
     for key in ("objectives", "constraints") if search.sampler.kind == "cmaes" else ():
         if getattr(search, key):
             text = f"'cmaes' knows no {key}; take 'tpe', 'gp' or 'nsgaii'"
@@ -58,7 +58,7 @@ def aim_problems(
     return found
 
 
-def _unmeasured(search: Search, dev: DevSelection, has_gpu: bool) -> Iterator[Problem]:
+def _find_unmeasured(search: Search, dev: DevSelection, has_gpu: bool) -> Iterator[Problem]:
     """Objectives and constraints on what no trial measures."""
     named = {
         "objectives": [one.name for one in search.objectives],
@@ -73,7 +73,7 @@ def _unmeasured(search: Search, dev: DevSelection, has_gpu: bool) -> Iterator[Pr
                 yield Problem(("search", key, place), text)
 
 
-def _repeated(search: Search, dev: DevSelection) -> Iterator[Problem]:
+def _find_repeated(search: Search, dev: DevSelection) -> Iterator[Problem]:
     """Objectives that are one and the same."""
     climbed = dev_metric(dev.search_name)
     seen: dict[str, str] = {}
@@ -98,19 +98,19 @@ _SECRET = (
 )
 
 
-def _secrets(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+def _find_secrets(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
     """Where texts with a secret stand in JSON values."""
     if isinstance(value, str) and mask_text(value) != value:
         yield place
     elif isinstance(value, dict):
         for name, inner in value.items():
-            yield from _secrets(inner, (*place, name))
+            yield from _find_secrets(inner, (*place, name))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from _secrets(inner, (*place, number))
+            yield from _find_secrets(inner, (*place, number))
 
 
-def _one_or_more(value: Any) -> Any:
+def _wrap_text(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
@@ -125,7 +125,7 @@ class SweepSpec(Settings):
     dev: DevSelection = DevSelection()
     fixed: dict[str, Any] = Field(default={}, description="settings that every trial shares")
     space: Space = Field(default=Space({}), description="settings that are searched")
-    require: Annotated[tuple[str, ...], BeforeValidator(_one_or_more)] = Field(
+    require: Annotated[tuple[str, ...], BeforeValidator(_wrap_text)] = Field(
         default=(),
         exclude_if=lambda texts: not texts,  # as in the journals of older versions
         description="what must hold between settings, e.g. `tau2 >= tau3`",
@@ -215,7 +215,7 @@ class SweepSpec(Settings):
     def _check_secrets(self) -> Self:
         """What the file says stands in the journal and the stores; of `stores:` it does not."""
         said = self.model_dump(mode="json", exclude={"stores"})
-        if problems := [Problem(place, _SECRET) for place in _secrets(said)]:
+        if problems := [Problem(place, _SECRET) for place in _find_secrets(said)]:
             raise ProblemsError(problems)
         return self
 
@@ -289,13 +289,15 @@ class SweepSpec(Settings):
         stand for values that earlier stages are still to find.
         SweepRefusedError if the method refuses the settings together.
         """
-        return self._checked(self.settings(assignment), tried=assignment)
+        return self._validate_settings(self.settings(assignment), tried=assignment)
 
     def config_of(self, values: Mapping[str, Any]) -> MethodConfig:
         """The configuration with these hyperparameters; SweepRefusedError if they are refused."""
-        return self._checked(self._top() | dict(values), tried=values)
+        return self._validate_settings(self._dump_shared_settings() | dict(values), tried=values)
 
-    def _checked(self, settings: dict[str, Any], *, tried: Mapping[str, Any]) -> MethodConfig:
+    def _validate_settings(
+        self, settings: dict[str, Any], *, tried: Mapping[str, Any]
+    ) -> MethodConfig:
         try:
             return get_method(self.method).config.model_validate(settings)
         except ValidationError as error:
@@ -307,9 +309,9 @@ class SweepSpec(Settings):
     def settings(self, assignment: Mapping[str, Any]) -> dict[str, Any]:
         """What `config` gives to the method: top-level, fixed and active settings, JSON values."""
         active = self.space.active(assignment)
-        return with_placeholders(self._top() | with_examples(self.fixed) | active)  # type: ignore[no-any-return]
+        return with_placeholders(self._dump_shared_settings() | with_examples(self.fixed) | active)  # type: ignore[no-any-return]
 
-    def _top(self) -> dict[str, Any]:
+    def _dump_shared_settings(self) -> dict[str, Any]:
         return self.model_dump(mode="json", include=set(METHOD_WIDE))
 
 

@@ -51,7 +51,7 @@ class SweepStores:
     def on_this_machine(self) -> list[Path]:
         """Every file and folder that the sweep writes here."""
         urls = (self.leaderboard, self.search, self.mlflow)
-        files = [Path(_database(url)) for url in urls if url.startswith("sqlite")]
+        files = [Path(_normalize_url(url)) for url in urls if url.startswith("sqlite")]
         places = [place for place in (self.checkpoints, self.models) if "://" not in place]
         return [self.folder, *files, *map(Path, places)]
 
@@ -90,7 +90,7 @@ def sweep_stores(
     urls["mlflow"] = spec.stores.mlflow or mlflow_uri(runs, environment=environment)
     taken: dict[str, str] = {}
     for name, url in urls.items():
-        if (other := taken.setdefault(_database(url), name)) != name:
+        if (other := taken.setdefault(_normalize_url(url), name)) != name:
             raise SweepRefusedError(
                 f"the stores {other!r} and {name!r} have the same URL; each needs a database of "
                 "its own (stores: in the sweep file, CSE_STORE, CSE_SEARCH_STORE, CSE_MLFLOW_URI)"
@@ -125,7 +125,7 @@ def refuse_unwritable(stores: SweepStores) -> None:
             )
 
 
-def _database(url: str) -> str:
+def _normalize_url(url: str) -> str:
     """A URL without driver, user and options: equal for all URLs of one database."""
     scheme, _, place = url.partition("://")
     if scheme.startswith("sqlite"):

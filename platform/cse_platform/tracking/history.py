@@ -41,7 +41,7 @@ def costs_of_report(
         for name, key in MEMORY.items()
         if provenance.get(key, "").isdecimal()
     }
-    speed = _positive(metrics, SPEED)
+    speed = _read_positive(metrics, SPEED)
     if speed is not None and epoch_sentences:
         found[_PREFIX + EPOCH_MINUTES] = epoch_sentences / speed / 60
     return found
@@ -66,12 +66,12 @@ class TrialCosts:
     def add(self, step: int, metrics: Mapping[str, float], *, batch_size: int | None) -> None:
         """Take the dev point after `step` optimiser steps."""
         for name in MEMORY:
-            if (used := _positive(metrics, name)) is not None:
+            if (used := _read_positive(metrics, name)) is not None:
                 self.memory[name] = max(used, self.memory.get(name, used))
         if step <= self.step:
             return
         sentences = (step - self.step) * (batch_size or 0)
-        speed, epoch = _positive(metrics, SPEED), _positive(metrics, EPOCH_MINUTES)
+        speed, epoch = _read_positive(metrics, SPEED), _read_positive(metrics, EPOCH_MINUTES)
         if self.seconds is not None:
             self.seconds = self.seconds + sentences / speed if speed and sentences else None
         self.step, self.sentences = step, self.sentences + sentences
@@ -93,7 +93,7 @@ class TrialCosts:
         return found
 
 
-def _positive(metrics: Mapping[str, float], name: str) -> float | None:
+def _read_positive(metrics: Mapping[str, float], name: str) -> float | None:
     """A metric of costs; None where it is unknown or no number above 0."""
     value = metrics.get(_PREFIX + name, math.nan)
     return value if 0 < value < math.inf else None
@@ -291,7 +291,7 @@ class History:
                     trial.last_heard = None  # nothing ran while the driver was away
             case events.SweepRequested() if event.request not in self.requests:
                 self.requests.add(event.request)
-                self._request(event)
+                self._apply_request(event)
             case events.DriverMessage():
                 self.messages.append(event)
             case events.SearchEnded():
@@ -299,13 +299,13 @@ class History:
             case events.SweepFinished():
                 self.complete = event.state == "COMPLETE"
             case events.TrialStarted():
-                self._start(event)
+                self._start_trial(event)
             case events.TrialReused():
-                self._reuse(event)
+                self._reuse_trial(event)
             case events.TrialPoint():
-                self._point(event)
+                self._add_point(event)
             case events.TrialFinished():
-                self._finish(event)
+                self._finish_trial(event)
             case events.ModelDeleted():
                 trial = self.trials[event.trial]
                 trial.model, trial.model_deleted = None, True
@@ -330,12 +330,12 @@ class History:
         return found
 
     @property
-    def _checkpoint(self) -> str:
+    def _checkpoint_dev_set(self) -> str:
         """The dev set that picks checkpoints."""
         stored = ((self.spec or {}).get("dev") or {}).get("checkpoint")
         return DevSelection().checkpoint if stored is None else str(stored)
 
-    def _request(self, event: events.SweepRequested) -> None:
+    def _apply_request(self, event: events.SweepRequested) -> None:
         match event.action:
             case "pause":
                 self.paused = True
@@ -359,7 +359,7 @@ class History:
                         and (not event.numbers or trial.number in event.numbers)
                     )
 
-    def _start(self, event: events.TrialStarted) -> None:
+    def _start_trial(self, event: events.TrialStarted) -> None:
         known = self.trials.get(event.trial)
         if known is None or event.resumed_from is None:
             self._drop_failed(event)
@@ -378,7 +378,7 @@ class History:
                 if trial.number == event.number and key != event.trial:
                     del self.trials[key]
 
-    def _reuse(self, event: events.TrialReused) -> None:
+    def _reuse_trial(self, event: events.TrialReused) -> None:
         self._drop_failed(event)
         self.trials[event.trial] = TrialHistory(
             key=event.trial,
@@ -386,7 +386,7 @@ class History:
             finished=event.time,
             state="COMPLETE",
             curve=event.curve,
-            kept=_kept(event),
+            kept=_reconstruct_kept(event),
             best_step=event.best_step,
             best_value=event.best_value,
             best_metrics=event.best_metrics,
@@ -402,16 +402,16 @@ class History:
         if trial.search_number is not None:
             self.attempts[trial.search_number] = trial
 
-    def _point(self, event: events.TrialPoint) -> None:
+    def _add_point(self, event: events.TrialPoint) -> None:
         trial = self.trials[event.trial]
         trial.ran_until(event.time)
         if event.step in trial.curve:
             return
-        trial.add_point(event, checkpoint=self._checkpoint)
+        trial.add_point(event, checkpoint=self._checkpoint_dev_set)
         if event.checkpoint is not None:
             trial.checkpoint = (event.step, event.checkpoint)
 
-    def _finish(self, event: events.TrialFinished) -> None:
+    def _finish_trial(self, event: events.TrialFinished) -> None:
         trial = self.trials[event.trial]
         trial.ran_until(event.time)
         trial.state, trial.error, trial.finished = event.state, event.error, event.time
@@ -422,7 +422,7 @@ class History:
         trial.wall_seconds, trial.gpus = event.wall_seconds, event.gpus
 
 
-def _kept(reused: events.TrialReused) -> dict[int, float]:
+def _reconstruct_kept(reused: events.TrialReused) -> dict[int, float]:
     """What would have been kept, by step; before the best step only where it is known.
 
     The event has the curve that the search climbs, and not that of another set that picks.

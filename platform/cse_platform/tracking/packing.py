@@ -67,13 +67,13 @@ def evaluation_event(
         scores=tuple(
             TrialScore(**{**asdict(one), "value": float(one.value)}) for one in evaluation.scores
         ),
-        similarities=tuple(map(_packed, evaluation.similarities)),
+        similarities=tuple(map(_pack_similarities, evaluation.similarities)),
         identities={identity: dict(told) for identity, told in evaluation.identities.items()},
         seconds=dict(evaluation.seconds),
     )
 
 
-def _packed(similarities: "Similarities") -> PairSimilarities:
+def _pack_similarities(similarities: "Similarities") -> PairSimilarities:
     counts = (len(similarities.cosines), len(similarities.gold), sum(similarities.subsets.values()))
     if len(set(counts)) > 1:
         raise ValueError(

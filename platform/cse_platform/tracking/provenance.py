@@ -36,11 +36,11 @@ def git_state(folder: Path) -> dict[str, str]:
     `dirty` is "true" when tracked files differ from the commit. `remote` is the URL of `origin`,
     left out where there is none; it can hold a password.
     """
-    commit = _git(folder, "rev-parse", "HEAD")
-    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    commit = _run_git(folder, "rev-parse", "HEAD")
+    status = _run_git(folder, "status", "--porcelain", "--untracked-files=no")
     if not commit or status is None:
         return {}
-    remote = _git(folder, "remote", "get-url", "origin")
+    remote = _run_git(folder, "remote", "get-url", "origin")
     state = {"commit": commit, "dirty": "true" if status else "false"}
     return state | ({"remote": remote} if remote else {})
 
@@ -51,7 +51,7 @@ def git_diff(folder: Path) -> str | None:
     One that is longer than `MAX_DIFF_BYTES` is cut, and one that is not UTF-8 loses characters;
     either then ends in a line that begins with `NOT_WHOLE`.
     """
-    diff = _bytes("git", "-C", str(folder), *_DIFF)
+    diff = _read_output("git", "-C", str(folder), *_DIFF)
     if not diff:
         return None
     kept = diff[:MAX_DIFF_BYTES].decode("utf-8", "replace")
@@ -72,20 +72,20 @@ def can_be_applied(diff: str) -> bool:
 
 def is_tracked(file: Path) -> bool:
     """Whether git knows the file: an installed copy can lie in a venv in someone's repository."""
-    return bool(_git(file.parent, "ls-files", "--error-unmatch", file.name))
+    return bool(_run_git(file.parent, "ls-files", "--error-unmatch", file.name))
 
 
 def command_output(*command: str) -> str | None:
     """What the command prints, without white space around; None if it fails or does not exist."""
-    output = _bytes(*command)
+    output = _read_output(*command)
     return None if output is None else output.decode("utf-8", "replace").strip()
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
+def _run_git(folder: Path, *arguments: str) -> str | None:
     return command_output("git", "-C", str(folder), *arguments)
 
 
-def _bytes(*command: str) -> bytes | None:
+def _read_output(*command: str) -> bytes | None:
     # Without locks: another git may be at work in the same repository.
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:
@@ -128,15 +128,15 @@ def sweep_provenance(repository: Path | None, *, method: Path | None = None) -> 
     return {
         **{
             f"{name}_{fact}": mask_url(value)
-            for name, folder in _repositories(repository, method).items()
+            for name, folder in _find_repositories(repository, method).items()
             for fact, value in git_state(folder).items()
         },
-        "command": _command(),
+        "command": _format_command(),
         "folder": str(Path.cwd()),
         "host": socket.gethostname(),
         "python": platform.python_version(),
         "platform": platform.platform(),
-        **_versions(SWEEP_PACKAGES),
+        **_list_versions(SWEEP_PACKAGES),
         **submitted("provenance"),
     }
 
@@ -164,13 +164,13 @@ def code_diffs(repository: Path | None, *, method: Path | None = None) -> dict[s
     Keys: `git`, the user's repository (around `repository`, or the working directory), `package`,
     this package's own checkout, and `method`, that of another package's method.
     """
-    repositories = _repositories(repository, method)
+    repositories = _find_repositories(repository, method)
     diffs = {name: git_diff(folder) for name, folder in repositories.items()}
-    found = {name: _without_secrets(diff) for name, diff in diffs.items() if diff is not None}
+    found = {name: _mask_secrets(diff) for name, diff in diffs.items() if diff is not None}
     return found | submitted("diffs")
 
 
-def _without_secrets(diff: str) -> str:
+def _mask_secrets(diff: str) -> str:
     masked = mask_text(diff)
     return masked if masked == diff else f"{masked}\n{NOT_WHOLE}secrets in it are hidden\n"
 
@@ -192,16 +192,16 @@ def trial_provenance(
         "threads": str(threads),
         "host": socket.gethostname(),
         "python": platform.python_version(),
-        "cpu": _cpu_name(),
+        "cpu": _read_cpu_name(),
         "cpu_count": str(os.cpu_count()),
         **trial_packages(),
     }
-    return facts | _gpu(device)
+    return facts | _describe_gpu(device)
 
 
 def trial_packages() -> dict[str, str]:
     """The versions of the packages that a trial's provenance has by name."""
-    return _versions(_TRIAL_PACKAGES)
+    return _list_versions(_TRIAL_PACKAGES)
 
 
 def peak_memory(device: str) -> dict[str, str]:
@@ -210,8 +210,8 @@ def peak_memory(device: str) -> dict[str, str]:
     Keys: `peak_memory_mib`, of the process since it began or `reset_peak_memory` was called; on a
     GPU (`cuda:0`) also `gpu_peak_memory_mib`, of torch's allocator.
     """
-    facts = {"peak_memory_mib": str(_peak_memory_mib())}
-    if _torch_on_gpu(device):
+    facts = {"peak_memory_mib": str(_read_peak_memory_mib())}
+    if _is_torch_on_gpu(device):
         import torch
 
         facts["gpu_peak_memory_mib"] = str(torch.cuda.max_memory_allocated(device) >> 20)
@@ -226,19 +226,19 @@ def reset_peak_memory() -> None:
         torch.cuda.reset_peak_memory_stats()
 
 
-def _repositories(repository: Path | None, method: Path | None) -> dict[str, Path]:
+def _find_repositories(repository: Path | None, method: Path | None) -> dict[str, Path]:
     """A folder in each repository that numbers follow from."""
     modules = {"package": Path(__file__), "method": method}
     tracked = {name: file.parent for name, file in modules.items() if file and is_tracked(file)}
     return {"git": repository or Path(), **tracked}
 
 
-def _command() -> str:
+def _format_command() -> str:
     program, *arguments = sys.argv
     return mask_text(shlex.join([Path(program).name, *map(mask_url, arguments)]))
 
 
-def _versions(packages: Iterable[str]) -> dict[str, str]:
+def _list_versions(packages: Iterable[str]) -> dict[str, str]:
     found = {}
     for package in packages:
         try:
@@ -248,7 +248,7 @@ def _versions(packages: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _cpu_name() -> str:
+def _read_cpu_name() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -257,7 +257,7 @@ def _cpu_name() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def _peak_memory_mib() -> int:
+def _read_peak_memory_mib() -> int:
     try:
         # Linux's ru_maxrss begins with what the parent held when it started this process.
         status = Path("/proc/self/status").read_text()
@@ -267,13 +267,13 @@ def _peak_memory_mib() -> int:
     return peak >> 20 if sys.platform == "darwin" else peak >> 10  # bytes there, KiB elsewhere
 
 
-def _torch_on_gpu(device: str) -> bool:
+def _is_torch_on_gpu(device: str) -> bool:
     """Whether torch can be asked about the GPU without importing it, which takes seconds."""
     return device.startswith("cuda") and "torch" in sys.modules
 
 
-def _gpu(device: str) -> dict[str, str]:
-    if not _torch_on_gpu(device):
+def _describe_gpu(device: str) -> dict[str, str]:
+    if not _is_torch_on_gpu(device):
         return {}
     import torch
 

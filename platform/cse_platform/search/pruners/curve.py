@@ -75,14 +75,14 @@ class PastCurves:
 
     def __init__(self) -> None:
         self._shares: list[_Floats] = []
-        self._states: list[_Floats] = []
+        self._compute_states: list[_Floats] = []
         self._lengths: list[int] = []
         self._numbers: dict[str, int] = {}
         self._configurations: list[int] = []
         self._table: tuple[_Floats, _Floats, _Floats, _Counts] | None = None
 
     def __len__(self) -> int:
-        return len(self._states)
+        return len(self._compute_states)
 
     def add(self, curve: Curve, *, configuration: str) -> None:
         """Add the curve of a complete trial, whose last step is the trial's.
@@ -90,10 +90,10 @@ class PastCurves:
         Trials of one `configuration` are seeds of each other: they tell the noise. A stopped trial
         has no final best, and cannot be added.
         """
-        if points := _trained(curve):
+        if points := _select_trained(curve):
             last = max(curve)
             self._shares.append(np.array([step / last for step, _ in points]))
-            self._states.append(_states(points, last, curve.get(0)))
+            self._compute_states.append(_compute_states(points, last, curve.get(0)))
             self._lengths.append(last)
             number = self._numbers.setdefault(configuration, len(self._numbers))
             self._configurations.append(number)
@@ -105,23 +105,25 @@ class PastCurves:
         A curve is comparable with a trial of so many steps if it is at most `LONGER` times as long
         or as short, and has a point so early: it is read at its last point until there.
         """
-        if not self._states:
+        if not self._compute_states:
             return np.empty((0, 3)), np.empty(0), np.empty(0, dtype=np.intp)
-        shares, states, finals, configurations = self._stacked()
+        shares, states, finals, configurations = self._stack_curves()
         reached = (shares <= share + 1e-9).sum(axis=1)
         lengths = np.array(self._lengths)
         rows = np.flatnonzero((reached > 0) & (abs(np.log(lengths / steps)) <= math.log(LONGER)))
         there = states[rows, reached[rows] - 1]
         return there, finals[rows] - there[:, 0], configurations[rows]
 
-    def _stacked(self) -> tuple[_Floats, _Floats, _Floats, _Counts]:
+    def _stack_curves(self) -> tuple[_Floats, _Floats, _Floats, _Counts]:
         if self._table is None:
             longest = max(map(len, self._shares))
             shares = np.full((len(self), longest), np.inf)
             states = np.zeros((len(self), longest, 3))
-            for row, (share, state) in enumerate(zip(self._shares, self._states, strict=True)):
+            for row, (share, state) in enumerate(
+                zip(self._shares, self._compute_states, strict=True)
+            ):
                 shares[row, : len(share)], states[row, : len(state)] = share, state
-            finals = np.array([state[-1, 0] for state in self._states])
+            finals = np.array([state[-1, 0] for state in self._compute_states])
             self._table = shares, states, finals, np.array(self._configurations)
         return self._table
 
@@ -142,20 +144,20 @@ def judge(
         best: best value of each configuration that this sweep has tried, stopped ones included.
         rule: when it stops.
     """
-    points = _trained(curve)
+    points = _select_trained(curve)
     if not points or max(curve) < rule.min_step:
         return Verdict(False, "too early")
     if len(best) < rule.top:
         return Verdict(False, f"fewer than {rule.top} configurations have a value")
-    share, state = max(curve) / steps, _states(points, steps, curve.get(0))[-1]
+    share, state = max(curve) / steps, _compute_states(points, steps, curve.get(0))[-1]
     bar = sorted(best, reverse=True)[rule.top - 1]
     if state[0] >= bar:
         return Verdict(False, "among the best")
     states, gains, configurations = past.at(share, steps=steps)
     if len(gains) < rule.startup_trials:
         return Verdict(False, f"only {len(gains)} complete curves came as far")
-    noise = _noise(gains, configurations, left=1 - share)
-    chance = _chance(bar - state[0], state, states, gains, noise)
+    noise = _estimate_noise(gains, configurations, left=1 - share)
+    chance = _estimate_chance(bar - state[0], state, states, gains, noise)
     why = (
         f"at {share:.0%} of its steps its best is {100 * state[0]:.1f}; by {len(gains)} complete "
         f"curves the chance that it passes {100 * bar:.1f} is {chance:.2g}"
@@ -175,11 +177,13 @@ def collapsed(value: float, metrics: Mapping[str, float]) -> str | None:
     return None
 
 
-def _trained(curve: Curve) -> list[tuple[int, float]]:
+def _select_trained(curve: Curve) -> list[tuple[int, float]]:
     return sorted((step, v) for step, v in curve.items() if step > 0 and not math.isnan(v))
 
 
-def _states(points: Sequence[tuple[int, float]], steps: int, start: float | None) -> _Floats:
+def _compute_states(
+    points: Sequence[tuple[int, float]], steps: int, start: float | None
+) -> _Floats:
     """At each point: the best so far, the rise until the last step, the drop from the peak.
 
     The rise is that of the smoothed curve, extended in a straight line; the drop is the smoothed
@@ -197,7 +201,7 @@ def _states(points: Sequence[tuple[int, float]], steps: int, start: float | None
     return states
 
 
-def _noise(gains: _Floats, configurations: _Counts, *, left: float) -> float:
+def _estimate_noise(gains: _Floats, configurations: _Counts, *, left: float) -> float:
     """Standard deviation of a gain over the seeds of a configuration, pooled.
 
     `left` is the share of the steps that is left to gain in: the default shrinks with it.
@@ -210,7 +214,9 @@ def _noise(gains: _Floats, configurations: _Counts, *, left: float) -> float:
     return math.sqrt((default + squares) / (NOISE_WEIGHT + freedom))
 
 
-def _chance(needed: float, state: _Floats, states: _Floats, gains: _Floats, noise: float) -> float:
+def _estimate_chance(
+    needed: float, state: _Floats, states: _Floats, gains: _Floats, noise: float
+) -> float:
     """The chance of a gain of at least `needed`; 1 for a rise that no earlier trial can judge."""
     centre = np.array([states[:, 0].mean(), 0.0, 0.0])
     known = np.column_stack([np.ones(len(gains)), states - centre])

@@ -47,10 +47,10 @@ def sampler(
         suited = chosen(search.sampler, space, trial=trial, objectives=objectives)
         if isinstance(suited, samplers.Qmc):
             return _Qmc(space, seed=search.seed, qmc_type=suited.sequence, scramble=suited.scramble)
-        return _built(suited, seed, objectives)
+        return _build_sampler(suited, seed, objectives)
 
 
-def _built(sampler: samplers.Sampler, seed: int, objectives: int) -> BaseSampler:
+def _build_sampler(sampler: samplers.Sampler, seed: int, objectives: int) -> BaseSampler:
     match sampler:
         case samplers.Tpe():
             joint = objectives == 1 if sampler.joint is None else sampler.joint
@@ -68,7 +68,7 @@ def _built(sampler: samplers.Sampler, seed: int, objectives: int) -> BaseSampler
                 seed=seed,
                 n_startup_trials=sampler.startup_trials,
                 deterministic_objective=sampler.deterministic,
-                independent_sampler=_beside(seed, sampler.startup_trials),
+                independent_sampler=_build_independent_sampler(seed, sampler.startup_trials),
                 warn_independent_sampling=False,
             )
         case samplers.CmaEs():
@@ -80,25 +80,27 @@ def _built(sampler: samplers.Sampler, seed: int, objectives: int) -> BaseSampler
                 with_margin=sampler.margin,
                 lr_adapt=sampler.adapt_rate,
                 consider_pruned_trials=sampler.count_pruned,
-                independent_sampler=_beside(seed, max(sampler.startup_trials, 10)),
+                independent_sampler=_build_independent_sampler(
+                    seed, max(sampler.startup_trials, 10)
+                ),
                 warn_independent_sampling=False,
             )
         case samplers.NsgaII():
-            return NSGAIISampler(seed=seed, **_genetic(sampler))
+            return NSGAIISampler(seed=seed, **_list_genetic_options(sampler))
         case samplers.NsgaIII():
             return NSGAIIISampler(
-                seed=seed, dividing_parameter=sampler.divisions, **_genetic(sampler)
+                seed=seed, dividing_parameter=sampler.divisions, **_list_genetic_options(sampler)
             )
         case _:
             return RandomSampler(seed=seed)
 
 
-def _beside(seed: int, startup_trials: int) -> BaseSampler:
+def _build_independent_sampler(seed: int, startup_trials: int) -> BaseSampler:
     """Draws what a sampler of whole vectors leaves out: choices for CMA-ES, and conditions."""
     return TPESampler(seed=seed, n_startup_trials=startup_trials, multivariate=False)
 
 
-def _genetic(sampler: samplers.NsgaII | samplers.NsgaIII) -> dict[str, Any]:
+def _list_genetic_options(sampler: samplers.NsgaII | samplers.NsgaIII) -> dict[str, Any]:
     return {
         "population_size": sampler.population,
         "crossover_prob": sampler.crossover_probability,

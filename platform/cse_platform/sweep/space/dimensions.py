@@ -19,26 +19,28 @@ DIMENSION_EXPECTED = "a list of choices, {choices: [...]} or {low: ..., high: ..
 
 def canonical_json(value: Any) -> str:
     """One text for equal values: keys sorted, no blanks, 1.0 as 1; `true` is not 1."""
-    return json.dumps(_whole(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(
+        _convert_whole_numbers(value), sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
 
 
-def _whole(value: Any) -> Any:
+def _convert_whole_numbers(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _whole(inner) for key, inner in value.items()}
+        return {key: _convert_whole_numbers(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_whole(inner) for inner in value]
+        return [_convert_whole_numbers(inner) for inner in value]
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     return value
 
 
-def _number(value: Any) -> int | float:
+def _check_number(value: Any) -> int | float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise ValueError(f"expected a number, got {format_value(value)}")
     return value
 
 
-def _alternatives(value: Any) -> Any:
+def _wrap_single_value(value: Any) -> Any:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
@@ -46,12 +48,12 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _apart(one: float, other: float, *, ratios: bool) -> float:
+def _measure_distance(one: float, other: float, *, ratios: bool) -> float:
     return abs(math.log(one / other)) if ratios else abs(one - other)
 
 
-_Number = Annotated[int | float, PlainValidator(_number)]
-Alternatives = Annotated[tuple[Any, ...], Field(min_length=1), BeforeValidator(_alternatives)]
+_Number = Annotated[int | float, PlainValidator(_check_number)]
+Alternatives = Annotated[tuple[Any, ...], Field(min_length=1), BeforeValidator(_wrap_single_value)]
 
 
 class _Conditional(Settings):
@@ -113,7 +115,7 @@ class Choices(_Conditional):
         if not _is_number(value) or not numbers:
             return self.find(value)
         ratios = min(*numbers, value) > 0
-        return min(numbers, key=lambda choice: _apart(choice, value, ratios=ratios))
+        return min(numbers, key=lambda choice: _measure_distance(choice, value, ratios=ratios))
 
     def grid_values(self) -> tuple[Any, ...]:
         return self.choices
@@ -239,7 +241,7 @@ class Range(_Conditional):
         return f"{self.low} to {self.high}{step}"
 
 
-def _kind(value: Any) -> str | None:
+def _choose_tag(value: Any) -> str | None:
     if isinstance(value, (Choices, Range)):
         return type(value).__name__
     if isinstance(value, (list, tuple)) or (isinstance(value, dict) and "choices" in value):
@@ -252,7 +254,7 @@ def _kind(value: Any) -> str | None:
 Dimension = Annotated[
     Annotated[Choices, Tag("Choices")] | Annotated[Range, Tag("Range")],
     Discriminator(
-        _kind,
+        _choose_tag,
         custom_error_type="expected",
         custom_error_message="{what}",
         custom_error_context={"what": DIMENSION_EXPECTED},

@@ -37,15 +37,15 @@ class Space(RootModel[dict[str, Dimension]]):
             Problem((name, "when", parent), text)
             for name, dimension in self.items()
             for parent in dimension.when
-            if (text := self._objection(parent))
+            if (text := self._check_parent(parent))
         ]
         if not problems:
-            problems = self._cycle()
+            problems = self._find_cycle()
         if problems:
             raise ProblemsError(problems)
         return self
 
-    def _objection(self, parent: str) -> str | None:
+    def _check_parent(self, parent: str) -> str | None:
         if parent not in self:
             hint = did_you_mean(parent, self) or "; leave the condition out, or this dimension"
             return f"no such dimension in space{hint}"
@@ -53,7 +53,7 @@ class Space(RootModel[dict[str, Dimension]]):
             return "a condition needs a dimension with choices, and this one is a range"
         return None
 
-    def _cycle(self) -> list[Problem]:
+    def _find_cycle(self) -> list[Problem]:
         try:
             self.ordered()
         except CycleError as error:
@@ -73,7 +73,7 @@ class Space(RootModel[dict[str, Dimension]]):
         """
         return all(
             parent in assignment
-            and _among(assignment[parent], values)
+            and _is_among(assignment[parent], values)
             and self.is_active(parent, assignment)
             for parent, values in self[name].when.items()
         )
@@ -91,7 +91,7 @@ class Space(RootModel[dict[str, Dimension]]):
     def is_excluded(self, name: str, partial: Mapping[str, Any]) -> bool:
         """Whether the values given so far already make `name` inactive."""
         return any(
-            (parent in partial and not _among(partial[parent], values))
+            (parent in partial and not _is_among(partial[parent], values))
             or self.is_excluded(parent, partial)
             for parent, values in self[name].when.items()
         )
@@ -110,17 +110,19 @@ class Space(RootModel[dict[str, Dimension]]):
 
         ValueError if a dimension is a range of real numbers without a step.
         """
-        return self._extended({}, self.ordered())
+        return self._extend_assignment({}, self.ordered())
 
-    def _extended(self, assignment: dict[str, Any], names: list[str]) -> Iterator[dict[str, Any]]:
+    def _extend_assignment(
+        self, assignment: dict[str, Any], names: list[str]
+    ) -> Iterator[dict[str, Any]]:
         if not names:
             yield assignment
         elif not self.is_active(names[0], assignment):
-            yield from self._extended(assignment, names[1:])
+            yield from self._extend_assignment(assignment, names[1:])
         else:
             for value in self[names[0]].grid_values():
-                yield from self._extended(assignment | {names[0]: value}, names[1:])
+                yield from self._extend_assignment(assignment | {names[0]: value}, names[1:])
 
 
-def _among(value: Any, values: tuple[Any, ...]) -> bool:
+def _is_among(value: Any, values: tuple[Any, ...]) -> bool:
     return canonical_json(value) in map(canonical_json, values)

@@ -53,18 +53,18 @@ class BestSoFarWriter:
         `sweep` and `trial` are the runs, as they are before.
         """
         run_id, dev_search = sweep.info.run_id, sweep.data.tags["dev_search"]
-        known = self._known[run_id] = self._known.get(run_id) or self._read(sweep)
-        place = self._place(trial, event, known.ended + 1)
+        known = self._known[run_id] = self._known.get(run_id) or self._read_progress(sweep)
+        place = self._assign_place(trial, event, known.ended + 1)
         if place <= known.ended:
             return
-        leads = _leads(event, known.best, sweep.data.params)
+        leads = _is_leading(event, known.best, sweep.data.params)
         best = event.best_value if leads else known.best
         self._known[run_id] = MirroredProgress(place, best)
         self._points[run_id] += best_so_far_metrics(
             event, place=place, best=best, dev_search=dev_search, leads=leads
         )
         if leads:
-            self._leaders[run_id] = tags.leader_tags(trial, _dimensions(sweep.data.params))
+            self._leaders[run_id] = tags.leader_tags(trial, _list_dimensions(sweep.data.params))
 
     def flush(self) -> None:
         """Log what waits, the count of it last: where that is missing, all is logged again."""
@@ -75,7 +75,7 @@ class BestSoFarWriter:
         self._points.clear()
         self._leaders.clear()
 
-    def _place(self, trial: Any, event: Ended, new: int) -> int:
+    def _assign_place(self, trial: Any, event: Ended, new: int) -> int:
         """The one that its run keeps of this end or a later one; else the new one, kept now."""
         time, stored = milliseconds(event.time), trial.data.tags.get(tags.PLACE)
         if stored is not None and time <= int(stored.partition(" ")[2]):
@@ -83,19 +83,19 @@ class BestSoFarWriter:
         self._client.set_tag(trial.info.run_id, tags.PLACE, f"{new} {time}")
         return new
 
-    def _read(self, sweep: Any) -> MirroredProgress:
+    def _read_progress(self, sweep: Any) -> MirroredProgress:
         if (stored := sweep.data.tags.get(tags.PROGRESS)) is not None:
             return MirroredProgress(**json.loads(stored))
         # Of an earlier version: its trials are counted by their runs.
         best, ended = best_metric(sweep.data.tags["dev_search"]), 0
         values = []
-        for run in self._ended(sweep):
+        for run in self._iterate_ended(sweep):
             ended += 1
             if run.info.status == "FINISHED" and best in run.data.metrics:
                 values.append(run.data.metrics[best])
         return MirroredProgress(ended=ended, best=max(values, default=None))
 
-    def _ended(self, sweep: Any) -> Iterator[Any]:
+    def _iterate_ended(self, sweep: Any) -> Iterator[Any]:
         of_sweep = f"tags.`{tags.PARENT}` = '{sweep.info.run_id}'"
         asked = [sweep.info.experiment_id], f"{of_sweep} AND attributes.status != 'RUNNING'"
         token: str | None = None
@@ -106,15 +106,15 @@ class BestSoFarWriter:
                 return
 
 
-def _leads(event: Ended, best: float | None, params: Mapping[str, str]) -> bool:
+def _is_leading(event: Ended, best: float | None, params: Mapping[str, str]) -> bool:
     """Whether a trial is the best so far: complete, within the constraints, and higher."""
     value = event.best_value
     if getattr(event, "state", "COMPLETE") != "COMPLETE" or value is None:
         return False
-    return (best is None or value > best) and is_feasible(_constraints(params), [event])
+    return (best is None or value > best) and is_feasible(_parse_constraints(params), [event])
 
 
-def _constraints(params: Mapping[str, str]) -> list[str]:
+def _parse_constraints(params: Mapping[str, str]) -> list[str]:
     """Those of the sweep; none where MLflow had no room for them all."""
     try:
         return [str(one) for one in json.loads(params.get(CONSTRAINTS, "[]"))]
@@ -122,6 +122,6 @@ def _constraints(params: Mapping[str, str]) -> list[str]:
         return []
 
 
-def _dimensions(params: Mapping[str, str]) -> list[str]:
+def _list_dimensions(params: Mapping[str, str]) -> list[str]:
     """What the space of a sweep varies, by the parameters of its run."""
     return [name.removeprefix(SPACE) for name in params if name.startswith(SPACE)]

@@ -58,12 +58,12 @@ class LoggedRuns:
         The condition is one of MLflow's search, e.g. `params.stage = 'final'`. StoreError if it
         means nothing, or an experiment is not there.
         """
-        ids = [self._experiment(name) for name in experiments]
+        ids = [self._find_experiment_id(name) for name in experiments]
         token: str | None = None
         while True:
             with store_errors(self._uri):
                 page = self._client.search_runs(ids, condition, max_results=PAGE, page_token=token)
-            yield from map(_logged, page)
+            yield from map(_convert_run, page)
             token = page.token
             if not token:
                 return
@@ -72,10 +72,10 @@ class LoggedRuns:
         """All values of a run's metric, in order of step and time."""
         with store_errors(self._uri):
             found = self._client.get_metric_history(run, metric)
-        values = [LoggedValue(one.step, _moment(one.timestamp), one.value) for one in found]
+        values = [LoggedValue(one.step, _parse_time(one.timestamp), one.value) for one in found]
         return sorted(values, key=lambda value: (value.step, value.time))
 
-    def _experiment(self, name: str) -> str:
+    def _find_experiment_id(self, name: str) -> str:
         with store_errors(self._uri):
             found = self._client.get_experiment_by_name(name)
             known = [] if found else [one.name for one in self._client.search_experiments()]
@@ -87,20 +87,20 @@ class LoggedRuns:
         return str(found.experiment_id)
 
 
-def _logged(run: Any) -> LoggedRun:
+def _convert_run(run: Any) -> LoggedRun:
     info, data = run.info, run.data
     return LoggedRun(
         id=info.run_id,
         name=info.run_name or info.run_id,
         user=info.user_id or data.tags.get("mlflow.user", ""),
         status=info.status,
-        started=_moment(info.start_time),
-        ended=None if info.end_time is None else _moment(info.end_time),
+        started=_parse_time(info.start_time),
+        ended=None if info.end_time is None else _parse_time(info.end_time),
         params=dict(data.params),
         tags=dict(data.tags),
         metrics=dict(data.metrics),
     )
 
 
-def _moment(milliseconds: int) -> datetime:
+def _parse_time(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)

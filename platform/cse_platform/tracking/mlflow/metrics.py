@@ -35,11 +35,11 @@ def sweep_params(event: events.SweepStarted) -> list[Param]:
         **{f"{SPACE}{name}": said for name, said in (event.spec.get("space") or {}).items()},
         **(event.spec.get("fixed") or {}),
     }
-    return _params({name: value for name, value in values.items() if value is not None})
+    return _build_params({name: value for name, value in values.items() if value is not None})
 
 
 def trial_params(event: events.TrialStarted | events.TrialReused) -> list[Param]:
-    return _params({**event.values, "seed": event.seed})
+    return _build_params({**event.values, "seed": event.seed})
 
 
 def point_metrics(event: events.TrialPoint) -> list[Metric]:
@@ -50,7 +50,7 @@ def point_metrics(event: events.TrialPoint) -> list[Metric]:
 
 def end_metrics(event: events.TrialFinished) -> list[Metric]:
     """`best/…` for each `dev/…` of the best step, that step, and the time it all took."""
-    values = _best_values(event)
+    values = _collect_best_values(event)
     if event.wall_seconds is not None:
         values["perf/wall_seconds"] = event.wall_seconds
     if TRAIN_MINUTES in event.costs:  # the others are metrics of each step
@@ -61,14 +61,14 @@ def end_metrics(event: events.TrialFinished) -> list[Metric]:
 
 def best_metric(dev_search: str) -> str:
     """The metric of a run for the best of what the search climbs."""
-    return clean_name(_best_name(dev_metric(dev_search)))
+    return clean_name(_rename_to_best(dev_metric(dev_search)))
 
 
 def best_so_far_metrics(
     event: Ended, *, place: int, best: float | None, dev_search: str, leads: bool
 ) -> list[Metric]:
     """The best dev score of a sweep after so many trials; all of the trial's that leads now."""
-    values = _best_values(event) if leads else {}
+    values = _collect_best_values(event) if leads else {}
     if best is not None:
         values |= {best_metric(dev_search): best}
     time = milliseconds(event.time)
@@ -78,7 +78,7 @@ def best_so_far_metrics(
 def reused_metrics(event: events.TrialReused, *, dev_search: str) -> list[Metric]:
     """The dev curve and the best value of a trial that another sweep has completed."""
     name, time = dev_metric(dev_search), milliseconds(event.time)
-    best = _best_name(name)
+    best = _rename_to_best(name)
     return [
         *(Metric(name, value, time, step) for step, value in event.curve.items()),
         Metric(best, event.best_value, time, event.best_step),
@@ -93,16 +93,16 @@ def evaluation_metrics(event: events.TrialEvaluated, *, step: int) -> list[Metri
     return [Metric(clean_name(name), value, time, step) for name, value in named]
 
 
-def _params(values: Mapping[str, Any]) -> list[Param]:
+def _build_params(values: Mapping[str, Any]) -> list[Param]:
     return [Param(clean_name(name), text(v, limit=PARAM_LENGTH)) for name, v in values.items()]
 
 
-def _best_values(event: Ended) -> dict[str, float]:
+def _collect_best_values(event: Ended) -> dict[str, float]:
     """`best/…` for each `dev/…` of the best step, and that step."""
     dev = {name: v for name, v in event.best_metrics.items() if name.startswith("dev/")}
-    values = {_best_name(name): value for name, value in dev.items()}
+    values = {_rename_to_best(name): value for name, value in dev.items()}
     return values if event.best_step is None else values | {"best/step": event.best_step}
 
 
-def _best_name(metric: str) -> str:
+def _rename_to_best(metric: str) -> str:
     return metric.replace("dev/", "best/", 1)

@@ -41,7 +41,7 @@ class MLflowMirror:
 
     def position(self, journal: str) -> int:
         """The offset up to which that journal has been applied; 0 for one never seen."""
-        with self._open() as runs:
+        with self._open_runs() as runs:
             return runs.position(journal)
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
@@ -51,16 +51,16 @@ class MLflowMirror:
         """
         if not entries:
             return
-        with self._open() as runs:
+        with self._open_runs() as runs:
             for _, event in entries:
                 runs.apply(event)
             runs.flush()
             runs.set_position(journal, entries[-1][0])
 
     @contextmanager
-    def _open(self) -> "Iterator[RunWriter]":
+    def _open_runs(self) -> "Iterator[RunWriter]":
         try:
-            runs = self._runs = self._runs or self._connect()
+            runs = self._runs = self._runs or self._connect_runs()
             with store_errors(self._uri):
                 yield runs
         except StoreError:
@@ -68,7 +68,7 @@ class MLflowMirror:
             self._runs = None
             raise
 
-    def _connect(self) -> "RunWriter":
+    def _connect_runs(self) -> "RunWriter":
         experiment = open_experiment(self._uri, self._experiment, artifacts=self._artifacts)
         from cse_platform.tracking.mlflow.run_writer import RunWriter
 

@@ -63,7 +63,7 @@ def register_model(
     check_there(uri)
     opened = open_experiment(uri, experiment, artifacts=artifacts)
     with store_errors(uri):
-        run = _run(opened, entry.trial)
+        run = _find_run(opened, entry.trial)
         if run is None:
             raise NotFoundError(
                 f"MLflow at {mask_url(uri)} has no finished run of trial {entry.trial[:16]} "
@@ -72,9 +72,9 @@ def register_model(
             )
         _create_model(opened.client, name)
         run_id = str(run.info.run_id)
-        if known := _version(opened.client, name, entry.trial):
+        if known := _find_version(opened.client, name, entry.trial):
             return RegisteredVersion(name, int(known.version), str(known.run_id), is_new=False)
-        _upload(opened.client, run_id, folder, entry)
+        _upload_model(opened.client, run_id, folder, entry)
         made = opened.client.create_model_version(
             name,
             source=f"{run.info.artifact_uri}/{ARTIFACT}",
@@ -85,7 +85,7 @@ def register_model(
         return RegisteredVersion(name, int(made.version), run_id, is_new=True)
 
 
-def _run(opened: Experiment, trial: str) -> Any:
+def _find_run(opened: Experiment, trial: str) -> Any:
     """The finished run of a trial: of the sweep that ran it rather than of one that reused it."""
     found = opened.client.search_runs(
         [opened.id],
@@ -105,21 +105,21 @@ def _create_model(client: Any, name: str) -> None:
             raise
 
 
-def _version(client: Any, name: str, trial: str) -> Any:
+def _find_version(client: Any, name: str, trial: str) -> Any:
     # Not asked for by name, which may hold quotes.
     versions = client.search_model_versions(f"tags.{TRIAL} = '{trial}'")
     return next((one for one in versions if one.name == name), None)
 
 
-def _upload(client: Any, run_id: str, folder: Path, entry: RegistryEntry) -> None:
+def _upload_model(client: Any, run_id: str, folder: Path, entry: RegistryEntry) -> None:
     """The weights first: what says that it is a model comes last."""
     client.log_artifacts(run_id, str(folder), f"{ARTIFACT}/{_WEIGHTS}")
     with tempfile.TemporaryDirectory(prefix="cse-register-") as made:
-        _describe(Path(made), run_id, entry)
+        _write_description(Path(made), run_id, entry)
         client.log_artifacts(run_id, made, ARTIFACT)
 
 
-def _describe(folder: Path, run_id: str, entry: RegistryEntry) -> None:
+def _write_description(folder: Path, run_id: str, entry: RegistryEntry) -> None:
     """The files beside the weights that make it an MLflow model."""
     import numpy as np
     from mlflow import pyfunc

@@ -77,7 +77,7 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
     client = connect(uri)
     with store_errors(uri):
         location = str(artifacts.absolute()) if artifacts and _DATABASE.match(uri) else None
-        experiment = _experiment(client, name, location)
+        experiment = _find_or_create_experiment(client, name, location)
     if experiment.lifecycle_stage == "deleted":
         number = experiment.experiment_id
         raise StoreError(
@@ -101,17 +101,17 @@ def experiment_id(uri: str, name: str) -> str:
 def connect(uri: str) -> Any:
     """A client of the store, whose SQLite file is made if missing. StoreError if it is down."""
     with store_errors(uri):
-        return _connect(uri)
+        return _connect_client(uri)
 
 
-def _connect(uri: str) -> Any:
+def _connect_client(uri: str) -> Any:
     from mlflow.tracking import MlflowClient
 
     if not _DATABASE.match(uri):
         return MlflowClient(tracking_uri=uri)
     file = _SQLITE_FILE.match(uri)
     if file is None:
-        _ping(uri)
+        _ping_database(uri)
         return MlflowClient(tracking_uri=uri)
     from filelock import FileLock
 
@@ -120,12 +120,12 @@ def _connect(uri: str) -> Any:
     # Two processes that create the tables of one file at once break each other's migration.
     with FileLock(f"{path}.lock"):
         if not path.exists():
-            _create(path)
-        _ping(uri)
+            _create_database(path)
+        _ping_database(uri)
         return MlflowClient(tracking_uri=uri)
 
 
-def _create(path: Path) -> None:
+def _create_database(path: Path) -> None:
     """A database with MLflow's tables, which gets its name when it is whole.
 
     MLflow could not go on with tables that a killed process has left half made.
@@ -139,7 +139,7 @@ def _create(path: Path) -> None:
     unfinished.rename(path)
 
 
-def _ping(uri: str) -> None:
+def _ping_database(uri: str) -> None:
     """Connect once; MLflow itself would try ten times over two minutes before it complains."""
     from sqlalchemy import NullPool, create_engine
 
@@ -147,7 +147,7 @@ def _ping(uri: str) -> None:
         pass
 
 
-def _experiment(client: Any, name: str, location: str | None) -> Any:
+def _find_or_create_experiment(client: Any, name: str, location: str | None) -> Any:
     from mlflow.exceptions import MlflowException
 
     found = client.get_experiment_by_name(name)

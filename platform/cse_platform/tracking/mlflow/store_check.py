@@ -40,8 +40,8 @@ def _check_folder(folder: Path) -> None:
 
 def _check_database(uri: str) -> None:
     with store_errors(uri):
-        there = _tables(uri)
-        if _TABLE in there and not (lacking := _known_tables() - there):
+        there = _list_tables(uri)
+        if _TABLE in there and not (lacking := _list_known_tables() - there):
             return
     if _TABLE not in there:
         what = f"the database {mask_url(uri)} is not an MLflow store"
@@ -52,7 +52,7 @@ def _check_database(uri: str) -> None:
     )
 
 
-def _known_tables() -> set[str]:
+def _list_known_tables() -> set[str]:
     """The tables that this version of MLflow would create."""
     import mlflow.store.db.utils  # noqa: F401 (it declares them)
     from mlflow.store.db.base_sql_model import Base
@@ -60,7 +60,7 @@ def _known_tables() -> set[str]:
     return set(Base.metadata.tables)
 
 
-def _tables(uri: str) -> set[str]:
+def _list_tables(uri: str) -> set[str]:
     from sqlalchemy import NullPool, create_engine, inspect, make_url
 
     options: dict[str, Any] = {"poolclass": NullPool}

@@ -43,12 +43,12 @@ class SweepRun:
     def links(self, trials: Iterable[str]) -> dict[str, str]:
         """Links to the runs of these trials, by key, for pages of the same server."""
         with store_errors(self.uri):
-            found = {key: self._run_of(key) for key in trials}
+            found = {key: self._find_trial_run(key) for key in trials}
         return {key: run_link(self.experiment, run) for key, run in found.items() if run}
 
     def describe(self, said: str) -> None:
         """Renew the description, in Markdown; what a user has written below it stays."""
-        yours = _yours(self.tags.get(DESCRIPTION, ""))
+        yours = _extract_user_note(self.tags.get(DESCRIPTION, ""))
         rest = f"\n\n{USER_LINE}{yours}"
         ours = text(said.strip(), limit=max(1, TAG_LENGTH - len(rest)))
         with store_errors(self.uri):
@@ -59,8 +59,8 @@ class SweepRun:
         with store_errors(self.uri):
             self.client.log_artifacts(self.id, str(folder))
 
-    def _run_of(self, trial: str) -> str | None:
-        return _newest(self.client, self.experiment, run_identity(self.sweep, trial))[0]
+    def _find_trial_run(self, trial: str) -> str | None:
+        return _find_newest_run(self.client, self.experiment, run_identity(self.sweep, trial))[0]
 
 
 def sweep_run(uri: str, *, experiment: str, sweep: str) -> SweepRun | None:
@@ -70,11 +70,11 @@ def sweep_run(uri: str, *, experiment: str, sweep: str) -> SweepRun | None:
         found = client.get_experiment_by_name(experiment)
         if found is None:
             return None
-        run, tags = _newest(client, found.experiment_id, run_identity(sweep))
+        run, tags = _find_newest_run(client, found.experiment_id, run_identity(sweep))
     return None if run is None else SweepRun(uri, client, found.experiment_id, sweep, run, tags)
 
 
-def _newest(client: Any, experiment: str, name: str) -> tuple[str | None, dict[str, str]]:
+def _find_newest_run(client: Any, experiment: str, name: str) -> tuple[str | None, dict[str, str]]:
     """Id and tags of the newest run of that identity that is not deleted."""
     runs = client.search_runs(
         [experiment],
@@ -85,7 +85,7 @@ def _newest(client: Any, experiment: str, name: str) -> tuple[str | None, dict[s
     return (runs[0].info.run_id, dict(runs[0].data.tags)) if runs else (None, {})
 
 
-def _yours(note: str) -> str:
+def _extract_user_note(note: str) -> str:
     """What is a user's own in a description: all of one that does not have our line."""
     _, ours, below = note.partition(USER_LINE)
     return below if ours else note and f"\n\n{note}"

@@ -93,7 +93,7 @@ def sweep_tags(event: events.SweepStarted) -> dict[str, str]:
         "spec": event.spec,
         REHEARSAL: event.spec.get("smoke"),
     }
-    return _texts(tags | _provenance_tags(event.provenance))
+    return _format_tags(tags | _build_provenance_tags(event.provenance))
 
 
 def leader_tags(run: Any, dimensions: Iterable[str]) -> dict[str, str]:
@@ -138,17 +138,17 @@ def trial_tags(event: Begun) -> dict[str, str]:
     }
     if isinstance(event, events.TrialReused):
         tags |= {"state": "COMPLETE", "reused": True, "model": event.model}
-        return _texts(tags | {"reused_from": event.reused_from})
+        return _format_tags(tags | {"reused_from": event.reused_from})
     dev = {k if k == "corpus" else f"dev_{k}": value for k, value in event.dev.items()}
     tags |= {"state": "RUNNING", "revision": event.revision}
     if event.resumed_from is not None:
         tags["error"] = ""  # whatever stopped it before no longer holds
-    return _texts(tags | dev)
+    return _format_tags(tags | dev)
 
 
 def end_tags(event: events.TrialFinished) -> dict[str, str]:
     tags = {"state": event.state, "error": event.error, "model": event.model}
-    return _texts(tags | _provenance_tags(event.provenance))
+    return _format_tags(tags | _build_provenance_tags(event.provenance))
 
 
 def annotation_tags(event: events.AnnotationWritten) -> tuple[dict[str, str], set[str]]:
@@ -162,7 +162,7 @@ def annotation_tags(event: events.AnnotationWritten) -> tuple[dict[str, str], se
         for change in event.changes
     }
     written = {name: change.text or True for name, change in named.items() if change.stands}
-    return _texts(written), {clean_name(name) for name in named if name not in written}
+    return _format_tags(written), {clean_name(name) for name in named if name not in written}
 
 
 def deletion_tags(event: events.ModelDeleted) -> dict[str, str]:
@@ -171,7 +171,7 @@ def deletion_tags(event: events.ModelDeleted) -> dict[str, str]:
 
 def model_version_tags(trial: str, tags: Mapping[str, str]) -> dict[str, str]:
     """Tags of a trial's model in the model registry: the trial's key, and these."""
-    return _texts({TRIAL: trial, **tags})
+    return _format_tags({TRIAL: trial, **tags})
 
 
 def evaluation_tags(event: events.TestAccessed | events.TrialEvaluated) -> dict[str, str]:
@@ -181,13 +181,13 @@ def evaluation_tags(event: events.TestAccessed | events.TrialEvaluated) -> dict[
     sets were first opened for the trial, and by whom.
     """
     if isinstance(event, events.TestAccessed):
-        return _texts({TESTS_OPENED: f"{event.time.isoformat()} {event.who}"})
+        return _format_tags({TESTS_OPENED: f"{event.time.isoformat()} {event.who}"})
     # The main metric comes last, so that its identity is the one that stays.
     main_last = sorted(event.scores, key=lambda score: score.metric in events.MAIN_METRICS)
-    return _texts({f"evaluation.{score.task}": score.identity for score in main_last})
+    return _format_tags({f"evaluation.{score.task}": score.identity for score in main_last})
 
 
-def _provenance_tags(provenance: Mapping[str, str]) -> dict[str, str]:
+def _build_provenance_tags(provenance: Mapping[str, str]) -> dict[str, str]:
     """`git_…` under its own name, and where MLflow shows a version; the rest as `env.…`."""
     tags = {k if k.startswith("git_") else f"env.{k}": v for k, v in provenance.items()}
     if commit := provenance.get("git_commit"):
@@ -195,7 +195,7 @@ def _provenance_tags(provenance: Mapping[str, str]) -> dict[str, str]:
     return tags
 
 
-def _texts(tags: Mapping[str, Any]) -> dict[str, str]:
+def _format_tags(tags: Mapping[str, Any]) -> dict[str, str]:
     known = {name: value for name, value in tags.items() if value is not None}
     return {clean_name(name): text(value, limit=TAG_LENGTH) for name, value in known.items()}
 
