@@ -1,4 +1,4 @@
-"""Dimensions of a sweep as Optuna sees them, and back."""
+"""Converts dimensions and values of a sweep to Optuna's, and back."""
 
 import json
 from decimal import Decimal
@@ -16,19 +16,19 @@ from cse_platform.sweep.space.dimensions import Choices, Dimension, Range
 
 
 def encode(value: Any) -> Any:
-    """A value as Optuna stores it: lists and mappings become canonical JSON strings."""
+    """Encode a value as Optuna stores it: lists and mappings become canonical JSON strings."""
     return json.dumps(value, sort_keys=True) if isinstance(value, (list, tuple, dict)) else value
 
 
 def distribution(dimension: Dimension) -> BaseDistribution:
-    """What Optuna samples the dimension from."""
+    """Build the Optuna distribution of a dimension."""
     if isinstance(dimension, Choices):
         return CategoricalDistribution([encode(choice) for choice in dimension.choices])
     return _build_numeric(dimension)
 
 
 def suggest(trial: Trial, name: str, dimension: Dimension) -> Any:
-    """Let Optuna choose a value of the dimension; it comes back as the file has it."""
+    """Let Optuna choose a value of the dimension, and return it as the file has it."""
     if isinstance(dimension, Choices):
         choices = [encode(choice) for choice in dimension.choices]
         return decode(dimension, trial.suggest_categorical(name, choices))
@@ -40,7 +40,7 @@ def suggest(trial: Trial, name: str, dimension: Dimension) -> Any:
 
 
 def decode(dimension: Dimension, value: Any) -> Any:
-    """A value that Optuna gives or has stored, as the file has it."""
+    """Decode a value that Optuna gives or has stored, to what the file has."""
     if isinstance(dimension, Choices):
         return next((choice for choice in dimension.choices if encode(choice) == value), value)
     if dimension.whole:
@@ -59,6 +59,6 @@ def _build_numeric(dimension: Range) -> IntDistribution | FloatDistribution:
 
 
 def _round_to_step(value: float, *, low: float, step: float) -> float:
-    """The number as the file would write it: 0.3, not Optuna's 0.1 + 2 * 0.1."""
+    """Round a number to a step, as the file would write it: 0.3, not Optuna's 0.1 + 2 * 0.1."""
     start, distance = Decimal(str(low)), Decimal(str(step))
     return float(start + distance * round((Decimal(str(value)) - start) / distance))

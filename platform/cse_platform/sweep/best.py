@@ -1,6 +1,7 @@
-"""`{best: {method: …, backbone: …}}`: the best encoder that the leaderboard will then have.
+"""References such as `{best: {method: …, backbone: …}}`, to the leaderboard's best encoder.
 
-It may stand wherever a teacher stands. The platform resolves it before the first trial starts.
+A reference may stand wherever a teacher stands. The platform resolves it before the first trial
+starts.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,26 +15,26 @@ from cse_platform.sweep.problems import Problem, Steps, format_value
 
 @dataclass(frozen=True)
 class BestReference:
-    """The best trial, by its dev value, of a method on a backbone."""
+    """Names the best trial, by its dev value, of a method on a backbone."""
 
     method: str
     backbone: str
 
     @property
     def placeholder(self) -> str:
-        """What stands for the folder until the reference is resolved."""
+        """The text that stands for the folder until the reference is resolved."""
         return f"best:{self.method}/{self.backbone}"
 
 
 def references_in(value: Any) -> Iterator[BestReference]:
-    """Every well-formed reference inside a value, in order."""
+    """Yield every well-formed reference inside a value, in order."""
     for _, inner in _find_candidates(value, ()):
         if (reference := _parse_reference(inner)) is not None:
             yield reference
 
 
 def replace_references(value: Any, stand_in: Callable[[BestReference], Any]) -> Any:
-    """A copy of the value with each reference replaced by what `stand_in` gives for it."""
+    """Copy a value with each reference replaced by what `stand_in` returns for it."""
     if _is_candidate(value) and (reference := _parse_reference(value["best"])) is not None:
         return stand_in(reference)
     if isinstance(value, Mapping):
@@ -44,14 +45,14 @@ def replace_references(value: Any, stand_in: Callable[[BestReference], Any]) -> 
 
 
 def with_placeholders(value: Any) -> Any:
-    """A copy of the value with each reference replaced by its placeholder."""
+    """Copy a value with each reference replaced by its placeholder."""
     return replace_references(value, lambda reference: reference.placeholder)
 
 
 def reference_problems(value: Any) -> list[Problem]:
-    """What is wrong with the references inside a value; paths start at the value."""
-    found = ((path, _check_reference(inner)) for path, inner in _find_candidates(value, ()))
-    return [Problem(path, text) for path, text in found if text is not None]
+    """List the problems of the references inside a value; paths start at the value."""
+    checked = ((path, _check_reference(inner)) for path, inner in _find_candidates(value, ()))
+    return [Problem(path, text) for path, text in checked if text is not None]
 
 
 def _check_reference(inner: Any) -> str | None:

@@ -21,7 +21,10 @@ from cse_platform.sweep.spec import METHOD_WIDE, SweepSpec
 
 
 def type_changes(config: type[MethodConfig], name: str, value: Any) -> list[Problem]:
-    """Scalars in the value of a setting that would change type; paths start at the value."""
+    """List the scalars in a setting's value that validation would convert to another type.
+
+    Paths start at the value.
+    """
     try:
         read = _build_adapter(config, name).validate_python(value)
     except ValidationError:
@@ -62,7 +65,7 @@ MAX_TRIED = 400
 
 
 def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
-    """Unknown names, and each fixed value, choice and bound that its own setting refuses."""
+    """List unknown names, and each fixed value, choice and bound that its setting refuses."""
     problems = []
     for section, names in (("fixed", spec.fixed), ("space", spec.space)):
         for name in names:
@@ -76,7 +79,7 @@ def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
 
 
 def _check_conditions(spec: SweepSpec, method: Method) -> list[Problem]:
-    """Values of conditions that are no choices here, and that the method refuses: misspelt ones."""
+    """List misspelt values of conditions: no choice of the space, and refused by the method."""
     return [
         problem
         for name, dimension in spec.space.items()
@@ -88,7 +91,7 @@ def _check_conditions(spec: SweepSpec, method: Method) -> list[Problem]:
 
 
 def names_of_no_method(spec: SweepSpec) -> list[Problem]:
-    """Settings that no method has, whichever one an unknown name of a method stands for."""
+    """List settings that no method has, for a file whose method is unknown."""
     known = set(METHOD_WIDE)
     for name in available_methods():
         with suppress(BrokenMethodError):
@@ -126,7 +129,7 @@ def _check_dimension(method: Method, name: str, dimension: Dimension) -> list[Pr
 
 
 def _list_corners(name: str, dimension: Dimension) -> list[tuple[Steps, Any]]:
-    """The values to try of a dimension, each with its path: all choices, or both bounds."""
+    """List a dimension's values to try, each with its path: all choices, or both bounds."""
     path: Steps = ("space", name)
     if isinstance(dimension, Choices):
         return [((*path, "choices", i), choice) for i, choice in enumerate(dimension.choices)]
@@ -134,27 +137,27 @@ def _list_corners(name: str, dimension: Dimension) -> list[tuple[Steps, Any]]:
 
 
 def _check_value(method: Method, name: str, value: Any, path: Steps) -> list[Problem]:
-    """Why the setting itself refuses a value; rules between settings are checked later."""
+    """List why a setting refuses a value; rules between settings are checked later."""
     if problems := reference_problems(value):
         return [problem.under(path) for problem in problems]
     try:
         method.config.model_validate({name: with_placeholders(value)})
     except ValidationError as error:
         # The other settings are absent here, which says nothing about this value.
-        found = problems_in(error, {name: value})
-        problems = [Problem(p.path[1:], p.text) for p in found if p.path[:1] == (name,)]
+        raised = problems_in(error, {name: value})
+        problems = [Problem(p.path[1:], p.text) for p in raised if p.path[:1] == (name,)]
     problems = problems or type_changes(method.config, name, with_placeholders(value))
     return [problem.under(path) for problem in problems]
 
 
 def _collect_types(annotation: Any) -> set[Any]:
-    """The types, without None, that a setting's annotation is made of."""
+    """Collect the types, without None, in a setting's annotation."""
     parts = get_args(annotation)
     return set().union(*map(_collect_types, parts)) if parts else {annotation} - {type(None)}
 
 
 def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]) -> list[Problem]:
-    """What the method's rules between settings refuse; representative configurations are tried.
+    """List what the method's rules between settings refuse of representative configurations.
 
     Values and keys with a known problem are left out. Where nothing is left of a setting, its rules
     cannot be tried, and no problem is reported.
@@ -186,7 +189,7 @@ def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]
 
 
 def representatives(spec: SweepSpec, method: Method) -> Iterator[dict[str, Any]]:
-    """Active assignments that between them have each choice and bound, up to `MAX_TRIED`.
+    """Yield at most `MAX_TRIED` active assignments that together have each choice and bound.
 
     Choices and bounds that no trial can have, because of `require`, are in none of them.
     """
@@ -195,7 +198,7 @@ def representatives(spec: SweepSpec, method: Method) -> Iterator[dict[str, Any]]
 
 
 def _find_parents(spec: SweepSpec, method: Method) -> set[str]:
-    """Dimensions that conditions of others refer to, in the file or in the method."""
+    """Find the dimensions that conditions of others refer to, in the file or in the method."""
     ours = {parent for _, dimension in spec.space.items() for parent in dimension.when}
     theirs = {other for name in spec.space for other in method.config.conditions.get(name, {})}
     searched = {name for name, dimension in spec.space.items() if isinstance(dimension, Choices)}
@@ -241,7 +244,7 @@ def _place_problem(problem: Problem, spec: SweepSpec) -> Problem:
 def _build_representatives(
     spec: SweepSpec, sound: Mapping[str, list[Any]], parents: set[str]
 ) -> Iterator[dict[str, Any]]:
-    """An assignment for each outcome of the conditions, then for each further value of a dimension.
+    """Yield an assignment for each outcome of the conditions, then for each further value.
 
     The other dimensions have their first values there: all combinations would be too many. Where
     `require` excludes these, the dimensions that it names have others.
@@ -263,7 +266,7 @@ def _build_representatives(
 def _satisfy_requirements(
     spec: SweepSpec, first: Mapping[str, Any], chosen: Iterable[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Active assignments with the chosen values, and the first ones where `require` lets them."""
+    """Yield active assignments with the chosen values, and first values where `require` allows."""
     requirements = spec.requirements
     named = requirements.deciding
     others: dict[str, dict[str, Any] | None] = {}
@@ -273,9 +276,9 @@ def _satisfy_requirements(
             given = {name: value for name, value in values.items() if name in named}
             if (key := canonical_json(given)) not in others:
                 others[key] = requirements.some_point(given)
-            if (found := others[key]) is None:
+            if (point := others[key]) is None:
                 continue
-            assignment = spec.space.active({**first, **values, **found})
+            assignment = spec.space.active({**first, **values, **point})
         yield assignment
 
 
@@ -297,7 +300,7 @@ def _list_outcomes(
 
 
 def without_unreachable(spec: SweepSpec) -> tuple[SweepSpec, tuple[str, ...]]:
-    """The sweep without the dimensions whose condition can never hold, and a note for each.
+    """Drop the dimensions whose condition can never hold. Returns the sweep and a note for each.
 
     What `require` says of such a dimension holds everywhere, and goes with it.
     """
@@ -311,7 +314,7 @@ def without_unreachable(spec: SweepSpec) -> tuple[SweepSpec, tuple[str, ...]]:
 
 
 def with_real_ranges(spec: SweepSpec, method: Method) -> SweepSpec:
-    """The sweep with ranges of real-valued settings in real numbers, though written 1 to 3."""
+    """Convert ranges of real-valued settings to real numbers, though written 1 to 3."""
     ranges = {
         name: dimension.as_real()
         for name, dimension in spec.space.items()

@@ -1,4 +1,4 @@
-"""Pydantic's errors in our words: the one place that knows its texts."""
+"""Translates pydantic's errors into our words; no other module knows their texts."""
 
 import re
 from collections import defaultdict
@@ -42,7 +42,7 @@ _EXPECTED = {
 def problems_in(
     error: ValidationError, data: Any, *, model: type[BaseModel] | None = None
 ) -> list[Problem]:
-    """The problems in a validation error; paths start at `data`, the plain values.
+    """List the problems in a validation error; paths start at `data`, the plain values.
 
     Union tags and the like are taken out of the paths by walking `data`. The near names of an
     unknown key are looked up in `model`.
@@ -100,13 +100,13 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
 
 def _format_unknown_key(loc: Steps, model: type[BaseModel] | None) -> str:
     fields = {k: f for part in _find_models(loc[:-1], model) for k, f in part.model_fields.items()}
-    known = sorted(key for key, one in fields.items() if one.repr)  # of those that a file can say
+    known = sorted(key for key, field in fields.items() if field.repr)  # others no file can say
     hint = did_you_mean(str(loc[-1]), known)
     return f"no such key{hint}" if hint or not known else f"no such key; known: {', '.join(known)}"
 
 
 def _find_models(loc: Steps, model: type[BaseModel] | None) -> list[type[BaseModel]]:
-    """The models that can stand where `loc` leads; union tags are the names of their members."""
+    """Find the models that can stand at `loc`; union tags are the names of their members."""
     here = [model] if model else []
     for step in loc:
         if tagged := [part for part in here if part.__name__ == step]:

@@ -1,7 +1,7 @@
-"""A sweep as it is rehearsed: the same stages and evaluations on an encoder that takes seconds.
+"""Builds rehearsals: the stages and evaluations of a sweep on an encoder that takes seconds.
 
-Everything that is large is replaced here, and what was replaced is told. What `mini` or a CPU
-cannot have becomes the nearest that they can.
+This module replaces everything that is large, and reports what it replaced. A value that `mini` or
+a CPU cannot have becomes the nearest one that they can.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,11 +33,11 @@ from cse_platform.sweep.spec import SweepSpec, best_references
 SMOKE = "smoke"
 """The tag of rehearsals, and the folder that they lie in below that of the runs."""
 ENCODER = "mini"
-"""Stands in for every backbone and teacher."""
+"""The encoder that replaces every backbone and teacher."""
 SENTENCES = 1000
-"""So many of a corpus are trained on at most."""
+"""At most so many sentences of a corpus are trained on."""
 BRIEF = {"max_steps": 2, "eval_steps": 2, "precision": "fp32"}
-"""What every training has instead of its own; half precision takes a minute a step on a CPU."""
+"""Settings of every rehearsed training; half precision takes a minute a step on a CPU."""
 BATCH_SHARE, SMALLEST_BATCH = 8, 8
 """A batch is an eighth, so that different ones stay apart, and never below eight by that."""
 WHOLE_GRID = 24
@@ -50,20 +50,20 @@ AT_MOST_WIDTH = ("d0",)
 
 @dataclass
 class StandIns:
-    """What stands in for the values of settings, in `fixed`, `space` and start points alike."""
+    """Replaces values of settings, in `fixed`, `space` and start points alike."""
 
     trains: bool
     encoders: frozenset[str] = frozenset()
-    """Names that `mini` stands in for."""
+    """Names that `mini` replaces."""
     files: frozenset[str] = frozenset()
     """Files that belong to another corpus, and are left out."""
     trained: frozenset[str] = frozenset()
-    """Methods of earlier stages, whose best encoder there will be."""
+    """Methods of earlier stages, which will have a best encoder."""
     fitted: dict[tuple[str, str], Any] = field(default_factory=dict)
-    """What cannot be had here, by setting and JSON of the value."""
+    """Replacements of values that cannot be had here, by setting and JSON of the value."""
 
     def of(self, name: str, value: Any) -> Any:
-        """What stands in for a value of the setting."""
+        """Return the replacement of a setting's value."""
         if self.trains and name in BRIEF:
             return BRIEF[name]
         if self.trains and name == "batch_size":
@@ -73,11 +73,11 @@ class StandIns:
         return self.fitted.get((name, canonical_json(value)), value)
 
     def point(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What stands in for values by name."""
+        """Return the replacements of values by name."""
         return {name: self.of(name, value) for name, value in values.items()}
 
     def dimension(self, name: str, dimension: Dimension) -> Dimension:
-        """The dimension with stand-ins; a range with another bound becomes its two bounds."""
+        """Replace a dimension's values; a range with another bound becomes its two bounds."""
         when = {
             parent: _drop_duplicates(self.of(parent, value) for value in values)
             for parent, values in dimension.when.items()
@@ -91,7 +91,7 @@ class StandIns:
         return dimension.model_copy(update={"when": when})
 
     def fit(self, name: str, value: Any, nearest: Any) -> bool:
-        """Let another value stand in for what was to stand in; False if it was replaced before."""
+        """Replace a replacement by another value. Returns False if it was replaced before."""
         known = (name, canonical_json(value)) in self.fitted
         for key, other in self.fitted.items():
             if key[0] == name and other == value:
@@ -116,13 +116,13 @@ class StandIns:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """A sweep that stands in for another one."""
+    """A small sweep that runs instead of the original one."""
 
     original: SweepSpec
     spec: SweepSpec
     stand_ins: StandIns
     changes: tuple[str, ...]
-    """What was changed beyond what every rehearsal changes, a line each."""
+    """Changes beyond those of every rehearsal, a line each."""
 
     @property
     def encoders(self) -> frozenset[str]:
@@ -131,7 +131,7 @@ class Rehearsal:
 
 
 def rehearse(stages: Sequence[SweepSpec], runs: Path) -> list[Rehearsal]:
-    """What is run instead of the sweeps of a file, with stores of its own in the folder `runs`.
+    """Build the rehearsals of a file's sweeps, with stores of their own in the folder `runs`.
 
     DataError if `data` or CSE_DATA names no data folder.
     """
@@ -139,14 +139,14 @@ def rehearse(stages: Sequence[SweepSpec], runs: Path) -> list[Rehearsal]:
 
 
 def own_stores(runs: Path) -> dict[str, Any]:
-    """Keys of a sweep by which it writes below this folder alone, whatever the environment says."""
+    """Make the keys by which a sweep writes below one folder, whatever the environment says."""
     files = {"leaderboard": "leaderboard.db", "search": "search.db", "mlflow": "mlflow.db"}
     urls = {name: f"sqlite:///{runs.absolute() / file}" for name, file in files.items()}
     return {"stores": Stores(**urls), "storage": None}
 
 
 def every_value_once(spec: SweepSpec) -> Iterator[dict[str, Any]]:
-    """Assignments that between them try each choice and bound of the space; {} if it is empty."""
+    """Yield assignments that try each choice and bound of the space; {} if it is empty."""
     tried: set[str] = set()
     for point in representatives(spec, get_method(spec.method)):
         values = {canonical_json([name, value]) for name, value in point.items()}
@@ -172,12 +172,12 @@ def _build_rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) 
         changes.append(f"{name}: {was} becomes {format_value(nearest)}")
         small = _shrink_sweep(spec, stand_ins, runs)
     changes += _describe_omissions(spec, small, stand_ins)
-    search, told = _build_search(spec, small, stand_ins, [stage.sweep for stage in earlier])
-    return Rehearsal(spec, _change_spec(small, search=search), stand_ins, (*changes, *told))
+    search, more = _build_search(spec, small, stand_ins, [stage.sweep for stage in earlier])
+    return Rehearsal(spec, _change_spec(small, search=search), stand_ins, (*changes, *more))
 
 
 def _shrink_sweep(spec: SweepSpec, stand_ins: StandIns, runs: Path) -> SweepSpec:
-    """The sweep with all that is large replaced; its search follows from its new space."""
+    """Replace everything large in a sweep; its search is built later, from its new space."""
     fixed = stand_ins.point(spec.fixed)
     if stand_ins.trains:
         defaults = {**BRIEF, "batch_size": _get_default(spec, "batch_size")}
@@ -207,7 +207,7 @@ def _shrink_sweep(spec: SweepSpec, stand_ins: StandIns, runs: Path) -> SweepSpec
 
 
 def _change_spec(spec: SweepSpec, **changes: Any) -> SweepSpec:
-    """The sweep with these changes, checked as a file is."""
+    """Change keys of a sweep, and check it as a file is checked."""
     return SweepSpec.model_validate(spec.model_copy(update=changes).model_dump(mode="json"))
 
 
@@ -216,7 +216,7 @@ def _get_default(spec: SweepSpec, name: str) -> Any:
 
 
 def _shrink_corpus(corpus: CorpusSpec) -> CorpusSpec:
-    """Of a table with several columns its first rows: the built-in corpus has no columns."""
+    """Replace a corpus; of a table with columns, which the built-in one lacks, keep first rows."""
     first = min(corpus.first or SENTENCES, SENTENCES)
     if corpus.columns:
         return corpus.model_copy(update={"first": first})
@@ -231,7 +231,7 @@ def _keep_one_seed(seeds: TrialSeeds) -> TrialSeeds:
 
 
 def _names_changed_dimension(spec: SweepSpec, space: Mapping[str, Dimension], text: str) -> bool:
-    """Whether a requirement is about a dimension that has other values now."""
+    """Return True if a requirement names a dimension whose values were replaced."""
     return any(space[n] != spec.space[n] for n in Expression(text).names if n in space)
 
 
@@ -258,7 +258,7 @@ Fit = tuple[str, Any, Any]
 
 
 def _find_next_fit(spec: SweepSpec, small: SweepSpec) -> Fit | None:
-    """What stands in the way of the first configuration that `mini` cannot train."""
+    """Find a change that makes the first configuration fit that `mini` cannot train."""
     for point in representatives(small, get_method(small.method)):
         settings = small.settings(point)
         if not _is_trainable(small, settings):
@@ -282,7 +282,7 @@ def _is_trainable(small: SweepSpec, settings: Mapping[str, Any]) -> bool:
 def _find_fits(
     spec: SweepSpec, small: SweepSpec, settings: Mapping[str, Any], tried: Mapping[str, Any]
 ) -> Iterator[Fit]:
-    """Changes of one whole number with which the settings fit; a larger batch comes first."""
+    """Yield changes of one whole number that make the settings fit, larger batches first."""
     batches = _list_integers(spec, "batch_size") if "batch_size" in tried else []
     for name in sorted(tried, key=lambda name: name != "batch_size"):
         value = tried[name]
@@ -297,7 +297,7 @@ def _find_fits(
 
 
 def _list_integers(spec: SweepSpec, name: str) -> list[int]:
-    """The whole numbers that a setting has in the sweep."""
+    """List the whole numbers that a setting has in the sweep."""
     if name in spec.space:
         dimension = spec.space[name]
         given: Iterable[Any] = (
@@ -311,24 +311,26 @@ def _list_integers(spec: SweepSpec, name: str) -> list[int]:
 def _build_search(
     spec: SweepSpec, small: SweepSpec, stand_ins: StandIns, earlier: Sequence[str]
 ) -> tuple[Search, list[str]]:
-    """A search that tries every value, and what is told of it."""
-    asked, told = spec.search, []
+    """Build a search that tries every value. Returns it, and its changes, a line each."""
+    asked, changes = spec.search, []
     if asked.sampler.kind == "grid":
         points = list(small.grid_points())
         if len(points) <= WHOLE_GRID:
             return Search(sampler=asked.sampler, seed=asked.seed), []
-        told.append(f"of {len(points)} points of the grid some are tried, with each value once")
+        changes.append(f"of {len(points)} points of the grid some are tried, with each value once")
     learn_from = tuple(name for name in asked.learn_from if name in earlier)
     if learn_from != asked.learn_from:
-        told.append("search.learn_from is left out where it names no earlier stage")
-    objectives = tuple(one for one in asked.objectives if one.name != GPU_HOURS)
+        changes.append("search.learn_from is left out where it names no earlier stage")
+    objectives = tuple(goal for goal in asked.objectives if goal.name != GPU_HOURS)
     objectives = objectives if len(objectives) > 1 else ()
     if objectives != asked.objectives:
-        told.append(f"search.objectives: {GPU_HOURS} is left out: there is no GPU")
+        changes.append(f"search.objectives: {GPU_HOURS} is left out: there is no GPU")
     if asked.constraints:
-        told.append("search.constraints are left out: after so few steps none may hold")
+        changes.append("search.constraints are left out: after so few steps none may hold")
     if "leaderboard" in asked.start_from:
-        told.append("start_from: leaderboard is left out: a rehearsal has a leaderboard of its own")
+        changes.append(
+            "start_from: leaderboard is left out: a rehearsal has a leaderboard of its own"
+        )
     tried = [point for point in every_value_once(small) if point]
     tried += filter(None, _convert_start_points(spec, small, stand_ins))
     distinct = {canonical_json(point): point for point in tried}
@@ -344,13 +346,13 @@ def _build_search(
             "start_from": tuple(distinct.values()),
         }
     )
-    return search, told
+    return search, changes
 
 
 def _convert_start_points(
     spec: SweepSpec, small: SweepSpec, stand_ins: StandIns
 ) -> Iterator[dict[str, Any]]:
-    """The start points of the sweep, the published ones of its own backbone included."""
+    """Yield the sweep's start points in the small space, its backbone's published ones included."""
     for point in start_points(spec, get_method(spec.method)):
         there = stand_ins.point(point)
         if all(small.space[name].has(value) for name, value in there.items()):

@@ -1,4 +1,4 @@
-"""Reads a YAML file and the files it includes, as values that know their lines."""
+"""Reads a YAML file and the files it includes, with the line of each value."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ class UnreadableYamlError(ValueError):
 
 @dataclass
 class YamlDocument:
-    """The values of a file, where each of them stands, and what is wrong with the YAML itself."""
+    """The values of a file, the place of each, and the problems of the YAML itself."""
 
     data: Any = None
     places: dict[Steps, int | str] = field(default_factory=dict)
@@ -40,14 +40,14 @@ class YamlDocument:
     problems: list[Problem] = field(default_factory=list)
 
     def place(self, path: Steps) -> int | str:
-        """The line, or the `--set`, of the longest known part of the path."""
+        """Return the line, or the `--set`, of the longest known part of the path."""
         while path and path not in self.places:
             path = path[:-1]
         return self.places.get(path, 1)
 
 
 def real_path(path: Steps, data: Any) -> Steps:
-    """The steps that lead somewhere in `data`; others, such as a union's tag, are left out."""
+    """Keep the steps that lead somewhere in `data`; others, such as union tags, are left out."""
     steps: list[str | int] = []
     for step in path:
         in_list = isinstance(data, list) and isinstance(step, int) and step < len(data)
@@ -92,7 +92,7 @@ def read_yaml(text: str) -> YamlDocument:
 
 
 def _refuse_many_nodes(yaml: YAML) -> None:
-    """Make the composer give up at the first value too many: all of them could take minutes."""
+    """Make the composer stop at the first value too many: all of them could take minutes."""
     compose, composed = yaml.composer.compose_node, count(1)
 
     def compose_node(parent: Any, index: Any) -> Any:
@@ -117,7 +117,7 @@ def _format_yaml_error(error: MarkedYAMLError) -> str:
 
 
 class _Reader:
-    """Walks the nodes of one document and fills a source."""
+    """Walks the nodes of one document and fills a `YamlDocument`."""
 
     def __init__(self, yaml: YAML) -> None:
         self.source = YamlDocument()
@@ -125,7 +125,7 @@ class _Reader:
         self._values = 0
 
     def value(self, node: Node, path: Steps) -> Any:
-        """The plain value of a node; the lines of it and of all below it are noted."""
+        """Convert a node to a plain value, and note the lines of it and of all below it."""
         self._count_value(node)
         if len(path) > MAX_DEPTH:
             raise UnreadableYamlError(_format_too_deep(node.start_mark.line))
@@ -161,7 +161,7 @@ class _Reader:
         found[key.value] = self.value(child, (*path, key.value))
 
     def _iterate_merged(self, node: MappingNode) -> Iterator[tuple[Node, Node]]:
-        """What `<<` brings in, nearest first; what is wrong with it is told where it stands."""
+        """Yield the pairs that `<<` merges in, nearest first."""
         for base in _iterate_bases(node):
             self._count_value(base)
             if not isinstance(base, MappingNode):
@@ -216,7 +216,7 @@ def _iterate_bases(node: MappingNode) -> Iterator[Node]:
 
 
 def _is_text(value: str) -> bool:
-    """False for a lone surrogate, which an escape can write and no file can hold."""
+    """Return False for a lone surrogate, which an escape can write and no file can hold."""
     return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
@@ -245,7 +245,7 @@ def read_yaml_file(path: Path, *, what: str, refusal: type[PlatformError]) -> Ya
 def _replace_includes(
     source: YamlDocument, path: Path, opened: tuple[Path, ...], refusal: type[PlatformError]
 ) -> YamlDocument:
-    """The document with each stage `{file: NAME}` replaced by the stages of that file."""
+    """Replace each stage `{file: NAME}` of a document by the stages of that file."""
     stages = source.data.get("stages")
     if not isinstance(stages, list) or not any(map(_is_include, stages)):
         return source
@@ -281,7 +281,7 @@ def _is_include(stage: Any) -> bool:
 def _read_included(
     name: Any, path: Path, opened: tuple[Path, ...], refusal: type[PlatformError]
 ) -> YamlDocument:
-    """The other file; its lines and problems are placed by its name and line."""
+    """Read an included file; its values and problems are placed by its name and line."""
     if not isinstance(name, str) or not name or Path(name).name != name:
         raise refusal(
             f"expected the name of a sweep file in the same folder, got {format_value(name)}"
@@ -303,12 +303,12 @@ def _read_included(
 
 
 def _format_place(name: str, place: int | str) -> str:
-    """A line of an included file, as one of the file that includes it."""
+    """Format a line of an included file as a place of the file that includes it."""
     return f"{name}, line {place}" if isinstance(place, int) else place
 
 
 def _list_stages(source: YamlDocument) -> list[tuple[Steps, Any]]:
-    """The sweeps of a file, and where they stand in it."""
+    """List the sweeps of a file, each with its path."""
     stages = source.data.get("stages")
     if not isinstance(stages, list):
         return [((), source.data)]
@@ -316,7 +316,7 @@ def _list_stages(source: YamlDocument) -> list[tuple[Steps, Any]]:
 
 
 def _append_stage(whole: YamlDocument, stage: Any, source: YamlDocument, steps: Steps) -> Steps:
-    """Add a stage, with its places and problems, to the end. Returns where it stands."""
+    """Append a stage, with its places and problems. Returns its path."""
     at: Steps = ("stages", len(whole.data["stages"]))
     whole.data["stages"].append(stage)
     _move_places(whole, source, steps, at)
@@ -329,7 +329,7 @@ def _append_stage(whole: YamlDocument, stage: Any, source: YamlDocument, steps: 
 
 
 def _move_places(whole: YamlDocument, source: YamlDocument, steps: Steps, at: Steps) -> None:
-    """Note where a value of `source` and all below it stands, under its path in the whole."""
+    """Copy the places of a value of `source` and all below it to its path in the whole."""
     for known in [known for known in whole.places if known[: len(at)] == at]:
         del whole.places[known]
     for known, line in source.places.items():
@@ -362,7 +362,7 @@ def _read_single_file(path: Path, *, what: str, refusal: type[PlatformError]) ->
 
 
 def problem_list(path: Path, what: str, problems: Sequence[Problem], source: YamlDocument) -> str:
-    """A line for each problem of a file, in the order of the file, after what they mean for it."""
+    """Format the problems of a file, a line each in the file's order, under a heading."""
     lines = []
     for problem in problems:
         steps = real_path(problem.path, source.data)

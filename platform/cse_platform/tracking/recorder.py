@@ -167,13 +167,13 @@ class _Feeder:
 
     def _catch_up(self) -> None:
         self._news.clear()
-        self._find_start()
+        self._restore_position()
         while not self._stopped and (batch := self._read_next_batch()):
             self._sink.apply(self._journal.id, batch)
             self._has_applied = True
             self._move_to(batch[-1][0])
 
-    def _find_start(self) -> None:
+    def _restore_position(self) -> None:
         """Go on from where the sink stands; where the journal is an older copy, from its beginning.
 
         JournalError if the sink cannot take that.

@@ -1,4 +1,4 @@
-"""Conditions between hyperparameters: a small grammar, and which points satisfy them."""
+"""Conditions between hyperparameters: parses them, and finds points that satisfy them."""
 
 import ast
 import math
@@ -16,7 +16,7 @@ from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
 
 LONGEST = 500
-"""Characters of an expression; Python's parser takes nothing that is nested without end."""
+"""The most characters of an expression; Python's parser cannot nest without end."""
 
 GRAMMAR = "names, numbers and texts in quotes, with + - * / ( ), < <= == != >= >, and, or, not"
 
@@ -37,29 +37,29 @@ ORDER: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True)
 class Expression:
-    """A condition, read from a text.
+    """A condition, parsed from a text.
 
     Raises:
-        ValueError: if the text is none; it says why, and what an expression is made of.
+        ValueError: if the text is no condition; it says why, and what one is made of.
     """
 
     text: str
 
     @property
     def names(self) -> frozenset[str]:
-        """The names whose values decide."""
+        """The names of the settings that the condition reads."""
         return _collect_names(self.text)
 
     @property
     def tree(self) -> ast.expr:
-        """The text as Python's parser reads it; of the nodes that `_is_allowed` lists."""
+        """The parsed text; its nodes are those that `_is_allowed` accepts."""
         return _parse_expression(self.text)
 
     def __post_init__(self) -> None:
         _refuse_foreign(self.tree, self.text)
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether it is true of these values, and also where a name has none of them.
+        """Return True if the condition is true of these values, or a name has no value.
 
         A hyperparameter without a value takes no part in the trial. What divides by 0 is not true.
         """
@@ -145,11 +145,11 @@ def _compare_values(op: ast.cmpop, left: Any, right: Any) -> bool:
 _KINDS = {bool: "true or false", int: "a number", float: "a number", str: "text"}
 
 Possible = Mapping[str, tuple[Any, ...]]
-"""The values that each name can have; of a range, both bounds."""
+"""The possible values of each name; of a range, both bounds."""
 
 
 def kind_problems(expression: Expression, possible: Possible) -> list[str]:
-    """What cannot be compared or reckoned with in an expression."""
+    """List operands of an expression that cannot be compared or computed with."""
     tree = expression.tree
     return list(dict.fromkeys([*_check_node(tree, possible), *_check_is_condition(tree, possible)]))
 
@@ -230,15 +230,15 @@ def _name_kind(value: Any) -> str:
 
 
 MOST_TRIED = 20_000
-"""Points that are tried before it is said that none satisfies."""
+"""The most points that are tried before a condition counts as unsatisfiable."""
 MANY = 1_000
-"""Values of a dimension that are too many to try each."""
+"""A dimension with more values than this is not tried value by value."""
 
 Values = Mapping[str, Any]
 
 
 class Requirements:
-    """What must hold in every trial of a sweep.
+    """The conditions that must hold in every trial of a sweep.
 
     Args:
         texts: the expressions.
@@ -252,19 +252,20 @@ class Requirements:
 
     @cached_property
     def deciding(self) -> Space:
-        """The dimensions that expressions name, and those whose values these depend on."""
-        names = {name for one in self.expressions for name in one.names if name in self.space}
+        """The dimensions that expressions name, and those that their conditions depend on."""
+        named = {name for expression in self.expressions for name in expression.names}
+        names = {name for name in named if name in self.space}
         while more := {parent for name in names for parent in self.space[name].when} - names:
             names |= more
-        return Space({name: one for name, one in self.space.items() if name in names})
+        return Space({name: self.space[name] for name in self.space if name in names})
 
     def broken_by(self, assignment: Values) -> str | None:
-        """The first expression that these values of dimensions break; None if they break none."""
+        """Return the first expression that these values of dimensions break; None if none."""
         values = {**self.fixed, **assignment}
         return next((one.text for one in self.expressions if not one.holds(values)), None)
 
     def problems(self) -> list[Problem]:
-        """What is wrong with the expressions; paths start at the list of them."""
+        """List the problems of the expressions; paths start at their list."""
         wrong = [
             Problem((place,), text)
             for place, one in enumerate(self.expressions)
@@ -297,9 +298,10 @@ class Requirements:
             yield Problem((), f"each holds somewhere, but all together nowhere: {how}")
 
     def some_point(self, given: Values) -> dict[str, Any] | None:
-        """Values of the dimensions that decide, which satisfy all beside `given`; None if none do.
+        """Find values of the deciding dimensions that satisfy all with `given`; None if none do.
 
-        Certain where these have few values; ranges are tried at both ends and at random.
+        The answer is certain where these have few values; ranges are tried at both ends and at
+        random.
         """
         deciding = self.deciding
         values = {
@@ -308,15 +310,15 @@ class Requirements:
         }
         values |= {name: (given[name],) for name in deciding if name in given}
         points = islice(_combine_values(deciding, deciding.ordered(), values, {}), MOST_TRIED)
-        found = next((point for point in points if self._is_satisfied(given, point)), None)
-        if found is not None or self._is_counted():
-            return found
+        allowed = next((point for point in points if self._is_satisfied(given, point)), None)
+        if allowed is not None or self._is_counted():
+            return allowed
         rng = random.Random(0)
         drawn = (random_point(deciding, given, rng) for _ in range(MOST_TRIED))
         return next((point for point in drawn if self._is_satisfied(given, point)), None)
 
     def how_it_was_tried(self) -> str:
-        """How `some_point` looks for one."""
+        """Describe how `some_point` looks for a point."""
         names = ", ".join(self.deciding)
         if self._is_counted():
             return f"every combination of {names} was tried"
@@ -331,7 +333,7 @@ class Requirements:
 
 
 def require_problems(texts: Sequence[str], space: Space, fixed: Values) -> list[Problem]:
-    """What is wrong with expressions; paths start at the list of them."""
+    """List the problems of expressions; paths start at their list."""
     unread = []
     for place, text in enumerate(texts):
         try:
@@ -342,7 +344,7 @@ def require_problems(texts: Sequence[str], space: Space, fixed: Values) -> list[
 
 
 def _list_few_values(dimension: Dimension) -> tuple[Any, ...]:
-    """All values of a dimension; empty where they are many."""
+    """List all values of a dimension; empty where they are more than `MANY`."""
     if dimension.is_real:
         return ()
     values = tuple(islice(dimension.grid_values(), MANY + 1))
@@ -368,7 +370,7 @@ def _combine_values(
 
 
 def random_point(space: Space, given: Values, rng: random.Random) -> dict[str, Any]:
-    """A value for each active dimension, parents first: the given one, or one at random."""
+    """Draw a value for each active dimension, parents first, unless it is given."""
     point: dict[str, Any] = {}
     for name in space.ordered():
         if space.is_active(name, point):

@@ -1,4 +1,4 @@
-"""Points that `require` allows, where a sampler finds none: at random, or near one of its own."""
+"""Finds points that `require` allows, at random or near a point that a sampler proposed."""
 
 import random
 from collections.abc import Container, Mapping
@@ -8,11 +8,11 @@ from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.require import Requirements, random_point
 
 TRIES = 200
-"""Points at random, before one is moved about inside what is allowed."""
+"""Random points that are tried, before one is moved about inside what is allowed."""
 ROUNDS = 5
-"""How often each dimension is moved."""
+"""Number of times that each dimension is moved."""
 STEPS = 30
-"""How often a move is made smaller."""
+"""Number of times that a move is made smaller."""
 AROUND = 0.1
 """How far, as a share of each range, points around another lie from it: a standard deviation."""
 
@@ -20,13 +20,13 @@ Values = Mapping[str, Any]
 
 
 class Satisfying:
-    """Finds points; they hold what is given, and the seed decides about the rest.
+    """Finds allowed points that have the given values; the seed decides about the rest.
 
     Args:
-        requirements: that some point with the given values satisfies.
+        requirements: the conditions; some point with the given values satisfies them.
         given: values of dimensions that stay.
-        seed: of what is drawn.
-        worn: cells of the space that are to be avoided where others are found.
+        seed: seed of the random draws.
+        worn: cells of the space to avoid where others are found.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class Satisfying:
         self.space, self.rng = requirements.space, random.Random(seed)
 
     def anywhere(self) -> dict[str, Any]:
-        """A point at random among all that are allowed.
+        """Draw a point at random among all that are allowed.
 
-        Where these are too few to be met by chance: from one that is known, each dimension in turn
-        is drawn anew in what the others leave it (slice sampling, Neal 2003).
+        Where these are too few to be met by chance, it starts from a known one, and draws each
+        dimension in turn anew in what the others leave it (slice sampling, Neal 2003).
         """
         for _ in range(TRIES):
             point = self._complete_point({})
@@ -57,14 +57,14 @@ class Satisfying:
         return point
 
     def around(self, target: Values) -> dict[str, Any]:
-        """An allowed point in the target's surroundings: it has other real numbers."""
+        """Draw an allowed point around the target, with other real numbers."""
         return self.near({name: self._shift_value(name, value) for name, value in target.items()})
 
     def near(self, target: Values) -> dict[str, Any]:
-        """An allowed point that differs little from the target.
+        """Draw an allowed point that differs little from the target.
 
-        The nearest of some that have half of the target's values, each dimension moved towards the
-        target as far as the others let it.
+        It takes the nearest of some points that have half of the target's values, and moves each
+        dimension towards the target as far as the others let it.
         """
         mixed = (self._complete_point(self._draw_half(target)) for _ in range(TRIES))
         allowed = [point for point in mixed if self._is_allowed(point)] or [self.anywhere()]

@@ -1,4 +1,4 @@
-"""The configurations a search tries first: a paper's, the leaderboard's, or given ones."""
+"""Collects the configurations a search tries first: a paper's, the leaderboard's, or given ones."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,29 +17,29 @@ from cse_platform.sweep.spec import SweepSpec
 def converted(
     space: Space, values: Mapping[str, Any], *, whose: str
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values of dimensions that lie nearest to these, and what had to be changed, for people.
+    """Convert values to the nearest ones of dimensions. Returns them, and changes for people.
 
-    What is inactive beside the other values is left out, and what has no near value too: the
-    sampler draws that. `whose` says where the values are from.
+    Values that are inactive beside the others are left out, and those that have no near value too:
+    the sampler draws them. `whose` says where the values are from.
     """
-    found: dict[str, Any] = {}
+    point: dict[str, Any] = {}
     notes = []
     for name in space.ordered():
-        if name not in values or space.is_excluded(name, found):
+        if name not in values or space.is_excluded(name, point):
             continue
         dimension, value = space[name], values[name]
         try:
-            found[name] = dimension.nearest(value)
+            point[name] = dimension.nearest(value)
         except LookupError:
             instead = "the sampler draws it"
         else:
-            instead = f"{format_value(found[name])} is tried instead"
-        if name not in found or not dimension.has(value):
+            instead = f"{format_value(point[name])} is tried instead"
+        if name not in point or not dimension.has(value):
             notes.append(
                 f"{whose}: {name}={format_value(value)} is not in space.{name}, which is "
                 f"{dimension}; {instead}"
             )
-    return found, notes
+    return point, notes
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,18 @@ class _Candidate:
     path: Steps
     values: Mapping[str, Any]
     notes: Sequence[str] = ()
-    """What had to be changed of a point that is not the file's own."""
+    """Changes of a point that is not the file's own."""
 
 
 Leaders = Mapping[str, Mapping[str, Any]]
-"""What `leaderboard` stands for: all hyperparameters of configurations, by where each was found."""
+"""The configurations that `leaderboard` stands for, by where each was found."""
 NO_LEADERS: Leaders = {}
 
 
 def start_points(
     spec: SweepSpec, method: Method, leaders: Leaders = NO_LEADERS
 ) -> list[dict[str, Any]]:
-    """The distinct start points of a sweep that `start_problems` finds nothing against.
+    """List the distinct start points of a sweep; `start_problems` must find nothing wrong.
 
     A point holds values of dimensions, as these sample them; it may leave dimensions out, and
     those that are inactive beside its other values are left out.
@@ -71,7 +71,7 @@ def start_points(
 
 
 def published_notes(spec: SweepSpec, method: Method) -> list[str]:
-    """What had to be changed of a paper's settings, a line each."""
+    """Describe the changes of a paper's settings, a line each."""
     asked = "published" in spec.search.start_from
     return (
         [note for one in _list_published(spec, method, ()) for note in one.notes] if asked else []
@@ -79,7 +79,7 @@ def published_notes(spec: SweepSpec, method: Method) -> list[str]:
 
 
 def leader_notes(spec: SweepSpec, leaders: Leaders | None) -> list[str]:
-    """What `leaderboard` stands for and what had to be changed of it; None: it is not asked for."""
+    """Describe what `leaderboard` stands for and its changes; None if it is not asked for."""
     if leaders is None:
         return []
     if not leaders:
@@ -89,7 +89,7 @@ def leader_notes(spec: SweepSpec, leaders: Leaders | None) -> list[str]:
 
 
 def start_problems(spec: SweepSpec, method: Method) -> list[Problem]:
-    """What is wrong with `search.start_from`; paths start at the sweep."""
+    """List the problems of `search.start_from`; paths start at the sweep."""
     problems = [
         problem
         for candidate in _list_candidates(spec, method)
@@ -102,7 +102,7 @@ def start_problems(spec: SweepSpec, method: Method) -> list[Problem]:
 
 
 def point_to_try(spec: SweepSpec, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values that a person wants tried, as the space samples them; SweepRefusedError if it cannot.
+    """Convert values that a person wants tried to the space's; SweepRefusedError if it cannot.
 
     Dimensions that are left out are drawn.
     """
@@ -141,7 +141,7 @@ def _list_leaders(spec: SweepSpec, leaders: Leaders, path: Steps) -> Iterator[_C
 def _find_nearest(
     spec: SweepSpec, path: Steps, values: Mapping[str, Any], whose: str
 ) -> _Candidate:
-    """The nearest point of the space; none where `require` or the method refuses that."""
+    """Find the nearest point of the space; empty where `require` or the method refuses it."""
     point, notes = converted(spec.space, values, whose=whose)
     refusal = _check_requirements(spec, point)
     try:
@@ -155,7 +155,7 @@ def _find_nearest(
 
 
 def _list_defaults(spec: SweepSpec, method: Method) -> dict[str, Any]:
-    """The method's own values of what a paper's table leaves open, where the space has them."""
+    """List the method's defaults that the space has, for what a paper's table leaves open."""
     fields = method.config.model_fields
     defaults = {name: fields[name].default for name in spec.space if not fields[name].is_required()}
     return {name: value for name, value in defaults.items() if spec.space[name].has(value)}
@@ -167,7 +167,7 @@ def _find_columns(spec: SweepSpec, method: Method) -> list[PublishedSettings]:
 
 
 def _is_contradicted(column: PublishedSettings, spec: SweepSpec, method: Method) -> bool:
-    """Whether the column is of a variant that this sweep does not train."""
+    """Return True if the column is of a variant that this sweep does not train."""
     for name, value in column.variant.items():
         if name in spec.space:
             if not spec.space[name].has(value):
@@ -194,17 +194,17 @@ def _explain_nothing_published(spec: SweepSpec, method: Method) -> str | None:
 
 def _check_candidate(spec: SweepSpec, candidate: _Candidate) -> list[Problem]:
     values = candidate.values
-    if found := [
+    if problems := [
         problem for name in values if (problem := _check_coordinate(spec, candidate, name))
     ]:
-        return found
+        return problems
     point = _build_point(spec, candidate)
     broken = _check_requirements(spec, point)
     return [Problem(candidate.path, f"{broken}, got {format_value(point)}")] if broken else []
 
 
 def _check_requirements(spec: SweepSpec, point: Mapping[str, Any]) -> str | None:
-    """What `require` has against a point; the values that it leaves open may still satisfy it."""
+    """Explain why `require` refuses a point, whatever its open values become; None if not."""
     if (text := spec.requirements.broken_by(point)) is not None:
         return f"breaks require {text!r}"
     if spec.require and spec.requirements.some_point(point) is None:
