@@ -57,7 +57,8 @@ def _measure_guidance(
 ) -> float:
     """Measure how far others are a guide: twice a rank correlation, cut to 0 to 1.
 
-    The correlation is that of own values with what the others would predict. The prediction is the mean of the others' values, each counted by how near it is.
+    It correlates own values with what the others would predict: the mean of the others' values,
+    each counted by how near it is.
     """
     scores = np.array([trial.score for trial in others])
     here = _build_coordinates([trial.params for trial in own], space)
@@ -143,8 +144,7 @@ def show_failures(
     itself. Before any trial has finite values there is no worst, and a sampler sees none of them.
     """
     tried_again = {trial.user_attrs.get(RETRY_OF) for trial in trials}
-    read = [values for trial in trials if (values := _read_values(trial))]
-    values = [row for row in read if _are_finite(row)]
+    values = [row for trial in trials if (row := _read_values(trial)) and _are_finite(row)]
     worst = [
         max(column) if direction == StudyDirection.MINIMIZE else min(column)
         for column, direction in zip(zip(*values, strict=True), directions, strict=False)

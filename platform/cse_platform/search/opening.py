@@ -15,14 +15,14 @@ from cse_platform.postgres import patience
 from cse_platform.secrets import mask_url
 
 OPENING_LOCK = 0x0C5E_0BE4
-"""Any number that no other program on the server locks."""
+"""Number of the advisory lock, which no other program on the server should use."""
 
 
 def open_search_store(url: str) -> RDBStorage:
-    """Open a search store, whose tables are made if missing.
+    """Open a search store, and make its tables if they are missing.
 
     Raises:
-        StoreError: if the URL is none of a store, its driver is not here, or its schema is newer.
+        StoreError: if the URL is not that of a store, its driver is not here, or its schema is newer.
     """
     try:
         with _lock_store(url):
@@ -36,7 +36,7 @@ def open_search_store(url: str) -> RDBStorage:
 
 
 def refuse_unreachable(url: str) -> None:
-    """Raise StoreError unless the search store answers; a file is made when a sweep starts."""
+    """Raise StoreError unless the search store answers; a SQLite file may be missing."""
     if url.startswith("sqlite"):
         return
     try:
@@ -49,7 +49,7 @@ def refuse_unreachable(url: str) -> None:
 
 @contextmanager
 def _lock_store(url: str) -> Iterator[None]:
-    """One driver at a time: two that make the tables of one store at once break each other's."""
+    """Lock the store: two drivers that make its tables at once would break each other's."""
     place = make_url(url)
     file = Path(place.database or "")
     if place.get_backend_name() == "sqlite" and file.parent.is_dir():  # else the lock would make it

@@ -1,4 +1,4 @@
-"""One sweep's Optuna study: one Optuna trial is one configuration on its first seed."""
+"""The Optuna study of a sweep: one Optuna trial is one configuration on its first seed."""
 
 import copy
 import time
@@ -43,14 +43,14 @@ from cse_platform.tracking.events import LearnedTrial
 from cse_platform.tracking.history import History, TrialHistory
 
 _SHARE = 0.1
-"""Of the time, at most, that reading all trials anew may take."""
+"""The largest share of the time that reading all trials anew may take."""
 
 
 class KnownTrials:
-    """Read from the store now and then, and kept up to date by what this driver writes.
+    """Caches a study's trials, read from the store now and then, with this driver's own writes.
 
-    Optuna reads each trial that runs anew at every look. With thousands at once a single look takes
-    seconds. `read` gives all trials of the study, by number.
+    Optuna reads each running trial anew at every look. With thousands at once a single look takes
+    seconds. `read` returns all trials of the study, by number.
     """
 
     def __init__(self, read: Callable[[], list[FrozenTrial]]) -> None:
@@ -59,7 +59,7 @@ class KnownTrials:
         self._took, self._read_at = 0.0, float("-inf")
 
     def all(self) -> list[FrozenTrial]:
-        """By number; raises what `read` raises."""
+        """List all trials by number; raises what `read` raises."""
         if time.monotonic() > self._read_at + self._took / _SHARE:
             began = time.monotonic()
             self._known = {trial.number: trial for trial in self._read()}
@@ -68,27 +68,27 @@ class KnownTrials:
         return [self._known[number] for number in sorted(self._known)]
 
     def find(self, number: int) -> FrozenTrial | None:
-        """A trial as this driver knows it; None where it has to be read."""
+        """Return a trial as this driver knows it; None where it has to be read."""
         return self._known.get(number)
 
     def note(self, trial: FrozenTrial) -> None:
-        """Take a trial as it is in the store now."""
+        """Cache a trial as it is in the store now."""
         self._known[trial.number] = trial
 
     def seen_by(self, study: optuna.Study) -> optuna.Study:
-        """The study for a pruner, which looks at all of it for each report."""
+        """Wrap the study for a pruner, which looks at all trials for each report."""
         seen = copy.copy(study)
         seen._storage = cast(BaseStorage, _Seen(study._storage, self))
         return seen
 
     def forget(self) -> None:
-        """Read all of it at the next look."""
+        """Drop the cache, so that the next look reads all trials."""
         self._known.clear()
         self._read_at = float("-inf")
 
 
 class _Seen:
-    """A study's storage that reads no trial anew; what follows is the part that pruners call."""
+    """A study's storage that answers from the cache. It has the part that pruners call."""
 
     def __init__(self, storage: BaseStorage, known: KnownTrials) -> None:
         self._storage, self._known = storage, known
@@ -99,8 +99,8 @@ class _Seen:
         deepcopy: bool = True,
         states: Container[TrialState] | None = None,
     ) -> list[FrozenTrial]:
-        found = [one for one in self._known.all() if states is None or one.state in states]
-        return copy.deepcopy(found) if deepcopy else found
+        trials = [t for t in self._known.all() if states is None or t.state in states]
+        return copy.deepcopy(trials) if deepcopy else trials
 
     def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
         self._storage.set_trial_system_attr(trial_id, key, value)
@@ -137,7 +137,7 @@ class SearchStudy:
         self.url = url
         self.start_points = start_points
         self.learned = learned
-        """What the sampler knows of other sweeps; the study has no trials of it."""
+        """Trials of other sweeps that the sampler learns from; the study does not have them."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._known = KnownTrials(self._read_trials)
         with self._translate_errors():
@@ -156,20 +156,20 @@ class SearchStudy:
                 raise
             self._restore_missing(history)
             if learned:
-                self.study.set_user_attr(SOURCE, [one.source for one in learned])
+                self.study.set_user_attr(SOURCE, [trial.source for trial in learned])
             enqueue_points(self.study, spec, start_points)
 
     def ask(self) -> Proposal:
-        """The next configuration: a start point, or what the sampler draws."""
+        """Propose the next configuration: the next unused start point, else a sample."""
         with self._translate_errors():
             proposal = propose(self.study, self.spec, self._list_trials(), learned=self.learned)
             self._read_trial(proposal.number)
             return proposal
 
     def retry(self, number: int) -> int:
-        """Begin a trial with the values of one that ended; its number.
+        """Begin a trial with the values of one that ended. Returns its number.
 
-        The former one stays as it is. One that was begun and never started is given again.
+        The former one stays as it is. A retry that was begun and never started is returned again.
         """
         with self._translate_errors():
             for trial in self._list_trials():
@@ -180,7 +180,7 @@ class SearchStudy:
             return self._add_running(failed.params, failed.distributions, {RETRY_OF: number})
 
     def begin(self, request: str, values: Mapping[str, Any]) -> int:
-        """Begin a trial with these values of dimensions, once for each request; its number.
+        """Begin a trial with these values of dimensions, once for each request. Returns its number.
 
         `adopt` draws the values that it lacks.
         """
@@ -195,7 +195,7 @@ class SearchStudy:
             )
 
     def adopt(self, number: int) -> Proposal:
-        """The configuration of an interrupted proposal; values that it lacks are drawn now."""
+        """Complete an interrupted proposal: values that it lacks are drawn now."""
         with self._translate_errors():
             begun, trials = self._read_trial(number), self._list_trials()
             proposal = complete(self.study, self.spec, trials, begun, learned=self.learned)
@@ -203,17 +203,17 @@ class SearchStudy:
             return proposal
 
     def running(self) -> list[int]:
-        """Numbers of the trials that were proposed and have no result yet."""
+        """List the numbers of trials that were proposed and have no result yet."""
         with self._translate_errors():
             return [
                 trial.number for trial in self._list_trials() if trial.state == TrialState.RUNNING
             ]
 
     def report(self, trial: TrialHistory, *, step: int) -> bool:
-        """Report what a trial would keep after a step; True if the pruner would stop it here.
+        """Report what a trial would keep after a step. Returns True if the pruner would stop it here.
 
-        Optuna's pruners take the highest value so far for what a trial has reached. So step 0,
-        where nothing is trained, is not reported, and a fall after the peak is none. Trials of
+        Optuna's pruners judge a trial by its highest value so far. So step 0, where nothing is
+        trained, is not reported, and a fall after the peak does not count. Trials of
         further seeds, and trials that have ended in the study, are never stopped. Of a search with
         several objectives Optuna takes no curves.
         """
@@ -241,8 +241,8 @@ class SearchStudy:
     def tell(self, trial: TrialHistory) -> None:
         """Report how a trial ended: COMPLETE has its best values, which are never NaN.
 
-        By how much it is beyond each constraint is reported before. Trials of further seeds are not
-        reported.
+        It reports before by how much the trial violates each constraint. It does not report trials
+        of further seeds.
         """
         if trial.role != "search" or trial.search_number is None:
             return
@@ -259,16 +259,16 @@ class SearchStudy:
             self._known.note(told)
 
     def _report_outcome(self, frozen: FrozenTrial, trial: TrialHistory) -> None:
-        """Report what a trial has failed of, or by how much it is beyond each constraint."""
+        """Report the cause of a failure, or by how much a trial violates each constraint."""
         if trial.state == "FAIL":
             Trial(self.study, frozen._trial_id).set_user_attr(FAILURE_CAUSE, trial.cause)
             return
-        found = excesses(self.spec.search.constraints, [trial]) or {}
-        for text in [text for text in found if text not in frozen.constraints]:
-            Trial(self.study, frozen._trial_id).set_constraint(text, found[text])
+        violations = excesses(self.spec.search.constraints, [trial]) or {}
+        for text in [text for text in violations if text not in frozen.constraints]:
+            Trial(self.study, frozen._trial_id).set_constraint(text, violations[text])
 
     def close(self, number: int, *, why: str) -> None:
-        """End a trial that will not be run as FAIL; the reason becomes a user attribute."""
+        """Close a trial that will not be run as FAIL; the reason becomes a user attribute."""
         with self._translate_errors():
             Trial(self.study, self._read_trial(number)._trial_id).set_user_attr(CLOSED, why)
             self._known.note(self.study.tell(number, state=TrialState.FAIL))
@@ -288,9 +288,9 @@ class SearchStudy:
                 self._catch_up(known[number], trial)
 
     def _bind_journal(self, journal: str, history: History) -> None:
-        """Bind the study to the journal; one of earlier versions is bound if its trials fit.
+        """Bind the study to the journal; an unbound one of earlier versions only if its trials fit.
 
-        SweepRefusedError if it belongs to another journal.
+        SweepRefusedError if the study belongs to another journal.
         """
         owner = self.study.user_attrs.get(JOURNAL)
         if owner is None and fits(self._list_trials(), history, self.spec.space):
@@ -320,7 +320,7 @@ class SearchStudy:
         self._known.forget()
 
     def _begin_waiting(self, waiting: FrozenTrial, params: dict[str, Any]) -> None:
-        """Begin a trial that waits, with all its values."""
+        """Begin a waiting trial, with all its values."""
         storage = self.study._storage
         for name, value in params.items():
             asked = distribution(self.spec.space[name])

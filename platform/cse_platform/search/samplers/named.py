@@ -1,4 +1,4 @@
-"""Optuna's samplers, as a sweep file names them."""
+"""Builds Optuna's samplers from a sweep file's settings."""
 
 import warnings
 from typing import Any
@@ -35,10 +35,10 @@ def sampler(
     attempt: int = 0,
     objectives: int = 1,
 ) -> BaseSampler:
-    """A fresh sampler for one draw, seeded by (search seed, trial, dimension, attempt).
+    """Build a fresh sampler for one draw, seeded by (search seed, trial, dimension, attempt).
 
-    Nothing is carried from draw to draw but what the study holds, so a restarted search continues
-    the same sequence. That of `qmc` is counted by the study itself, and has one seed.
+    Only the study carries state from draw to draw, so a restarted search continues the same
+    sequence. That of `qmc` is counted by the study itself, and has one seed.
     """
     draw = [search.seed, trial, dimension] + [attempt] * (attempt > 0)
     seed = int(np.random.SeedSequence(draw).generate_state(1)[0])
@@ -96,7 +96,7 @@ def _build_sampler(sampler: samplers.Sampler, seed: int, objectives: int) -> Bas
 
 
 def _build_independent_sampler(seed: int, startup_trials: int) -> BaseSampler:
-    """Draws what a sampler of whole vectors leaves out: choices for CMA-ES, and conditions."""
+    """Build the sampler for what whole vectors leave out: choices for CMA-ES, and conditions."""
     return TPESampler(seed=seed, n_startup_trials=startup_trials, multivariate=False)
 
 
@@ -115,7 +115,7 @@ class _Qmc(QMCSampler):
     def __init__(self, space: Space, **options: Any) -> None:
         super().__init__(**options)
         distributions = {name: distribution(space[name]) for name in sorted(space)}
-        self._space = {name: one for name, one in distributions.items() if not one.single()}
+        self._space = {name: dist for name, dist in distributions.items() if not dist.single()}
 
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
