@@ -22,7 +22,7 @@ def open_search_store(url: str) -> RDBStorage:
     """Open a search store, and make its tables if they are missing.
 
     Raises:
-        StoreError: if the URL is not that of a store, its driver is not here, or its schema is newer.
+        StoreError: if the URL is not a store's, its driver is not here, or its schema is newer.
     """
     try:
         with _lock_store(url):

@@ -210,7 +210,7 @@ class SearchStudy:
             ]
 
     def report(self, trial: TrialHistory, *, step: int) -> bool:
-        """Report what a trial would keep after a step. Returns True if the pruner would stop it here.
+        """Report what a trial would keep after a step. Returns True if the pruner would stop it.
 
         Optuna's pruners judge a trial by its highest value so far. So step 0, where nothing is
         trained, is not reported, and a fall after the peak does not count. Trials of

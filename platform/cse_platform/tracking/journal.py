@@ -27,10 +27,10 @@ from cse_platform.secrets import escape_values
 from cse_platform.tracking.events import EVENT, Event
 
 SYNC_SECONDS = 0.2
-"""A power cut may cost this much."""
+"""The most time whose events a power cut may cost."""
 
 _UNWRITABLE = re.compile(rb"\\u(0000|d[89a-f])")
-"""What a line can hold of characters that some store refuses; pairs of surrogates are none."""
+"""Escapes in a line of characters that some store refuses: null and surrogates."""
 
 _log = logging.getLogger(__name__)
 
@@ -73,11 +73,11 @@ class Journal:
 
     @property
     def durable(self) -> int:
-        """Offset of what is on the disk: no power cut can lose it. Stores are filled up to here."""
+        """Offset of what is on the disk, safe from a power cut. Stores are filled up to here."""
         return self._durable
 
     def append(self, event: Event) -> tuple[int, Event]:
-        """Write one event whole; from then on a kill cannot take it.
+        """Write one event whole, so that a kill cannot take it any more.
 
         Returns (end offset, event) as `read` does: characters that some store refuses are written
         out. Where it cannot be written (disk full, read-only), this holds and retries until it can.
@@ -94,17 +94,17 @@ class Journal:
         return retrying(self._write_line, line), event
 
     def read(self, offset: int = 0) -> Iterator[tuple[int, Event]]:
-        """(end offset, event) of everything after `offset`."""
+        """Yield (end offset, event) of everything after `offset`."""
         return read_journal(self.path, offset=offset)
 
     def count_after(self, offset: int) -> int:
-        """Number of events after `offset`, which is 0 or the end of an event."""
+        """Count the events after `offset`, which is 0 or the end of an event."""
         return len(self._ends) - max(bisect_right(self._ends, offset), 1)
 
     def refuse_older_copy(self, offset: int) -> None:
         """Raise JournalError unless a former process can have applied the journal up to `offset`.
 
-        What is appended to an older copy would be taken for what a store has applied already.
+        A store would take what is appended to an older copy for what it has applied already.
         """
         place = bisect_right(self._ends, offset)
         if offset > self._opened_at or (offset and self._ends[place - 1] != offset):
@@ -170,7 +170,7 @@ class Journal:
 
 
 def read_journal(path: Path, *, offset: int = 0) -> Iterator[tuple[int, Event]]:
-    """(end offset, event) of everything after `offset` in a journal that others may write to.
+    """Yield (end offset, event) of everything after `offset` in a journal that others may write.
 
     JournalError names file and line where something else than an event stands.
     """
@@ -201,7 +201,7 @@ def _describe_damage(path: Path, offset: int, number: int, error: ValueError) ->
 
 
 def _lock_journal(path: Path) -> FileLock:
-    """Make sure that no other process writes here; the lock file names the one that does."""
+    """Lock the journal against other processes; the lock file names the one that writes."""
     held = path.with_name(path.name + ".lock")
     lock = FileLock(held, thread_local=False)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -215,7 +215,7 @@ def _lock_journal(path: Path) -> FileLock:
 
 
 def _cut_torn_line(path: Path) -> None:
-    """Cut the last line off unless it ends and is JSON: a crash can tear no other."""
+    """Cut the last line off unless it is whole JSON: a crash can tear no other line."""
     content = path.read_bytes()
     start = content.rfind(b"\n", 0, -1) + 1
     if content and not _is_whole(content[start:]):
@@ -245,7 +245,7 @@ def _encode_line(content: dict[str, object]) -> bytes:
 
 
 def _decode_line(line: bytes) -> Event:
-    """The event in a line; ValueError if there is none.
+    """Decode the event in a line; ValueError if there is none.
 
     Older journals hold characters that `append` writes out.
     """

@@ -1,4 +1,4 @@
-"""Where numbers come from: code, command, machine and library versions, as text by name."""
+"""Collects where numbers come from: code, command, machine and library versions, as text."""
 
 import getpass
 import os
@@ -19,7 +19,7 @@ from cse_platform.tracking.submission import submitted
 
 MAX_DIFF_BYTES = 2**20
 NOT_WHOLE = "### not whole: "
-"""How the last line of a diff begins that cannot be applied; no diff has such a line itself."""
+"""Beginning of the last line of a diff that cannot be applied; no diff has such a line itself."""
 
 _TIMEOUT_SECONDS = 10
 # Whatever a user has configured: colours, other prefixes and filters make a diff that git cannot
@@ -31,7 +31,7 @@ _DIFF = (
 
 
 def git_state(folder: Path) -> dict[str, str]:
-    """`commit`, `dirty` and `remote` of the repository around the folder; nothing outside of one.
+    """Read `commit`, `dirty` and `remote` of the repository around a folder; {} outside of one.
 
     `dirty` is "true" when tracked files differ from the commit. `remote` is the URL of `origin`,
     left out where there is none; it can hold a password.
@@ -46,9 +46,9 @@ def git_state(folder: Path) -> dict[str, str]:
 
 
 def git_diff(folder: Path) -> str | None:
-    """What tracked files differ by from the commit, as `git apply` takes it; None if nothing.
+    """Diff tracked files against the commit, as `git apply` takes it; None if nothing differs.
 
-    One that is longer than `MAX_DIFF_BYTES` is cut, and one that is not UTF-8 loses characters;
+    A diff that is longer than `MAX_DIFF_BYTES` is cut, and one that is not UTF-8 loses characters;
     either then ends in a line that begins with `NOT_WHOLE`.
     """
     diff = _read_output("git", "-C", str(folder), *_DIFF)
@@ -66,17 +66,17 @@ def git_diff(folder: Path) -> str | None:
 
 
 def can_be_applied(diff: str) -> bool:
-    """Whether a diff of `git_diff` can be applied."""
+    """Return True if a diff of `git_diff` can be applied."""
     return not diff.rstrip("\n").rpartition("\n")[2].startswith(NOT_WHOLE)
 
 
 def is_tracked(file: Path) -> bool:
-    """Whether git knows the file: an installed copy can lie in a venv in someone's repository."""
+    """Return True if git tracks the file; a copy in a venv of a repository is not tracked."""
     return bool(_run_git(file.parent, "ls-files", "--error-unmatch", file.name))
 
 
 def command_output(*command: str) -> str | None:
-    """What the command prints, without white space around; None if it fails or does not exist."""
+    """Run a command and return its stripped output; None if it fails or does not exist."""
     output = _read_output(*command)
     return None if output is None else output.decode("utf-8", "replace").strip()
 
@@ -98,13 +98,13 @@ def _read_output(*command: str) -> bytes | None:
 
 
 SWEEP_PACKAGES = ("cse-platform", "ray", "torch", "transformers", "optuna", "mlflow", "sqlalchemy")
-"""The versions that a sweep's provenance has by name."""
+"""Packages whose versions are in a sweep's provenance."""
 
 _TRIAL_PACKAGES = ("cse-platform", "torch", "transformers")
 
 
 def user_and_host() -> str:
-    """Who runs this process, and on which host: `USER@HOST`."""
+    """Return who runs this process, and on which host: `USER@HOST`."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a container without a user of that number
@@ -113,7 +113,7 @@ def user_and_host() -> str:
 
 
 def sweep_provenance(repository: Path | None, *, method: Path | None = None) -> dict[str, str]:
-    """What a sweep is started from: git state, command line, host and library versions.
+    """Collect what a sweep is started from: git state, command line, host and library versions.
 
     Keys: `git_commit`, `git_dirty` ("true" when tracked files differ from the commit) and
     `git_remote` (the URL of origin) of the repository; the same as `package_…` where this package
@@ -142,32 +142,32 @@ def sweep_provenance(repository: Path | None, *, method: Path | None = None) -> 
 
 
 def installed_packages() -> dict[str, str]:
-    """Version of every installed distribution, by its normalised name, sorted.
+    """List the version of every installed distribution, by its normalised name, sorted.
 
-    Of two of one name it is the one that Python imports.
+    Of two with one name it is the one that Python imports.
     """
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for distribution in distributions():
         if name := distribution.metadata["Name"]:  # a broken one has none
-            found.setdefault(normalised(name), distribution.version)
-    return dict(sorted(found.items()))
+            versions.setdefault(normalised(name), distribution.version)
+    return dict(sorted(versions.items()))
 
 
 def normalised(package: str) -> str:
-    """A distribution's name as indexes write it (PEP 503)."""
+    """Normalise a distribution's name as indexes do (PEP 503)."""
     return re.sub(r"[-_.]+", "-", package).lower()
 
 
 def code_diffs(repository: Path | None, *, method: Path | None = None) -> dict[str, str]:
-    """What the code differs by from its commits, in the form of `git_diff`, where it does.
+    """Diff the code against its commits, in the form of `git_diff`, where it differs.
 
     Keys: `git`, the user's repository (around `repository`, or the working directory), `package`,
     this package's own checkout, and `method`, that of another package's method.
     """
     repositories = _find_repositories(repository, method)
     diffs = {name: git_diff(folder) for name, folder in repositories.items()}
-    found = {name: _mask_secrets(diff) for name, diff in diffs.items() if diff is not None}
-    return found | submitted("diffs")
+    masked = {name: _mask_secrets(diff) for name, diff in diffs.items() if diff is not None}
+    return masked | submitted("diffs")
 
 
 def _mask_secrets(diff: str) -> str:
@@ -178,7 +178,7 @@ def _mask_secrets(diff: str) -> str:
 def trial_provenance(
     *, device: str, precision: str, attention: str, threads: int
 ) -> dict[str, str]:
-    """What a trial runs on; called in the worker, once, because it asks `nvidia-smi`.
+    """Collect what a trial runs on; call it once in the worker, because it asks `nvidia-smi`.
 
     Keys: the arguments; `host`, `python`, `cpu`, `cpu_count` and library versions; on a GPU also
     `gpu`, `gpu_driver` and `cuda`. What cannot be found out is left out. `device` is torch's name
@@ -200,12 +200,12 @@ def trial_provenance(
 
 
 def trial_packages() -> dict[str, str]:
-    """The versions of the packages that a trial's provenance has by name."""
+    """Return the versions of the packages in a trial's provenance."""
     return _list_versions(_TRIAL_PACKAGES)
 
 
 def peak_memory(device: str) -> dict[str, str]:
-    """What the calling process has used at most until now.
+    """Measure the most memory that the calling process has used until now.
 
     Keys: `peak_memory_mib`, of the process since it began or `reset_peak_memory` was called; on a
     GPU (`cuda:0`) also `gpu_peak_memory_mib`, of torch's allocator.
@@ -219,7 +219,7 @@ def peak_memory(device: str) -> dict[str, str]:
 
 
 def reset_peak_memory() -> None:
-    """Let `peak_memory` count anew; where the system cannot, as on macOS, it counts on."""
+    """Reset what `peak_memory` counts; where the system cannot, as on macOS, it counts on."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM to what is used now
     if (torch := sys.modules.get("torch")) and torch.cuda.is_initialized():
@@ -227,7 +227,7 @@ def reset_peak_memory() -> None:
 
 
 def _find_repositories(repository: Path | None, method: Path | None) -> dict[str, Path]:
-    """A folder in each repository that numbers follow from."""
+    """Find a folder in each repository that numbers follow from."""
     modules = {"package": Path(__file__), "method": method}
     tracked = {name: file.parent for name, file in modules.items() if file and is_tracked(file)}
     return {"git": repository or Path(), **tracked}
@@ -239,13 +239,13 @@ def _format_command() -> str:
 
 
 def _list_versions(packages: Iterable[str]) -> dict[str, str]:
-    found = {}
+    versions = {}
     for package in packages:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _read_cpu_name() -> str:
@@ -268,7 +268,7 @@ def _read_peak_memory_mib() -> int:
 
 
 def _is_torch_on_gpu(device: str) -> bool:
-    """Whether torch can be asked about the GPU without importing it, which takes seconds."""
+    """Return True if torch can be asked about the GPU without importing it, which takes seconds."""
     return device.startswith("cuda") and "torch" in sys.modules
 
 

@@ -1,4 +1,4 @@
-"""The one place that every event of a sweep goes through: into the journal, then to the stores."""
+"""Records every event of a sweep: into the journal, and from there into the stores."""
 
 import logging
 import threading
@@ -18,7 +18,7 @@ FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0
 """Seconds between attempts on a sink that is down."""
 FLUSH_SECONDS = 60.0
-"""How long the end of a sweep or an evaluation waits for stores that are behind."""
+"""Time that the end of a sweep or an evaluation waits for stores that are behind."""
 
 _log = logging.getLogger(__name__)
 
@@ -31,15 +31,15 @@ class Sink(Protocol):
     """
 
     name: str
-    """As people know it, e.g. `leaderboard`; it stands in messages."""
+    """The name for people and messages, e.g. `leaderboard`."""
     can_be_refilled: bool
-    """Whether it takes a journal from its beginning again, and only adds what it lacks."""
+    """Whether it can take a journal from its beginning again, and only add what it lacks."""
 
     def position(self, journal: str) -> int:
-        """End offset of the last event applied from this journal; 0 when it is new here."""
+        """Return the end offset of the last event applied from this journal; 0 for a new one."""
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
-        """Take over (end offset, event) pairs, at least one; `position` is then the last offset."""
+        """Apply (end offset, event) pairs, at least one; `position` is then the last offset."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Recorder:
     def record(self, event: Event) -> Event:
         """Append to the journal, and return the event as it stands there.
 
-        It holds only while the journal itself cannot be written.
+        It blocks only while the journal itself cannot be written.
         """
         return self._journal.append(event)[1]
 
@@ -134,7 +134,7 @@ class _Feeder:
         return SinkHealth(self._sink.name, behind, self._error)
 
     def wait_until(self, goal: int, *, timeout: float) -> None:
-        """Wait for the sink to reach an offset; a pause before the next attempt is cut short."""
+        """Wait for the sink to reach an offset, and cut a pause before the next attempt short."""
         self._hurry.set()
         with self._moved:
             self._moved.wait_for(lambda: self._stopped or self._has_reached(goal), timeout)
@@ -174,9 +174,9 @@ class _Feeder:
             self._move_to(batch[-1][0])
 
     def _restore_position(self) -> None:
-        """Go on from where the sink stands; where the journal is an older copy, from its beginning.
+        """Move to the sink's position, or to the beginning if the journal is an older copy.
 
-        JournalError if the sink cannot take that.
+        JournalError if the sink cannot be refilled.
         """
         position = self._sink.position(self._journal.id)
         try:

@@ -216,7 +216,7 @@ def _estimate_noise(gains: _Floats, configurations: _Counts, *, left: float) -> 
 def _estimate_chance(
     needed: float, state: _Floats, states: _Floats, gains: _Floats, noise: float
 ) -> float:
-    """Estimate the chance to gain at least `needed`; 1 for a rise that no earlier trial can judge."""
+    """Estimate the chance to gain at least `needed`; 1 for a rise no earlier trial can judge."""
     centre = np.array([states[:, 0].mean(), 0.0, 0.0])
     known = np.column_stack([np.ones(len(gains)), states - centre])
     asked = np.concatenate([[1.0], state - centre])

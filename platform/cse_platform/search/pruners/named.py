@@ -56,7 +56,7 @@ class Patience(optuna_pruners.BasePruner):
         self.spec, self.then = spec, then
 
     def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
-        """Return True if the trial came no higher, and the pruner that decides then would stop it."""
+        """Return True if the trial came no higher, and the pruner that then decides stops it."""
         points = sorted(trial.intermediate_values.items())
         if len(points) <= self.spec.patience or points[-1][0] < self.spec.min_step:
             return False

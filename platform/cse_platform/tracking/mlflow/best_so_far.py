@@ -1,4 +1,4 @@
-"""What the run of a sweep shows of its search: the best so far, over the trials that have ended."""
+"""Writes the progress of a search to the sweep's run: the best so far over ended trials."""
 
 import json
 from collections import defaultdict
@@ -24,10 +24,10 @@ _PAGE = 1000
 
 @dataclass(frozen=True)
 class MirroredProgress:
-    """How far a sweep is, as a tag of its run keeps it."""
+    """The progress of a sweep, as a tag of its run stores it."""
 
     ended: int = 0
-    """Trials, each attempt for itself."""
+    """Number of ended trials; each attempt counts."""
     best: float | None = None
     """The highest dev score of a complete trial that keeps the constraints."""
 
@@ -36,9 +36,9 @@ class MirroredProgress:
 
 
 class BestSoFarWriter:
-    """The progress of sweeps, as one process knows it; `flush` writes it to their runs.
+    """Collects the progress of sweeps; `flush` writes it to their runs.
 
-    A trial's run keeps the place at which it ended: an end that is told again counts once.
+    A trial's run stores the place at which it ended, so an end that is repeated counts once.
     """
 
     def __init__(self, client: Any) -> None:
@@ -67,16 +67,16 @@ class BestSoFarWriter:
             self._leaders[run_id] = tags.leader_tags(trial, _list_dimensions(sweep.data.params))
 
     def flush(self) -> None:
-        """Log what waits, the count of it last: where that is missing, all is logged again."""
+        """Log what waits, the progress last: where that is missing, all is logged again."""
         for run_id, points in self._points.items():
-            leader = [RunTag(name, said) for name, said in self._leaders.get(run_id, {}).items()]
+            leader = [RunTag(name, value) for name, value in self._leaders.get(run_id, {}).items()]
             self._client.log_batch(run_id, metrics=points)
             self._client.log_batch(run_id, tags=[*leader, self._known[run_id].tag()])
         self._points.clear()
         self._leaders.clear()
 
     def _assign_place(self, trial: Any, event: Ended, new: int) -> int:
-        """The one that its run keeps of this end or a later one; else the new one, kept now."""
+        """Return the place in the trial's run of this end or a later one, else store `new`."""
         time, stored = milliseconds(event.time), trial.data.tags.get(tags.PLACE)
         if stored is not None and time <= int(stored.partition(" ")[2]):
             return int(stored.partition(" ")[0])
@@ -107,7 +107,7 @@ class BestSoFarWriter:
 
 
 def _is_leading(event: Ended, best: float | None, params: Mapping[str, str]) -> bool:
-    """Whether a trial is the best so far: complete, within the constraints, and higher."""
+    """Return True if a trial is the best so far: complete, feasible and higher."""
     value = event.best_value
     if getattr(event, "state", "COMPLETE") != "COMPLETE" or value is None:
         return False
@@ -115,13 +115,13 @@ def _is_leading(event: Ended, best: float | None, params: Mapping[str, str]) -> 
 
 
 def _parse_constraints(params: Mapping[str, str]) -> list[str]:
-    """Those of the sweep; none where MLflow had no room for them all."""
+    """Parse the constraints of the sweep; none where MLflow had no room for them all."""
     try:
-        return [str(one) for one in json.loads(params.get(CONSTRAINTS, "[]"))]
+        return [str(text) for text in json.loads(params.get(CONSTRAINTS, "[]"))]
     except ValueError:
         return []
 
 
 def _list_dimensions(params: Mapping[str, str]) -> list[str]:
-    """What the space of a sweep varies, by the parameters of its run."""
+    """List the dimensions of a sweep's space, from the parameters of its run."""
     return [name.removeprefix(SPACE) for name in params if name.startswith(SPACE)]

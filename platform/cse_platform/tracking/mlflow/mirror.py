@@ -1,4 +1,4 @@
-"""The MLflow mirror: what the journal holds, as runs in one experiment."""
+"""Mirrors the journal to MLflow, as runs in one experiment."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,9 +20,9 @@ class MLflowMirror:
     every metric carries the journal's time, so that entries which are applied again change nothing.
     How far a journal was applied is a tag of the experiment: it lives and dies with what it counts.
 
-    Constructing reaches nothing; the first use imports MLflow (about two seconds) and connects. The
-    methods raise StoreError if the store cannot be reached or the experiment was deleted. Safe for
-    one thread at a time.
+    The constructor does not connect; the first use imports MLflow (about two seconds) and connects.
+    The methods raise StoreError if the store cannot be reached or the experiment was deleted. Safe
+    for one thread at a time.
     """
 
     name = "mlflow"
@@ -40,7 +40,7 @@ class MLflowMirror:
         self._runs: RunWriter | None = None
 
     def position(self, journal: str) -> int:
-        """The offset up to which that journal has been applied; 0 for one never seen."""
+        """Return the offset up to which that journal has been applied; 0 for one never seen."""
         with self._open_runs() as runs:
             return runs.position(journal)
 

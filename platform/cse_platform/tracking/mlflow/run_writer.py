@@ -24,14 +24,14 @@ from cse_platform.tracking.mlflow.tags import VIEW, VIEW_OFFERED, clean_name, mi
 
 
 def write_annotation(client: Any, experiment: str, event: AnnotationWritten) -> None:
-    """Put it on every run of what it is about; a run that a user deleted stays as it is."""
+    """Write an annotation to every run that it is about; deleted runs stay as they are."""
     condition = {
         "sweep": f"tags.`{tags.IDENTITY}` = '{tags.run_identity(event.name)}'",
         "trial": f"tags.{tags.TRIAL} = '{event.name}'",
         "configuration": f"tags.configuration = '{event.name}'",
     }[event.about]
     written, taken = tags.annotation_tags(event)
-    added = [RunTag(name, said) for name, said in written.items()]
+    added = [RunTag(name, value) for name, value in written.items()]
     for run in client.search_runs([experiment], condition):
         client.log_batch(run.info.run_id, tags=added)
         for name in taken & set(run.data.tags):
@@ -39,13 +39,13 @@ def write_annotation(client: Any, experiment: str, event: AnnotationWritten) -> 
 
 
 VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
-"""Of the experiment. MLflow 3.17 keeps a saved view so; an older one passes it over."""
+"""Tag of the experiment with the saved view; MLflow before 3.17 ignores it."""
 
 SEARCH_FILTER = "tags.configuration LIKE '%' AND tags.reused IS NULL"
-"""Trials, each once: one that another sweep reuses has a run there too, which would count twice."""
+"""Filter for trials, each once: a reused one has a second run, which would count twice."""
 
 MOST_COLUMNS = 100
-"""MLflow refuses a tag of more than 5,000 characters."""
+"""The most columns: MLflow refuses a tag of more than 5,000 characters."""
 
 _PACKED = "deflate;"
 _FIRST = ("tags.`sweep`", "tags.`method`", "tags.`backbone`")
@@ -68,7 +68,7 @@ _STATE = {
 
 
 def offer_view(client: Any, experiment: str, event: SweepStarted) -> None:
-    """Save the view with what this sweep varies; one that a user changed or deleted stays so."""
+    """Save the view with this sweep's dimensions, unless a user has changed or deleted it."""
     known = client.get_experiment(experiment).tags
     offered, stored = known.get(VIEW_OFFERED), known.get(VIEW_TAG)
     if offered is not None and (stored is None or offered != _hash_view(stored)):
@@ -79,10 +79,10 @@ def offer_view(client: Any, experiment: str, event: SweepStarted) -> None:
 
 
 def _renew_view(stored: str | None, event: SweepStarted) -> str:
-    """The tag's value: trials grouped by configuration, so that seeds are averaged, best first.
+    """Renew the view: trials grouped by configuration, so that seeds are averaged, best first.
 
-    Its columns are scores, and the hyperparameters that this sweep varies, beside those that the
-    stored view has from the sweeps before.
+    The columns are scores, the stored view's columns from earlier sweeps, and the hyperparameters
+    that this sweep varies.
     """
     known = [] if stored is None else _parse_view_state(stored)["selectedColumns"]
     dev = DevSelection.model_validate(event.spec.get("dev") or {})
@@ -101,7 +101,7 @@ def _renew_view(stored: str | None, event: SweepStarted) -> str:
 
 
 def _hash_view(view: str) -> str:
-    """By which a view that a user has changed is known."""
+    """Hash a view, to recognise one that a user has changed."""
     return hashlib.sha256(view.encode()).hexdigest()
 
 
@@ -121,7 +121,7 @@ _STATUS = {"COMPLETE": "FINISHED", "PRUNED": "KILLED", "FAIL": "FAILED", "INTERR
 
 
 class RunWriter:
-    """The runs of one experiment, as one process knows them.
+    """Writes events to the runs of one experiment.
 
     A run that a user deleted stays deleted, and its events are skipped. A trial that starts anew,
     without a checkpoint, gets a new run, and the old one is deleted (MLflow can restore it): MLflow
@@ -193,7 +193,7 @@ class RunWriter:
         self._sweeps.pop(event.sweep, None)
         if (sweep := self._find_sweep_run(event.sweep)) is not None:
             # Those that it has cannot change; a later version may write other ones.
-            new = [one for one in metrics.sweep_params(event) if one.key not in sweep.data.params]
+            new = [p for p in metrics.sweep_params(event) if p.key not in sweep.data.params]
             self._client.log_batch(sweep.info.run_id, params=new)
             self._sweeps.pop(event.sweep, None)
 
@@ -225,7 +225,7 @@ class RunWriter:
         self._open_trial(event, known)
 
     def _reuse_trial(self, event: events.TrialReused) -> None:
-        """A finished child with the settings, the search's dev curve and its best value."""
+        """Write a finished child run with the settings, the dev curve and its best value."""
         known = self._find_runs(tags.run_identity(event.sweep, event.trial))
         run_id, sweep = self._open_trial(event, known), self._find_sweep_run(event.sweep)
         if run_id is None or sweep is None:
@@ -248,7 +248,7 @@ class RunWriter:
             self._client.set_terminated(run_id, _STATUS[event.state], end_time=end)
 
     def _count_ended_trial(self, run_id: str, event: metrics.Ended) -> None:
-        """Note in the sweep's run that a trial ends."""
+        """Count a trial that ends in the sweep's run."""
         if (sweep := self._find_sweep_run(event.sweep)) is not None:
             self._best.add(sweep, self._client.get_run(run_id), event)
 
@@ -271,7 +271,7 @@ class RunWriter:
             self._client.log_batch(run_id, tags=written)
 
     def _open_trial(self, event: tags.Begun, known: list[Any]) -> str | None:
-        """The trial's run, created where none is known; None if a user deleted it or its sweep."""
+        """Open or create the trial's run. Returns its id; None if it or its sweep was deleted."""
         sweep, written = self._find_sweep_run(event.sweep), tags.trial_tags(event)
         run_id: str | None = None
         if known and _is_active(known[0]):
@@ -289,7 +289,7 @@ class RunWriter:
         return run_id
 
     def _find_trial_run(self, event: events.TrialEvent) -> str | None:
-        """The id of the run of that attempt at the trial; None if it was deleted."""
+        """Find the id of the run of that attempt at the trial; None if it was deleted."""
         key = event.sweep, event.trial
         if key not in self._trials:
             known = self._find_known_runs(event)
@@ -297,7 +297,7 @@ class RunWriter:
         return self._trials[key]
 
     def _find_known_runs(self, event: events.TrialEvent) -> list[Any]:
-        """The trial's runs that began before the event, newest first.
+        """Find the trial's runs that began before the event, newest first.
 
         While old entries are applied again, runs of later attempts exist already.
         """
@@ -306,14 +306,14 @@ class RunWriter:
         return [run for run in self._find_runs(name) if _read_start_time(run) <= time]
 
     def _find_sweep_run(self, name: str) -> Any:
-        """The sweep's run; None if a user deleted it."""
+        """Find the sweep's run; None if a user deleted it."""
         if name not in self._sweeps:
             known = [run for run in self._find_runs(tags.run_identity(name)) if _is_active(run)]
             self._sweeps[name] = known[0] if known else None
         return self._sweeps[name]
 
     def _find_runs(self, name: str) -> list[Any]:
-        """All runs of one sweep or trial by its identity, deleted ones too, newest first."""
+        """Find all runs of a sweep or trial by its identity, deleted ones too, newest first."""
         return self._search_runs(f"tags.`{tags.IDENTITY}` = '{name}'", view=ViewType.ALL)
 
     def _search_runs(self, condition: str, *, view: int = ViewType.ACTIVE_ONLY) -> list[Any]:
