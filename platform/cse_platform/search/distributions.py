@@ -1,4 +1,4 @@
-"""Dimensions of a sweep as Optuna sees them, and back."""
+"""Converts dimensions and values of a sweep to Optuna's, and back."""
 
 import json
 from decimal import Decimal
@@ -16,23 +16,23 @@ from cse_platform.sweep.space.dimensions import Choices, Dimension, Range
 
 
 def encode(value: Any) -> Any:
-    """A value as Optuna stores it: lists and mappings become canonical JSON strings."""
+    """Encode a value as Optuna stores it: lists and mappings become canonical JSON strings."""
     return json.dumps(value, sort_keys=True) if isinstance(value, (list, tuple, dict)) else value
 
 
 def distribution(dimension: Dimension) -> BaseDistribution:
-    """What Optuna samples the dimension from."""
+    """Build the Optuna distribution of a dimension."""
     if isinstance(dimension, Choices):
         return CategoricalDistribution([encode(choice) for choice in dimension.choices])
-    return _of_numbers(dimension)
+    return _build_numeric(dimension)
 
 
 def suggest(trial: Trial, name: str, dimension: Dimension) -> Any:
-    """Let Optuna choose a value of the dimension; it comes back as the file has it."""
+    """Let Optuna choose a value of the dimension, and return it as the file has it."""
     if isinstance(dimension, Choices):
         choices = [encode(choice) for choice in dimension.choices]
         return decode(dimension, trial.suggest_categorical(name, choices))
-    asked = _of_numbers(dimension)
+    asked = _build_numeric(dimension)
     if isinstance(asked, IntDistribution):
         return trial.suggest_int(name, asked.low, asked.high, step=asked.step, log=asked.log)
     drawn = trial.suggest_float(name, asked.low, asked.high, step=asked.step, log=asked.log)
@@ -40,7 +40,7 @@ def suggest(trial: Trial, name: str, dimension: Dimension) -> Any:
 
 
 def decode(dimension: Dimension, value: Any) -> Any:
-    """A value that Optuna gives or has stored, as the file has it."""
+    """Decode a value that Optuna gives or has stored, to what the file has."""
     if isinstance(dimension, Choices):
         return next((choice for choice in dimension.choices if encode(choice) == value), value)
     if dimension.whole:
@@ -48,17 +48,17 @@ def decode(dimension: Dimension, value: Any) -> Any:
     number = float(value)  # some samplers give numpy's
     if dimension.step is None:
         return number
-    return _exact(number, low=dimension.low, step=dimension.step)
+    return _round_to_step(number, low=dimension.low, step=dimension.step)
 
 
-def _of_numbers(dimension: Range) -> IntDistribution | FloatDistribution:
+def _build_numeric(dimension: Range) -> IntDistribution | FloatDistribution:
     low, high, step, log = dimension.low, dimension.high, dimension.step, dimension.log
     if dimension.whole:
         return IntDistribution(int(low), int(high), log=log, step=int(step or 1))
     return FloatDistribution(low, high, log=log, step=step)
 
 
-def _exact(value: float, *, low: float, step: float) -> float:
-    """The number as the file would write it: 0.3, not Optuna's 0.1 + 2 * 0.1."""
+def _round_to_step(value: float, *, low: float, step: float) -> float:
+    """Round a number to a step, as the file would write it: 0.3, not Optuna's 0.1 + 2 * 0.1."""
     start, distance = Decimal(str(low)), Decimal(str(step))
     return float(start + distance * round((Decimal(str(value)) - start) / distance))

@@ -1,4 +1,4 @@
-"""What a search has found, how far it can be trusted, and which hyperparameters matter."""
+"""Summarises a search: its best value, how far to trust it, and which hyperparameters matter."""
 
 import warnings
 from collections import defaultdict
@@ -25,41 +25,43 @@ from cse_platform.search.replay import replayed_study
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 
 MOST_COUNTED = 500
-"""Trials from which importances are taken: more say hardly more."""
+"""The most trials that importances are computed from: more hardly change them."""
 
 
 def even_history(history: SearchHistory) -> SearchHistory:
-    """At most 500 trials, with the same share of the best as the whole search has.
+    """Subsample a history to at most 500 trials, with the whole search's share of the best.
 
     Where a history is a sample, half of it are the best trials.
     """
     trials = history.trials
     if history.is_sample:
-        best = highest_first([one for one in trials if one.state == "COMPLETE"])[: len(trials) // 2]
+        best = highest_first([trial for trial in trials if trial.state == "COMPLETE"])
+        best = best[: len(trials) // 2]
         others, sampled = history.total - len(best), len(trials) - len(best)
-        kept = {one.number for one in spread(best, round(len(best) * sampled / others))}
-        too_many = {one.number for one in best} - kept
-        trials = tuple(one for one in trials if one.number not in too_many)
+        kept = {trial.number for trial in spread(best, round(len(best) * sampled / others))}
+        too_many = {trial.number for trial in best} - kept
+        trials = tuple(trial for trial in trials if trial.number not in too_many)
     if len(trials) > MOST_COUNTED:
         trials = tuple(spread(trials, MOST_COUNTED))
     return replace(history, trials=trials, total=len(trials))
 
 
 def highest_first(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
-    return sorted(trials, key=lambda one: (-(one.value or 0.0), one.number))
+    """Sort trials by value, the highest first, then by number."""
+    return sorted(trials, key=lambda trial: (-(trial.value or 0.0), trial.number))
 
 
 def spread(trials: Sequence[TrialSummary], count: int) -> list[TrialSummary]:
-    """That many of them, at even distances."""
+    """Pick that many trials at even distances."""
     return [trials[place * len(trials) // count] for place in range(count)]
 
 
 EVALUATOR = "PED-ANOVA"
 TOP, LEAST, HALF = 0.1, 5, 0.5
 """Importance is for being among the best tenth of the complete trials, or the best 5 where these
-are more, but never more than half of them."""
+are more, but never among more than half of them."""
 _RESAMPLES = (20, 100)
-"""The fewest, and the most."""
+"""The fewest resamples, and the most."""
 DRAWN = 8000
 """Trials in all resamples together: with more trials, fewer resamples do."""
 _TAILS = (0.05, 0.95)
@@ -67,7 +69,7 @@ _TAILS = (0.05, 0.95)
 
 @dataclass(frozen=True)
 class Importance:
-    """Of one hyperparameter; those of all together are 1."""
+    """The importance of one hyperparameter; those of all add up to 1."""
 
     name: str
     value: float
@@ -77,7 +79,7 @@ class Importance:
 
 
 def importances_of(study: optuna.Study) -> dict[str, float]:
-    """By hyperparameter, the most important one first; all together 1."""
+    """Compute importances by hyperparameter, the highest first; they add up to 1."""
     # Here, because it takes scikit-learn with it: a second that a short search does without.
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
@@ -88,18 +90,18 @@ def importances_of(study: optuna.Study) -> dict[str, float]:
 
 
 def share_of_best(study: optuna.Study) -> float:
-    """The share of the complete trials that counts as the best: in (0, 0.5]."""
-    return max(TOP, min(HALF, LEAST / len(_complete(study))))
+    """Return the share of the complete trials that counts as the best: in (0, 0.5]."""
+    return max(TOP, min(HALF, LEAST / len(_list_complete(study))))
 
 
 def unsure_importances(study: optuna.Study, *, seed: int = 0) -> list[Importance]:
-    """The same with what a bootstrap over the trials leaves open, the most important one first.
+    """Compute importances with bootstrap intervals over the trials, the highest first.
 
     The interval says how far the ranking depends on which trials happened to be drawn; with few
     trials it reaches from nothing to nearly all.
     """
-    complete, rng = _complete(study), np.random.default_rng(seed)
-    found = importances_of(study)
+    complete, rng = _list_complete(study), np.random.default_rng(seed)
+    importances = importances_of(study)
     fewest, most = _RESAMPLES
     resamples = max(fewest, min(most, DRAWN // len(complete)))
     drawn = []
@@ -108,9 +110,9 @@ def unsure_importances(study: optuna.Study, *, seed: int = 0) -> list[Importance
         some = rng.integers(0, len(complete), len(complete))
         resample.trials_drawn = [complete[place] for place in some]
         again = importances_of(resample)
-        drawn.append([again.get(name, 0.0) for name in found])
+        drawn.append([again.get(name, 0.0) for name in importances])
     low, high = np.quantile(np.array(drawn), _TAILS, axis=0)
-    ends = zip(found.items(), low.tolist(), high.tolist(), strict=True)
+    ends = zip(importances.items(), low.tolist(), high.tolist(), strict=True)
     return [Importance(name, value, *span) for (name, value), *span in ends]
 
 
@@ -132,14 +134,14 @@ class _Resample(optuna.Study):
         return list(self.trials_drawn)
 
 
-def _complete(study: optuna.Study) -> list[FrozenTrial]:
+def _list_complete(study: optuna.Study) -> list[FrozenTrial]:
     return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
 
 
 LEAST_SEARCHED = 10
-"""Trials below which a search says nothing of itself."""
+"""A search with fewer trials than this has no findings."""
 MOST_SIZES = 40
-"""Numbers of trials for which the expected best is told."""
+"""The most numbers of trials for which the expected best is given."""
 INDEPENDENT = ("random",)
 """Samplers whose trials do not depend on the ones before them."""
 OUTER = 0.1
@@ -148,10 +150,10 @@ OUTER = 0.1
 
 @dataclass(frozen=True)
 class BestSoFar:
-    """A trial that was better than all before it."""
+    """A trial that was better than all trials before it."""
 
     trials: int
-    """How many of the search had been begun, itself included."""
+    """Number of trials that had begun, itself included."""
     value: float
 
 
@@ -164,20 +166,20 @@ class AtBorder:
     bound: Any
     """The bound to move, or the last of the choices."""
     choices: bool
-    """Whether it is one of a list."""
+    """Whether the dimension is a list of choices."""
     of_best: int
-    """How many of the best five trials lie there."""
+    """Number of the best five trials that lie there."""
 
 
 @dataclass(frozen=True)
 class SearchFindings:
-    """What a search has found. Values are dev scores, fractions."""
+    """The findings of a search. Values are dev scores, fractions."""
 
     sweep: str
     dev: str
     sampler: str
     trials: int
-    """Of the search, that came to a value; pruned ones have the best until they were stopped."""
+    """Number of search trials with a value; pruned ones have the best until they were stopped."""
     best: float
     best_so_far: tuple[BestSoFar, ...]
     expected: tuple[ExpectedBest, ...]
@@ -186,20 +188,20 @@ class SearchFindings:
     """Whether `expected` is what as many trials of this sampler reach; else it is of its trials,
     taken in any order."""
     curse: WinnersCurse | None
-    """None where no further seed says how far the best value is luck."""
+    """The luck in the best value; None where no further seed tells it."""
     evaluator: str
-    """Of the importances."""
+    """The method that computes the importances."""
     importances: tuple[Importance, ...]
     """The most important one first; empty where there are not two hyperparameters."""
     borders: tuple[AtBorder, ...]
 
 
 def search_findings(history: SearchHistory) -> SearchFindings | None:
-    """What is known of a search; None with fewer than ten trials that came to a value."""
-    tried = [one for one in history.outcomes if one.role == "search"]
-    ended = [one for one in tried if one.state in ("COMPLETE", "PRUNED")]
-    scored = [(one, one.value) for one in ended if one.value is not None]
-    complete = [(one, value) for one, value in scored if one.state == "COMPLETE"]
+    """Compute the findings of a search; None with fewer than ten trials that have a value."""
+    tried = [trial for trial in history.outcomes if trial.role == "search"]
+    ended = [trial for trial in tried if trial.state in ("COMPLETE", "PRUNED")]
+    scored = [(trial, trial.value) for trial in ended if trial.value is not None]
+    complete = [(trial, value) for trial, value in scored if trial.state == "COMPLETE"]
     if len(scored) < LEAST_SEARCHED or not complete:
         return None
     winner, best = max(complete, key=lambda pair: pair[1])
@@ -209,41 +211,41 @@ def search_findings(history: SearchHistory) -> SearchFindings | None:
         sampler=history.sampler,
         trials=len(scored),
         best=best,
-        best_so_far=tuple(_best_so_far(tried)),
-        expected=tuple(expected_best([value for _, value in scored], _sizes(len(scored)))),
+        best_so_far=tuple(_iterate_best_so_far(tried)),
+        expected=tuple(expected_best([value for _, value in scored], _choose_sizes(len(scored)))),
         independent=history.sampler in INDEPENDENT,
-        curse=_curse(history, winner, best),
+        curse=_estimate_curse(history, winner, best),
         evaluator=EVALUATOR,
-        importances=tuple(_importances(history)),
-        borders=tuple(_borders(history)),
+        importances=tuple(_estimate_importances(history)),
+        borders=tuple(_find_borders(history)),
     )
 
 
-def _best_so_far(tried: Sequence[TrialOutcome | TrialSummary]) -> Iterator[BestSoFar]:
+def _iterate_best_so_far(tried: Sequence[TrialOutcome | TrialSummary]) -> Iterator[BestSoFar]:
     best = float("-inf")
-    for begun, one in enumerate(tried, start=1):
-        if one.state == "COMPLETE" and one.value is not None and one.value > best:
-            best = one.value
+    for begun, trial in enumerate(tried, start=1):
+        if trial.state == "COMPLETE" and trial.value is not None and trial.value > best:
+            best = trial.value
             yield BestSoFar(begun, best)
 
 
-def _sizes(trials: int) -> list[int]:
+def _choose_sizes(trials: int) -> list[int]:
     most = trials // 2
     return sorted({max(1, round(most * part / MOST_SIZES)) for part in range(1, MOST_SIZES + 1)})
 
 
-def _curse(
+def _estimate_curse(
     history: SearchHistory, winner: TrialOutcome | TrialSummary, best: float
 ) -> WinnersCurse | None:
     fresh: dict[str, list[float]] = defaultdict(list)
-    for one in history.outcomes:
-        if one.role == "confirm" and one.state == "COMPLETE" and one.value is not None:
-            fresh[one.configuration].append(one.value)
+    for trial in history.outcomes:
+        if trial.role == "confirm" and trial.state == "COMPLETE" and trial.value is not None:
+            fresh[trial.configuration].append(trial.value)
     own = fresh.pop(winner.configuration, [])
     return winners_curse(best, own, list(fresh.values()))
 
 
-def _importances(history: SearchHistory) -> list[Importance]:
+def _estimate_importances(history: SearchHistory) -> list[Importance]:
     study = replayed_study(even_history(history)).study
     values = {tuple(trial.values) for trial in study.get_trials(deepcopy=False) if trial.values}
     if len(history.space) < 2 or len(values) < 2:
@@ -251,40 +253,40 @@ def _importances(history: SearchHistory) -> list[Importance]:
     return unsure_importances(study)
 
 
-def _borders(history: SearchHistory) -> Iterator[AtBorder]:
-    tried = [one for one in history.trials if one.role == "search" and one.value is not None]
-    best_first = highest_first([one for one in tried if one.state == "COMPLETE"])
+def _find_borders(history: SearchHistory) -> Iterator[AtBorder]:
+    tried = [t for t in history.trials if t.role == "search" and t.value is not None]
+    best_first = highest_first([trial for trial in tried if trial.state == "COMPLETE"])
     for name, dimension in history.space.items():
-        ends = _ends(dimension)
+        ends = _find_ends(dimension)
         if ends is None:
             continue
-        values = [one.values[name] for one in best_first if name in one.values]
-        sides = [_side(value, dimension, ends) for value in values]
-        if found := border_side(sides, chances=_chances(dimension)):
-            side, there = found
+        values = [trial.values[name] for trial in best_first if name in trial.values]
+        sides = [_find_side(value, dimension, ends) for value in values]
+        if border := border_side(sides, chances=_compute_chances(dimension)):
+            side, there = border
             bound = ends[0] if side == "low" else ends[1]
             yield AtBorder(name, side, bound, isinstance(dimension, Choices), there)
 
 
-def _ends(dimension: Dimension) -> tuple[Any, Any] | None:
-    """The lowest and the highest value; None of choices that have no order."""
+def _find_ends(dimension: Dimension) -> tuple[Any, Any] | None:
+    """Find the lowest and the highest value; None for choices without an order."""
     if not isinstance(dimension, Choices):
         return dimension.low, dimension.high
-    numbers = [one for one in dimension.choices if isinstance(one, (int, float))]
-    if len(numbers) < len(dimension.choices) or any(isinstance(one, bool) for one in numbers):
+    numbers = [choice for choice in dimension.choices if isinstance(choice, (int, float))]
+    if len(numbers) < len(dimension.choices) or any(isinstance(n, bool) for n in numbers):
         return None
     return min(numbers), max(numbers)
 
 
-def _side(value: Any, dimension: Dimension, ends: tuple[Any, Any]) -> BorderSide | None:
+def _find_side(value: Any, dimension: Dimension, ends: tuple[Any, Any]) -> BorderSide | None:
     if isinstance(dimension, Choices):
         return "low" if value == ends[0] else "high" if value == ends[1] else None
     share = dimension.share(value)
     return "low" if share <= OUTER else "high" if share >= 1 - OUTER else None
 
 
-def _chances(dimension: Dimension) -> dict[BorderSide, float]:
-    """The share of trials at each side, if they are spread evenly."""
+def _compute_chances(dimension: Dimension) -> dict[BorderSide, float]:
+    """Compute the share of trials at each side, if they are spread evenly."""
     if isinstance(dimension, Choices):
         return {"low": 1 / len(dimension.choices), "high": 1 / len(dimension.choices)}
     if not dimension.whole and dimension.step is None:
@@ -295,29 +297,29 @@ def _chances(dimension: Dimension) -> dict[BorderSide, float]:
 
 
 _SHOWN = 3
-"""Hyperparameters whose importance is told."""
+"""The number of hyperparameters whose importance is printed."""
 
 
 def finding_lines(found: SearchFindings) -> list[str]:
-    """Four to eight lines."""
+    """Describe the findings in four to eight lines."""
     return [
-        _expected(found),
-        _luck(found),
-        *_importance_lines(found),
-        *(_border(one) for one in found.borders),
+        _format_expected(found),
+        _format_luck(found),
+        *_format_importances(found),
+        *(_format_border(one) for one in found.borders),
     ]
 
 
-def _expected(found: SearchFindings) -> str:
-    few = [_up_to(found, found.trials // 8), _up_to(found, found.trials // 4)]
-    told = ", ".join(dict.fromkeys(_reaches(one) for one in few if one))
+def _format_expected(found: SearchFindings) -> str:
+    few = [_find_up_to(found, found.trials // 8), _find_up_to(found, found.trials // 4)]
+    told = ", ".join(dict.fromkeys(_format_expected_best(one) for one in few if one))
     expected = f"; expected of {told}" if told else ""
     order = "" if found.independent else f" (these trials in any order, not {found.sampler} anew)"
     return f"best of {found.trials} trials {percent(found.best)}{expected}{order}"
 
 
-def _up_to(found: SearchFindings, trials: int) -> ExpectedBest | None:
-    """Of the most trials that are not more than that; for many trials, not each number is there."""
+def _find_up_to(found: SearchFindings, trials: int) -> ExpectedBest | None:
+    """Find the expected best of the largest number of trials that is at most `trials`."""
     return max(
         (one for one in found.expected if one.trials <= trials),
         key=lambda one: one.trials,
@@ -325,11 +327,11 @@ def _up_to(found: SearchFindings, trials: int) -> ExpectedBest | None:
     )
 
 
-def _reaches(one: ExpectedBest) -> str:
+def _format_expected_best(one: ExpectedBest) -> str:
     return f"{one.trials} {percent(one.mean)} [{percent(one.low)}, {percent(one.high)}]"
 
 
-def _luck(found: SearchFindings) -> str:
+def _format_luck(found: SearchFindings) -> str:
     curse = found.curse
     if curse is None:
         return (
@@ -346,7 +348,7 @@ def _luck(found: SearchFindings) -> str:
     )
 
 
-def _importance_lines(found: SearchFindings) -> Iterator[str]:
+def _format_importances(found: SearchFindings) -> Iterator[str]:
     if found.importances:
         told = ", ".join(
             f"{one.name} {one.value:.2f} [{one.low:.2f}, {one.high:.2f}]"
@@ -355,7 +357,7 @@ def _importance_lines(found: SearchFindings) -> Iterator[str]:
         yield f"what decides ({found.evaluator}): {told}"
 
 
-def _border(one: AtBorder) -> str:
+def _format_border(one: AtBorder) -> str:
     high = one.side == "high"
     if one.choices:
         where, way = f"at {short_value(one.bound)}", f"add a choice {'above' if high else 'below'}"

@@ -1,4 +1,4 @@
-"""The trials that a sampler learns from: other sweeps' trials, and failed ones as the worst."""
+"""Builds trials that a sampler learns from: other sweeps' trials, and failed ones as the worst."""
 
 import copy
 import math
@@ -19,11 +19,11 @@ from cse_platform.tracking.events import LearnedTrial
 SOURCE = "learned_from"
 """The user attribute with a trial's sweep and number there."""
 LEAST_OWN = 4
-"""So many own trials tell whether other sweeps are a guide."""
+"""Number of own trials that can tell whether other sweeps are a guide."""
 MOST_OWN = 200
-"""The newest so many do; so an ask stays cheap."""
+"""Number of newest own trials that are compared, so that an ask stays cheap."""
 WIDTH = 0.2
-"""How far a trial tells of what is around it, as a share of each dimension."""
+"""Width of a trial's influence on predictions, as a share of each dimension."""
 
 _Floats = NDArray[np.float64]
 
@@ -31,37 +31,38 @@ _Floats = NDArray[np.float64]
 def learned_trials(
     learned: Sequence[LearnedTrial], space: Space, own: Sequence[FrozenTrial]
 ) -> list[FrozenTrial]:
-    """The trials of other sweeps that a sampler gets beside a study's own ones.
+    """Build the trials of other sweeps that a sampler gets beside a study's own ones.
 
     Values from other conditions are moved to the mean and the spread of the own ones. All of these
-    are given before there are `LEAST_OWN` own trials, then so many as they are a guide: none where
-    they mislead, and one fewer for each own trial.
+    are given before there are `LEAST_OWN` own trials. Then their number depends on how far they are
+    a guide: none where they mislead, and one fewer for each own trial.
     """
     if not learned:
         return []
     done = [trial for trial in own if trial.state == TrialState.COMPLETE][-MOST_OWN:]
     values = np.array([trial.value for trial in done])
-    alike = [one for one in learned if one.alike]
-    others = [one for one in learned if not one.alike]
+    alike = [trial for trial in learned if trial.alike]
+    others = [trial for trial in learned if not trial.alike]
     if others and len(done) >= LEAST_OWN:
-        share = _guidance(others, space, done, values)
+        share = _measure_guidance(others, space, done, values)
         count = min(round(share * len(others)), len(others) - len(done))
-        others = evenly(sorted(others, key=lambda one: one.score, reverse=True), max(0, count))
-    moved = _moved(others, values)
-    told = [*((one, one.value) for one in alike), *zip(others, moved, strict=True)]
-    return [_frozen(one, value, space, place) for place, (one, value) in enumerate(told)]
+        others = evenly(sorted(others, key=lambda trial: trial.score, reverse=True), max(0, count))
+    moved = _rescale_values(others, values)
+    valued = [*((trial, trial.value) for trial in alike), *zip(others, moved, strict=True)]
+    return [_build_trial(trial, value, space, i) for i, (trial, value) in enumerate(valued)]
 
 
-def _guidance(
+def _measure_guidance(
     others: Sequence[LearnedTrial], space: Space, own: Sequence[FrozenTrial], values: _Floats
 ) -> float:
-    """From 0 to 1: twice the rank correlation of own values with what the others would predict.
+    """Measure how far others are a guide: twice a rank correlation, cut to 0 to 1.
 
-    The prediction is the mean of the others' values, each counted by how near it is.
+    It correlates own values with what the others would predict: the mean of the others' values,
+    each counted by how near it is.
     """
-    scores = np.array([one.score for one in others])
-    here = _places([trial.params for trial in own], space)
-    there = _places([_encoded(one.values) for one in others], space)
+    scores = np.array([trial.score for trial in others])
+    here = _build_coordinates([trial.params for trial in own], space)
+    there = _build_coordinates([_encode_values(trial.values) for trial in others], space)
     apart = here[:, None, :] - there[None, :, :]
     missing = np.isnan(apart)
     both = np.isnan(here)[:, None, :] & np.isnan(there)[None, :, :]
@@ -74,32 +75,32 @@ def _guidance(
 
 
 def evenly(ranked: Sequence[LearnedTrial], count: int) -> list[LearnedTrial]:
-    """So many of the trials at even distances, the first and the last among them."""
+    """Pick `count` trials at even distances, the first and the last among them."""
     if count < 2:
         return list(ranked[:count])
     return [ranked[round(place * (len(ranked) - 1) / (count - 1))] for place in range(count)]
 
 
-def _moved(others: Sequence[LearnedTrial], own: _Floats) -> list[float]:
-    """The values of these trials on the scale of the own ones, as soon as there are two."""
+def _rescale_values(others: Sequence[LearnedTrial], own: _Floats) -> list[float]:
+    """Rescale the values of these trials to the own ones, as soon as there are two."""
     if len(own) < 2:
-        return [one.value for one in others]
-    return [float(own.mean() + own.std() * one.score) for one in others]
+        return [trial.value for trial in others]
+    return [float(own.mean() + own.std() * trial.score) for trial in others]
 
 
-def _places(params: Sequence[Mapping[str, Any]], space: Space) -> _Floats:
-    """Where trials lie: a row a trial, a column a dimension; NaN where it has none.
+def _build_coordinates(params: Sequence[Mapping[str, Any]], space: Space) -> _Floats:
+    """Build the coordinates of trials: a row a trial, a column a dimension, NaN for no value.
 
     Two numbers of a range are at most 1 apart, two choices at least 1.
     """
     rows = [
-        [_place(space[name], one[name]) if name in one else math.nan for name in space]
-        for one in params
+        [_locate_value(space[name], row[name]) if name in row else math.nan for name in space]
+        for row in params
     ]
     return np.array(rows, dtype=np.float64).reshape(len(rows), len(space))
 
 
-def _place(dimension: Dimension, value: Any) -> float:
+def _locate_value(dimension: Dimension, value: Any) -> float:
     if isinstance(dimension, Choices):
         return [encode(choice) for choice in dimension.choices].index(value)
     low, high, number = dimension.low, dimension.high, value
@@ -108,17 +109,17 @@ def _place(dimension: Dimension, value: Any) -> float:
     return float((number - low) / (high - low))
 
 
-def _encoded(values: Mapping[str, Any]) -> dict[str, Any]:
+def _encode_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: encode(value) for name, value in values.items()}
 
 
-def _frozen(one: LearnedTrial, value: float, space: Space, place: int) -> FrozenTrial:
+def _build_trial(learned: LearnedTrial, value: float, space: Space, place: int) -> FrozenTrial:
     trial = create_trial(
         state=TrialState.COMPLETE,
         value=value,
-        params=_encoded(one.values),
-        distributions={name: distribution(space[name]) for name in one.values},
-        user_attrs={SOURCE: one.source},
+        params=_encode_values(learned.values),
+        distributions={name: distribution(space[name]) for name in learned.values},
+        user_attrs={SOURCE: learned.source},
     )
     # Below those of the study: older than all of its trials, and none of them.
     trial.number = trial._trial_id = -2 - place
@@ -126,51 +127,51 @@ def _frozen(one: LearnedTrial, value: float, space: Space, place: int) -> Frozen
 
 
 FAILURE_CAUSE = "failure_cause"
-"""User attribute of a trial that failed, as of `TrialFinished`: what it failed of."""
+"""User attribute of a failed trial with the cause, as of `TrialFinished`."""
 RETRY_OF = "retry_of"
 """User attribute of a trial with the number of the one whose values it tries again."""
 _CONSTRAINT = "constraints:"
-"""How Optuna begins the system attribute of a constraint."""
+"""Prefix of Optuna's system attribute of a constraint."""
 
 
 def show_failures(
     trials: Sequence[FrozenTrial], directions: Sequence[StudyDirection]
 ) -> list[FrozenTrial]:
-    """The trials for a sampler: failures as complete trials with the worst finite values so far.
+    """Show failures to a sampler as complete trials with the worst finite values so far.
 
-    Shown so are trials that failed of their own configuration and were not tried again, and trials
+    Failures are trials that failed of their own configuration and were not tried again, and trials
     whose values are not finite. The worst is taken of each objective and each constraint for
     itself. Before any trial has finite values there is no worst, and a sampler sees none of them.
     """
     tried_again = {trial.user_attrs.get(RETRY_OF) for trial in trials}
-    values = [found for trial in trials if (found := _values(trial)) and _are_finite(found)]
+    values = [row for trial in trials if (row := _read_values(trial)) and _are_finite(row)]
     worst = [
         max(column) if direction == StudyDirection.MINIMIZE else min(column)
         for column, direction in zip(zip(*values, strict=True), directions, strict=False)
     ]
-    limits = _worst_constraints(trials)
+    limits = _find_worst_constraints(trials)
     return [
-        _as_worst(trial, worst, limits) if _failed(trial, tried_again) else trial
+        _show_as_worst(trial, worst, limits) if _is_failure(trial, tried_again) else trial
         for trial in trials
     ]
 
 
-def _failed(trial: FrozenTrial, tried_again: set[int | None]) -> bool:
+def _is_failure(trial: FrozenTrial, tried_again: set[int | None]) -> bool:
     if trial.state == TrialState.FAIL:
         own = trial.user_attrs.get(FAILURE_CAUSE) == "trial"
         return own and trial.number not in tried_again
-    return not _are_finite([*(_values(trial) or ()), *trial.constraints.values()])
+    return not _are_finite([*(_read_values(trial) or ()), *trial.constraints.values()])
 
 
-def _values(trial: FrozenTrial) -> list[float] | None:
-    """What a trial came to: of a pruned one, its last dev point."""
+def _read_values(trial: FrozenTrial) -> list[float] | None:
+    """Read the values of a trial; of a pruned one, its last dev point."""
     if trial.state == TrialState.PRUNED and trial.intermediate_values:
         return [trial.intermediate_values[max(trial.intermediate_values)]]
     return trial.values if trial.state == TrialState.COMPLETE else None
 
 
-def _worst_constraints(trials: Sequence[FrozenTrial]) -> dict[str, float]:
-    """By system attribute, how far a constraint was exceeded at most."""
+def _find_worst_constraints(trials: Sequence[FrozenTrial]) -> dict[str, float]:
+    """Map each constraint's system attribute to its highest finite excess."""
     worst: dict[str, float] = {}
     for trial in trials:
         for name, excess in trial.constraints.items():
@@ -180,7 +181,9 @@ def _worst_constraints(trials: Sequence[FrozenTrial]) -> dict[str, float]:
     return worst
 
 
-def _as_worst(trial: FrozenTrial, worst: Sequence[float], limits: dict[str, float]) -> FrozenTrial:
+def _show_as_worst(
+    trial: FrozenTrial, worst: Sequence[float], limits: dict[str, float]
+) -> FrozenTrial:
     shown = copy.copy(trial)
     shown.state = TrialState.COMPLETE if worst else TrialState.FAIL
     shown.values = list(worst) or None

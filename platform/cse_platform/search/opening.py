@@ -15,18 +15,18 @@ from cse_platform.postgres import patience
 from cse_platform.secrets import mask_url
 
 OPENING_LOCK = 0x0C5E_0BE4
-"""Any number that no other program on the server locks."""
+"""Number of the advisory lock, which no other program on the server should use."""
 
 
 def open_search_store(url: str) -> RDBStorage:
-    """Open a search store, whose tables are made if missing.
+    """Open a search store, and make its tables if they are missing.
 
     Raises:
-        StoreError: if the URL is none of a store, its driver is not here, or its schema is newer.
+        StoreError: if the URL is not a store's, its driver is not here, or its schema is newer.
     """
     try:
-        with _alone(url):
-            storage = RDBStorage(url, engine_kwargs=_engine_options(url))
+        with _lock_store(url):
+            storage = RDBStorage(url, engine_kwargs=_build_engine_options(url))
     except (ImportError, ValueError, RuntimeError, OSError) as error:  # driver, port, schema, lock
         raise StoreError(f"search store {mask_url(url)}: {error}") from error
     if storage.engine.dialect.name == "sqlite":
@@ -36,11 +36,11 @@ def open_search_store(url: str) -> RDBStorage:
 
 
 def refuse_unreachable(url: str) -> None:
-    """Raise StoreError unless the search store answers; a file is made when a sweep starts."""
+    """Raise StoreError unless the search store answers; a SQLite file may be missing."""
     if url.startswith("sqlite"):
         return
     try:
-        with create_engine(url, **_engine_options(url)).connect():
+        with create_engine(url, **_build_engine_options(url)).connect():
             pass
     except (SQLAlchemyError, ImportError) as error:
         cause = (str(error).splitlines() or ["?"])[0]
@@ -48,8 +48,8 @@ def refuse_unreachable(url: str) -> None:
 
 
 @contextmanager
-def _alone(url: str) -> Iterator[None]:
-    """One driver at a time: two that make the tables of one store at once break each other's."""
+def _lock_store(url: str) -> Iterator[None]:
+    """Lock the store: two drivers that make its tables at once would break each other's."""
     place = make_url(url)
     file = Path(place.database or "")
     if place.get_backend_name() == "sqlite" and file.parent.is_dir():  # else the lock would make it
@@ -57,12 +57,12 @@ def _alone(url: str) -> Iterator[None]:
             file.touch()  # SQLite would keep a group out that may write to the folder
             yield
     elif place.get_backend_name() == "postgresql":
-        with create_engine(url, **_engine_options(url)).begin() as connection:
+        with create_engine(url, **_build_engine_options(url)).begin() as connection:
             connection.execute(text(f"SELECT pg_advisory_xact_lock({OPENING_LOCK})"))
             yield
     else:
         yield
 
 
-def _engine_options(url: str) -> dict[str, Any]:
+def _build_engine_options(url: str) -> dict[str, Any]:
     return {"pool_pre_ping": True, "connect_args": patience(make_url(url))}

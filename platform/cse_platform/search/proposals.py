@@ -1,4 +1,4 @@
-"""Proposes configurations: the start points first, then what the sampler draws, value by value."""
+"""Proposes configurations: start points first, then values that the sampler draws."""
 
 import copy
 from collections import Counter
@@ -31,15 +31,15 @@ _NEW = -1
 class Draft:
     """Stands between a sampler and the study's storage while one trial is drawn.
 
-    The trials are read once, for the caller is the only one that writes to the study. What the
-    sampler sets is held back: `accept` writes a new trial with all its values in one transaction,
+    The trials are read once, because only the caller writes to the study. What the sampler sets is
+    held back: `accept` writes a new trial with all its values in one transaction,
     so that a kill leaves none with some of them.
 
     Args:
-        study: that the trial belongs to.
-        trials: all of it, by number.
-        begun: the trial of the study that is drawn, with its known values; None for a new one.
-        learned: trials of other studies, which the sampler is shown as older ones of this study.
+        study: the study of the trial.
+        trials: all trials of the study, by number.
+        begun: the trial that is drawn, with its known values; None for a new one.
+        learned: trials of other studies, which the sampler sees as older ones of this study.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Draft:
         learned: Sequence[FrozenTrial] = (),
     ) -> None:
         self._storage, self._study_id = study._storage, study._study_id
-        self._begun = begun or _blank(len(trials))
+        self._begun = begun or _make_blank_trial(len(trials))
         self.others = [trial for trial in trials if trial.number != self._begun.number]
         self._shown = show_failures([*learned, *self.others], study.directions)
         self._study_attrs = dict(self._storage.get_study_system_attrs(self._study_id))
@@ -63,7 +63,10 @@ class Draft:
         self.trial = self._begun
 
     def again(self) -> Trial:
-        """The trial without what was drawn so far; what the study counts goes on counting."""
+        """Reset the trial to what was given. The study's own counts go on.
+
+        Returns the trial for the sampler.
+        """
         self.trial = copy.copy(self._begun)
         self.trial.state = TrialState.RUNNING
         self.trial.params = dict(self._begun.params)
@@ -73,21 +76,21 @@ class Draft:
 
     @property
     def given(self) -> Collection[str]:
-        """The dimensions whose values are not drawn."""
+        """The dimensions whose values are given, not drawn."""
         return {*self._begun.params, *self._begun.system_attrs.get(FIXED, {})}
 
     def settle(self, values: Mapping[str, tuple[Dimension, Any]]) -> None:
         """Give the trial these values of dimensions instead of those that were drawn last."""
         self.trial.params = {name: encode(value) for name, (_, value) in values.items()}
-        self.trial.distributions = {name: distribution(one) for name, (one, _) in values.items()}
+        self.trial.distributions = {name: distribution(dim) for name, (dim, _) in values.items()}
 
     def note(self) -> None:
-        """Write to the storage what the sampler has noted of the study."""
+        """Write the study attributes that the sampler has set to the storage."""
         for key, value in self._changed.items():
             self._storage.set_study_system_attr(self._study_id, key, value)
 
     def accept(self) -> None:
-        """Write to the storage what was drawn last."""
+        """Write the values that were drawn last to the storage."""
         self.note()
         if self.trial._trial_id == _NEW:
             self._storage.create_new_trial(self._study_id, template_trial=self.trial)
@@ -98,10 +101,10 @@ class Draft:
         for key, value in self.trial.system_attrs.items():
             if key not in begun.system_attrs or begun.system_attrs[key] != value:
                 self._storage.set_trial_system_attr(known, key, value)
-        for name, one in self.trial.distributions.items():
+        for name, drawn in self.trial.distributions.items():
             if name not in begun.distributions:
-                internal = one.to_internal_repr(self.trial.params[name])
-                self._storage.set_trial_param(known, name, internal, one)
+                internal = drawn.to_internal_repr(self.trial.params[name])
+                self._storage.set_trial_param(known, name, internal, drawn)
 
     # What follows is the part of Optuna's storage that a sampler and a trial call.
 
@@ -112,8 +115,8 @@ class Draft:
         states: Container[TrialState] | None = None,
     ) -> list[FrozenTrial]:
         trials = sorted([*self._shown, self.trial], key=lambda trial: trial.number)
-        found = [trial for trial in trials if states is None or trial.state in states]
-        return copy.deepcopy(found) if deepcopy else found
+        shown = [trial for trial in trials if states is None or trial.state in states]
+        return copy.deepcopy(shown) if deepcopy else shown
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
         own = trial_id == self.trial._trial_id
@@ -125,7 +128,7 @@ class Draft:
     def set_trial_param(
         self, trial_id: int, name: str, internal: float, distribution: BaseDistribution
     ) -> None:
-        """Nothing: Optuna's `Trial` puts the value into `trial` itself."""
+        """Do nothing: Optuna's `Trial` puts the value into `trial` itself."""
 
     def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
         self.trial.system_attrs[key] = value
@@ -140,7 +143,7 @@ class Draft:
         return getattr(self._storage, name)
 
 
-def _blank(number: int) -> FrozenTrial:
+def _make_blank_trial(number: int) -> FrozenTrial:
     trial = create_trial(state=TrialState.RUNNING)
     trial.number, trial._trial_id = number, _NEW
     return trial
@@ -151,7 +154,7 @@ ProposedPoints = Sequence[Mapping[str, Any]]
 
 
 MOST_PROPOSED = 3
-"""How often a sampler that learns proposes a cell: once, and for two more seeds of it."""
+"""The most times that a learning sampler proposes a cell: once, and for two more seeds."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +174,7 @@ def preview(
     count: int,
     learned: Sequence[LearnedTrial] = (),
 ) -> list[dict[str, Any]]:
-    """The first configurations that a search would try if every trial scored the same."""
+    """Draw the first configurations that a search would try if every trial scored the same."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(directions=spec.search.directions)
     enqueue_points(study, spec, start_points)
@@ -184,7 +187,7 @@ def preview(
 
 
 def enqueue_points(study: optuna.Study, spec: SweepSpec, start_points: ProposedPoints) -> None:
-    """Queue the start points, each once. A grid queues its points that agree with them first."""
+    """Queue the start points, each once. A grid queues its points, those that agree first."""
     points = start_points
     if spec.search.sampler.kind == "grid":
         grid = list(spec.grid_points())
@@ -205,7 +208,7 @@ def propose(
     *,
     learned: Sequence[LearnedTrial] = (),
 ) -> Proposal:
-    """Begin the next trial: one that waits, or a new one, with all its values at once."""
+    """Begin the next trial, a waiting or a new one, with all its values at once."""
     waiting = (trial for trial in trials if trial.state == TrialState.WAITING)
     return complete(study, spec, trials, next(waiting, None), learned=learned)
 
@@ -220,10 +223,10 @@ def complete(
 ) -> Proposal:
     """Draw the values that a trial lacks, and write them; `begun` is None for a new trial.
 
-    `learned` is what the sampler knows of other sweeps.
+    `learned` has the trials of other sweeps that the sampler learns from.
     """
     draft = Draft(study, trials, begun, learned=learned_trials(learned, spec.space, trials))
-    assignment = _settled(draft, spec)
+    assignment = _draw_until_suitable(draft, spec)
     draft.accept()
     return Proposal(draft.number, assignment)
 
@@ -236,9 +239,9 @@ def sampler_notes(
     *,
     learned: Sequence[LearnedTrial] = (),
 ) -> dict[str, Any]:
-    """What the sampler keeps of a trial beside its values, found by drawing it again.
+    """Reconstruct the attributes that the sampler sets on a trial, by drawing it again.
 
-    What it keeps of the study is written. `trials` are those before this one.
+    Those that it sets on the study are written. `trials` are those before this one.
     """
     number = len(trials)
     if not chosen(
@@ -249,7 +252,7 @@ def sampler_notes(
     begun.number = begun._trial_id = number
     queued = begun if FIXED in restored.system_attrs else None
     draft = Draft(study, trials, queued, learned=learned_trials(learned, spec.space, trials))
-    _settled(draft, spec)
+    _draw_until_suitable(draft, spec)
     draft.note()
     drawn_alike = draft.trial.params == restored.params
     return {
@@ -259,19 +262,19 @@ def sampler_notes(
     }
 
 
-def _settled(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
-    """Draw until the point is one to try.
+def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
+    """Draw until a point is suitable.
 
-    One to try satisfies `require`, and its cell has not been proposed `MOST_PROPOSED` times: a
-    Gaussian process whose best point lies in a corner proposes that corner for ever. Where no draw
-    is one to try, it is a point near the last one, or in its surroundings if only its cell is worn.
-    A sampler that learns nothing draws evenly at random, so it gets a point anywhere.
+    A suitable point satisfies `require`, and its cell has not been proposed `MOST_PROPOSED` times:
+    a Gaussian process whose best point lies in a corner proposes that corner for ever. Where no
+    draw is suitable, the result is a point near the last one, or around it if only its cell is
+    worn. A sampler that learns nothing draws evenly at random, so it gets a point anywhere.
     """
     requirements, objectives = spec.requirements, len(draft.study.directions)
     suited = chosen(spec.search.sampler, spec.space, trial=draft.number, objectives=objectives)
-    worn = _worn(draft.others, spec.space) if _may_repeat(suited, spec.space) else set()
+    worn = _find_worn_cells(draft.others, spec.space) if _may_repeat(suited, spec.space) else set()
     for attempt in range(suited.redraws):
-        point = _draw(draft, spec, attempt=attempt)
+        point = _draw_point(draft, spec, attempt=attempt)
         given = {name: value for name, value in point.items() if name in draft.given}
         is_worn = given != point and spec.space.cell(point) in worn
         if not is_worn and requirements.broken_by(point) is None:
@@ -288,13 +291,16 @@ def _settled(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
 
 
 def _may_repeat(suited: Sampler, space: Space) -> bool:
-    """Not if it draws real numbers by chance; a Gaussian process goes to its best point."""
+    """Return True if the sampler may propose a cell again and again.
+
+    One that draws real numbers by chance does not; a Gaussian process goes to its best point.
+    """
     real = any(dimension.is_real and not dimension.when for _, dimension in space.items())
     return isinstance(suited, Gp) or (suited.learns and not real)
 
 
-def _worn(trials: Sequence[FrozenTrial], space: Space) -> set[str]:
-    """The cells that were proposed so often that others are to be tried."""
+def _find_worn_cells(trials: Sequence[FrozenTrial], space: Space) -> set[str]:
+    """Find the cells that were proposed so often that others should be tried."""
     assignments = (
         {name: decode(space[name], value) for name, value in trial.params.items() if name in space}
         for trial in trials
@@ -303,7 +309,7 @@ def _worn(trials: Sequence[FrozenTrial], space: Space) -> set[str]:
     return {cell for cell, times in proposed.items() if times >= MOST_PROPOSED}
 
 
-def _draw(draft: Draft, spec: SweepSpec, *, attempt: int) -> dict[str, Any]:
+def _draw_point(draft: Draft, spec: SweepSpec, *, attempt: int) -> dict[str, Any]:
     """Draw a value for each active dimension, parents first.
 
     A dimension's seed depends on its name only, so the order in the file has no effect. Samplers of

@@ -1,6 +1,6 @@
-"""A search as an Optuna study in memory, made from what the leaderboard says.
+"""Rebuilds a search as an Optuna study in memory, from the leaderboard's rows.
 
-The search store is not opened: it works for merged leaderboards too.
+It does not open the search store, so it works for merged leaderboards too.
 """
 
 from dataclasses import dataclass
@@ -19,21 +19,21 @@ NUMBER = "number"
 
 @dataclass(frozen=True)
 class Replay:
-    """A study, and what could not be taken into it."""
+    """A study, and the number of trials that do not fit into it."""
 
     study: optuna.Study
     left_out: int
-    """Ended trials of the search with a value that the space does not have."""
+    """Number of ended trials with a value that the space does not have."""
 
 
 def replayed_study(history: SearchHistory, *, factor: float = 1.0) -> Replay:
-    """The ended trials of a search as an Optuna study; dev scores are multiplied by `factor`.
+    """Rebuild a study from the ended trials of a search; dev scores are multiplied by `factor`.
 
     Confirmation seeds are not trials of the search. The study counts its trials from 0; see
     `trial_numbers`.
     """
-    ended = [one for one in history.trials if one.role == "search" and one.state != "RUNNING"]
-    frozen = [_frozen(one, history.space, factor) for one in ended]
+    ended = [t for t in history.trials if t.role == "search" and t.state != "RUNNING"]
+    frozen = [_build_trial(trial, history.space, factor) for trial in ended]
     known = [trial for trial in frozen if trial is not None]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize")
@@ -42,12 +42,12 @@ def replayed_study(history: SearchHistory, *, factor: float = 1.0) -> Replay:
 
 
 def trial_numbers(study: optuna.Study) -> list[int]:
-    """What the trials of a replayed study are called in their sweep, in the study's order."""
+    """List the sweep's numbers of a replayed study's trials, in the study's order."""
     return [trial.user_attrs[NUMBER] for trial in study.get_trials(deepcopy=False)]
 
 
-def _frozen(trial: TrialSummary, space: Space, factor: float) -> FrozenTrial | None:
-    """None where a value is not of the space; where none is known, trials have no settings."""
+def _build_trial(trial: TrialSummary, space: Space, factor: float) -> FrozenTrial | None:
+    """Build a trial; None if the space lacks one of its values. An empty space takes no values."""
     params: dict[str, Any] = {}
     for name, value in trial.values.items() if len(space) else ():
         try:

@@ -1,4 +1,4 @@
-"""A study's trials as the journal knows them: for a store that is lost, or an older copy."""
+"""Restores a study's trials from the journal, for a store that is lost or an older copy."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -15,23 +15,23 @@ from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
 
 CLOSED = "closed"
-"""User attribute of a trial that was proposed and not run, with the reason."""
+"""User attribute of a trial that was proposed and not run: the reason."""
 REQUEST = "request"
-"""User attribute of a trial that a person has put in, with the request."""
+"""User attribute of a trial that a person has enqueued: the request."""
 
 
 def restored_trials(
     history: History, spec: SweepSpec, points: ProposedPoints, *, first: int
 ) -> Iterator[FrozenTrial]:
-    """The trials of the study from the number `first` on, up to the last one that was started.
+    """Restore the trials of a study, from the number `first` to the last one that was started.
 
-    A number that the journal does not know was proposed and not run. Which trials were start points
-    or put in by a person is told from their values.
+    A number that the journal does not know was proposed and not run. A trial's values tell whether
+    it was a start point or enqueued by a person.
     """
     attempts = history.attempts
     params = {number: params_of(attempts[number], spec.space) for number in sorted(attempts)}
-    starts = _claim(enumerate(points), params)
-    requests = _claim(history.enqueued.items(), params)
+    starts = _match_trials(enumerate(points), params)
+    requests = _match_trials(history.enqueued.items(), params)
     latest: dict[int, int] = {}
     for number in range(max(attempts, default=-1) + 1):
         if number not in attempts:
@@ -48,11 +48,11 @@ def restored_trials(
                 if number in starts
                 else None
             )
-            yield _restored(attempts[number], spec, params[number], user, fixed)
+            yield _restore_trial(attempts[number], spec, params[number], user, fixed)
 
 
 def params_of(trial: TrialHistory, space: Space) -> dict[str, Any]:
-    """The searched values of a trial as Optuna stores them, parents first."""
+    """Encode the searched values of a trial as Optuna stores them, parents first."""
     values = trial.searched_values
     return {
         name: encode(space[name].find(values[name])) for name in space.ordered() if name in values
@@ -60,7 +60,7 @@ def params_of(trial: TrialHistory, space: Space) -> dict[str, Any]:
 
 
 def fits(trials: Iterable[FrozenTrial], history: History, space: Space) -> bool:
-    """Whether a study can be that of a journal: what has run in it ran there, with equal values."""
+    """Return True if a study can belong to a journal: its trials ran there with equal values."""
     for trial in trials:
         attempt = history.attempts.get(trial.number)
         if attempt is None:
@@ -76,23 +76,23 @@ def fits(trials: Iterable[FrozenTrial], history: History, space: Space) -> bool:
 
 
 def closing_reason(trial: TrialHistory) -> str | None:
-    """Why the study does not run a trial that was proposed; None if it runs it."""
+    """Explain why the study does not run a proposed trial; None if it runs it."""
     if trial.role != "repeat":
         return None
     return f"proposed before; run with seed {trial.seed} instead"
 
 
 def final_values(trial: TrialHistory, spec: SweepSpec) -> list[float]:
-    """What a complete trial has reached, a value for each objective."""
-    names = [one.name for one in spec.search.objectives] or [DEV_VALUE]
-    found = (measure(trial, name) for name in names)
-    return [value for value in found if value is not None]
+    """Read the final value of a complete trial for each objective."""
+    names = [objective.name for objective in spec.search.objectives] or [DEV_VALUE]
+    values = (measure(trial, name) for name in names)
+    return [value for value in values if value is not None]
 
 
-def _claim(
+def _match_trials(
     wanted: Iterable[tuple[Any, Mapping[str, Any]]], params: Mapping[int, Mapping[str, Any]]
 ) -> dict[int, Any]:
-    """By the number of a trial, which of the wanted values it has: each is given to one trial."""
+    """Assign each set of wanted values to one trial that has them. Returns names by number."""
     claimed: dict[int, Any] = {}
     for name, values in wanted:
         asked = {key: encode(value) for key, value in values.items()}
@@ -103,7 +103,7 @@ def _claim(
     return claimed
 
 
-def _restored(
+def _restore_trial(
     trial: TrialHistory,
     spec: SweepSpec,
     params: dict[str, Any],
@@ -127,12 +127,12 @@ def _restored(
         intermediate_values={} if why or spec.search.objectives else dict(trial.kept),
         constraints=(excesses(spec.search.constraints, [trial]) or None) if ended else None,
     )
-    restored.datetime_start = _local(trial.started)
+    restored.datetime_start = _convert_to_local(trial.started)
     if state.is_finished():
-        restored.datetime_complete = _local(trial.finished or trial.started)
+        restored.datetime_complete = _convert_to_local(trial.finished or trial.started)
     return restored
 
 
-def _local(time: datetime) -> datetime:
-    """As Optuna stores times: those of this machine, without a zone."""
+def _convert_to_local(time: datetime) -> datetime:
+    """Convert a time to this machine's, without a zone, as Optuna stores it."""
     return time.astimezone().replace(tzinfo=None)

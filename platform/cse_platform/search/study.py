@@ -1,4 +1,4 @@
-"""One sweep's Optuna study: one Optuna trial is one configuration on its first seed."""
+"""The Optuna study of a sweep: one Optuna trial is one configuration on its first seed."""
 
 import copy
 import time
@@ -43,14 +43,14 @@ from cse_platform.tracking.events import LearnedTrial
 from cse_platform.tracking.history import History, TrialHistory
 
 _SHARE = 0.1
-"""Of the time, at most, that reading all trials anew may take."""
+"""The largest share of the time that reading all trials anew may take."""
 
 
 class KnownTrials:
-    """Read from the store now and then, and kept up to date by what this driver writes.
+    """Caches a study's trials, read from the store now and then, with this driver's own writes.
 
-    Optuna reads each trial that runs anew at every look. With thousands at once a single look takes
-    seconds. `read` gives all trials of the study, by number.
+    Optuna reads each running trial anew at every look. With thousands at once a single look takes
+    seconds. `read` returns all trials of the study, by number.
     """
 
     def __init__(self, read: Callable[[], list[FrozenTrial]]) -> None:
@@ -59,7 +59,7 @@ class KnownTrials:
         self._took, self._read_at = 0.0, float("-inf")
 
     def all(self) -> list[FrozenTrial]:
-        """By number; raises what `read` raises."""
+        """List all trials by number; raises what `read` raises."""
         if time.monotonic() > self._read_at + self._took / _SHARE:
             began = time.monotonic()
             self._known = {trial.number: trial for trial in self._read()}
@@ -68,27 +68,27 @@ class KnownTrials:
         return [self._known[number] for number in sorted(self._known)]
 
     def find(self, number: int) -> FrozenTrial | None:
-        """A trial as this driver knows it; None where it has to be read."""
+        """Return a trial as this driver knows it; None where it has to be read."""
         return self._known.get(number)
 
     def note(self, trial: FrozenTrial) -> None:
-        """Take a trial as it is in the store now."""
+        """Cache a trial as it is in the store now."""
         self._known[trial.number] = trial
 
     def seen_by(self, study: optuna.Study) -> optuna.Study:
-        """The study for a pruner, which looks at all of it for each report."""
+        """Wrap the study for a pruner, which looks at all trials for each report."""
         seen = copy.copy(study)
         seen._storage = cast(BaseStorage, _Seen(study._storage, self))
         return seen
 
     def forget(self) -> None:
-        """Read all of it at the next look."""
+        """Drop the cache, so that the next look reads all trials."""
         self._known.clear()
         self._read_at = float("-inf")
 
 
 class _Seen:
-    """A study's storage that reads no trial anew; what follows is the part that pruners call."""
+    """A study's storage that answers from the cache. It has the part that pruners call."""
 
     def __init__(self, storage: BaseStorage, known: KnownTrials) -> None:
         self._storage, self._known = storage, known
@@ -99,8 +99,8 @@ class _Seen:
         deepcopy: bool = True,
         states: Container[TrialState] | None = None,
     ) -> list[FrozenTrial]:
-        found = [one for one in self._known.all() if states is None or one.state in states]
-        return copy.deepcopy(found) if deepcopy else found
+        trials = [t for t in self._known.all() if states is None or t.state in states]
+        return copy.deepcopy(trials) if deepcopy else trials
 
     def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
         self._storage.set_trial_system_attr(trial_id, key, value)
@@ -137,10 +137,10 @@ class SearchStudy:
         self.url = url
         self.start_points = start_points
         self.learned = learned
-        """What the sampler knows of other sweeps; the study has no trials of it."""
+        """Trials of other sweeps that the sampler learns from; the study does not have them."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._known = KnownTrials(self._read_trials)
-        with self._store():
+        with self._translate_errors():
             self._opened = open_search_store(url)
             self.study = optuna.create_study(
                 study_name=spec.sweep,
@@ -150,68 +150,70 @@ class SearchStudy:
                 pruner=pruner(spec.pruner),
             )
             try:
-                self._claim(journal, history)
+                self._bind_journal(journal, history)
             except SweepRefusedError:
                 self.close_store()
                 raise
-            self._restore(history)
+            self._restore_missing(history)
             if learned:
-                self.study.set_user_attr(SOURCE, [one.source for one in learned])
+                self.study.set_user_attr(SOURCE, [trial.source for trial in learned])
             enqueue_points(self.study, spec, start_points)
 
     def ask(self) -> Proposal:
-        """The next configuration: a start point, or what the sampler draws."""
-        with self._store():
-            proposal = propose(self.study, self.spec, self._trials(), learned=self.learned)
-            self._frozen(proposal.number)
+        """Propose the next configuration: the next unused start point, else a sample."""
+        with self._translate_errors():
+            proposal = propose(self.study, self.spec, self._list_trials(), learned=self.learned)
+            self._read_trial(proposal.number)
             return proposal
 
     def retry(self, number: int) -> int:
-        """Begin a trial with the values of one that ended; its number.
+        """Begin a trial with the values of one that ended. Returns its number.
 
-        The former one stays as it is. One that was begun and never started is given again.
+        The former one stays as it is. A retry that was begun and never started is returned again.
         """
-        with self._store():
-            for trial in self._trials():
+        with self._translate_errors():
+            for trial in self._list_trials():
                 begun = trial.state == TrialState.RUNNING
                 if begun and trial.user_attrs.get(RETRY_OF) == number:
                     return trial.number
-            failed = self._frozen(number)
-            return self._add(failed.params, failed.distributions, {RETRY_OF: number})
+            failed = self._read_trial(number)
+            return self._add_running(failed.params, failed.distributions, {RETRY_OF: number})
 
     def begin(self, request: str, values: Mapping[str, Any]) -> int:
-        """Begin a trial with these values of dimensions, once for each request; its number.
+        """Begin a trial with these values of dimensions, once for each request. Returns its number.
 
         `adopt` draws the values that it lacks.
         """
-        with self._store():
-            for trial in self._trials():
+        with self._translate_errors():
+            for trial in self._list_trials():
                 if trial.user_attrs.get(REQUEST) == request:
                     return trial.number
             space = self.spec.space
             params = {name: encode(space[name].find(value)) for name, value in values.items()}
-            return self._add(
+            return self._add_running(
                 params, {n: distribution(space[n]) for n in params}, {REQUEST: request}
             )
 
     def adopt(self, number: int) -> Proposal:
-        """The configuration of an interrupted proposal; values that it lacks are drawn now."""
-        with self._store():
-            begun, trials = self._frozen(number), self._trials()
+        """Complete an interrupted proposal: values that it lacks are drawn now."""
+        with self._translate_errors():
+            begun, trials = self._read_trial(number), self._list_trials()
             proposal = complete(self.study, self.spec, trials, begun, learned=self.learned)
-            self._frozen(number)
+            self._read_trial(number)
             return proposal
 
     def running(self) -> list[int]:
-        """Numbers of the trials that were proposed and have no result yet."""
-        with self._store():
-            return [trial.number for trial in self._trials() if trial.state == TrialState.RUNNING]
+        """List the numbers of trials that were proposed and have no result yet."""
+        with self._translate_errors():
+            return [
+                trial.number for trial in self._list_trials() if trial.state == TrialState.RUNNING
+            ]
 
     def report(self, trial: TrialHistory, *, step: int) -> bool:
-        """Report what a trial would keep after a step; True if the pruner would stop it here.
+        """Report what a trial would keep after a step. Returns True if the pruner would stop it.
 
-        Optuna's pruners take the highest value so far for what a trial has reached. So step 0,
-        where nothing is trained, is not reported, and a fall after the peak is none. Trials of
+        Optuna's pruners judge a trial by its highest value so far. So step 0, where nothing is
+        trained, is not reported, and a fall after the peak does not count. Trials of
         further seeds, and trials that have ended in the study, are never stopped. Of a search with
         several objectives Optuna takes no curves.
         """
@@ -219,8 +221,8 @@ class SearchStudy:
             return False
         if self.spec.search.objectives:
             return False
-        with self._store():
-            frozen = self._known.find(trial.search_number) or self._frozen(trial.search_number)
+        with self._translate_errors():
+            frozen = self._known.find(trial.search_number) or self._read_trial(trial.search_number)
             if frozen.state.is_finished():
                 return False
             # As `Trial.report` and `Trial.should_prune`, without reading what was reported before.
@@ -233,21 +235,21 @@ class SearchStudy:
         try:
             self.study._storage.set_trial_intermediate_value(frozen._trial_id, step, value)
         except KeyError as error:  # Optuna raises it for a trial that is gone
-            raise self._lost(f"trial {frozen.number}") from error
+            raise self._make_lost_error(f"trial {frozen.number}") from error
         frozen.intermediate_values[step] = value
 
     def tell(self, trial: TrialHistory) -> None:
         """Report how a trial ended: COMPLETE has its best values, which are never NaN.
 
-        By how much it is beyond each constraint is reported before. Trials of further seeds are not
-        reported.
+        It reports before by how much the trial violates each constraint. It does not report trials
+        of further seeds.
         """
         if trial.role != "search" or trial.search_number is None:
             return
-        with self._store():
-            frozen = self._frozen(trial.search_number)
+        with self._translate_errors():
+            frozen = self._read_trial(trial.search_number)
             if not frozen.state.is_finished():
-                self._explain(frozen, trial)
+                self._report_outcome(frozen, trial)
             told = self.study.tell(
                 trial.search_number,
                 final_values(trial, self.spec) if trial.state == "COMPLETE" else None,
@@ -256,19 +258,19 @@ class SearchStudy:
             )
             self._known.note(told)
 
-    def _explain(self, frozen: FrozenTrial, trial: TrialHistory) -> None:
-        """Report what a trial has failed of, or by how much it is beyond each constraint."""
+    def _report_outcome(self, frozen: FrozenTrial, trial: TrialHistory) -> None:
+        """Report the cause of a failure, or by how much a trial violates each constraint."""
         if trial.state == "FAIL":
             Trial(self.study, frozen._trial_id).set_user_attr(FAILURE_CAUSE, trial.cause)
             return
-        found = excesses(self.spec.search.constraints, [trial]) or {}
-        for text in [text for text in found if text not in frozen.constraints]:
-            Trial(self.study, frozen._trial_id).set_constraint(text, found[text])
+        violations = excesses(self.spec.search.constraints, [trial]) or {}
+        for text in [text for text in violations if text not in frozen.constraints]:
+            Trial(self.study, frozen._trial_id).set_constraint(text, violations[text])
 
     def close(self, number: int, *, why: str) -> None:
-        """End a trial that will not be run as FAIL; the reason becomes a user attribute."""
-        with self._store():
-            Trial(self.study, self._frozen(number)._trial_id).set_user_attr(CLOSED, why)
+        """Close a trial that will not be run as FAIL; the reason becomes a user attribute."""
+        with self._translate_errors():
+            Trial(self.study, self._read_trial(number)._trial_id).set_user_attr(CLOSED, why)
             self._known.note(self.study.tell(number, state=TrialState.FAIL))
 
     def close_store(self) -> None:
@@ -278,20 +280,20 @@ class SearchStudy:
 
     def reconcile(self, history: History) -> None:
         """Report to the study everything that the journal has and the study lacks."""
-        with self._store():
-            self._restore(history)
-            known = {trial.number: trial for trial in self._trials()}
+        with self._translate_errors():
+            self._restore_missing(history)
+            known = {trial.number: trial for trial in self._list_trials()}
         for number, trial in history.attempts.items():
             if not known[number].state.is_finished():
                 self._catch_up(known[number], trial)
 
-    def _claim(self, journal: str, history: History) -> None:
-        """Bind the study to the journal; one of earlier versions is bound if its trials fit.
+    def _bind_journal(self, journal: str, history: History) -> None:
+        """Bind the study to the journal; an unbound one of earlier versions only if its trials fit.
 
-        SweepRefusedError if it belongs to another journal.
+        SweepRefusedError if the study belongs to another journal.
         """
         owner = self.study.user_attrs.get(JOURNAL)
-        if owner is None and fits(self._trials(), history, self.spec.space):
+        if owner is None and fits(self._list_trials(), history, self.spec.space):
             self.study.set_user_attr(JOURNAL, journal)
         elif owner != journal:
             raise SweepRefusedError(
@@ -300,25 +302,25 @@ class SearchStudy:
                 "sweep=NEWNAME, or with another search store, --set stores.search=URL"
             )
 
-    def _restore(self, history: History) -> None:
+    def _restore_missing(self, history: History) -> None:
         """Put back the trials that the journal knows and the study lacks."""
         self._known.forget()
-        known = self._trials()
+        known = self._list_trials()
         waiting = [trial for trial in known if trial.state == TrialState.WAITING]
         for trial in waiting:
             if (attempt := history.attempts.get(trial.number)) is not None:
-                self._begin(trial, params_of(attempt, self.spec.space))
+                self._begin_waiting(trial, params_of(attempt, self.spec.space))
         points = self.start_points
         for trial in restored_trials(history, self.spec, points, first=len(known)):
             if trial.params and not trial.user_attrs.keys() & {RETRY_OF, REQUEST}:  # it was drawn
                 notes = sampler_notes(self.study, self.spec, known, trial, learned=self.learned)
                 trial.system_attrs = {**trial.system_attrs, **notes}
             self.study.add_trial(trial)
-            known.append(self._frozen(len(known)))
+            known.append(self._read_trial(len(known)))
         self._known.forget()
 
-    def _begin(self, waiting: FrozenTrial, params: dict[str, Any]) -> None:
-        """Begin a trial that waits, with all its values."""
+    def _begin_waiting(self, waiting: FrozenTrial, params: dict[str, Any]) -> None:
+        """Begin a waiting trial, with all its values."""
         storage = self.study._storage
         for name, value in params.items():
             asked = distribution(self.spec.space[name])
@@ -335,7 +337,7 @@ class SearchStudy:
         if trial.state != "RUNNING":
             self.tell(trial)
 
-    def _add(
+    def _add_running(
         self,
         params: dict[str, Any],
         distributions: dict[str, BaseDistribution],
@@ -346,26 +348,26 @@ class SearchStudy:
         )
         self.study.add_trial(again)
         self._known.forget()
-        return self._trials()[-1].number
+        return self._list_trials()[-1].number
 
-    def _frozen(self, number: int) -> FrozenTrial:
-        """The trial from the store; `_trials` may still list one that the store has lost."""
+    def _read_trial(self, number: int) -> FrozenTrial:
+        """The trial from the store; `_list_trials` may still list one that the store has lost."""
         storage = self.study._storage
         try:
             found = storage.get_trial_id_from_study_id_trial_number(self.study._study_id, number)
             frozen = storage.get_trial(found)
         except KeyError as error:  # Optuna raises it for a trial that is gone
-            raise self._lost(f"trial {number}") from error
+            raise self._make_lost_error(f"trial {number}") from error
         self._known.note(frozen)
         return frozen
 
-    def _trials(self) -> list[FrozenTrial]:
+    def _list_trials(self) -> list[FrozenTrial]:
         return self._known.all()
 
     def _read_trials(self) -> list[FrozenTrial]:
         return self.study.get_trials(deepcopy=False)
 
-    def _lost(self, what: str) -> StoreLostError:
+    def _make_lost_error(self, what: str) -> StoreLostError:
         return StoreLostError(
             f"search store {mask_url(self.url)} has lost {what} of sweep "
             f"{self.spec.sweep!r}, which the journal knows; the same command fills the store from "
@@ -373,7 +375,7 @@ class SearchStudy:
         )
 
     @contextmanager
-    def _store(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except (StorageInternalError, SQLAlchemyError) as error:
@@ -382,5 +384,5 @@ class SearchStudy:
             raise StoreDownError(f"search store {mask_url(self.url)}: {cause}") from error
         except KeyError as error:
             if error.args == (NOT_FOUND_MSG,):
-                raise self._lost("the study") from error
+                raise self._make_lost_error("the study") from error
             raise

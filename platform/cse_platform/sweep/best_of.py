@@ -1,8 +1,9 @@
-"""`fixed: {alpha: {best_of: STAGE}}`: a value that an earlier stage of the same file finds.
+"""References such as `fixed: {alpha: {best_of: STAGE}}`, to a value that an earlier stage finds.
 
-It is the value in the configuration that the stage takes for the best. Until that stage is
-complete, the later one is checked with every value that it can then have, and one of these stands
-for it as an example wherever a configuration is shown or counted.
+The stage stands in the same file. The value is the one in the configuration that the stage takes
+for the best. Until that stage is complete, the later one is checked with every value that it can
+then have, and one of these stands for it as an example wherever a configuration is shown or
+counted.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -30,12 +31,12 @@ class BestOf:
 
 
 def has_references(fixed: Mapping[str, Any]) -> bool:
-    """Whether a setting of `fixed` takes its value from an earlier stage."""
+    """Return True if a setting of `fixed` takes its value from an earlier stage."""
     return any(map(_is_reference, fixed.values()))
 
 
 def values_to_find(fixed: Mapping[str, Any]) -> dict[str, BestOf]:
-    """The references of `fixed`, by the setting that takes the value."""
+    """Map each setting that takes its value from an earlier stage to its reference."""
     return {
         name: BestOf(value[KEY], value.get(OTHER_NAME, name))
         for name, value in fixed.items()
@@ -44,7 +45,7 @@ def values_to_find(fixed: Mapping[str, Any]) -> dict[str, BestOf]:
 
 
 def with_examples(fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of `fixed`, with an example of each value that is still to be found."""
+    """Replace each reference in `fixed` that has an example by that example."""
     return {
         name: value[EXAMPLE] if _is_reference(value) and EXAMPLE in value else value
         for name, value in fixed.items()
@@ -52,7 +53,7 @@ def with_examples(fixed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_references(fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of `fixed` whose values the file says itself."""
+    """Keep the settings of `fixed` whose values the file gives itself."""
     return {name: value for name, value in fixed.items() if not _is_reference(value)}
 
 
@@ -63,25 +64,25 @@ def reference_problems(
     earlier: Mapping[str, Configurations],
     later: Collection[str],
 ) -> list[Problem]:
-    """What is wrong with the references of `fixed`; paths start at `fixed`.
+    """List the problems of the references in `fixed`; paths start at `fixed`.
 
     Args:
-        fixed: as the file says it.
-        here: the name of the stage that they stand in.
-        earlier: of each earlier stage what it can find; empty where that is not known.
+        fixed: the block as the file has it.
+        here: the name of the stage that the references stand in.
+        earlier: what each earlier stage can find; empty where that is not known.
         later: the names of the stages after this one.
     """
     problems = []
     for name, value in fixed.items():
         if not _is_reference(value):
             continue
-        if text := _objection_to_form(value):
+        if text := _check_form(value):
             problems.append(Problem((name,), text))
             continue
         wanted = BestOf(value[KEY], value.get(OTHER_NAME, name))
-        if text := _objection_to_stage(wanted.stage, here, earlier, later):
+        if text := _check_stage(wanted.stage, here, earlier, later):
             problems.append(Problem((name, KEY), text))
-        elif text := _objection_to_name(wanted, earlier[wanted.stage]):
+        elif text := _check_name(wanted, earlier[wanted.stage]):
             problems.append(Problem((name, OTHER_NAME if OTHER_NAME in value else KEY), text))
     return problems
 
@@ -89,10 +90,10 @@ def reference_problems(
 def possible_values(
     wanted: Mapping[str, BestOf], earlier: Mapping[str, Configurations]
 ) -> list[dict[str, Any]]:
-    """The values that settings can get, by their names, with each value at least once.
+    """List combinations of the values that settings can get, with each value at least once.
 
-    Those of one stage come together as it tries them. The first entry has a value of each setting,
-    of those whose stages are known.
+    Values of one stage come together as it tries them. The first entry has a value of each setting
+    whose stage is known.
     """
     by_stage: list[list[dict[str, Any]]] = []
     for stage in dict.fromkeys(reference.stage for reference in wanted.values()):
@@ -113,7 +114,7 @@ def _is_reference(value: Any) -> bool:
     return isinstance(value, Mapping) and KEY in value
 
 
-def _objection_to_form(value: Mapping[str, Any]) -> str | None:
+def _check_form(value: Mapping[str, Any]) -> str | None:
     if set(value) <= {KEY, OTHER_NAME} and all(isinstance(v, str) and v for v in value.values()):
         return None
     return (
@@ -122,7 +123,7 @@ def _objection_to_form(value: Mapping[str, Any]) -> str | None:
     )
 
 
-def _objection_to_stage(
+def _check_stage(
     stage: str, here: Any, earlier: Collection[str], later: Collection[str]
 ) -> str | None:
     if stage in earlier:
@@ -139,7 +140,7 @@ def _objection_to_stage(
     return f"no stage {stage!r} in this file{hint}"
 
 
-def _objection_to_name(wanted: BestOf, found: Configurations) -> str | None:
+def _check_name(wanted: BestOf, found: Configurations) -> str | None:
     if not found or any(wanted.hyperparameter in values for values in found):
         return None
     known = sorted({name for values in found for name in values})

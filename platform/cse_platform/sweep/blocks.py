@@ -28,7 +28,7 @@ from cse_platform.sweep.samplers import Sampler, Tpe
 
 
 def slug_problem(value: str) -> str | None:
-    """What is wrong with the name of a folder or in an address; None if nothing is."""
+    """Explain what is wrong with a name for folders and addresses; None if nothing is."""
     plain = value.replace("-", "a").replace("_", "a").replace(".", "a")
     if plain.isascii() and plain.isalnum() and value[0].isalnum() and len(value) <= 100:
         return None
@@ -38,22 +38,22 @@ def slug_problem(value: str) -> str | None:
     )
 
 
-def _slug(value: str) -> str:
+def _check_slug(value: str) -> str:
     if problem := slug_problem(value):
         raise ValueError(problem)
     return value
 
 
-def _hide(value: Any) -> Any:
-    """Mask these URLs from now on, before anything is said of them."""
+def _hide_urls(value: Any) -> Any:
+    """Register the URLs as secrets, so that every later message masks them."""
     for url in value if isinstance(value, (list, tuple)) else [value]:
         if isinstance(url, str) and "://" in url:  # another text could be any word
             hide(url)
     return value
 
 
-SecretUrls = Annotated[tuple[SecretStr, ...], BeforeValidator(_hide)]
-Slug = Annotated[str, Field(min_length=1), AfterValidator(_slug)]
+SecretUrls = Annotated[tuple[SecretStr, ...], BeforeValidator(_hide_urls)]
+Slug = Annotated[str, Field(min_length=1), AfterValidator(_check_slug)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**32)]
 Share = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -83,7 +83,7 @@ SeedsValue = Literal["mean", "lower_bound"]
 
 
 class TrialSeeds(Settings):
-    """Which seeds trials are trained with, and what several of them are worth together."""
+    """The seeds that trials are trained with, and the value of several seeds together."""
 
     search: Seed = Field(default=42, description="of every trial of the search")
     value: SeedsValue = Field(
@@ -102,7 +102,7 @@ class TrialSeeds(Settings):
 
 
 class Evaluate(Settings):
-    """Which trials are scored on test sets."""
+    """Selects the trials that are scored on test sets, and the sets."""
 
     top: int = Field(strict=True, ge=1, description="how many configurations, chosen on dev")
     files: dict[str, OwnPairs] = Field(
@@ -128,13 +128,13 @@ class Evaluate(Settings):
         return {**values, "tasks": words, **({"files": files} if files else {})}
 
     def with_files(self, change: Callable[[OwnPairs], OwnPairs]) -> Self:
-        """The same tasks, each own file changed, e.g. to an absolute path."""
+        """Return a copy with each own file changed, e.g. to an absolute path."""
         files = {name: change(own) for name, own in self.files.items()}
         return self.model_copy(update={"files": files})
 
     @property
     def asked(self) -> Tasks:
-        """The tasks, put together."""
+        """The tasks and own files, parsed."""
         return parse_tasks(self.tasks, self.files)
 
     @field_validator("tasks")
@@ -148,7 +148,7 @@ class Evaluate(Settings):
 
 
 class Keep(Settings):
-    """What stays on disk when the sweep is complete."""
+    """Says what stays on disk when the sweep is complete."""
 
     models: Count | Literal["all"] = Field(
         default=10,
@@ -180,7 +180,7 @@ _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(rf"(?P<count>\d+(\.\d+)?) ?(?P<unit>{'|'.join(_UNITS)})")
 
 
-def _seconds(value: Any) -> Any:
+def _parse_duration(value: Any) -> Any:
     if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
         return float(found["count"]) * _UNITS[found["unit"]]
     if isinstance(value, str | bool):
@@ -189,21 +189,21 @@ def _seconds(value: Any) -> Any:
     return value
 
 
-Duration = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+Duration = Annotated[float, BeforeValidator(_parse_duration), Field(gt=0)]
 """Seconds; a file writes `90s`, `20min`, `2h` or `1d`."""
 
 
 def format_duration(seconds: float) -> str:
-    """As a file writes it, in the largest unit that needs at most one decimal: `8h`, `1.5h`."""
+    """Format seconds in the largest unit that needs at most one decimal: `8h`, `1.5h`."""
     fitting = [unit for unit, size in _UNITS.items() if round(seconds / size, 1) * size == seconds]
     unit = fitting[-1] if fitting else "s"
     return f"{seconds / _UNITS[unit]:g}{unit}"
 
 
 class Budget(Settings):
-    """What a search may take. The one that is reached first ends the proposing of new trials.
+    """Limits of a search; the first one that is reached ends the proposing of new trials.
 
-    Trials that run then come to their ends. Further seeds and test scores come on top.
+    Trials that are running then come to their ends. Further seeds and test scores come on top.
     """
 
     time: Duration | None = Field(
@@ -219,7 +219,7 @@ class Budget(Settings):
     )
 
     def words(self) -> list[str]:
-        """Each limit, for people."""
+        """Describe each limit for people."""
         time = [] if self.time is None else [f"{format_duration(self.time)} of trials"]
         hours = [] if self.gpu_hours is None else [f"{self.gpu_hours:g} GPU-hours"]
         least = self.improvement
@@ -233,7 +233,7 @@ class Budget(Settings):
         return self
 
 
-def _start_point(value: Any) -> Any:
+def _check_start_point(value: Any) -> Any:
     words = ("published", "leaderboard")
     if value not in words and not isinstance(value, Mapping):
         hint = did_you_mean(value, words) if isinstance(value, str) else ""
@@ -245,16 +245,16 @@ def _start_point(value: Any) -> Any:
 
 
 StartPoint = Annotated[
-    Literal["published", "leaderboard"] | dict[str, Any], PlainValidator(_start_point)
+    Literal["published", "leaderboard"] | dict[str, Any], PlainValidator(_check_start_point)
 ]
 
 
 GIVE_UP_AFTER = 3
-"""Failures of one cause that are no accident any more."""
+"""So many failures of one cause are no accident any more."""
 
 
 class Search(Settings):
-    """How configurations are proposed."""
+    """Says how configurations are proposed."""
 
     sampler: Sampler = Tpe()
     trials: Count | None = Field(
@@ -295,12 +295,12 @@ class Search(Settings):
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """In which direction each objective is better; a dev score is the higher, the better."""
+        """The direction in which each objective improves; a dev score is maximised."""
         return tuple(one.direction for one in self.objectives) or ("maximize",)
 
     @property
     def measured(self) -> tuple[str, ...]:
-        """What objectives and constraints are about, by their names, each once."""
+        """Names of the quantities in objectives and constraints, each once."""
         bounded = (Constraint.parse(text).name for text in self.constraints)
         return tuple(dict.fromkeys((*(one.name for one in self.objectives), *bounded)))
 
@@ -334,7 +334,7 @@ class Search(Settings):
 
 @dataclass(frozen=True)
 class Slot:
-    """What one running trial occupies."""
+    """The resources that one running trial occupies."""
 
     cpu: float
     """CPU cores."""
@@ -348,7 +348,7 @@ class Slot:
 
 
 class Resources(Settings):
-    """What one trial occupies; a trial runs on one device.
+    """The resources that one trial asks for; a trial runs on one device.
 
     `auto` stands for as little as gives the most sentences a second of all trials together.
     """
@@ -379,11 +379,11 @@ class Resources(Settings):
 
     @property
     def measured(self) -> bool:
-        """Whether a short run decides what a trial occupies."""
+        """Whether a short run measures what a trial occupies."""
         return "auto" in (self.cpu, self.gpu)
 
     @property
     def slot(self) -> Slot:
-        """What a trial occupies; where that is measured, a whole GPU and one core until then."""
+        """What a trial occupies; a whole GPU and one core until `auto` is measured."""
         cpu = 1.0 if self.cpu == "auto" else self.cpu
         return Slot(cpu, 1.0 if self.gpu == "auto" else self.gpu)

@@ -1,4 +1,4 @@
-"""A sweep file that is to be run on another machine: what it says, and the files that it names."""
+"""Packs a sweep file and the files that it names, to be run on another machine."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -20,17 +20,17 @@ LARGEST = 100 << 20
 
 @dataclass(frozen=True)
 class Parcel:
-    """A sweep file with what it names by relative paths."""
+    """A sweep file with the files that it names by relative paths."""
 
     sweeps: SweepFile
-    """As it reads here."""
+    """The sweep file as it reads on this machine."""
     content: Mapping[str, Path | str]
     """Files by their names in the parcel: where each is here, or its text. `SWEEP_FILE` is the
     sweep, with overrides applied and the other files by their names in the parcel."""
 
     @property
     def name(self) -> str:
-        """Of the sweep, or of the file if it has several."""
+        """The name of the sweep, or of the file if it has several."""
         stages = self.sweeps.stages
         return stages[0].sweep if len(stages) == 1 else self.sweeps.path.stem
 
@@ -46,31 +46,31 @@ def pack_sweep(file: Path, overrides: list[str]) -> Parcel:
     source = read_yaml_file(file, what="a sweep", refusal=SweepRefusedError)
     apply_overrides(source, overrides)
     _refuse_secrets(source.data)
-    names = _relative_names(source.data, sweeps, file.parent)
+    names = _find_relative_names(source.data, sweeps, file.parent)
     travelled = {
         name: str(PurePosixPath("files", str(place), Path(name).name))
         for place, name in enumerate(names)
     }
     files = {travelled[name]: Path(here) for name, here in names.items()}
     _refuse_unfit(files)
-    text = json.dumps(_renamed(source.data, travelled), indent=1)  # JSON is YAML
+    text = json.dumps(_rename_files(source.data, travelled), indent=1)  # JSON is YAML
     return Parcel(sweeps, {SWEEP_FILE: text, **files})
 
 
-def _relative_names(data: Any, sweeps: SweepFile, folder: Path) -> dict[str, str]:
-    """The files that a sweep names by relative paths: where each is, by its name there."""
-    known = {name for stage in sweeps.stages for name in _data_files(stage)}
-    found = {}
-    for _, text in _texts(data):
+def _find_relative_names(data: Any, sweeps: SweepFile, folder: Path) -> dict[str, str]:
+    """Map each file name that is a relative path in the sweep to its absolute path."""
+    known = {name for stage in sweeps.stages for name in _list_data_files(stage)}
+    places = {}
+    for _, text in _iterate_texts(data):
         if is_file_name(text) and not Path(text).expanduser().is_absolute():
             place = absolute_name(text, folder)
             if place in known:
-                found[text] = place
-    return found
+                places[text] = place
+    return places
 
 
-def _data_files(spec: SweepSpec) -> Iterator[str]:
-    yield from (one.name for one in spec.corpus)
+def _list_data_files(spec: SweepSpec) -> Iterator[str]:
+    yield from (corpus.name for corpus in spec.corpus)
     yield from (own.file for own in spec.dev.files.values())
     if spec.evaluate:
         yield from (own.file for own in spec.evaluate.files.values())
@@ -91,8 +91,11 @@ def _refuse_unfit(files: Mapping[str, Path]) -> None:
 
 
 def _refuse_secrets(data: Any) -> None:
-    """What travels can be read by everybody who may use the cluster."""
-    for path, text in _texts(data):
+    """Raise SweepRefusedError if the file holds a secret.
+
+    Everybody who may use the cluster can read a submitted sweep.
+    """
+    for path, text in _iterate_texts(data):
         if path.partition(".")[0] == "notify" or ".notify." in path:
             raise SweepRefusedError(
                 "notify: holds secrets, and a sweep that is submitted can be read by everybody who "
@@ -106,18 +109,18 @@ def _refuse_secrets(data: Any) -> None:
             )
 
 
-def _texts(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every text in it, after its dotted path."""
+def _iterate_texts(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every text in the data, with its dotted path."""
     if isinstance(data, str):
         yield path, data
     elif isinstance(data, (dict, list)):
         for name, inner in data.items() if isinstance(data, dict) else enumerate(data):
-            yield from _texts(inner, f"{path}.{name}" if path else str(name))
+            yield from _iterate_texts(inner, f"{path}.{name}" if path else str(name))
 
 
-def _renamed(data: Any, names: Mapping[str, str]) -> Any:
+def _rename_files(data: Any, names: Mapping[str, str]) -> Any:
     if isinstance(data, str):
         return names.get(data, data)
     if isinstance(data, dict):
-        return {key: _renamed(inner, names) for key, inner in data.items()}
-    return [_renamed(inner, names) for inner in data] if isinstance(data, list) else data
+        return {key: _rename_files(inner, names) for key, inner in data.items()}
+    return [_rename_files(inner, names) for inner in data] if isinstance(data, list) else data

@@ -1,4 +1,4 @@
-"""Settings of several kinds, of which a file names one: `{kind: …}`, or the name alone."""
+"""Settings with several kinds, of which a file picks one by `{kind: …}` or by the name alone."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ class ByKind(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _from_name(cls, value: Any) -> Any:
+    def _expand_name(cls, value: Any) -> Any:
         return {"kind": value} if isinstance(value, str) else value
 
 
@@ -26,7 +26,7 @@ Kinds = Mapping[str, type[ByKind]]
 
 
 def kind_among(kinds: Kinds, *, default: str) -> Callable[[Any], str | None]:
-    """Names the class that a value is for, which is its tag; None if it is for none of these.
+    """Make a function that returns the tag of a value: the name of its class, or None.
 
     `default` is the kind of a mapping that names none.
     """
@@ -41,7 +41,7 @@ def kind_among(kinds: Kinds, *, default: str) -> Callable[[Any], str | None]:
 
 
 def refusing_others(kinds: Kinds, *, default: str) -> BeforeValidator:
-    """Refuses what is of none of these kinds, with all of them and the nearest."""
+    """Make a validator that refuses values of no known kind, and lists the kinds."""
     kind_of = kind_among(kinds, default=default)
 
     def refuse_others(value: Any) -> Any:

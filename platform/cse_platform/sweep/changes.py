@@ -1,4 +1,4 @@
-"""What may change in a sweep file between two starts of one sweep, and what may not."""
+"""Tells which changes of a sweep file between two starts continue the same sweep."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -42,57 +42,57 @@ def refuse_changes(stored: Mapping[str, Any] | None, asked: Mapping[str, Any]) -
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
-    """Where two specs, as JSON, are not of one sweep; nothing where they are.
+    """Yield each difference by which two specs, as JSON, are not of one sweep.
 
     A key that one lacks and the other has as null or empty is no change: an older version did not
     write the key, and a newer one writes its default.
     """
     for name in IDENTITY_KEYS:
-        old, new = _at(before, name), _at(after, name)
+        old, new = _read_key(before, name), _read_key(after, name)
         if name in READ_BY_CONTENT:
-            old, new = _without_folders(old), _without_folders(new)
-        yield from _changes(name, old, new)
+            old, new = _strip_folders(old), _strip_folders(new)
+        yield from _find_changes(name, old, new)
 
 
 def asks_for_no_more(stored: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> bool:
-    """Whether a complete sweep has nothing to add: the same budget, seeds and test sets."""
+    """Return True if a complete sweep has nothing to add: same budget, seeds and test sets."""
     return stored is not None and all(
         (stored.get(name) or None) == (asked.get(name) or None) for name in GROWING
     )
 
 
-def _at(spec: Mapping[str, Any], path: str) -> Any:
+def _read_key(spec: Mapping[str, Any], path: str) -> Any:
     value: Any = spec
     for step in path.split("."):
         value = (value or {}).get(step)
     return value
 
 
-def _changes(path: str, before: Any, after: Any) -> Iterator[Change]:
+def _find_changes(path: str, before: Any, after: Any) -> Iterator[Change]:
     if before == after or (_is_empty(before) and _is_empty(after)):
         return
     if isinstance(before, dict) and isinstance(after, dict):
         for name in (*before, *(name for name in after if name not in before)):
-            yield from _changes(f"{path}.{name}", before.get(name), after.get(name))
+            yield from _find_changes(f"{path}.{name}", before.get(name), after.get(name))
     elif _are_corpora(before, after):
         for place, pair in enumerate(zip(before, after, strict=True)):
-            yield from _changes(f"{path}.{place}", *pair)
+            yield from _find_changes(f"{path}.{place}", *pair)
     else:
         yield path, before, after
 
 
 def _are_corpora(before: Any, after: Any) -> bool:
-    """Whether both are lists of as many mappings, whose keys can be compared."""
+    """Return True if both are lists of equally many mappings."""
     if not (isinstance(before, list) and isinstance(after, list) and len(before) == len(after)):
         return False
     return all(isinstance(one, dict) for one in (*before, *after))
 
 
-def _without_folders(value: Any) -> Any:
+def _strip_folders(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_folders(entry) for name, entry in value.items()}
+        return {name: _strip_folders(entry) for name, entry in value.items()}
     if isinstance(value, list):
-        return [_without_folders(entry) for entry in value]
+        return [_strip_folders(entry) for entry in value]
     return Path(value).name if isinstance(value, str) and is_file_name(value) else value
 
 

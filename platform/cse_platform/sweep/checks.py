@@ -21,35 +21,38 @@ from cse_platform.sweep.spec import METHOD_WIDE, SweepSpec
 
 
 def type_changes(config: type[MethodConfig], name: str, value: Any) -> list[Problem]:
-    """Scalars in the value of a setting that would change type; paths start at the value."""
+    """List the scalars in a setting's value that validation would convert to another type.
+
+    Paths start at the value.
+    """
     try:
-        read = _adapter(config, name).validate_python(value)
+        read = _build_adapter(config, name).validate_python(value)
     except ValidationError:
         return []  # validating the whole configuration names this, and better
-    return _changes(value, read, ())
+    return _find_type_changes(value, read, ())
 
 
 @cache
-def _adapter(config: type[MethodConfig], name: str) -> TypeAdapter[Any]:
+def _build_adapter(config: type[MethodConfig], name: str) -> TypeAdapter[Any]:
     field = config.model_fields[name]
     kind: Any = Annotated[field.annotation, field]
     return TypeAdapter(kind)
 
 
-def _changes(given: Any, read: Any, path: Steps) -> list[Problem]:
+def _find_type_changes(given: Any, read: Any, path: Steps) -> list[Problem]:
     if isinstance(given, list) and isinstance(read, (list, tuple)) and len(given) == len(read):
         inside = [(*pair, (*path, i)) for i, pair in enumerate(zip(given, read, strict=True))]
     elif isinstance(given, dict):
         entries = read if isinstance(read, dict) else vars(read)
         inside = [(given[key], entries.get(key), (*path, key)) for key in given]
     else:
-        wanted = _wanted(given, read)
+        wanted = _describe_expected_type(given, read)
         text = f"expected {wanted}, got {format_value(given)}"
         return [Problem(path, text)] if wanted else []
-    return [problem for step in inside for problem in _changes(*step)]
+    return [problem for step in inside for problem in _find_type_changes(*step)]
 
 
-def _wanted(given: Any, read: Any) -> str | None:
+def _describe_expected_type(given: Any, read: Any) -> str | None:
     if isinstance(read, bool):
         return None if isinstance(given, bool) else "true or false"
     if isinstance(read, (int, float)) and isinstance(given, (bool, str)):
@@ -62,33 +65,33 @@ MAX_TRIED = 400
 
 
 def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
-    """Unknown names, and each fixed value, choice and bound that its own setting refuses."""
+    """List unknown names, and each fixed value, choice and bound that its setting refuses."""
     problems = []
     for section, names in (("fixed", spec.fixed), ("space", spec.space)):
         for name in names:
-            if text := _misplaced(name, section, spec, method):
+            if text := _explain_misplaced(name, section, spec, method):
                 problems.append(Problem((section, name), text))
             elif section == "fixed":
-                problems += _refused(method, name, spec.fixed[name], ("fixed", name))
+                problems += _check_value(method, name, spec.fixed[name], ("fixed", name))
             else:
-                problems += _dimension_problems(method, name, spec.space[name])
-    return problems + _condition_problems(spec, method)
+                problems += _check_dimension(method, name, spec.space[name])
+    return problems + _check_conditions(spec, method)
 
 
-def _condition_problems(spec: SweepSpec, method: Method) -> list[Problem]:
-    """Values of conditions that are no choices here, and that the method refuses: misspelt ones."""
+def _check_conditions(spec: SweepSpec, method: Method) -> list[Problem]:
+    """List misspelt values of conditions: no choice of the space, and refused by the method."""
     return [
         problem
         for name, dimension in spec.space.items()
         for parent, values in dimension.when.items()
         for value in values
         if parent in method.config.model_fields and not spec.space[parent].has(value)
-        for problem in _refused(method, parent, value, ("space", name, "when", parent))
+        for problem in _check_value(method, parent, value, ("space", name, "when", parent))
     ]
 
 
 def names_of_no_method(spec: SweepSpec) -> list[Problem]:
-    """Settings that no method has, whichever one an unknown name of a method stands for."""
+    """List settings that no method has, for a file whose method is unknown."""
     known = set(METHOD_WIDE)
     for name in available_methods():
         with suppress(BrokenMethodError):
@@ -101,7 +104,7 @@ def names_of_no_method(spec: SweepSpec) -> list[Problem]:
     ]
 
 
-def _misplaced(name: str, section: str, spec: SweepSpec, method: Method) -> str | None:
+def _explain_misplaced(name: str, section: str, spec: SweepSpec, method: Method) -> str | None:
     if name in METHOD_WIDE:
         return f"{name!r} belongs at the top of the sweep, and is the same for every trial"
     known = sorted(set(method.config.model_fields) - set(METHOD_WIDE))
@@ -113,48 +116,48 @@ def _misplaced(name: str, section: str, spec: SweepSpec, method: Method) -> str 
     return None
 
 
-def _dimension_problems(method: Method, name: str, dimension: Dimension) -> list[Problem]:
+def _check_dimension(method: Method, name: str, dimension: Dimension) -> list[Problem]:
     if isinstance(dimension, Range):
-        kinds = _kinds(method.config.model_fields[name].annotation)
+        kinds = _collect_types(method.config.model_fields[name].annotation)
         if not kinds & {int, float}:
             return [Problem(("space", name), "no number, so it takes no range; list its choices")]
         if float not in kinds and not dimension.whole:
             text = f"a whole number; write low, high and step as such, got {dimension}"
             return [Problem(("space", name), text)]
-    corners = _corners(name, dimension)
-    return [problem for path, v in corners for problem in _refused(method, name, v, path)]
+    corners = _list_corners(name, dimension)
+    return [problem for path, v in corners for problem in _check_value(method, name, v, path)]
 
 
-def _corners(name: str, dimension: Dimension) -> list[tuple[Steps, Any]]:
-    """The values to try of a dimension, each with its path: all choices, or both bounds."""
+def _list_corners(name: str, dimension: Dimension) -> list[tuple[Steps, Any]]:
+    """List a dimension's values to try, each with its path: all choices, or both bounds."""
     path: Steps = ("space", name)
     if isinstance(dimension, Choices):
         return [((*path, "choices", i), choice) for i, choice in enumerate(dimension.choices)]
     return [((*path, "low"), dimension.low), ((*path, "high"), dimension.high)]
 
 
-def _refused(method: Method, name: str, value: Any, path: Steps) -> list[Problem]:
-    """Why the setting itself refuses a value; rules between settings are checked later."""
+def _check_value(method: Method, name: str, value: Any, path: Steps) -> list[Problem]:
+    """List why a setting refuses a value; rules between settings are checked later."""
     if problems := reference_problems(value):
         return [problem.under(path) for problem in problems]
     try:
         method.config.model_validate({name: with_placeholders(value)})
     except ValidationError as error:
         # The other settings are absent here, which says nothing about this value.
-        found = problems_in(error, {name: value})
-        problems = [Problem(p.path[1:], p.text) for p in found if p.path[:1] == (name,)]
+        raised = problems_in(error, {name: value})
+        problems = [Problem(p.path[1:], p.text) for p in raised if p.path[:1] == (name,)]
     problems = problems or type_changes(method.config, name, with_placeholders(value))
     return [problem.under(path) for problem in problems]
 
 
-def _kinds(annotation: Any) -> set[Any]:
-    """The types, without None, that a setting's annotation is made of."""
+def _collect_types(annotation: Any) -> set[Any]:
+    """Collect the types, without None, in a setting's annotation."""
     parts = get_args(annotation)
-    return set().union(*map(_kinds, parts)) if parts else {annotation} - {type(None)}
+    return set().union(*map(_collect_types, parts)) if parts else {annotation} - {type(None)}
 
 
 def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]) -> list[Problem]:
-    """What the method's rules between settings refuse; representative configurations are tried.
+    """List what the method's rules between settings refuse of representative configurations.
 
     Values and keys with a known problem are left out. Where nothing is left of a setting, its rules
     cannot be tried, and no problem is reported.
@@ -163,17 +166,21 @@ def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]
     if any(p[0] == "fixed" or len(p) < 3 or p[1] not in spec.space for p in refused):
         return []
     sound = {
-        name: [value for path, value in _corners(name, dimension) if not _hit(path, refused)]
+        name: [
+            value
+            for path, value in _list_corners(name, dimension)
+            if not _is_refused(path, refused)
+        ]
         for name, dimension in spec.space.items()
     }
     if not all(sound.values()):
         return []
-    if missing := _missing(spec, method):
+    if missing := _find_missing(spec, method):
         return missing
     wrong = {p.path[0] for p in known if p.path} - {"space"}
     blamed: dict[tuple[Steps, str], Problem] = {}
-    for assignment in _representatives(spec, sound, _parents(spec, method)):
-        for problem in _objections(spec, method, assignment):
+    for assignment in _build_representatives(spec, sound, _find_parents(spec, method)):
+        for problem in _validate_assignment(spec, method, assignment):
             if problem.path and problem.path[0] in wrong:
                 continue
             # One rule can refuse many values of a setting: its first problem is enough.
@@ -182,27 +189,27 @@ def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]
 
 
 def representatives(spec: SweepSpec, method: Method) -> Iterator[dict[str, Any]]:
-    """Active assignments that between them have each choice and bound, up to `MAX_TRIED`.
+    """Yield at most `MAX_TRIED` active assignments that together have each choice and bound.
 
     Choices and bounds that no trial can have, because of `require`, are in none of them.
     """
-    sound = {name: [v for _, v in _corners(name, d)] for name, d in spec.space.items()}
-    return _representatives(spec, sound, _parents(spec, method))
+    sound = {name: [v for _, v in _list_corners(name, d)] for name, d in spec.space.items()}
+    return _build_representatives(spec, sound, _find_parents(spec, method))
 
 
-def _parents(spec: SweepSpec, method: Method) -> set[str]:
-    """Dimensions that conditions of others refer to, in the file or in the method."""
+def _find_parents(spec: SweepSpec, method: Method) -> set[str]:
+    """Find the dimensions that conditions of others refer to, in the file or in the method."""
     ours = {parent for _, dimension in spec.space.items() for parent in dimension.when}
     theirs = {other for name in spec.space for other in method.config.conditions.get(name, {})}
     searched = {name for name, dimension in spec.space.items() if isinstance(dimension, Choices)}
     return ours | theirs & searched
 
 
-def _hit(path: Steps, refused: list[Steps]) -> bool:
+def _is_refused(path: Steps, refused: list[Steps]) -> bool:
     return any(other[: len(path)] == path for other in refused)
 
 
-def _missing(spec: SweepSpec, method: Method) -> list[Problem]:
+def _find_missing(spec: SweepSpec, method: Method) -> list[Problem]:
     return [
         Problem((), f"method {method.name!r} needs {name!r}; give it under 'fixed' or 'space'")
         for name, field in method.config.model_fields.items()
@@ -211,16 +218,18 @@ def _missing(spec: SweepSpec, method: Method) -> list[Problem]:
     ]
 
 
-def _objections(spec: SweepSpec, method: Method, assignment: dict[str, Any]) -> list[Problem]:
+def _validate_assignment(
+    spec: SweepSpec, method: Method, assignment: dict[str, Any]
+) -> list[Problem]:
     values = spec.settings(assignment)
     try:
         method.config.model_validate(values)
     except ValidationError as error:
-        return [_placed(problem, spec) for problem in problems_in(error, values)]
+        return [_place_problem(problem, spec) for problem in problems_in(error, values)]
     return []
 
 
-def _placed(problem: Problem, spec: SweepSpec) -> Problem:
+def _place_problem(problem: Problem, spec: SweepSpec) -> Problem:
     if not problem.path:
         return problem
     setting = str(problem.path[0])
@@ -232,17 +241,17 @@ def _placed(problem: Problem, spec: SweepSpec) -> Problem:
     return Problem((), f"{setting}: {problem.text}")
 
 
-def _representatives(
+def _build_representatives(
     spec: SweepSpec, sound: Mapping[str, list[Any]], parents: set[str]
 ) -> Iterator[dict[str, Any]]:
-    """An assignment for each outcome of the conditions, then for each further value of a dimension.
+    """Yield an assignment for each outcome of the conditions, then for each further value.
 
     The other dimensions have their first values there: all combinations would be too many. Where
     `require` excludes these, the dimensions that it names have others.
     """
     space = spec.space
     first = {name: values[0] for name, values in sound.items()}
-    outcomes = list(islice(_outcomes(space, sound, parents), MAX_TRIED // 4))
+    outcomes = list(islice(_list_outcomes(space, sound, parents), MAX_TRIED // 4))
     varied = (
         outcome | {name: value}
         for outcome in outcomes
@@ -250,14 +259,14 @@ def _representatives(
         if name not in parents
         for value in values[1:]
     )
-    allowed = _allowed(spec, first, chain(outcomes, varied))
-    return islice(_distinct(allowed), MAX_TRIED)
+    allowed = _satisfy_requirements(spec, first, chain(outcomes, varied))
+    return islice(_skip_duplicates(allowed), MAX_TRIED)
 
 
-def _allowed(
+def _satisfy_requirements(
     spec: SweepSpec, first: Mapping[str, Any], chosen: Iterable[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Active assignments with the chosen values, and the first ones where `require` lets them."""
+    """Yield active assignments with the chosen values, and first values where `require` allows."""
     requirements = spec.requirements
     named = requirements.deciding
     others: dict[str, dict[str, Any] | None] = {}
@@ -267,13 +276,13 @@ def _allowed(
             given = {name: value for name, value in values.items() if name in named}
             if (key := canonical_json(given)) not in others:
                 others[key] = requirements.some_point(given)
-            if (found := others[key]) is None:
+            if (point := others[key]) is None:
                 continue
-            assignment = spec.space.active({**first, **values, **found})
+            assignment = spec.space.active({**first, **values, **point})
         yield assignment
 
 
-def _distinct(assignments: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _skip_duplicates(assignments: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     seen = set()
     for assignment in assignments:
         if (key := canonical_json(assignment)) not in seen:
@@ -281,7 +290,7 @@ def _distinct(assignments: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]
             yield assignment
 
 
-def _outcomes(
+def _list_outcomes(
     space: Space, sound: Mapping[str, list[Any]], parents: set[str]
 ) -> Iterator[dict[str, Any]]:
     # Not validated: a condition may name a choice that is left out here.
@@ -291,7 +300,7 @@ def _outcomes(
 
 
 def without_unreachable(spec: SweepSpec) -> tuple[SweepSpec, tuple[str, ...]]:
-    """The sweep without the dimensions whose condition can never hold, and a note for each.
+    """Drop the dimensions whose condition can never hold. Returns the sweep and a note for each.
 
     What `require` says of such a dimension holds everywhere, and goes with it.
     """
@@ -305,12 +314,12 @@ def without_unreachable(spec: SweepSpec) -> tuple[SweepSpec, tuple[str, ...]]:
 
 
 def with_real_ranges(spec: SweepSpec, method: Method) -> SweepSpec:
-    """The sweep with ranges of real-valued settings in real numbers, though written 1 to 3."""
+    """Convert ranges of real-valued settings to real numbers, though written 1 to 3."""
     ranges = {
         name: dimension.as_real()
         for name, dimension in spec.space.items()
         if isinstance(dimension, Range)
-        and float in _kinds(method.config.model_fields[name].annotation)
+        and float in _collect_types(method.config.model_fields[name].annotation)
     }
     space = Space(dict(spec.space.items()) | ranges)
     return spec.model_copy(update={"space": space})

@@ -1,4 +1,4 @@
-"""Reads and checks a sweep file as a whole: it loads, or every problem is named."""
+"""Reads and checks a whole sweep file: either it loads, or every problem is named."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,25 +55,25 @@ class OverrideError(ValueError):
 
 
 def apply_overrides(source: YamlDocument, overrides: Sequence[str]) -> None:
-    """Write each `a.b=VALUE` into the source, in order; the bad ones become its problems."""
+    """Write each `a.b=VALUE` into the source, in order; bad ones become problems of the source."""
     for override in overrides:
         place = f"--set {mask_url(override)}"
         try:
-            steps, value = _parsed(override, staged="stages" in source.data)
-            _write(source, steps, value, place)
+            steps, value = _parse_override(override, staged="stages" in source.data)
+            _write_override(source, steps, value, place)
         except OverrideError as error:
             source.problems.append(Problem((), str(error), place=place))
 
 
 def read_setting(override: str) -> tuple[str, Any]:
-    """The name and the value of a single `NAME=VALUE`, else OverrideError."""
-    (name, *below), value = _parsed(override, staged=False)
+    """Parse a single `NAME=VALUE` into name and value; OverrideError if it is none."""
+    (name, *below), value = _parse_override(override, staged=False)
     if below:
         raise OverrideError(f"expected NAME=VALUE, got {mask_url(override)}")
     return name, value
 
 
-def _parsed(override: str, *, staged: bool) -> tuple[list[str], Any]:
+def _parse_override(override: str, *, staged: bool) -> tuple[list[str], Any]:
     path, equals, text = override.partition("=")
     steps = path.strip().split(".")
     if not equals or not all(steps):
@@ -91,16 +91,16 @@ def _parsed(override: str, *, staged: bool) -> tuple[list[str], Any]:
     return steps, value.data
 
 
-def _write(source: YamlDocument, steps: list[str], value: Any, place: str) -> None:
+def _write_override(source: YamlDocument, steps: list[str], value: Any, place: str) -> None:
     parent, path = source.data, Steps()
     for step in steps[:-1]:
-        key = _key(parent, step, path)
+        key = _resolve_key(parent, step, path)
         path = (*path, key)
         if isinstance(parent, dict) and parent.get(step) is None:
             parent[step] = {}
             source.places[path] = place
         parent = parent[key]
-    key = _key(parent, steps[-1], path)
+    key = _resolve_key(parent, steps[-1], path)
     if value is None and isinstance(parent, dict) and path[-1:] == ("space",):
         if key not in parent:
             hint = did_you_mean(str(key), parent)
@@ -114,7 +114,7 @@ def _write(source: YamlDocument, steps: list[str], value: Any, place: str) -> No
     source.places[path] = place
 
 
-def _key(parent: Any, step: str, path: Steps) -> str | int:
+def _resolve_key(parent: Any, step: str, path: Steps) -> str | int:
     if isinstance(parent, dict):
         return step
     if not isinstance(parent, list):
@@ -129,7 +129,7 @@ STAND_INS = {
     **dict.fromkeys(("sweep", "method", "backbone", "corpus"), "draft"),
     "search": {"trials": 1},
 }
-"""What stands in a draft for keys that a sweep must have, where they are missing or wrong."""
+"""Values in a draft for required keys that are missing or wrong."""
 
 
 @dataclass(frozen=True)
@@ -137,16 +137,16 @@ class DraftSweep:
     """One sweep of a file, as far as it can be read."""
 
     spec: SweepSpec
-    """What is wrong is left out of it, or something else stands there."""
+    """The sweep without what is wrong; `STAND_INS` replace required keys."""
     inspection: Inspection
-    """What is known to be wrong."""
+    """The problems that are known."""
     possible: tuple[dict[str, Any], ...]
-    """What `fixed` can be when the sweep starts: several where it takes values that earlier stages
-    find, else what the file says."""
+    """The contents that `fixed` can have when the sweep starts: several where it takes values that
+    earlier stages find, else the file's."""
     notes: tuple[str, ...] = ()
-    """What was dropped of it without being wrong, for people."""
+    """What was dropped without being wrong, for people."""
     steps: Steps = ()
-    """Where it stands in the file."""
+    """The path of the sweep in the file."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class DraftFile:
     """Of the file itself: its YAML, the overrides, and what is no sweep at all."""
 
     def finish(self, inspections: Sequence[Inspection]) -> SweepFile:
-        """The file, if these, one a stage, have found nothing; else SweepFileError with it all."""
+        """Return the file if the inspections, one a stage, are clean, else SweepFileError."""
         told = [
             problem.under(stage.steps)
             for stage, inspection in zip(self.stages, inspections, strict=True)
@@ -191,17 +191,17 @@ def load_sweep(path: Path, *, overrides: Sequence[str] = ()) -> SweepFile:
 
 
 def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:
-    """Read a sweep file as `load_sweep` does, and gather its problems, for more checks to follow.
+    """Read a sweep file as `load_sweep` does, and gather its problems for further checks.
 
     SweepFileError if it is no YAML with a mapping.
     """
     source = read_yaml_file(path, what="a sweep", refusal=SweepFileError)
     apply_overrides(source, overrides)
-    problems, sweeps = _listed(source.data)
+    problems, sweeps = _list_stages(source.data)
     stages: list[DraftSweep] = []
     for place, (steps, data) in enumerate(sweeps):
         if isinstance(data, dict):
-            later = [_name_of(other) for _, other in sweeps[place + 1 :]]
+            later = [_get_stage_name(other) for _, other in sweeps[place + 1 :]]
             stages.append(_read_stage(data, steps, path.parent, stages, later))
         else:
             text = f"expected a sweep, a mapping, got {format_value(data)}"
@@ -210,18 +210,18 @@ def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:
 
 
 def with_absolute_names(spec: SweepSpec, folder: Path) -> SweepSpec:
-    """The sweep with the data files that it names made absolute, as seen from the file's folder.
+    """Make the data files that a sweep names absolute, as seen from the file's folder.
 
     Trials then read the same files on whatever node and from whatever directory they run.
     """
-    corpus = tuple(one.from_folder(folder) for one in spec.corpus)
+    corpus = tuple(entry.from_folder(folder) for entry in spec.corpus)
     dev = spec.dev.with_files(lambda own: own.from_folder(folder))
     tests = spec.evaluate and spec.evaluate.with_files(lambda own: own.from_folder(folder))
     return spec.model_copy(update={"corpus": corpus, "dev": dev, "evaluate": tests})
 
 
-def _listed(data: dict[str, Any]) -> tuple[list[Problem], list[tuple[Steps, Any]]]:
-    """What is wrong with the list of sweeps, and each of them after its place in the file."""
+def _list_stages(data: dict[str, Any]) -> tuple[list[Problem], list[tuple[Steps, Any]]]:
+    """List the problems of the list of sweeps, and each sweep with its path in the file."""
     if "stages" not in data:
         return [], [((), data)]
     stages = data["stages"]
@@ -231,22 +231,22 @@ def _listed(data: dict[str, Any]) -> tuple[list[Problem], list[tuple[Steps, Any]
         text = f"expected a list of sweeps, got {format_value(stages)}"
         return [*problems, Problem(("stages",), text)], []
     sweeps: list[tuple[Steps, Any]] = [(("stages", n), stage) for n, stage in enumerate(stages)]
-    return problems + _shared_names(stages), sweeps
+    return problems + _find_shared_names(stages), sweeps
 
 
-def _shared_names(stages: list[Any]) -> list[Problem]:
+def _find_shared_names(stages: list[Any]) -> list[Problem]:
     problems = []
     first: dict[str, int] = {}
     for position, stage in enumerate(stages):
-        name = _name_of(stage)
+        name = _get_stage_name(stage)
         if name and first.setdefault(name, position) != position:
             text = f"{name!r} names stages.{first[name]} too; each stage needs its own name"
             problems.append(Problem(("stages", position, "sweep"), text))
     return problems
 
 
-def _name_of(stage: Any) -> str:
-    """The name of a stage; empty where it has none."""
+def _get_stage_name(stage: Any) -> str:
+    """Return the name of a stage; empty where it has none."""
     name = stage.get("sweep") if isinstance(stage, dict) else None
     return name if isinstance(name, str) else ""
 
@@ -260,16 +260,17 @@ def _read_stage(
 ) -> DraftSweep:
     """Read a sweep with each value that earlier stages can find for it.
 
-    Its spec says under `fixed` where such a value comes from, as the file does, and an example.
+    The spec has under `fixed` the reference to such a value, as in the file, and an example.
     """
     fixed = data.get("fixed")
     if not isinstance(fixed, dict) or not has_references(fixed):
         return _read_sweep(data, steps, folder)
     named = [one.stage for one in values_to_find(fixed).values()]
     found = {
-        stage.spec.sweep: _findable(stage) if stage.spec.sweep in named else () for stage in earlier
+        stage.spec.sweep: _list_findable(stage) if stage.spec.sweep in named else ()
+        for stage in earlier
     }
-    refused = reference_problems(fixed, here=_name_of(data), earlier=found, later=later)
+    refused = reference_problems(fixed, here=_get_stage_name(data), earlier=found, later=later)
     broken = {str(problem.path[0]) for problem in refused}
     sound = {name: value for name, value in fixed.items() if name not in broken}
     wanted = values_to_find(sound)
@@ -282,7 +283,7 @@ def _read_stage(
     ]
     known = [problem.under(("fixed",)) for problem in refused]
     drafts = [_read_sweep({**data, "fixed": said | each}, steps, folder, known) for each in values]
-    inspection = Inspection(_problems_of_values(drafts, values, wanted))
+    inspection = Inspection(_merge_problems(drafts, values, wanted))
     first = drafts[0]
     references = {name: {**fixed[name], EXAMPLE: value} for name, value in values[0].items()}
     spec = first.spec.model_copy(update={"fixed": first.spec.fixed | references})
@@ -290,8 +291,8 @@ def _read_stage(
     return DraftSweep(spec, inspection, possible, first.notes, steps)
 
 
-def _findable(stage: DraftSweep) -> Configurations:
-    """Configurations with each value that a stage can find; none where a setting of it is wrong."""
+def _list_findable(stage: DraftSweep) -> Configurations:
+    """List configurations with each value that a stage can find; none if its settings are wrong."""
     if not stage.inspection.is_sound("method", "backbone", "fixed", "space", "require"):
         return ()
     method = get_method(stage.spec.method)
@@ -302,14 +303,14 @@ def _findable(stage: DraftSweep) -> Configurations:
     ]
 
 
-def _problems_of_values(
+def _merge_problems(
     drafts: Sequence[DraftSweep],
     values: Sequence[Mapping[str, Any]],
     wanted: Mapping[str, BestOf],
 ) -> list[Problem]:
-    """The problems of a sweep that was read with each of these values, each once.
+    """Merge the problems of a sweep that was read with each of these values.
 
-    A problem that comes of the values says where they are from; the first of its place is enough.
+    A problem that the values cause says where they are from; the first at its place is enough.
     """
     told: dict[tuple[Steps, str], Problem] = {}
     for draft, found in zip(drafts, values, strict=True):
@@ -350,9 +351,9 @@ def _read_sweep(
 
 
 def _read_spec(data: dict[str, Any], found: Inspection) -> SweepSpec:
-    """The sweep without the keys and dimensions that are wrong; what is wrong with them is noted.
+    """Read the sweep without the keys and dimensions that are wrong, and note their problems.
 
-    Where a key is left out, what keys say together is still checked of the others.
+    Where a key is left out, rules between the other keys are still checked.
     """
     sound = data
     while True:
@@ -363,15 +364,15 @@ def _read_spec(data: dict[str, Any], found: Inspection) -> SweepSpec:
             found.problems += new
             if not new:
                 raise
-            sound = _sound_part(data, found.problems)
+            sound = _keep_sound_keys(data, found.problems)
 
 
-def _sound_part(data: dict[str, Any], problems: Collection[Problem]) -> dict[str, Any]:
-    """What no problem is about, and nothing that has to be seen together with what is left out."""
+def _keep_sound_keys(data: dict[str, Any], problems: Collection[Problem]) -> dict[str, Any]:
+    """Keep the keys without a problem that do not depend on a key that is left out."""
     paths = {problem.path for problem in problems}
     broken = {path[0] for path in paths if path} - {"space"}
     sound = STAND_INS | {key: data[key] for key in data if key not in broken}
-    sound["space"], is_whole = _sound_space(data.get("space"), paths)
+    sound["space"], is_whole = _keep_sound_dimensions(data.get("space"), paths)
     if not is_whole or "fixed" in broken:
         sound.pop("require", None)
     if isinstance(search := sound["search"], dict):
@@ -383,26 +384,26 @@ def _sound_part(data: dict[str, Any], problems: Collection[Problem]) -> dict[str
     return sound
 
 
-def _sound_space(space: Any, paths: Collection[Steps]) -> tuple[dict[str, Any], bool]:
-    """The dimensions without a problem, and whether these are all."""
+def _keep_sound_dimensions(space: Any, paths: Collection[Steps]) -> tuple[dict[str, Any], bool]:
+    """Keep the dimensions without a problem. Returns them, and whether they are all."""
     inside = [path for path in paths if path[:1] == ("space",)]
     if not inside:
         return (space if isinstance(space, dict) else {}), True
     if not isinstance(space, dict) or ("space",) in inside:
         return {}, False
     broken = {path[1] for path in inside}
-    return {name: _unconditional(space[name]) for name in space if name not in broken}, False
+    return {name: _drop_condition(space[name]) for name in space if name not in broken}, False
 
 
-def _unconditional(entry: Any) -> Any:
-    """Without its condition, which may be on a dimension that is left out."""
+def _drop_condition(entry: Any) -> Any:
+    """Remove the condition of a dimension, which may be on a dimension that is left out."""
     if not isinstance(entry, dict):
         return entry
     return {key: value for key, value in entry.items() if key != "when"}
 
 
 def _read_method(spec: SweepSpec, found: Inspection) -> Method | None:
-    """The method; of an unknown one, settings that no method has are noted too."""
+    """Find the method; if it is unknown, note settings that no method has."""
     if not found.is_sound("method"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a trial's numbers follow from, as hashes: rows are found again by content, not by name."""
+"""Hashes of everything that a trial's numbers follow from, so that content identifies rows."""
 
 import hashlib
 import json
@@ -26,12 +26,12 @@ CODE = "code"
 
 
 def canonical_hash(value: Any) -> str:
-    """sha256 of JSON with sorted keys; floats by repr, so equal numbers have equal hashes."""
+    """Compute the sha256 of JSON with sorted keys; floats by repr, so equal numbers hash alike."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def code_hash(method: Method) -> str | None:
-    """One hash of all code that a method is made of; None where its source cannot be read."""
+    """Hash all code that a method is made of; None where its source cannot be read."""
     modules = code_hashes(method)
     return canonical_hash(modules) if modules else None
 
@@ -46,29 +46,29 @@ class DevData:
         self.columns = {
             "checkpoint": picks.task,
             "search": spec.dev.search_name,
-            "identity": _identity_of(picks, climbs),
+            "identity": _hash_dev_sets(picks, climbs),
             "source": "+".join(dict.fromkeys(one.source for one in climbs)),
             "corpus": "+".join(corpus.short_name for corpus in spec.corpus),
         }
-        """What a leaderboard row says of them; rows of one identity can be compared."""
+        """Columns of a leaderboard row about dev sets; rows of one identity can be compared."""
 
 
 def dev_identity(dev: DevSelection, data: str | None) -> str:
-    """The hash by which rows of one selection of dev sets are compared; DataError as `DevData`."""
+    """Compute the identity of a selection of dev sets; DataError as `DevData`."""
     picks, *climbs = (identify_dev_set(dev, name, data) for name in (dev.checkpoint, *dev.climbed))
-    return _identity_of(picks, climbs)
+    return _hash_dev_sets(picks, climbs)
 
 
-def _identity_of(picks: DevIdentity, climbs: Iterable[DevIdentity]) -> str:
+def _hash_dev_sets(picks: DevIdentity, climbs: Iterable[DevIdentity]) -> str:
     return canonical_hash([part for one in (picks, *climbs) for part in (one.task, one.sha256)])
 
 
 @dataclass(frozen=True)
 class ConfigurationIdentity:
-    """What the numbers of one configuration follow from, as hashes."""
+    """Hashes of everything that the numbers of one configuration follow from."""
 
     ingredients: Mapping[str, Any]
-    """All of it, but the seed."""
+    """Everything except the seed."""
 
     @property
     def code(self) -> str | None:
@@ -76,7 +76,7 @@ class ConfigurationIdentity:
         return self.ingredients.get(CODE)
 
     def with_unknown_code(self) -> "ConfigurationIdentity":
-        """The identity by which versions that did not know the code stored this configuration."""
+        """Return the identity under which versions that did not know the code stored it."""
         rest = {name: value for name, value in self.ingredients.items() if name != CODE}
         return ConfigurationIdentity(rest)
 
@@ -86,11 +86,11 @@ class ConfigurationIdentity:
 
     @property
     def hashes(self) -> set[str]:
-        """What the configuration is stored by: by this code, and by code that is not known."""
+        """The hashes that can be stored: with this code, and with unknown code."""
         return {self.hash, self.with_unknown_code().hash}
 
     def key(self, seed: int) -> str:
-        """Of the trial with that seed."""
+        """Compute the key of the trial with that seed."""
         return canonical_hash({**self.ingredients, "seed": seed})
 
 
@@ -107,7 +107,7 @@ class Identity:
         self.dev_sha256, self.dev = dev.sha256, dev.columns
 
     def content(self) -> dict[str, Any]:
-        """What the numbers of every trial of the sweep follow from, by the words for a message.
+        """Map words for a message to what the numbers of every trial of the sweep follow from.
 
         The encoders and files that a configuration names are in the keys of its trials alone.
         """
@@ -120,14 +120,16 @@ class Identity:
         }
 
     def of(self, config: MethodConfig) -> ConfigurationIdentity:
-        """The identity of a configuration: its encoders and files are told by their content."""
-        contents: dict[str, Callable[[str], Any]] = dict.fromkeys(config.encoders(), _teacher)
-        contents |= dict.fromkeys(config.files(), _file)
+        """Compute the identity of a configuration, with encoders and files by their content."""
+        contents: dict[str, Callable[[str], Any]] = dict.fromkeys(
+            config.encoders(), _identify_encoder
+        )
+        contents |= dict.fromkeys(config.files(), _hash_file)
         ingredients = {
             "method": self.method.name,
             "revision": self.method.revision,
             **({CODE: canonical_hash(self.code)} if self.code else {}),
-            "configuration": _by_content(config.hyperparameters(), contents),
+            "configuration": _replace_names(config.hyperparameters(), contents),
             "backbone": encoder_sha256(config.backbone),
             "corpus": self.corpus_sha256,
             "dev": self.selection.names(),
@@ -138,26 +140,26 @@ class Identity:
 
 
 def encoder_sha256(backbone: str) -> str:
-    """Hash of an encoder by its name; it is fetched if it is not here. BackboneError if none."""
+    """Hash an encoder by its name, and fetch it if it is not here; BackboneError if none."""
     return weights_sha256(fetch_backbone(resolve_backbone(backbone)))
 
 
-def _by_content(value: Any, contents: Mapping[str, Callable[[str], Any]]) -> Any:
-    """The value with each encoder's and file's name replaced by what the numbers follow from."""
+def _replace_names(value: Any, contents: Mapping[str, Callable[[str], Any]]) -> Any:
+    """Replace each encoder's and file's name in a value by its content's identity."""
     if isinstance(value, dict):
-        return {name: _by_content(entry, contents) for name, entry in value.items()}
+        return {name: _replace_names(entry, contents) for name, entry in value.items()}
     if isinstance(value, list):
-        return [_by_content(entry, contents) for entry in value]
+        return [_replace_names(entry, contents) for entry in value]
     return contents[value](value) if isinstance(value, str) and value in contents else value
 
 
-def _teacher(name: str) -> dict[str, Any]:
+def _identify_encoder(name: str) -> dict[str, Any]:
     source = resolve_backbone(name)
     folder = fetch_backbone(source)
     return {"weights": weights_sha256(folder), **asdict(own_pooling(source, folder))}
 
 
-def _file(name: str) -> dict[str, str]:
+def _hash_file(name: str) -> dict[str, str]:
     try:
         return {"sha256": file_sha256(Path(name))}
     except OSError as problem:

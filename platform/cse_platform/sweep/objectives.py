@@ -1,4 +1,4 @@
-"""What a search is after: its objectives, and constraints on what a trial measured."""
+"""Objectives of a search, and constraints on what a trial measured."""
 
 import math
 import re
@@ -26,19 +26,19 @@ _CONSTRAINT = re.compile(r"\s*(?P<name>\S+?)\s*(?P<comparison><=|>=)\s*(?P<bound
 
 
 class Measured(Protocol):
-    """A trial that has ended, as far as a search is after it."""
+    """The part of an ended trial that objectives and constraints read."""
 
     @property
     def best_value(self) -> float | None:
-        """What the search climbs, of the kept checkpoint."""
+        """The value that the search climbs, at the kept checkpoint."""
 
     @property
     def best_metrics(self) -> Mapping[str, float]:
-        """All that was reported of the kept checkpoint."""
+        """All metrics that were reported at the kept checkpoint."""
 
     @property
     def wall_seconds(self) -> float | None:
-        """How long it ran."""
+        """The time that it ran."""
 
     @property
     def gpus(self) -> float:
@@ -46,34 +46,34 @@ class Measured(Protocol):
 
 
 def measure(trial: Measured, name: str) -> float | None:
-    """What an objective or a constraint calls by a name; None where it is no number."""
+    """Read the quantity that an objective or a constraint names; None where it is no number."""
     if name == DEV_VALUE:
-        found = trial.best_value
+        value = trial.best_value
     elif name in (SECONDS, GPU_HOURS):
         share = 1.0 if name == SECONDS else trial.gpus / 3600
-        found = None if trial.wall_seconds is None else trial.wall_seconds * share
+        value = None if trial.wall_seconds is None else trial.wall_seconds * share
     else:
-        found = trial.best_metrics.get(metric_of(name))
-    return None if found is None or not math.isfinite(found) else found
+        value = trial.best_metrics.get(metric_of(name))
+    return None if value is None or not math.isfinite(value) else value
 
 
 def is_metric(name: str) -> bool:
-    """Whether it is something that a trial reports, and not what it costs or climbs."""
+    """Return True if trials report the quantity, unlike their costs and what they climb."""
     return name not in (DEV_VALUE, SECONDS, GPU_HOURS)
 
 
 def metric_of(name: str) -> str:
-    """The metric that is meant by a dev set, by `alignment` and `uniformity`, or by its name."""
+    """Return the metric for a dev set, for `alignment` or `uniformity`, or for its own name."""
     return name if "/" in name else GEOMETRY.get(name) or dev_metric(name)
 
 
 def is_fraction(name: str) -> bool:
-    """Whether it is a correlation, an accuracy or a mean of these, which people read x 100."""
+    """Return True for a correlation, an accuracy or a mean of these, which people read x 100."""
     return name not in _LOWER_IS_BETTER and _HIGHER_IS_BETTER.fullmatch(name) is not None
 
 
-def _direction_of(name: str) -> Direction | None:
-    """In which direction it is better, where that is known."""
+def _infer_direction(name: str) -> Direction | None:
+    """Infer the direction in which a quantity improves; None where that is unknown."""
     if name in _LOWER_IS_BETTER or name.startswith("train/loss"):
         return "minimize"
     return "maximize" if is_fraction(name) else None
@@ -87,13 +87,13 @@ class SearchObjective(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _from_name(cls, value: Any) -> Any:
+    def _expand_name(cls, value: Any) -> Any:
         given = {"name": value} if isinstance(value, str) else value
         if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
             return given
         if given.get("direction") is not None:
             return given
-        direction = _direction_of(given["name"])
+        direction = _infer_direction(given["name"])
         if direction is None:
             raise ValueError(
                 f"whether {given['name']!r} is to be high or low is not known; write "
@@ -115,60 +115,60 @@ class Constraint:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """What a text such as `uniformity <= -1.5` says; ValueError if it says no such thing."""
-        found = _CONSTRAINT.fullmatch(text)
+        """Parse a text such as `uniformity <= -1.5`; ValueError if it is no constraint."""
+        match = _CONSTRAINT.fullmatch(text)
         try:
-            bound = float(found["bound"]) if found else math.nan
+            bound = float(match["bound"]) if match else math.nan
         except ValueError:
             bound = math.nan
-        if found is None or not math.isfinite(bound):
+        if match is None or not math.isfinite(bound):
             raise ValueError(
                 "expected NAME <= NUMBER or NAME >= NUMBER, such as 'uniformity <= -1.5', "
                 f"got {format_value(text)}"
             )
-        return cls(found["name"], found["comparison"], bound)
+        return cls(match["name"], match["comparison"], bound)
 
     def __str__(self) -> str:
         return f"{self.name} {self.comparison} {self.bound:g}"
 
     def excess(self, value: float) -> float:
-        """By how much a value is beyond the bound; at most 0 where it keeps it."""
+        """Compute by how much a value violates the bound; at most 0 where it does not."""
         above = value - self.bound
         return above if self.comparison == "<=" else -above
 
 
-def _parsed(text: str) -> str:
+def _normalize_constraint(text: str) -> str:
     Constraint.parse(text)
     return " ".join(text.split())
 
 
-ConstraintText = Annotated[str, AfterValidator(_parsed)]
+ConstraintText = Annotated[str, AfterValidator(_normalize_constraint)]
 
 
 def excesses(constraints: Iterable[str], trials: Sequence[Measured]) -> dict[str, float] | None:
-    """By how much the means over these trials are beyond each constraint, by its text.
+    """Compute by how much the means over these trials violate each constraint, by its text.
 
     None where one of them is not measured.
     """
-    found = {}
+    violations = {}
     for text in constraints:
         constraint = Constraint.parse(text)
         values = [measure(trial, constraint.name) for trial in trials]
         known = [value for value in values if value is not None]
         if not known or len(known) < len(values):
             return None
-        found[text] = constraint.excess(fmean(known))
-    return found
+        violations[text] = constraint.excess(fmean(known))
+    return violations
 
 
 def is_feasible(constraints: Iterable[str], trials: Sequence[Measured]) -> bool:
-    """Whether the means over these trials keep all constraints."""
-    found = excesses(constraints, trials)
-    return found is not None and all(excess <= 0 for excess in found.values())
+    """Return True if the means over these trials satisfy all constraints."""
+    violations = excesses(constraints, trials)
+    return violations is not None and all(excess <= 0 for excess in violations.values())
 
 
 def unknown_name(name: str, dev: DevSelection) -> str | None:
-    """Why nothing that trials with these dev sets measure has a name; None where something has.
+    """Explain why trials with these dev sets measure nothing of a name; None if they do.
 
     Metrics by their full names are taken as they are: a trial tells whether it reports them.
     """

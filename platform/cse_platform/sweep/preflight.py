@@ -1,4 +1,4 @@
-"""What a sweep needs before its first trial: its files and models, and that they fit together."""
+"""Checks before the first trial that a sweep has its files and models, and that these fit."""
 
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -37,10 +37,10 @@ from cse_platform.sweep.start_points import published_notes
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the trials of a sweep are made of."""
+    """Sizes of a sweep's corpus and trials."""
 
     corpus: Corpus
-    """What is trained on."""
+    """The corpus that is trained on."""
     fewest_steps: int
     """Optimiser steps of the shortest trial; 0 where nothing is trained."""
     most_steps: int
@@ -49,8 +49,8 @@ class Sizes:
 def sizes_of(spec: SweepSpec, configs: Sequence[MethodConfig], found: Inspection) -> Sizes | None:
     """Read the corpus and the encoder's width; None while the corpus has to be fetched.
 
-    Wrong are a corpus that cannot be read as it is, and a choice or a bound of the space that does
-    not fit corpus or encoder, as a trial would find only after its start.
+    Problems are a corpus that cannot be read as it is, and a choice or a bound of the space that
+    does not fit corpus or encoder, as a trial would find only after its start.
     """
     cut = any(corpus.split_at is not None for corpus in spec.corpus)
     needs = ("corpus", "data", "backbone") if cut else ("corpus", "data")
@@ -82,7 +82,7 @@ def _count_steps(configs: Iterable[MethodConfig], *, sentences: int) -> list[int
 
 
 def steps_of(config: MethodConfig, *, sentences: int) -> int:
-    """Optimiser steps of a trial; 0 where nothing is trained. TrainingError as the trial's own."""
+    """Count a trial's optimiser steps; 0 where nothing is trained. TrainingError as its own."""
     if not isinstance(config, TrainingConfig):
         return 0
     return Schedule.of(config, sentences=sentences).total
@@ -91,7 +91,7 @@ def steps_of(config: MethodConfig, *, sentences: int) -> int:
 def doubts(
     spec: SweepSpec, method: Method, configs: Sequence[MethodConfig], sizes: Sizes | None
 ) -> list[str]:
-    """What is allowed and does not do what it seems to, a line each.
+    """Describe settings that are allowed and do not do what they seem to, a line each.
 
     `configs` are those that stand for the sweep's trials.
     """
@@ -116,7 +116,7 @@ def doubts(
             f"no trial is ever stopped early: pruner.min_step is {least}, and the longest trial "
             f"takes {counted(sizes.most_steps, 'step')}"
         )
-    found += _eval_steps_doubts(configs)
+    found += _check_eval_steps(configs)
     if spec.seeds.confirm and not spec.seeds.further:
         found.append(
             f"seeds.confirm has no seed but {spec.seeds.search}, which each trial of the search "
@@ -124,11 +124,11 @@ def doubts(
         )
     if sizes:
         found += corpus_doubts(sizes.corpus, spec.corpus, backbone=spec.backbone)
-    return found + published_notes(spec, method) + _dropout_doubts(spec, configs)
+    return found + published_notes(spec, method) + _check_dropout(spec, configs)
 
 
-def _eval_steps_doubts(configs: Iterable[MethodConfig]) -> list[str]:
-    """Whether a trial reports nothing between its beginning and its end."""
+def _check_eval_steps(configs: Iterable[MethodConfig]) -> list[str]:
+    """Warn if a trial reports nothing between its beginning and its end."""
     trained = [config for config in configs if isinstance(config, TrainingConfig)]
     for steps, most in ((config.eval_steps, config.max_steps) for config in trained):
         if most is not None and steps > most:
@@ -139,8 +139,8 @@ def _eval_steps_doubts(configs: Iterable[MethodConfig]) -> list[str]:
     return []
 
 
-def _dropout_doubts(spec: SweepSpec, configs: Iterable[MethodConfig]) -> list[str]:
-    """Whether views that differ by dropout alone are the same view."""
+def _check_dropout(spec: SweepSpec, configs: Iterable[MethodConfig]) -> list[str]:
+    """Warn if views that differ by dropout alone are the same view."""
     trained = [config for config in configs if isinstance(config, TrainingConfig)]
     if not any(config.dropout is None for config in trained):
         return []
@@ -155,13 +155,13 @@ def _dropout_doubts(spec: SweepSpec, configs: Iterable[MethodConfig]) -> list[st
 
 
 def at_once(slot: Slot) -> int:
-    """How many trials this machine runs at the same time; 0 if not one fits."""
-    return min(int(there / asked + 1e-9) for _, asked, there in _asked_and_there(slot))
+    """Count the trials that this machine runs at the same time; 0 if not one fits."""
+    return min(int(there / asked + 1e-9) for _, asked, there in _iterate_resources(slot))
 
 
 def shortage(slot: Slot) -> str | None:
-    """Why a trial does not fit on this machine; None if it does."""
-    for name, asked, there in _asked_and_there(slot):
+    """Explain why a trial does not fit on this machine; None if it does."""
+    for name, asked, there in _iterate_resources(slot):
         if asked > there:
             return (
                 f"a trial asks for {asked:g} {name} and this machine has {there}; name a Ray "
@@ -170,7 +170,7 @@ def shortage(slot: Slot) -> str | None:
     return None
 
 
-def _asked_and_there(slot: Slot) -> Iterator[tuple[str, float, int]]:
+def _iterate_resources(slot: Slot) -> Iterator[tuple[str, float, int]]:
     yield "CPU", slot.cpu, os.cpu_count() or 1
     if slot.gpu:
         import torch  # seconds, where the method has not imported it
@@ -183,9 +183,9 @@ SETTINGS = ("method", "backbone", "corpus", "dev", "fixed", "space", "require")
 
 
 def with_data_source(spec: SweepSpec, found: Inspection) -> SweepSpec:
-    """The sweep with its data source written out, so that it means the same on every node.
+    """Write out the data source of a sweep, so that it means the same on every node.
 
-    Own dev and test sets are held to the pairs that they have now. Wrong are `data` or CSE_DATA
+    Own dev and test sets are held to the pairs that they have now. Problems are `data` or CSE_DATA
     that names no folder in the SentEval layout, and sets that cannot be read or are both.
     """
     source = found.attempt(("data",), lambda: data_source(spec.data), needs=("data",))
@@ -203,7 +203,7 @@ def with_data_source(spec: SweepSpec, found: Inspection) -> SweepSpec:
 
 
 def sample_configs(spec: SweepSpec, found: Inspection) -> list[MethodConfig]:
-    """Configurations with each choice and bound of the space; none where a setting is wrong."""
+    """Build configurations with each choice and bound of the space; none if a setting is wrong."""
 
     def configs() -> list[MethodConfig]:
         assignments = representatives(spec, get_method(spec.method))
@@ -215,29 +215,31 @@ def sample_configs(spec: SweepSpec, found: Inspection) -> list[MethodConfig]:
 def missing_downloads(
     spec: SweepSpec, configs: Sequence[MethodConfig], found: Inspection
 ) -> list[str]:
-    """Everything of this sweep that must come from the hub, one line each.
+    """List everything of this sweep that must come from the hub, one line each.
 
-    Wrong is what is missing and cannot be fetched: unknown names, wrong folders, files that the
+    Problems are what is missing and cannot be fetched: unknown names, wrong folders, files that the
     method is to read. What a configuration needs and is not installed is noted.
     """
     _find_missing_files(spec, configs, found)
     for config in configs:
         found.attempt((), partial(_refuse_uninstalled, config))
-    missing = [f"encoder {one.name}: {one.origin}" for one in _absent(spec, configs, found)]
+    missing = [
+        f"encoder {one.name}: {one.origin}" for one in _find_absent_encoders(spec, configs, found)
+    ]
     wrong = {key for key in ("corpus", "data") if not found.is_sound(key)}
     for place, corpus in enumerate(() if wrong else spec.corpus):
         look = partial(missing_corpora, [corpus], spec.data)
         missing += found.attempt(("corpus", place), look) or []
-    dev, tests = partial(missing_dev_data, spec.dev, spec.data), partial(_missing_tests, spec)
+    dev, tests = partial(missing_dev_data, spec.dev, spec.data), partial(_find_missing_tests, spec)
     missing += found.attempt(("dev",), dev, needs=("dev", "data")) or []
     missing += found.attempt(("evaluate",), tests, needs=("evaluate", "data")) or []
     return list(dict.fromkeys(missing))
 
 
 def own_sets(spec: SweepSpec, *, among: Container[str] | None = None) -> list[str]:
-    """What was found in the lab's own sets, a line each; DataError if one cannot be read.
+    """Describe the lab's own sets, a line each; DataError if one cannot be read.
 
-    `among` has the files that are looked at; without it all are.
+    `among` has the files to look at; without it all are.
     """
     tests = spec.evaluate.files if spec.evaluate else {}
     kinds = {"dev": spec.dev.files, "test": tests}
@@ -250,21 +252,21 @@ def own_sets(spec: SweepSpec, *, among: Container[str] | None = None) -> list[st
 
 
 def fetch_missing(spec: SweepSpec) -> None:
-    """Get the backbone and the corpus onto this machine; a CseError for what cannot be had."""
+    """Fetch the backbone and the corpus to this machine; CseError if one cannot be had."""
     fetch_backbone(resolve_backbone(spec.backbone))
     load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
 
 
 def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list[BestReference]:
-    """References to a best encoder that no earlier stage of the same file will train."""
+    """List references to a best encoder that no earlier stage of the file will train."""
     trained = {(stage.method, stage.backbone) for stage in earlier}
     return [r for r in best_references(spec) if (r.method, r.backbone) not in trained]
 
 
-def _absent(
+def _find_absent_encoders(
     spec: SweepSpec, configs: Sequence[MethodConfig], found: Inspection
 ) -> Iterator[Backbone]:
-    """The encoders that are not on this machine; those that are have to be readable."""
+    """Yield the encoders that are not on this machine, and check that the others are readable."""
     from cse_methods.encoders.reading import check_encoder
 
     placeholders = {reference.placeholder for reference in best_references(spec)}
@@ -273,7 +275,7 @@ def _absent(
     for name in named:
         if name in placeholders:
             continue
-        place = ("backbone",) if name in own else _place_of(name, spec)
+        place = ("backbone",) if name in own else _locate_text(name, spec)
         source = found.attempt(place, partial(resolve_backbone, name))
         if source and found.attempt(place, partial(_is_absent, source)):
             yield source
@@ -289,7 +291,7 @@ def _is_absent(source: Backbone) -> bool:
     return locate_backbone(source) is None
 
 
-def _missing_tests(spec: SweepSpec) -> list[str]:
+def _find_missing_tests(spec: SweepSpec) -> list[str]:
     from cse_methods.evaluation.test_sets.availability import missing_tests
 
     asked = spec.evaluate
@@ -302,7 +304,7 @@ def _find_missing_files(
     for name in dict.fromkeys(name for config in configs for name in config.files()):
         if not Path(name).is_file():
             text = f"{spec.method} is to read {name!r}: no such file"
-            found.problems.append(Problem(_place_of(name, spec), text))
+            found.problems.append(Problem(_locate_text(name, spec), text))
 
 
 def _refuse_uninstalled(config: MethodConfig) -> None:
@@ -312,15 +314,15 @@ def _refuse_uninstalled(config: MethodConfig) -> None:
         raise NotInstalledError(str(error)) from error
 
 
-def _place_of(text: str, spec: SweepSpec) -> Steps:
-    """Where a text stands under `fixed` or `space`; empty if nowhere."""
-    told = spec.model_dump(mode="json", include={"fixed", "space"})
-    return next((steps for steps, value in _values(told, ()) if value == text), ())
+def _locate_text(text: str, spec: SweepSpec) -> Steps:
+    """Find the path of a text under `fixed` or `space`; empty if it stands nowhere."""
+    data = spec.model_dump(mode="json", include={"fixed", "space"})
+    return next((steps for steps, value in _iterate_values(data, ()) if value == text), ())
 
 
-def _values(data: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
+def _iterate_values(data: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
     if isinstance(data, (Mapping, list)):
         for key, inner in data.items() if isinstance(data, Mapping) else enumerate(data):
-            yield from _values(inner, (*steps, key))
+            yield from _iterate_values(inner, (*steps, key))
     else:
         yield steps, data

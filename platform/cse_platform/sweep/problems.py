@@ -1,4 +1,4 @@
-"""Problems of a sweep file: where, and what; how they are gathered, and shown with values."""
+"""Problems of a sweep file: how they are gathered, and formatted with their values."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -43,7 +43,7 @@ _SAME_THING = {
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with a sweep: what was refused, the value, and the way out."""
+    """One problem of a sweep: what was refused, the value, and the way out."""
 
     path: Steps
     text: str
@@ -51,13 +51,13 @@ class Problem:
     """Line (from 1) or `--set …`; None where the path leads to it."""
 
     def under(self, prefix: Steps) -> "Problem":
-        """The same problem, seen from further up."""
+        """Return the problem with its path extended at the top."""
         return replace(self, path=prefix + self.path)
 
 
 @dataclass
 class Inspection:
-    """Checks of one sweep, from its YAML to its stores, each on what is still known to be right.
+    """Gathers problems of one sweep from checks, each run only where what it needs is sound.
 
     What a check raises becomes a problem of the keys that it is about. A later check that needs one
     of these does not run, and all others do.
@@ -66,10 +66,10 @@ class Inspection:
     problems: list[Problem] = field(default_factory=list)
     """Paths start at the sweep."""
     to_install: list[str] = field(default_factory=list)
-    """What is not installed on this machine, a line each."""
+    """Requirements that are not installed on this machine, a line each."""
 
     def copy(self) -> "Inspection":
-        """The same, to go on from."""
+        """Copy the inspection, to go on from it."""
         return Inspection(list(self.problems), list(self.to_install))
 
     @property
@@ -78,13 +78,13 @@ class Inspection:
         return {str(problem.path[0]) if problem.path else "fixed" for problem in self.problems}
 
     def is_sound(self, *keys: str) -> bool:
-        """Whether no problem is known of these keys."""
+        """Return True if no problem of these keys is known."""
         return self.wrong_keys.isdisjoint(keys)
 
     def attempt(
         self, path: Steps, check: Callable[[], _T], *, needs: Sequence[str] = ()
     ) -> _T | None:
-        """What the check returns; None if it fails, or if one of the keys that it needs is wrong.
+        """Run a check and return its result; None if it fails or a key that it needs is wrong.
 
         `path` says what the check is about.
         """
@@ -103,7 +103,7 @@ class Inspection:
 
 
 class ProblemsError(ValueError):
-    """What a validator raises that found several problems; paths start at the validated value."""
+    """Raised by a validator with all problems it found; paths start at the validated value."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__(joined_problems(problems))
@@ -111,17 +111,17 @@ class ProblemsError(ValueError):
 
 
 def dotted_path(path: Steps) -> str:
-    """A path as `--set` takes it, e.g. `space.tau2.1`."""
+    """Format a path as `--set` takes it, e.g. `space.tau2.1`."""
     return ".".join(map(str, path))
 
 
 def joined_problems(problems: Iterable[Problem]) -> str:
-    """The problems in one line, each after the path that it is about."""
+    """Join the problems in one line, each after its path."""
     return "; ".join(f"{dotted_path(p.path)}: {p.text}".removeprefix(": ") for p in problems)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The known name that was probably meant, as the end of a sentence; empty if none is near."""
+    """Suggest the known name that was meant, as the end of a sentence; empty if none is near."""
     known = list(known)
     ours = _SAME_THING.get(name.lower())
     close = [ours] if ours in known else nearest_names(name, known)
@@ -129,7 +129,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def our_words(keys: Iterable[Any], known: Iterable[str]) -> str:
-    """Our words for keys that other tools use, as the end of a sentence; empty if there are none.
+    """Suggest our words for other tools' keys, as the end of a sentence; empty if none fits.
 
     `known` has the keys that are expected.
     """
@@ -140,7 +140,7 @@ def our_words(keys: Iterable[Any], known: Iterable[str]) -> str:
 
 
 def format_value(value: Any) -> str:
-    """A value on one short line, as YAML would have it, with secrets masked."""
+    """Format a value on one short line, as YAML would have it, with secrets masked."""
     value = mask_values(value)
     quoted = isinstance(value, str)
     text = repr(value) if quoted else json.dumps(value, ensure_ascii=False, default=str)

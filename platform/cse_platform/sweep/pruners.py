@@ -1,6 +1,6 @@
-"""When a trial is stopped early. Where Optuna has a pruner, the options are its own, plainer named.
+"""Settings of pruners. Where Optuna has a pruner, the options are its own, by plainer names.
 
-All steps are optimiser steps. What is compared is what a trial would keep: see
+All steps are optimiser steps. Pruners compare what a trial would keep: see
 `search/pruners/named.py`.
 """
 

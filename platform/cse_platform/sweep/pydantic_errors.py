@@ -1,4 +1,4 @@
-"""Pydantic's errors in our words: the one place that knows its texts."""
+"""Translates pydantic's errors into our words; no other module knows their texts."""
 
 import re
 from collections import defaultdict
@@ -42,7 +42,7 @@ _EXPECTED = {
 def problems_in(
     error: ValidationError, data: Any, *, model: type[BaseModel] | None = None
 ) -> list[Problem]:
-    """The problems in a validation error; paths start at `data`, the plain values.
+    """List the problems in a validation error; paths start at `data`, the plain values.
 
     Union tags and the like are taken out of the paths by walking `data`. The near names of an
     unknown key are looked up in `model`.
@@ -52,13 +52,13 @@ def problems_in(
     problems = []
     for detail in error.errors():
         path = real_path(detail["loc"], data)
-        if phrase := _expectation(detail):
+        if phrase := _format_expectation(detail):
             # The members of a union each say what they expect of the same value.
             place = (path, format_value(detail["input"]))
             expected[place].append(phrase)
             inputs[place] = detail["input"]
         else:
-            problems += [inner.under(path) for inner in _told(detail, model)]
+            problems += [inner.under(path) for inner in _translate_error(detail, model)]
     for (path, got), phrases in expected.items():
         wanted = " or ".join(dict.fromkeys(phrases))
         given = inputs[path, got]
@@ -70,55 +70,57 @@ def problems_in(
     return list(dict.fromkeys(problems))
 
 
-def _expectation(detail: ErrorDetails) -> str | None:
+def _format_expectation(detail: ErrorDetails) -> str | None:
     if template := _EXPECTED.get(detail["type"]):
-        return template.format(**{key: _plain(v) for key, v in detail.get("ctx", {}).items()})
+        return template.format(
+            **{key: _simplify_number(v) for key, v in detail.get("ctx", {}).items()}
+        )
     if detail["msg"].startswith("Input should be "):
         return detail["msg"].removeprefix("Input should be ")
     return None
 
 
-def _plain(bound: Any) -> Any:
+def _simplify_number(bound: Any) -> Any:
     return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
 
 
-def _told(detail: ErrorDetails, model: type[BaseModel] | None) -> list[Problem]:
+def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> list[Problem]:
     cause = detail.get("ctx", {}).get("error")
     if isinstance(cause, ProblemsError):
         return list(cause.problems)
     if isinstance(cause, SettingError):
         return [Problem((cause.setting,), str(cause))]
     if detail["type"] == "extra_forbidden":
-        return [Problem((), _no_such_key(detail["loc"], model))]
+        return [Problem((), _format_unknown_key(detail["loc"], model))]
     if detail["type"] == "missing":
         key = detail["loc"][-1]
         return [Problem((key,), f"the key {key!r} is missing")]
     return [Problem((), str(cause) if cause else detail["msg"])]
 
 
-def _no_such_key(loc: Steps, model: type[BaseModel] | None) -> str:
-    fields = {k: f for part in _models_at(loc[:-1], model) for k, f in part.model_fields.items()}
-    known = sorted(key for key, one in fields.items() if one.repr)  # of those that a file can say
+def _format_unknown_key(loc: Steps, model: type[BaseModel] | None) -> str:
+    fields = {k: f for part in _find_models(loc[:-1], model) for k, f in part.model_fields.items()}
+    known = sorted(key for key, field in fields.items() if field.repr)  # others no file can say
     hint = did_you_mean(str(loc[-1]), known)
     return f"no such key{hint}" if hint or not known else f"no such key; known: {', '.join(known)}"
 
 
-def _models_at(loc: Steps, model: type[BaseModel] | None) -> list[type[BaseModel]]:
-    """The models that can stand where `loc` leads; union tags are the names of their members."""
+def _find_models(loc: Steps, model: type[BaseModel] | None) -> list[type[BaseModel]]:
+    """Find the models that can stand at `loc`; union tags are the names of their members."""
     here = [model] if model else []
     for step in loc:
         if tagged := [part for part in here if part.__name__ == step]:
             here = tagged
         elif fields := [part.model_fields[step] for part in here if step in part.model_fields]:
-            here = [inner for field in fields for inner in _models_in(field.annotation)]
+            here = [inner for field in fields for inner in _iterate_models(field.annotation)]
     return here
 
 
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+def _iterate_models(annotation: Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, RootModel):
-        yield from _models_in(annotation.model_fields["root"].annotation)
+        yield from _iterate_models(annotation.model_fields["root"].annotation)
     elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     else:
         for part in get_args(annotation):
-            yield from _models_in(part)
+            yield from _iterate_models(part)

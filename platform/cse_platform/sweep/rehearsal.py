@@ -1,7 +1,7 @@
-"""A sweep as it is rehearsed: the same stages and evaluations on an encoder that takes seconds.
+"""Builds rehearsals: the stages and evaluations of a sweep on an encoder that takes seconds.
 
-Everything that is large is replaced here, and what was replaced is told. What `mini` or a CPU
-cannot have becomes the nearest that they can.
+This module replaces everything that is large, and reports what it replaced. A value that `mini` or
+a CPU cannot have becomes the nearest one that they can.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,11 +33,11 @@ from cse_platform.sweep.start_points import start_points
 SMOKE = "smoke"
 """The tag of rehearsals, and the folder that they lie in below that of the runs."""
 ENCODER = "mini"
-"""Stands in for every backbone and teacher."""
+"""The encoder that replaces every backbone and teacher."""
 SENTENCES = 1000
-"""So many of a corpus are trained on at most."""
+"""At most so many sentences of a corpus are trained on."""
 BRIEF = {"max_steps": 2, "eval_steps": 2, "precision": "fp32"}
-"""What every training has instead of its own; half precision takes a minute a step on a CPU."""
+"""Settings of every rehearsed training; half precision takes a minute a step on a CPU."""
 BATCH_SHARE, SMALLEST_BATCH = 8, 8
 """A batch is an eighth, so that different ones stay apart, and never below eight by that."""
 WHOLE_GRID = 24
@@ -50,48 +50,48 @@ AT_MOST_WIDTH = ("d0",)
 
 @dataclass
 class StandIns:
-    """What stands in for the values of settings, in `fixed`, `space` and start points alike."""
+    """Replaces values of settings, in `fixed`, `space` and start points alike."""
 
     trains: bool
     encoders: frozenset[str] = frozenset()
-    """Names that `mini` stands in for."""
+    """Names that `mini` replaces."""
     files: frozenset[str] = frozenset()
     """Files that belong to another corpus, and are left out."""
     trained: frozenset[str] = frozenset()
-    """Methods of earlier stages, whose best encoder there will be."""
+    """Methods of earlier stages, which will have a best encoder."""
     fitted: dict[tuple[str, str], Any] = field(default_factory=dict)
-    """What cannot be had here, by setting and JSON of the value."""
+    """Replacements of values that cannot be had here, by setting and JSON of the value."""
 
     def of(self, name: str, value: Any) -> Any:
-        """What stands in for a value of the setting."""
+        """Return the replacement of a setting's value."""
         if self.trains and name in BRIEF:
             return BRIEF[name]
         if self.trains and name == "batch_size":
             value = min(value, max(SMALLEST_BATCH, value // BATCH_SHARE))
         else:
-            value = self._inside(replace_references(value, self._best))
+            value = self._replace_names(replace_references(value, self._replace_reference))
         return self.fitted.get((name, canonical_json(value)), value)
 
     def point(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What stands in for values by name."""
+        """Return the replacements of values by name."""
         return {name: self.of(name, value) for name, value in values.items()}
 
     def dimension(self, name: str, dimension: Dimension) -> Dimension:
-        """The dimension with stand-ins; a range with another bound becomes its two bounds."""
+        """Replace a dimension's values; a range with another bound becomes its two bounds."""
         when = {
-            parent: _distinct(self.of(parent, value) for value in values)
+            parent: _drop_duplicates(self.of(parent, value) for value in values)
             for parent, values in dimension.when.items()
         }
         if isinstance(dimension, Choices):
-            choices = _distinct(self.of(name, choice) for choice in dimension.choices)
+            choices = _drop_duplicates(self.of(name, choice) for choice in dimension.choices)
             return Choices(choices=choices, when=when)
         bounds = (dimension.low, dimension.high)
         if (there := tuple(self.of(name, bound) for bound in bounds)) != bounds:
-            return Choices(choices=_distinct(there), when=when)
+            return Choices(choices=_drop_duplicates(there), when=when)
         return dimension.model_copy(update={"when": when})
 
     def fit(self, name: str, value: Any, nearest: Any) -> bool:
-        """Let another value stand in for what was to stand in; False if it was replaced before."""
+        """Replace a replacement by another value. Returns False if it was replaced before."""
         known = (name, canonical_json(value)) in self.fitted
         for key, other in self.fitted.items():
             if key[0] == name and other == value:
@@ -99,16 +99,16 @@ class StandIns:
         self.fitted[name, canonical_json(value)] = nearest
         return not known
 
-    def _best(self, reference: BestReference) -> Any:
+    def _replace_reference(self, reference: BestReference) -> Any:
         if reference.method not in self.trained:
             return ENCODER
         return {"best": {"method": reference.method, "backbone": ENCODER}}
 
-    def _inside(self, value: Any) -> Any:
+    def _replace_names(self, value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {key: self._inside(inner) for key, inner in value.items()}
+            return {key: self._replace_names(inner) for key, inner in value.items()}
         if isinstance(value, (list, tuple)):
-            return [self._inside(inner) for inner in value]
+            return [self._replace_names(inner) for inner in value]
         if not isinstance(value, str):
             return value
         return None if value in self.files else ENCODER if value in self.encoders else value
@@ -116,13 +116,13 @@ class StandIns:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """A sweep that stands in for another one."""
+    """A small sweep that runs instead of the original one."""
 
     original: SweepSpec
     spec: SweepSpec
     stand_ins: StandIns
     changes: tuple[str, ...]
-    """What was changed beyond what every rehearsal changes, a line each."""
+    """Changes beyond those of every rehearsal, a line each."""
 
     @property
     def encoders(self) -> frozenset[str]:
@@ -131,22 +131,22 @@ class Rehearsal:
 
 
 def rehearse(stages: Sequence[SweepSpec], runs: Path) -> list[Rehearsal]:
-    """What is run instead of the sweeps of a file, with stores of its own in the folder `runs`.
+    """Build the rehearsals of a file's sweeps, with stores of their own in the folder `runs`.
 
     DataError if `data` or CSE_DATA names no data folder.
     """
-    return [_rehearsal(spec, stages[:place], runs) for place, spec in enumerate(stages)]
+    return [_build_rehearsal(spec, stages[:place], runs) for place, spec in enumerate(stages)]
 
 
 def own_stores(runs: Path) -> dict[str, Any]:
-    """Keys of a sweep by which it writes below this folder alone, whatever the environment says."""
+    """Make the keys by which a sweep writes below one folder, whatever the environment says."""
     files = {"leaderboard": "leaderboard.db", "search": "search.db", "mlflow": "mlflow.db"}
     urls = {name: f"sqlite:///{runs.absolute() / file}" for name, file in files.items()}
     return {"stores": Stores(**urls), "storage": None}
 
 
 def every_value_once(spec: SweepSpec) -> Iterator[dict[str, Any]]:
-    """Assignments that between them try each choice and bound of the space; {} if it is empty."""
+    """Yield assignments that try each choice and bound of the space; {} if it is empty."""
     tried: set[str] = set()
     for point in representatives(spec, get_method(spec.method)):
         values = {canonical_json([name, value]) for name, value in point.items()}
@@ -155,7 +155,7 @@ def every_value_once(spec: SweepSpec) -> Iterator[dict[str, Any]]:
             yield point
 
 
-def _rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) -> Rehearsal:
+def _build_rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) -> Rehearsal:
     method, changes = get_method(spec.method), []
     configs = [spec.config(point) for point in representatives(spec, method)]
     stand_ins = StandIns(
@@ -165,37 +165,39 @@ def _rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) -> Reh
         files=frozenset(name for config in configs for name in config.files()),
         trained=frozenset(stage.method for stage in earlier),
     )
-    small = _small(spec, stand_ins, runs)
-    while (fit := _next_fit(spec, small)) and stand_ins.fit(*fit):
+    small = _shrink_sweep(spec, stand_ins, runs)
+    while (fit := _find_next_fit(spec, small)) and stand_ins.fit(*fit):
         name, value, nearest = fit
         was = f"an eighth, {value}," if name == "batch_size" else format_value(value)
         changes.append(f"{name}: {was} becomes {format_value(nearest)}")
-        small = _small(spec, stand_ins, runs)
-    changes += _left_out(spec, small, stand_ins)
-    search, told = _search(spec, small, stand_ins, [stage.sweep for stage in earlier])
-    return Rehearsal(spec, _with(small, search=search), stand_ins, (*changes, *told))
+        small = _shrink_sweep(spec, stand_ins, runs)
+    changes += _describe_omissions(spec, small, stand_ins)
+    search, more = _build_search(spec, small, stand_ins, [stage.sweep for stage in earlier])
+    return Rehearsal(spec, _change_spec(small, search=search), stand_ins, (*changes, *more))
 
 
-def _small(spec: SweepSpec, stand_ins: StandIns, runs: Path) -> SweepSpec:
-    """The sweep with all that is large replaced; its search follows from its new space."""
+def _shrink_sweep(spec: SweepSpec, stand_ins: StandIns, runs: Path) -> SweepSpec:
+    """Replace everything large in a sweep; its search is built later, from its new space."""
     fixed = stand_ins.point(spec.fixed)
     if stand_ins.trains:
-        defaults = {**BRIEF, "batch_size": _default(spec, "batch_size")}
+        defaults = {**BRIEF, "batch_size": _get_default(spec, "batch_size")}
         missing = defaults.keys() - spec.fixed.keys() - set(spec.space)
         fixed |= stand_ins.point({name: defaults[name] for name in sorted(missing)})
     space = {name: stand_ins.dimension(name, spec.space[name]) for name in spec.space}
     data = spec.data if isinstance(data_source(spec.data), Path) else "builtin"
-    return _with(
+    return _change_spec(
         spec,
         backbone=ENCODER,
-        corpus=tuple(dict.fromkeys(map(_small_corpus, spec.corpus))),
+        corpus=tuple(dict.fromkeys(map(_shrink_corpus, spec.corpus))),
         data=data,
         fixed=fixed,
         space=Space(space),
-        require=tuple(text for text in spec.require if not _names_changed(spec, space, text)),
+        require=tuple(
+            text for text in spec.require if not _names_changed_dimension(spec, space, text)
+        ),
         search=Search(trials=1),
         pruner=NoPruner(),
-        seeds=_one_further(spec.seeds),
+        seeds=_keep_one_seed(spec.seeds),
         resources=Resources(fresh_process=spec.resources.fresh_process),
         notify=(),
         tags=tuple(dict.fromkeys((*spec.tags, SMOKE))),
@@ -204,36 +206,36 @@ def _small(spec: SweepSpec, stand_ins: StandIns, runs: Path) -> SweepSpec:
     )
 
 
-def _with(spec: SweepSpec, **changes: Any) -> SweepSpec:
-    """The sweep with these changes, checked as a file is."""
+def _change_spec(spec: SweepSpec, **changes: Any) -> SweepSpec:
+    """Change keys of a sweep, and check it as a file is checked."""
     return SweepSpec.model_validate(spec.model_copy(update=changes).model_dump(mode="json"))
 
 
-def _default(spec: SweepSpec, name: str) -> Any:
+def _get_default(spec: SweepSpec, name: str) -> Any:
     return get_method(spec.method).config.model_fields[name].default
 
 
-def _small_corpus(corpus: CorpusSpec) -> CorpusSpec:
-    """Of a table with several columns its first rows: the built-in corpus has no columns."""
+def _shrink_corpus(corpus: CorpusSpec) -> CorpusSpec:
+    """Replace a corpus; of a table with columns, which the built-in one lacks, keep first rows."""
     first = min(corpus.first or SENTENCES, SENTENCES)
     if corpus.columns:
         return corpus.model_copy(update={"first": first})
     return CorpusSpec(name="builtin", first=first, split_at=corpus.split_at)
 
 
-def _one_further(seeds: TrialSeeds) -> TrialSeeds:
+def _keep_one_seed(seeds: TrialSeeds) -> TrialSeeds:
     if seeds.confirm is None or not seeds.further:
         return seeds
     confirm = seeds.confirm.model_copy(update={"seeds": seeds.further[:1]})
     return seeds.model_copy(update={"confirm": confirm})
 
 
-def _names_changed(spec: SweepSpec, space: Mapping[str, Dimension], text: str) -> bool:
-    """Whether a requirement is about a dimension that has other values now."""
+def _names_changed_dimension(spec: SweepSpec, space: Mapping[str, Dimension], text: str) -> bool:
+    """Return True if a requirement names a dimension whose values were replaced."""
     return any(space[n] != spec.space[n] for n in Expression(text).names if n in space)
 
 
-def _left_out(spec: SweepSpec, small: SweepSpec, stand_ins: StandIns) -> Iterator[str]:
+def _describe_omissions(spec: SweepSpec, small: SweepSpec, stand_ins: StandIns) -> Iterator[str]:
     for text in spec.require:
         if text not in small.require:
             yield f"require {text!r} is left out: what it compares has other values"
@@ -255,17 +257,17 @@ Fit = tuple[str, Any, Any]
 """A setting, a value of it that cannot be had on `mini`, and the nearest that can."""
 
 
-def _next_fit(spec: SweepSpec, small: SweepSpec) -> Fit | None:
-    """What stands in the way of the first configuration that `mini` cannot train."""
+def _find_next_fit(spec: SweepSpec, small: SweepSpec) -> Fit | None:
+    """Find a change that makes the first configuration fit that `mini` cannot train."""
     for point in representatives(small, get_method(small.method)):
         settings = small.settings(point)
-        if not _fits(small, settings):
+        if not _is_trainable(small, settings):
             tried = {**small.fixed, **point}
-            return next(_fits_instead(spec, small, settings, tried), None)
+            return next(_find_fits(spec, small, settings, tried), None)
     return None
 
 
-def _fits(small: SweepSpec, settings: Mapping[str, Any]) -> bool:
+def _is_trainable(small: SweepSpec, settings: Mapping[str, Any]) -> bool:
     width = backbone_width(ENCODER) or 0
     if any((settings.get(name) or 0) > width for name in AT_MOST_WIDTH):
         return False
@@ -277,11 +279,11 @@ def _fits(small: SweepSpec, settings: Mapping[str, Any]) -> bool:
     return True
 
 
-def _fits_instead(
+def _find_fits(
     spec: SweepSpec, small: SweepSpec, settings: Mapping[str, Any], tried: Mapping[str, Any]
 ) -> Iterator[Fit]:
-    """Changes of one whole number with which the settings fit; a larger batch comes first."""
-    batches = _numbers_of(spec, "batch_size") if "batch_size" in tried else []
+    """Yield changes of one whole number that make the settings fit, larger batches first."""
+    batches = _list_integers(spec, "batch_size") if "batch_size" in tried else []
     for name in sorted(tried, key=lambda name: name != "batch_size"):
         value = tried[name]
         if name in BRIEF or not isinstance(value, int) or isinstance(value, bool):
@@ -290,45 +292,47 @@ def _fits_instead(
         if name == "batch_size":
             others = range(value + 1, max([value, *batches]) + 1)
         for other in others:
-            if _fits(small, {**settings, name: other}):
+            if _is_trainable(small, {**settings, name: other}):
                 yield name, value, other
 
 
-def _numbers_of(spec: SweepSpec, name: str) -> list[int]:
-    """The whole numbers that a setting has in the sweep."""
+def _list_integers(spec: SweepSpec, name: str) -> list[int]:
+    """List the whole numbers that a setting has in the sweep."""
     if name in spec.space:
         dimension = spec.space[name]
         given: Iterable[Any] = (
             dimension.choices if isinstance(dimension, Choices) else (dimension.low, dimension.high)
         )
     else:
-        given = [spec.fixed.get(name, _default(spec, name))]
+        given = [spec.fixed.get(name, _get_default(spec, name))]
     return [value for value in given if isinstance(value, int)]
 
 
-def _search(
+def _build_search(
     spec: SweepSpec, small: SweepSpec, stand_ins: StandIns, earlier: Sequence[str]
 ) -> tuple[Search, list[str]]:
-    """A search that tries every value, and what is told of it."""
-    asked, told = spec.search, []
+    """Build a search that tries every value. Returns it, and its changes, a line each."""
+    asked, changes = spec.search, []
     if asked.sampler.kind == "grid":
         points = list(small.grid_points())
         if len(points) <= WHOLE_GRID:
             return Search(sampler=asked.sampler, seed=asked.seed), []
-        told.append(f"of {len(points)} points of the grid some are tried, with each value once")
+        changes.append(f"of {len(points)} points of the grid some are tried, with each value once")
     learn_from = tuple(name for name in asked.learn_from if name in earlier)
     if learn_from != asked.learn_from:
-        told.append("search.learn_from is left out where it names no earlier stage")
-    objectives = tuple(one for one in asked.objectives if one.name != GPU_HOURS)
+        changes.append("search.learn_from is left out where it names no earlier stage")
+    objectives = tuple(goal for goal in asked.objectives if goal.name != GPU_HOURS)
     objectives = objectives if len(objectives) > 1 else ()
     if objectives != asked.objectives:
-        told.append(f"search.objectives: {GPU_HOURS} is left out: there is no GPU")
+        changes.append(f"search.objectives: {GPU_HOURS} is left out: there is no GPU")
     if asked.constraints:
-        told.append("search.constraints are left out: after so few steps none may hold")
+        changes.append("search.constraints are left out: after so few steps none may hold")
     if "leaderboard" in asked.start_from:
-        told.append("start_from: leaderboard is left out: a rehearsal has a leaderboard of its own")
+        changes.append(
+            "start_from: leaderboard is left out: a rehearsal has a leaderboard of its own"
+        )
     tried = [point for point in every_value_once(small) if point]
-    tried += filter(None, _start_points(spec, small, stand_ins))
+    tried += filter(None, _convert_start_points(spec, small, stand_ins))
     distinct = {canonical_json(point): point for point in tried}
     is_grid = asked.sampler.kind == "grid"
     search = asked.model_copy(
@@ -342,18 +346,18 @@ def _search(
             "start_from": tuple(distinct.values()),
         }
     )
-    return search, told
+    return search, changes
 
 
-def _start_points(
+def _convert_start_points(
     spec: SweepSpec, small: SweepSpec, stand_ins: StandIns
 ) -> Iterator[dict[str, Any]]:
-    """The start points of the sweep, the published ones of its own backbone included."""
+    """Yield the sweep's start points in the small space, its backbone's published ones included."""
     for point in start_points(spec, get_method(spec.method)):
         there = stand_ins.point(point)
         if all(small.space[name].has(value) for name, value in there.items()):
             yield small.space.active(there)
 
 
-def _distinct(values: Iterable[Any]) -> tuple[Any, ...]:
+def _drop_duplicates(values: Iterable[Any]) -> tuple[Any, ...]:
     return tuple({canonical_json(value): value for value in values}.values())

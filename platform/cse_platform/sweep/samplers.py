@@ -1,4 +1,4 @@
-"""How configurations are proposed. The options are Optuna's own, by plainer names."""
+"""Settings of samplers. The options are Optuna's own, by plainer names."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -23,24 +23,24 @@ AUTO_GP_TRIALS = 250
 
 
 class _Sampler(ByKind):
-    """With defaults alone, it is stored as its name."""
+    """Base of the samplers; one with default options is stored as its name."""
 
     learns: ClassVar[bool] = True
-    """Whether what it proposes follows from what the trials before have given."""
+    """Whether its proposals follow from the results of earlier trials."""
     notes: ClassVar[bool] = False
-    """Whether it keeps something of its own in the study beside the trials and their values."""
+    """Whether it stores attributes of its own in the study."""
     redraws: ClassVar[int] = 10
-    """How often it is asked for a point that `require` allows."""
+    """How many times it is asked for a point that `require` allows."""
 
     @model_serializer(mode="wrap")
-    def _name_alone(self, dump: Callable[[Self], dict[str, Any]]) -> Any:
+    def _dump_name_alone(self, dump: Callable[[Self], dict[str, Any]]) -> Any:
         options = dump(self)
         default = type(self).model_validate(options["kind"])
         return options["kind"] if self == default else options
 
 
 class Tpe(_Sampler):
-    """Tree-structured Parzen estimator: where have the best trials been, and the others not?"""
+    """Tree-structured Parzen estimator: proposes where the best trials lie and others do not."""
 
     kind: Literal["tpe"] = "tpe"
     startup_trials: NotNegative = Field(default=10, description="drawn at random, to begin with")
@@ -53,7 +53,7 @@ class Tpe(_Sampler):
 
 
 class Gp(_Sampler):
-    """A Gaussian process and the expected improvement on it; running trials count as fantasies."""
+    """Gaussian process with expected improvement; running trials count as fantasies."""
 
     redraws = 3  # its best point stays where it is
     kind: Literal["gp"] = "gp"
@@ -97,7 +97,7 @@ class Qmc(_Sampler):
 
 
 class Random(_Sampler):
-    """Each dimension for itself, by chance."""
+    """Draws each dimension independently at random."""
 
     learns = False
     redraws = 100
@@ -105,7 +105,7 @@ class Random(_Sampler):
 
 
 class Grid(_Sampler):
-    """Every point of the space once."""
+    """Tries every point of the space once."""
 
     learns = False
     kind: Literal["grid"] = "grid"
@@ -153,7 +153,7 @@ KINDS: dict[str, type[_Sampler]] = {
     "nsgaiii": NsgaIII,
     "auto": Auto,
 }
-"""What a file may name."""
+"""The samplers by their names in a file."""
 
 
 Sampler = Annotated[
@@ -172,7 +172,7 @@ Sampler = Annotated[
 
 
 def chosen(sampler: Sampler, space: Space, *, trial: int, objectives: int = 1) -> Sampler:
-    """The sampler of the trial with that number; it differs from `sampler` for `auto` alone.
+    """Choose the sampler of the trial with that number; only `auto` chooses another one.
 
     `auto` is `gp` for the first `AUTO_GP_TRIALS` trials of a space without conditions that is
     searched for one objective, because a Gaussian process needs the fewest trials. It is `tpe`

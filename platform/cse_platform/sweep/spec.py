@@ -1,4 +1,4 @@
-"""What a sweep file says, checked and frozen."""
+"""Models of a sweep file's content, checked and frozen."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -43,25 +43,28 @@ from cse_platform.sweep.space.space import Space
 def aim_problems(
     search: Search, dev: DevSelection, *, has_gpu: bool, pruner: str | None
 ) -> list[Problem]:
-    """What is wrong with them; paths start at the sweep. `pruner` is the kind, if there is one."""
-    found = [*_unmeasured(search, dev, has_gpu), *_repeated(search, dev)]
+    """List problems of objectives and constraints; paths start at the sweep.
+
+    `pruner` is the kind of the pruner, if there is one.
+    """
+    problems = [*_find_unmeasured(search, dev, has_gpu), *_find_repeated(search, dev)]
     for key in ("objectives", "constraints") if search.sampler.kind == "cmaes" else ():
         if getattr(search, key):
             text = f"'cmaes' knows no {key}; take 'tpe', 'gp' or 'nsgaii'"
-            found.append(Problem(("search", "sampler"), text))
+            problems.append(Problem(("search", "sampler"), text))
     if search.objectives and pruner is not None:
         text = (
             f"{pruner!r} compares trials by one value, and this search has "
             f"{len(search.objectives)} objectives; leave the pruner out"
         )
-        found.append(Problem(("pruner", "kind"), text))
-    return found
+        problems.append(Problem(("pruner", "kind"), text))
+    return problems
 
 
-def _unmeasured(search: Search, dev: DevSelection, has_gpu: bool) -> Iterator[Problem]:
-    """Objectives and constraints on what no trial measures."""
+def _find_unmeasured(search: Search, dev: DevSelection, has_gpu: bool) -> Iterator[Problem]:
+    """Yield a problem for each objective and constraint on what no trial measures."""
     named = {
-        "objectives": [one.name for one in search.objectives],
+        "objectives": [objective.name for objective in search.objectives],
         "constraints": [Constraint.parse(text).name for text in search.constraints],
     }
     for key, names in named.items():
@@ -73,8 +76,8 @@ def _unmeasured(search: Search, dev: DevSelection, has_gpu: bool) -> Iterator[Pr
                 yield Problem(("search", key, place), text)
 
 
-def _repeated(search: Search, dev: DevSelection) -> Iterator[Problem]:
-    """Objectives that are one and the same."""
+def _find_repeated(search: Search, dev: DevSelection) -> Iterator[Problem]:
+    """Yield a problem for each objective that repeats another one."""
     climbed = dev_metric(dev.search_name)
     seen: dict[str, str] = {}
     for place, one in enumerate(search.objectives):
@@ -86,10 +89,10 @@ def _repeated(search: Search, dev: DevSelection) -> Iterator[Problem]:
 
 
 LEARNERS = ("tpe", "gp", "auto")
-"""Samplers that make use of trials which they have not proposed."""
+"""Samplers that can learn from trials which they have not proposed."""
 
 METHOD_WIDE = ("backbone", "corpus", "data", "dev")
-"""Settings of every method that stand at the top of a sweep, and so are never searched."""
+"""Settings of every method that stand at the top of a sweep, and are never searched."""
 
 
 _SECRET = (
@@ -98,24 +101,24 @@ _SECRET = (
 )
 
 
-def _secrets(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Where texts with a secret stand in JSON values."""
+def _find_secrets(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Yield the path of each text with a secret in JSON values."""
     if isinstance(value, str) and mask_text(value) != value:
         yield place
     elif isinstance(value, dict):
         for name, inner in value.items():
-            yield from _secrets(inner, (*place, name))
+            yield from _find_secrets(inner, (*place, name))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from _secrets(inner, (*place, number))
+            yield from _find_secrets(inner, (*place, number))
 
 
-def _one_or_more(value: Any) -> Any:
+def _wrap_text(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
 class SweepSpec(Settings):
-    """One sweep: a method on a backbone, what is fixed, what is searched, and how."""
+    """One sweep: a method on a backbone, its fixed settings, its space and its search."""
 
     sweep: Slug = Field(description="identity of the sweep")
     method: str = Field(min_length=1)
@@ -125,7 +128,7 @@ class SweepSpec(Settings):
     dev: DevSelection = DevSelection()
     fixed: dict[str, Any] = Field(default={}, description="settings that every trial shares")
     space: Space = Field(default=Space({}), description="settings that are searched")
-    require: Annotated[tuple[str, ...], BeforeValidator(_one_or_more)] = Field(
+    require: Annotated[tuple[str, ...], BeforeValidator(_wrap_text)] = Field(
         default=(),
         exclude_if=lambda texts: not texts,  # as in the journals of older versions
         description="what must hold between settings, e.g. `tau2 >= tau3`",
@@ -213,19 +216,19 @@ class SweepSpec(Settings):
 
     @model_validator(mode="after")
     def _check_secrets(self) -> Self:
-        """What the file says stands in the journal and the stores; of `stores:` it does not."""
+        """Refuse secrets, which the journal and the stores would show; `stores:` are not shown."""
         said = self.model_dump(mode="json", exclude={"stores"})
-        if problems := [Problem(place, _SECRET) for place in _secrets(said)]:
+        if problems := [Problem(place, _SECRET) for place in _find_secrets(said)]:
             raise ProblemsError(problems)
         return self
 
     @property
     def requirements(self) -> Requirements:
-        """What must hold in every trial."""
+        """Conditions that must hold in every trial."""
         return Requirements(self.require, self.space, with_examples(self.fixed))
 
     def grid_points(self) -> Iterator[dict[str, Any]]:
-        """The points of the space, each once, without those that `require` excludes."""
+        """Yield the points of the space, each once, without those that `require` excludes."""
         points = self.space.grid_points()
         if not self.require:
             return points
@@ -234,7 +237,7 @@ class SweepSpec(Settings):
 
     @property
     def budget(self) -> int | None:
-        """How many trials the search takes at most; of a grid one a point.
+        """The most trials that the search takes; of a grid one a point.
 
         None where only time, GPU-hours or improvement limit it.
         """
@@ -245,7 +248,7 @@ class SweepSpec(Settings):
 
     @property
     def planned(self) -> int | None:
-        """How many trials there will be at most: of the search, and further seeds of the best.
+        """The most trials that there will be, of the search and of further seeds.
 
         None where no number of trials limits the search.
         """
@@ -253,14 +256,14 @@ class SweepSpec(Settings):
 
     @property
     def confirming(self) -> int:
-        """How many further seeds there will be, all in all; at most, where configurations race."""
+        """The number of further seeds in all; the most, where configurations race."""
         top = 0 if self.seeds.confirm is None else self.seeds.confirm.top
         tried = top if self.budget is None else min(top, self.budget)
         return tried * len(self.seeds.further)
 
     @property
     def kept(self) -> int | None:
-        """Of how many configurations the models stay when the sweep is complete; None: of all."""
+        """The number of configurations whose models stay after the sweep; None for all."""
         if self.keep.models == "all":
             return None
         confirmed, evaluated = self.seeds.confirm, self.evaluate
@@ -269,33 +272,35 @@ class SweepSpec(Settings):
 
     @property
     def kept_trials(self) -> int | None:
-        """Of how many trials that is at most; None where all stay."""
+        """The most trials whose models stay; None where all do."""
         confirm = self.seeds.confirm
         if self.kept is None or (self.budget is not None and self.budget <= self.kept):
             return None
         return self.kept + (0 if confirm is None else confirm.top * len(self.seeds.further))
 
     def with_budget(self, trials: int) -> Self:
-        """The sweep whose search takes at least so many trials."""
+        """Return the sweep with at least so many trials in its search."""
         if self.search.trials is None or trials <= self.search.trials:
             return self
         search = self.search.model_copy(update={"trials": trials})
         return self.model_copy(update={"search": search})
 
     def config(self, assignment: Mapping[str, Any]) -> MethodConfig:
-        """The method's configuration of one trial; inactive dimensions are left out.
+        """Build the method's configuration of one trial, without inactive dimensions.
 
         References to a best encoder that are not resolved yet appear as placeholders, and examples
         stand for values that earlier stages are still to find.
         SweepRefusedError if the method refuses the settings together.
         """
-        return self._checked(self.settings(assignment), tried=assignment)
+        return self._validate_settings(self.settings(assignment), tried=assignment)
 
     def config_of(self, values: Mapping[str, Any]) -> MethodConfig:
-        """The configuration with these hyperparameters; SweepRefusedError if they are refused."""
-        return self._checked(self._top() | dict(values), tried=values)
+        """Build the configuration with these hyperparameters; SweepRefusedError if refused."""
+        return self._validate_settings(self._dump_shared_settings() | dict(values), tried=values)
 
-    def _checked(self, settings: dict[str, Any], *, tried: Mapping[str, Any]) -> MethodConfig:
+    def _validate_settings(
+        self, settings: dict[str, Any], *, tried: Mapping[str, Any]
+    ) -> MethodConfig:
         try:
             return get_method(self.method).config.model_validate(settings)
         except ValidationError as error:
@@ -305,31 +310,31 @@ class SweepSpec(Settings):
             ) from None
 
     def settings(self, assignment: Mapping[str, Any]) -> dict[str, Any]:
-        """What `config` gives to the method: top-level, fixed and active settings, JSON values."""
+        """Collect the settings for the method: top-level, fixed and active ones, as JSON values."""
         active = self.space.active(assignment)
-        return with_placeholders(self._top() | with_examples(self.fixed) | active)  # type: ignore[no-any-return]
+        return with_placeholders(self._dump_shared_settings() | with_examples(self.fixed) | active)  # type: ignore[no-any-return]
 
-    def _top(self) -> dict[str, Any]:
+    def _dump_shared_settings(self) -> dict[str, Any]:
         return self.model_dump(mode="json", include=set(METHOD_WIDE))
 
 
 @dataclass(frozen=True)
 class SweepFile:
-    """One file: its sweeps, in the order in which they run."""
+    """A sweep file: its sweeps, in the order in which they run."""
 
     path: Path
     stages: tuple[SweepSpec, ...]
 
 
 def best_references(spec: SweepSpec) -> list[BestReference]:
-    """The references that must be resolved before the sweep starts, each once, in file order."""
+    """List the references to resolve before the sweep starts, each once, in file order."""
     choices = [d.choices for _, d in spec.space.items() if isinstance(d, Choices)]
     places = (spec.fixed, choices, spec.search.start_from)
     return list(dict.fromkeys(reference for place in places for reference in references_in(place)))
 
 
 def with_best(spec: SweepSpec, folders: Mapping[BestReference, str]) -> SweepSpec:
-    """The sweep with references replaced by folders, wherever `folders` has one."""
+    """Replace references in a sweep by folders, wherever `folders` has one."""
 
     if not folders:
         return spec

@@ -1,4 +1,4 @@
-"""The configurations a search tries first: a paper's, the leaderboard's, or given ones."""
+"""Collects the configurations a search tries first: a paper's, the leaderboard's, or given ones."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,29 +17,29 @@ from cse_platform.sweep.spec import SweepSpec
 def converted(
     space: Space, values: Mapping[str, Any], *, whose: str
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values of dimensions that lie nearest to these, and what had to be changed, for people.
+    """Convert values to the nearest ones of dimensions. Returns them, and changes for people.
 
-    What is inactive beside the other values is left out, and what has no near value too: the
-    sampler draws that. `whose` says where the values are from.
+    Values that are inactive beside the others are left out, and those that have no near value too:
+    the sampler draws them. `whose` says where the values are from.
     """
-    found: dict[str, Any] = {}
+    point: dict[str, Any] = {}
     notes = []
     for name in space.ordered():
-        if name not in values or space.is_excluded(name, found):
+        if name not in values or space.is_excluded(name, point):
             continue
         dimension, value = space[name], values[name]
         try:
-            found[name] = dimension.nearest(value)
+            point[name] = dimension.nearest(value)
         except LookupError:
             instead = "the sampler draws it"
         else:
-            instead = f"{format_value(found[name])} is tried instead"
-        if name not in found or not dimension.has(value):
+            instead = f"{format_value(point[name])} is tried instead"
+        if name not in point or not dimension.has(value):
             notes.append(
                 f"{whose}: {name}={format_value(value)} is not in space.{name}, which is "
                 f"{dimension}; {instead}"
             )
-    return found, notes
+    return point, notes
 
 
 @dataclass(frozen=True)
@@ -47,97 +47,103 @@ class _Candidate:
     path: Steps
     values: Mapping[str, Any]
     notes: Sequence[str] = ()
-    """What had to be changed of a point that is not the file's own."""
+    """Changes of a point that is not the file's own."""
 
 
 Leaders = Mapping[str, Mapping[str, Any]]
-"""What `leaderboard` stands for: all hyperparameters of configurations, by where each was found."""
+"""The configurations that `leaderboard` stands for, by where each was found."""
 NO_LEADERS: Leaders = {}
 
 
 def start_points(
     spec: SweepSpec, method: Method, leaders: Leaders = NO_LEADERS
 ) -> list[dict[str, Any]]:
-    """The distinct start points of a sweep that `start_problems` finds nothing against.
+    """List the distinct start points of a sweep; `start_problems` must find nothing wrong.
 
     A point holds values of dimensions, as these sample them; it may leave dimensions out, and
     those that are inactive beside its other values are left out.
     """
     points: dict[str, dict[str, Any]] = {}
-    for candidate in _candidates(spec, method, leaders):
-        if point := _point(spec, candidate):
+    for candidate in _list_candidates(spec, method, leaders):
+        if point := _build_point(spec, candidate):
             points.setdefault(canonical_json(point), point)
     return list(points.values())
 
 
 def published_notes(spec: SweepSpec, method: Method) -> list[str]:
-    """What had to be changed of a paper's settings, a line each."""
+    """Describe the changes of a paper's settings, a line each."""
     asked = "published" in spec.search.start_from
-    return [note for one in _published(spec, method, ()) for note in one.notes] if asked else []
+    return (
+        [note for one in _list_published(spec, method, ()) for note in one.notes] if asked else []
+    )
 
 
 def leader_notes(spec: SweepSpec, leaders: Leaders | None) -> list[str]:
-    """What `leaderboard` stands for and what had to be changed of it; None: it is not asked for."""
+    """Describe what `leaderboard` stands for and its changes; None if it is not asked for."""
     if leaders is None:
         return []
     if not leaders:
         return [f"start_from: the leaderboard has no other trial of {spec.method}"]
-    found = [note for one in _leading(spec, leaders, ()) for note in one.notes]
+    found = [note for one in _list_leaders(spec, leaders, ()) for note in one.notes]
     return [*(f"start_from: {whose}" for whose in leaders), *found]
 
 
 def start_problems(spec: SweepSpec, method: Method) -> list[Problem]:
-    """What is wrong with `search.start_from`; paths start at the sweep."""
+    """List the problems of `search.start_from`; paths start at the sweep."""
     problems = [
-        problem for candidate in _candidates(spec, method) for problem in _problems(spec, candidate)
+        problem
+        for candidate in _list_candidates(spec, method)
+        for problem in _check_candidate(spec, candidate)
     ]
-    if "published" in spec.search.start_from and (text := _nothing_published(spec, method)):
+    if "published" in spec.search.start_from and (text := _explain_nothing_published(spec, method)):
         position = spec.search.start_from.index("published")
         problems.append(Problem(("search", "start_from", position), text))
     return problems
 
 
 def point_to_try(spec: SweepSpec, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values that a person wants tried, as the space samples them; SweepRefusedError if it cannot.
+    """Convert values that a person wants tried to the space's; SweepRefusedError if it cannot.
 
     Dimensions that are left out are drawn.
     """
     candidate = _Candidate((), values)
-    if problems := _problems(spec, candidate):
+    if problems := _check_candidate(spec, candidate):
         raise SweepRefusedError(f"sweep {spec.sweep!r} cannot try {joined_problems(problems)}")
     return {name: spec.space[name].find(value) for name, value in values.items()}
 
 
-def _candidates(
+def _list_candidates(
     spec: SweepSpec, method: Method, leaders: Leaders = NO_LEADERS
 ) -> Iterator[_Candidate]:
     for position, entry in enumerate(spec.search.start_from):
         path: Steps = ("search", "start_from", position)
         if entry == "published":
-            yield from _published(spec, method, path)
+            yield from _list_published(spec, method, path)
         elif entry == "leaderboard":
-            yield from _leading(spec, leaders, path)
+            yield from _list_leaders(spec, leaders, path)
         else:
             yield _Candidate(path, entry)
 
 
-def _published(spec: SweepSpec, method: Method, path: Steps) -> Iterator[_Candidate]:
-    for column in _columns(spec, method):
+def _list_published(spec: SweepSpec, method: Method, path: Steps) -> Iterator[_Candidate]:
+    for column in _find_columns(spec, method):
         settings = {**column.settings, **column.variant}
         values = {name: settings[name] for name in spec.space if name in settings}
         whose = f"published ({column.source})"
-        yield _nearest(spec, path, _defaults(spec, method) | values, whose)
+        yield _find_nearest(spec, path, _list_defaults(spec, method) | values, whose)
 
 
-def _leading(spec: SweepSpec, leaders: Leaders, path: Steps) -> Iterator[_Candidate]:
+def _list_leaders(spec: SweepSpec, leaders: Leaders, path: Steps) -> Iterator[_Candidate]:
     for whose, values in leaders.items():
-        yield _nearest(spec, path, values, whose)
+        yield _find_nearest(spec, path, values, whose)
 
 
-def _nearest(spec: SweepSpec, path: Steps, values: Mapping[str, Any], whose: str) -> _Candidate:
-    """The nearest point of the space; none where `require` or the method refuses that."""
+def _find_nearest(
+    spec: SweepSpec, path: Steps, values: Mapping[str, Any], whose: str
+) -> _Candidate:
+    """Find the nearest point of the space; empty where `require` or the method refuses it."""
     point, notes = converted(spec.space, values, whose=whose)
-    refusal = _broken(spec, point)
+    refusal = _check_requirements(spec, point)
     try:
         if notes and all(n in point or spec.space.is_excluded(n, point) for n in spec.space):
             spec.config(point)
@@ -148,20 +154,20 @@ def _nearest(spec: SweepSpec, path: Steps, values: Mapping[str, Any], whose: str
     return _Candidate(path, point, notes)
 
 
-def _defaults(spec: SweepSpec, method: Method) -> dict[str, Any]:
-    """The method's own values of what a paper's table leaves open, where the space has them."""
+def _list_defaults(spec: SweepSpec, method: Method) -> dict[str, Any]:
+    """List the method's defaults that the space has, for what a paper's table leaves open."""
     fields = method.config.model_fields
     defaults = {name: fields[name].default for name in spec.space if not fields[name].is_required()}
     return {name: value for name, value in defaults.items() if spec.space[name].has(value)}
 
 
-def _columns(spec: SweepSpec, method: Method) -> list[PublishedSettings]:
+def _find_columns(spec: SweepSpec, method: Method) -> list[PublishedSettings]:
     own = [column for column in method.published if column.backbone == spec.backbone]
-    return [column for column in own if not _contradicted(column, spec, method)]
+    return [column for column in own if not _is_contradicted(column, spec, method)]
 
 
-def _contradicted(column: PublishedSettings, spec: SweepSpec, method: Method) -> bool:
-    """Whether the column is of a variant that this sweep does not train."""
+def _is_contradicted(column: PublishedSettings, spec: SweepSpec, method: Method) -> bool:
+    """Return True if the column is of a variant that this sweep does not train."""
     for name, value in column.variant.items():
         if name in spec.space:
             if not spec.space[name].has(value):
@@ -173,8 +179,8 @@ def _contradicted(column: PublishedSettings, spec: SweepSpec, method: Method) ->
     return False
 
 
-def _nothing_published(spec: SweepSpec, method: Method) -> str | None:
-    if _columns(spec, method):
+def _explain_nothing_published(spec: SweepSpec, method: Method) -> str | None:
+    if _find_columns(spec, method):
         return None
     backbones = list(dict.fromkeys(column.backbone for column in method.published))
     whose = f"no published settings of {method.name!r} for backbone {spec.backbone!r}"
@@ -186,17 +192,19 @@ def _nothing_published(spec: SweepSpec, method: Method) -> str | None:
     return f"{whose}; {there}; leave 'published' out or give values"
 
 
-def _problems(spec: SweepSpec, candidate: _Candidate) -> list[Problem]:
+def _check_candidate(spec: SweepSpec, candidate: _Candidate) -> list[Problem]:
     values = candidate.values
-    if found := [problem for name in values if (problem := _objection(spec, candidate, name))]:
-        return found
-    point = _point(spec, candidate)
-    broken = _broken(spec, point)
+    if problems := [
+        problem for name in values if (problem := _check_coordinate(spec, candidate, name))
+    ]:
+        return problems
+    point = _build_point(spec, candidate)
+    broken = _check_requirements(spec, point)
     return [Problem(candidate.path, f"{broken}, got {format_value(point)}")] if broken else []
 
 
-def _broken(spec: SweepSpec, point: Mapping[str, Any]) -> str | None:
-    """What `require` has against a point; the values that it leaves open may still satisfy it."""
+def _check_requirements(spec: SweepSpec, point: Mapping[str, Any]) -> str | None:
+    """Explain why `require` refuses a point, whatever its open values become; None if not."""
     if (text := spec.requirements.broken_by(point)) is not None:
         return f"breaks require {text!r}"
     if spec.require and spec.requirements.some_point(point) is None:
@@ -204,7 +212,7 @@ def _broken(spec: SweepSpec, point: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _point(spec: SweepSpec, candidate: _Candidate) -> dict[str, Any]:
+def _build_point(spec: SweepSpec, candidate: _Candidate) -> dict[str, Any]:
     return {
         name: spec.space[name].find(value)
         for name, value in candidate.values.items()
@@ -212,7 +220,7 @@ def _point(spec: SweepSpec, candidate: _Candidate) -> dict[str, Any]:
     }
 
 
-def _objection(spec: SweepSpec, candidate: _Candidate, name: str) -> Problem | None:
+def _check_coordinate(spec: SweepSpec, candidate: _Candidate, name: str) -> Problem | None:
     value, path = candidate.values[name], (*candidate.path, name)
     if name not in spec.space:
         fixed = "; it is fixed" if name in spec.fixed else did_you_mean(name, spec.space)

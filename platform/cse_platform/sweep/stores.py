@@ -1,4 +1,4 @@
-"""Where a sweep's results go: files under the runs folder, until a lab outgrows them."""
+"""Locates the stores of a sweep: files under the runs folder, until a lab outgrows them."""
 
 import os
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class SweepStores:
     mlflow: str
     """URI of the MLflow tracking store."""
     checkpoints: str
-    """Folder or URI that Ray keeps the sweep's checkpoints in."""
+    """Folder or URI where Ray keeps the sweep's checkpoints."""
     models: str
     """Folder or URI that keeps the best checkpoint of each complete trial."""
     folder: Path
@@ -51,25 +51,25 @@ class SweepStores:
     def on_this_machine(self) -> list[Path]:
         """Every file and folder that the sweep writes here."""
         urls = (self.leaderboard, self.search, self.mlflow)
-        files = [Path(_database(url)) for url in urls if url.startswith("sqlite")]
+        files = [Path(_normalize_url(url)) for url in urls if url.startswith("sqlite")]
         places = [place for place in (self.checkpoints, self.models) if "://" not in place]
         return [self.folder, *files, *map(Path, places)]
 
 
 def errors_folder(sweep: Path) -> Path:
-    """In the folder of a sweep, that of the tracebacks of failed trials."""
+    """Return the folder with the tracebacks of failed trials, inside a sweep's folder."""
     return sweep / "errors"
 
 
 def mlflow_uri(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str:
-    """URI of the MLflow store where no sweep file names another: the environment's, else a file."""
+    """Return the URI of the default MLflow store: the environment's, else a file."""
     return environment.get("CSE_MLFLOW_URI") or f"sqlite:///{runs.absolute() / 'mlflow.db'}"
 
 
 def sweep_stores(
     spec: SweepSpec, *, runs: Path, environment: Mapping[str, str] = os.environ
 ) -> SweepStores:
-    """The sweep file's `stores:` and `storage:`, else the environment's, else files in `runs`.
+    """Locate a sweep's stores: the file's, else the environment's, else files in `runs`.
 
     SweepRefusedError if two of the three stores are the same database, or if the folder's name is
     not UTF-8.
@@ -90,7 +90,7 @@ def sweep_stores(
     urls["mlflow"] = spec.stores.mlflow or mlflow_uri(runs, environment=environment)
     taken: dict[str, str] = {}
     for name, url in urls.items():
-        if (other := taken.setdefault(_database(url), name)) != name:
+        if (other := taken.setdefault(_normalize_url(url), name)) != name:
             raise SweepRefusedError(
                 f"the stores {other!r} and {name!r} have the same URL; each needs a database of "
                 "its own (stores: in the sweep file, CSE_STORE, CSE_SEARCH_STORE, CSE_MLFLOW_URI)"
@@ -108,12 +108,12 @@ def sweep_stores(
 
 
 def nearest_existing(place: Path) -> Path:
-    """The file or folder itself, or the nearest folder above it that is there."""
-    return next(one for one in (place, *place.parents) if one.exists())
+    """Return the path itself, or the nearest folder above it that exists."""
+    return next(path for path in (place, *place.parents) if path.exists())
 
 
 def refuse_unwritable(stores: SweepStores) -> None:
-    """Raise SweepRefusedError if a sweep could not write where it has to; nothing is made."""
+    """Raise SweepRefusedError if a sweep could not write where it has to; create nothing."""
     for place in stores.on_this_machine:
         there = nearest_existing(place)
         if there != place and not there.is_dir():
@@ -125,8 +125,8 @@ def refuse_unwritable(stores: SweepStores) -> None:
             )
 
 
-def _database(url: str) -> str:
-    """A URL without driver, user and options: equal for all URLs of one database."""
+def _normalize_url(url: str) -> str:
+    """Strip driver, user and options of a URL, so that all URLs of one database are equal."""
     scheme, _, place = url.partition("://")
     if scheme.startswith("sqlite"):
         return str(Path(place.partition("?")[0].removeprefix("/")).absolute())

@@ -1,4 +1,4 @@
-"""Reads a YAML file and the files it includes, as values that know their lines."""
+"""Reads a YAML file and the files it includes, with the line of each value."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ class UnreadableYamlError(ValueError):
 
 @dataclass
 class YamlDocument:
-    """The values of a file, where each of them stands, and what is wrong with the YAML itself."""
+    """The values of a file, the place of each, and the problems of the YAML itself."""
 
     data: Any = None
     places: dict[Steps, int | str] = field(default_factory=dict)
@@ -40,14 +40,14 @@ class YamlDocument:
     problems: list[Problem] = field(default_factory=list)
 
     def place(self, path: Steps) -> int | str:
-        """The line, or the `--set`, of the longest known part of the path."""
+        """Return the line, or the `--set`, of the longest known part of the path."""
         while path and path not in self.places:
             path = path[:-1]
         return self.places.get(path, 1)
 
 
 def real_path(path: Steps, data: Any) -> Steps:
-    """The steps that lead somewhere in `data`; others, such as a union's tag, are left out."""
+    """Keep the steps that lead somewhere in `data`; others, such as union tags, are left out."""
     steps: list[str | int] = []
     for step in path:
         in_list = isinstance(data, list) and isinstance(step, int) and step < len(data)
@@ -78,11 +78,11 @@ def read_yaml(text: str) -> YamlDocument:
         if root is not None:
             reader.source.data = reader.value(root, ())
     except MaxDepthExceededError as error:
-        raise UnreadableYamlError(_too_deep(error.problem_mark.line)) from None
+        raise UnreadableYamlError(_format_too_deep(error.problem_mark.line)) from None
     except RecursionError:  # a mapping that merges itself
-        raise UnreadableYamlError(_too_deep(root.start_mark.line)) from None
+        raise UnreadableYamlError(_format_too_deep(root.start_mark.line)) from None
     except MarkedYAMLError as error:
-        raise UnreadableYamlError(_reason(error)) from None
+        raise UnreadableYamlError(_format_yaml_error(error)) from None
     except UnreadableYamlError:
         raise
     except (YAMLError, ValueError, TypeError, LookupError, AttributeError) as error:
@@ -92,7 +92,7 @@ def read_yaml(text: str) -> YamlDocument:
 
 
 def _refuse_many_nodes(yaml: YAML) -> None:
-    """Make the composer give up at the first value too many: all of them could take minutes."""
+    """Make the composer stop at the first value too many: all of them could take minutes."""
     compose, composed = yaml.composer.compose_node, count(1)
 
     def compose_node(parent: Any, index: Any) -> Any:
@@ -104,11 +104,11 @@ def _refuse_many_nodes(yaml: YAML) -> None:
     yaml.composer.compose_node = compose_node
 
 
-def _too_deep(line: int) -> str:
+def _format_too_deep(line: int) -> str:
     return f"line {line + 1}: values nest deeper than {MAX_DEPTH}"
 
 
-def _reason(error: MarkedYAMLError) -> str:
+def _format_yaml_error(error: MarkedYAMLError) -> str:
     mark = error.problem_mark or error.context_mark
     line = f"line {mark.line + 1}: " if mark else ""
     what = error.problem or error.context or "not YAML"
@@ -117,7 +117,7 @@ def _reason(error: MarkedYAMLError) -> str:
 
 
 class _Reader:
-    """Walks the nodes of one document and fills a source."""
+    """Walks the nodes of one document and fills a `YamlDocument`."""
 
     def __init__(self, yaml: YAML) -> None:
         self.source = YamlDocument()
@@ -125,96 +125,102 @@ class _Reader:
         self._values = 0
 
     def value(self, node: Node, path: Steps) -> Any:
-        """The plain value of a node; the lines of it and of all below it are noted."""
-        self._count(node)
+        """Convert a node to a plain value, and note the lines of it and of all below it."""
+        self._count_value(node)
         if len(path) > MAX_DEPTH:
-            raise UnreadableYamlError(_too_deep(node.start_mark.line))
-        self.source.places.setdefault(path, _line(node))
+            raise UnreadableYamlError(_format_too_deep(node.start_mark.line))
+        self.source.places.setdefault(path, _get_line(node))
         if isinstance(node, MappingNode):
-            return self._mapping(node, path)
+            return self._read_mapping(node, path)
         if isinstance(node, SequenceNode):
             return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
-        return self._scalar(node, path)
+        return self._read_scalar(node, path)
 
-    def _mapping(self, node: MappingNode, path: Steps) -> dict[str, Any]:
+    def _read_mapping(self, node: MappingNode, path: Steps) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for key, child in _own_pairs(node):
+        for key, child in _iterate_own_pairs(node):
             if key.tag != _TEXT_TAG or not isinstance(key, ScalarNode):
-                self._refuse(path, _line(key), f"a key must be text, got {_written(key)}")
+                self._add_problem(
+                    path, _get_line(key), f"a key must be text, got {_format_node(key)}"
+                )
             elif not _is_text(key.value):
-                self._refuse(path, _line(key), "a key must be text, got half a character")
+                self._add_problem(path, _get_line(key), "a key must be text, got half a character")
             elif key.value in found:
                 first = self.source.places[(*path, key.value)]
                 text = f"a second {key.value!r}; the first is on line {first}"
-                self._refuse((*path, key.value), _line(key), text)
+                self._add_problem((*path, key.value), _get_line(key), text)
             else:
-                self._enter(found, key, child, path)
-        for key, child in self._inherited(node):
+                self._add_entry(found, key, child, path)
+        for key, child in self._iterate_merged(node):
             if key.tag == _TEXT_TAG and isinstance(key.value, str) and key.value not in found:
-                self._enter(found, key, child, path)
+                self._add_entry(found, key, child, path)
         return found
 
-    def _enter(self, found: dict[str, Any], key: Node, child: Node, path: Steps) -> None:
-        self.source.places[(*path, key.value)] = _line(key)
+    def _add_entry(self, found: dict[str, Any], key: Node, child: Node, path: Steps) -> None:
+        self.source.places[(*path, key.value)] = _get_line(key)
         found[key.value] = self.value(child, (*path, key.value))
 
-    def _inherited(self, node: MappingNode) -> Iterator[tuple[Node, Node]]:
-        """What `<<` brings in, nearest first; what is wrong with it is told where it stands."""
-        for base in _bases(node):
-            self._count(base)
+    def _iterate_merged(self, node: MappingNode) -> Iterator[tuple[Node, Node]]:
+        """Yield the pairs that `<<` merges in, nearest first."""
+        for base in _iterate_bases(node):
+            self._count_value(base)
             if not isinstance(base, MappingNode):
-                raise UnreadableYamlError(f"line {_line(base)}: '<<' merges mappings only")
-            yield from _own_pairs(base)
-            yield from self._inherited(base)
+                raise UnreadableYamlError(f"line {_get_line(base)}: '<<' merges mappings only")
+            yield from _iterate_own_pairs(base)
+            yield from self._iterate_merged(base)
 
-    def _scalar(self, node: Node, path: Steps) -> Any:
+    def _read_scalar(self, node: Node, path: Steps) -> Any:
         if node.tag == _DATE_TAG:
             return node.value
         if node.tag not in _PLAIN_TAGS:
-            return self._refuse(path, _line(node), f"no such kind of value: {node.tag}")
+            return self._add_problem(path, _get_line(node), f"no such kind of value: {node.tag}")
         try:
             value = self._construct(node)
         except (ValueError, LookupError):
-            return self._refuse(path, _line(node), f"cannot read {_written(node)}")
+            return self._add_problem(path, _get_line(node), f"cannot read {_format_node(node)}")
         if isinstance(value, str) and not _is_text(value):
-            return self._refuse(path, _line(node), "expected text, got half a character")
+            return self._add_problem(path, _get_line(node), "expected text, got half a character")
         if isinstance(value, float) and not math.isfinite(value):
-            return self._refuse(path, _line(node), f"expected a finite number, got {node.value}")
+            return self._add_problem(
+                path, _get_line(node), f"expected a finite number, got {node.value}"
+            )
         if isinstance(value, int) and abs(value) >= 2**63:
-            return self._refuse(path, _line(node), f"the number {_written(node)} is too large")
+            return self._add_problem(
+                path, _get_line(node), f"the number {_format_node(node)} is too large"
+            )
         return value
 
-    def _refuse(self, path: Steps, line: int, text: str) -> None:
+    def _add_problem(self, path: Steps, line: int, text: str) -> None:
         self.source.problems.append(Problem(path, text, place=line))
 
-    def _count(self, node: Node) -> None:
+    def _count_value(self, node: Node) -> None:
         self._values += 1
         if self._values > MAX_VALUES:
             raise UnreadableYamlError(
-                f"line {_line(node)}: more than {MAX_VALUES} values with aliases written out"
+                f"line {_get_line(node)}: more than {MAX_VALUES} values with aliases written out"
             )
 
 
-def _line(node: Node) -> int:
+def _get_line(node: Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-def _own_pairs(node: MappingNode) -> Iterator[tuple[Node, Node]]:
+def _iterate_own_pairs(node: MappingNode) -> Iterator[tuple[Node, Node]]:
     return ((key, child) for key, child in node.value if key.tag != _MERGE_TAG)
 
 
-def _bases(node: MappingNode) -> Iterator[Node]:
+def _iterate_bases(node: MappingNode) -> Iterator[Node]:
     for key, child in node.value:
         if key.tag == _MERGE_TAG:
             yield from child.value if isinstance(child, SequenceNode) else [child]
 
 
 def _is_text(value: str) -> bool:
-    """False for a lone surrogate, which an escape can write and no file can hold."""
+    """Return False for a lone surrogate, which an escape can write and no file can hold."""
     return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
-def _written(node: Node) -> str:
+def _format_node(node: Node) -> str:
     return format_value(node.value) if isinstance(node, ScalarNode) else "a list or a mapping"
 
 
@@ -232,14 +238,14 @@ def read_yaml_file(path: Path, *, what: str, refusal: type[PlatformError]) -> Ya
         what: what the file should be, e.g. `a sweep`; goes into the message.
         refusal: the error that is raised if the file cannot be read.
     """
-    source = _read_one(path, what=what, refusal=refusal)
-    return _with_included(source, path, (path,), refusal)
+    source = _read_single_file(path, what=what, refusal=refusal)
+    return _replace_includes(source, path, (path,), refusal)
 
 
-def _with_included(
+def _replace_includes(
     source: YamlDocument, path: Path, opened: tuple[Path, ...], refusal: type[PlatformError]
 ) -> YamlDocument:
-    """The document with each stage `{file: NAME}` replaced by the stages of that file."""
+    """Replace each stage `{file: NAME}` of a document by the stages of that file."""
     stages = source.data.get("stages")
     if not isinstance(stages, list) or not any(map(_is_include, stages)):
         return source
@@ -250,7 +256,7 @@ def _with_included(
     for position, stage in enumerate(stages):
         here: Steps = ("stages", position)
         if not _is_include(stage):
-            _append(whole, stage, source, here)
+            _append_stage(whole, stage, source, here)
             continue
         try:
             included = _read_included(stage[INCLUDE], path, opened, refusal)
@@ -260,9 +266,9 @@ def _with_included(
             whole.problems.append(Problem((), str(error), place=line))
             continue
         replaced = {key: value for key, value in stage.items() if key != INCLUDE}
-        for theirs, inner in _stages_of(included):
+        for theirs, inner in _list_stages(included):
             both = {**inner, **replaced} if isinstance(inner, dict) else inner
-            at = _append(whole, both, included, theirs)
+            at = _append_stage(whole, both, included, theirs)
             for key in replaced:
                 _move_places(whole, source, (*here, key), (*at, key))
     return whole
@@ -275,7 +281,7 @@ def _is_include(stage: Any) -> bool:
 def _read_included(
     name: Any, path: Path, opened: tuple[Path, ...], refusal: type[PlatformError]
 ) -> YamlDocument:
-    """The other file; its lines and problems are placed by its name and line."""
+    """Read an included file; its values and problems are placed by its name and line."""
     if not isinstance(name, str) or not name or Path(name).name != name:
         raise refusal(
             f"expected the name of a sweep file in the same folder, got {format_value(name)}"
@@ -283,34 +289,34 @@ def _read_included(
     other = path.parent / name
     if other in opened:
         raise refusal(f"{name} includes itself, by {', '.join(file.name for file in opened)}")
-    source = _read_one(other, what="a sweep", refusal=refusal)
+    source = _read_single_file(other, what="a sweep", refusal=refusal)
     placed: dict[Steps, int | str] = {
-        at: _place_in(name, line) for at, line in source.places.items()
+        at: _format_place(name, line) for at, line in source.places.items()
     }
     problems = [
-        p if p.place is None else replace(p, place=_place_in(name, p.place))
+        p if p.place is None else replace(p, place=_format_place(name, p.place))
         for p in source.problems
     ]
-    return _with_included(
+    return _replace_includes(
         YamlDocument(source.data, placed, problems), other, (*opened, other), refusal
     )
 
 
-def _place_in(name: str, place: int | str) -> str:
-    """A line of an included file, as one of the file that includes it."""
+def _format_place(name: str, place: int | str) -> str:
+    """Format a line of an included file as a place of the file that includes it."""
     return f"{name}, line {place}" if isinstance(place, int) else place
 
 
-def _stages_of(source: YamlDocument) -> list[tuple[Steps, Any]]:
-    """The sweeps of a file, and where they stand in it."""
+def _list_stages(source: YamlDocument) -> list[tuple[Steps, Any]]:
+    """List the sweeps of a file, each with its path."""
     stages = source.data.get("stages")
     if not isinstance(stages, list):
         return [((), source.data)]
     return [(("stages", position), stage) for position, stage in enumerate(stages)]
 
 
-def _append(whole: YamlDocument, stage: Any, source: YamlDocument, steps: Steps) -> Steps:
-    """Add a stage, with its places and problems, to the end. Returns where it stands."""
+def _append_stage(whole: YamlDocument, stage: Any, source: YamlDocument, steps: Steps) -> Steps:
+    """Append a stage, with its places and problems. Returns its path."""
     at: Steps = ("stages", len(whole.data["stages"]))
     whole.data["stages"].append(stage)
     _move_places(whole, source, steps, at)
@@ -323,7 +329,7 @@ def _append(whole: YamlDocument, stage: Any, source: YamlDocument, steps: Steps)
 
 
 def _move_places(whole: YamlDocument, source: YamlDocument, steps: Steps, at: Steps) -> None:
-    """Note where a value of `source` and all below it stands, under its path in the whole."""
+    """Copy the places of a value of `source` and all below it to its path in the whole."""
     for known in [known for known in whole.places if known[: len(at)] == at]:
         del whole.places[known]
     for known, line in source.places.items():
@@ -331,7 +337,7 @@ def _move_places(whole: YamlDocument, source: YamlDocument, steps: Steps, at: St
             whole.places[at + known[len(steps) :]] = line
 
 
-def _read_one(path: Path, *, what: str, refusal: type[PlatformError]) -> YamlDocument:
+def _read_single_file(path: Path, *, what: str, refusal: type[PlatformError]) -> YamlDocument:
     """Read one file, without what it includes."""
     try:
         with path.open("rb") as file:  # no more than what is too much: it may be a disk image
@@ -356,7 +362,7 @@ def _read_one(path: Path, *, what: str, refusal: type[PlatformError]) -> YamlDoc
 
 
 def problem_list(path: Path, what: str, problems: Sequence[Problem], source: YamlDocument) -> str:
-    """A line for each problem of a file, in the order of the file, after what they mean for it."""
+    """Format the problems of a file, a line each in the file's order, under a heading."""
     lines = []
     for problem in problems:
         steps = real_path(problem.path, source.data)

@@ -1,4 +1,4 @@
-"""What the journal holds: everything that happened in a sweep, one event a line."""
+"""The events of the journal: everything that happened in a sweep, one event a line."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ Annotatable = Literal["trial", "configuration", "sweep"]
 """What people can write notes, tags and stars about."""
 
 MAIN_METRICS = frozenset({"spearman", "accuracy"})
-"""Of a task's metrics on test, the one that papers report: it has one of the two."""
+"""The metrics on test that papers report; each task has one of the two."""
 
 MODEL_DIGITS = 16
-"""Of a trial's key, in the name of the folder of its model."""
+"""Digits of a trial's key in the name of its model's folder."""
 
 IMPORTED = "imported"
 """The source of dev and test sets whose checksums are not known: those of imported trials."""
@@ -122,7 +122,7 @@ class SweepRequested(SweepEvent):
     """Of enqueue: values of dimensions, as the space samples them."""
 
     def with_budget(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """The checked sweep file, as JSON, with the budget that is asked for."""
+        """Return the checked sweep file, as JSON, with the requested budget."""
         return {**spec, "search": {**spec.get("search", {}), "trials": self.trials}}
 
 
@@ -158,7 +158,7 @@ class AnnotationWritten(SweepEvent):
 
     @property
     def changes(self) -> Iterator[AnnotationChange]:
-        """What it changes, one by one."""
+        """Yield the changes one by one."""
         if self.note is not None:
             yield AnnotationChange("note", bool(self.note), text=self.note)
         if self.star is not None:
@@ -344,7 +344,7 @@ _ASKED = (
 
 
 def asked_of(trial: Any) -> dict[str, Any]:
-    """What was asked for: the fields that TrialStarted, TrialReused and TrialHistory share."""
+    """Collect the fields that TrialStarted, TrialReused and TrialHistory share."""
     return {name: getattr(trial, name) for name in _ASKED}
 
 

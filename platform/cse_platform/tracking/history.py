@@ -1,4 +1,4 @@
-"""The history of a sweep, put together from its journal. The driver decides by it alone."""
+"""The history of a sweep, built from its journal. The driver decides by it alone."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -13,43 +13,43 @@ from cse_platform.tracking import events
 TRAIN_MINUTES, EPOCH_MINUTES, EPOCHS = "train_minutes", "epoch_minutes", "epochs"
 SPEED, GPU_MEMORY, HOST_MEMORY = "sentences_per_second", "gpu_memory_gib", "host_memory_gib"
 COSTS = (TRAIN_MINUTES, EPOCH_MINUTES, SPEED, GPU_MEMORY, HOST_MEMORY)
-"""What a trial costs, beside its time by the clock. The minutes are those of optimiser steps alone:
+"""The costs of a trial, beside its time by the clock. Minutes are those of optimiser steps alone:
 the start of a worker, reading the corpus and evaluations are left out."""
 
 _PREFIX = "perf/"
 MEMORY = {GPU_MEMORY: "gpu_peak_memory_mib", HOST_MEMORY: "peak_memory_mib"}
-"""What a worker calls these costs, which counts MiB since it began with the trial."""
+"""The worker's names of these costs; it counts MiB since it began with the trial."""
 
 
 def costs_of_report(
     metrics: Mapping[str, float], provenance: Mapping[str, str], *, epoch_sentences: int | None
 ) -> dict[str, float]:
-    """What a worker's report says of costs, as metrics of its dev point.
+    """Convert the costs in a worker's report to metrics of its dev point.
 
     Args:
-        metrics: those that the method reports; the speed since its report before is among them.
-        provenance: the peak memory of the worker until now.
-        epoch_sentences: how many sentences an epoch of the trial has; None where that is unknown.
+        metrics: the metrics of the report, with the speed since the report before.
+        provenance: the facts of the worker, with its peak memory until now.
+        epoch_sentences: number of sentences in an epoch of the trial; None where unknown.
 
     Returns:
         `perf/gpu_memory_gib` and `perf/host_memory_gib`, the most that was used since the trial
-        began in its process, and `perf/epoch_minutes`, how long an epoch takes at this speed.
-        What is unknown is left out.
+        began in its process, and `perf/epoch_minutes`, the time of an epoch at this speed. What is
+        unknown is left out.
     """
-    found = {
+    costs = {
         _PREFIX + name: int(provenance[key]) / 1024
         for name, key in MEMORY.items()
         if provenance.get(key, "").isdecimal()
     }
-    speed = _positive(metrics, SPEED)
+    speed = _read_positive(metrics, SPEED)
     if speed is not None and epoch_sentences:
-        found[_PREFIX + EPOCH_MINUTES] = epoch_sentences / speed / 60
-    return found
+        costs[_PREFIX + EPOCH_MINUTES] = epoch_sentences / speed / 60
+    return costs
 
 
 @dataclass
 class TrialCosts:
-    """What a trial costs, put together from its dev points in the order of their steps.
+    """Adds up the costs of a trial from its dev points, in the order of their steps.
 
     Each step counts once, also where a trial that goes on repeats some: its minutes are the sum
     over all processes that it ran in, and its memory is the most of any.
@@ -57,21 +57,21 @@ class TrialCosts:
 
     step: int = 0
     sentences: int = 0
-    """That were trained on, until this step."""
+    """Number of sentences that were trained on until this step."""
     seconds: float | None = 0.0
-    """In optimiser steps; None once the speed of some is unknown."""
+    """Time in optimiser steps; None once the speed of some is unknown."""
     epoch_sentences: int | None = None
     memory: dict[str, float] = field(default_factory=dict)
 
     def add(self, step: int, metrics: Mapping[str, float], *, batch_size: int | None) -> None:
-        """Take the dev point after `step` optimiser steps."""
+        """Add the dev point after `step` optimiser steps."""
         for name in MEMORY:
-            if (used := _positive(metrics, name)) is not None:
+            if (used := _read_positive(metrics, name)) is not None:
                 self.memory[name] = max(used, self.memory.get(name, used))
         if step <= self.step:
             return
         sentences = (step - self.step) * (batch_size or 0)
-        speed, epoch = _positive(metrics, SPEED), _positive(metrics, EPOCH_MINUTES)
+        speed, epoch = _read_positive(metrics, SPEED), _read_positive(metrics, EPOCH_MINUTES)
         if self.seconds is not None:
             self.seconds = self.seconds + sentences / speed if speed and sentences else None
         self.step, self.sentences = step, self.sentences + sentences
@@ -79,38 +79,38 @@ class TrialCosts:
             self.epoch_sentences = round(60 * epoch * speed)
 
     def totals(self) -> dict[str, float]:
-        """The costs that are known, and `epochs`, how often the trial went through its corpus.
+        """Compute the costs that are known, and `epochs`, the number of passes over the corpus.
 
-        Of a part of an epoch, `epoch_minutes` says how long a whole one takes at the same speed.
+        Of a part of an epoch, `epoch_minutes` is the time of a whole one at the same speed.
         """
-        found = dict(self.memory)
+        costs = dict(self.memory)
         if self.seconds:
-            found[TRAIN_MINUTES] = self.seconds / 60
-            found[SPEED] = self.sentences / self.seconds
+            costs[TRAIN_MINUTES] = self.seconds / 60
+            costs[SPEED] = self.sentences / self.seconds
             if self.epoch_sentences:
-                found[EPOCHS] = self.sentences / self.epoch_sentences
-                found[EPOCH_MINUTES] = found[TRAIN_MINUTES] / found[EPOCHS]
-        return found
+                costs[EPOCHS] = self.sentences / self.epoch_sentences
+                costs[EPOCH_MINUTES] = costs[TRAIN_MINUTES] / costs[EPOCHS]
+        return costs
 
 
-def _positive(metrics: Mapping[str, float], name: str) -> float | None:
-    """A metric of costs; None where it is unknown or no number above 0."""
+def _read_positive(metrics: Mapping[str, float], name: str) -> float | None:
+    """Read a metric of costs; None where it is unknown or no number above 0."""
     value = metrics.get(_PREFIX + name, math.nan)
     return value if 0 < value < math.inf else None
 
 
 class SearchEffort:
-    """Put together from a sweep's events, in their order; further seeds do not count."""
+    """Adds up the time of a search from a sweep's events; further seeds do not count."""
 
     def __init__(self) -> None:
         self.gpu_seconds = 0.0
-        """Of whole GPUs, by the trials that have ended."""
+        """Seconds of whole GPUs, used by the trials that have ended."""
         self._seconds = 0.0
         self._running: set[str] = set()
         self._last: datetime | None = None
 
     def apply(self, event: events.Event) -> None:
-        """Take one event; one that is repeated changes nothing."""
+        """Apply one event; an event that is repeated changes nothing."""
         if isinstance(event, events.SweepStarted):  # nothing ran while the driver was away
             self._running.clear()
         self._seconds = self.seconds(event.time)
@@ -122,7 +122,7 @@ class SearchEffort:
             self.gpu_seconds += (event.wall_seconds or 0.0) * event.gpus
 
     def seconds(self, now: datetime) -> float:
-        """How long a trial of the search ran, one at least, until now."""
+        """Return the seconds during which at least one trial of the search ran, until now."""
         if not self._running or self._last is None:
             return self._seconds
         return self._seconds + max((now - self._last).total_seconds(), 0.0)
@@ -130,7 +130,7 @@ class SearchEffort:
 
 @dataclass
 class TrialHistory:
-    """One trial of a sweep: what was asked for, and what came back."""
+    """One trial of a sweep: its settings and its results."""
 
     key: str
     number: int
@@ -143,24 +143,24 @@ class TrialHistory:
     searched: tuple[str, ...]
     started: datetime
     environment: str | None = None
-    """That of the sweep's start under which it was last started."""
+    """The environment of the sweep's start under which the trial was last started."""
     reused_from: str | None = None
-    """The sweep whose values it has; None for one that ran here."""
+    """The sweep whose values the trial has; None for one that ran here."""
     resumed_from: int | None = None
-    """The step that it last went on from; None for one that was started once."""
+    """The step that the trial last resumed from; None for one that was started once."""
     state: Literal["RUNNING"] | events.TrialState = "RUNNING"
     curve: dict[int, float] = field(default_factory=dict)
     """The search's dev score by optimiser step."""
     kept: dict[int, float] = field(default_factory=dict)
-    """By trained step, the value of the checkpoint that would be kept if the trial ended there: no
-    curve falls here, where one dev set picks and is climbed. NaN while there is none."""
+    """The value of the checkpoint that would be kept if the trial ended there, by trained step. The
+    curve does not fall where one dev set picks and is climbed. NaN while there is no checkpoint."""
     last_metrics: dict[str, float] = field(default_factory=dict)
     """All metrics of the last report."""
     tops: dict[str, events.TrialPoint] = field(default_factory=dict)
-    """The trained step with the highest value of each dev metric, the earliest of equal ones. Of
-    all other steps only the curve is kept: a long search would fill the driver's memory."""
+    """The trained step with the highest value of each dev metric, the earliest of equal ones. Other
+    steps are kept in the curve only: a long search would fill the driver's memory."""
     costs: TrialCosts = field(default_factory=TrialCosts)
-    """What it took until its last report, beside time by the clock."""
+    """The costs until the last report, beside time by the clock."""
     checkpoint: tuple[int, str] | None = None
     """Step and place of the last whole checkpoint."""
     best_step: int | None = None
@@ -168,27 +168,27 @@ class TrialHistory:
     best_metrics: dict[str, float] = field(default_factory=dict)
     """All metrics of the best step."""
     wall_seconds: float | None = None
-    """What it took, once it has ended."""
+    """The time that the trial took, once it has ended."""
     gpus: float = 0.0
     """Its share of a GPU, once it has ended."""
     model: str | None = None
     """Folder of the best checkpoint, where it was kept."""
     model_deleted: bool = False
-    """Whether it was deleted since, because other trials were better."""
+    """Whether the model was deleted since, because other trials were better."""
     error: str | None = None
     cause: events.FailureCause | None = None
-    """What it has failed of, where that is known."""
+    """The cause of a failure, where that is known."""
     why: str | None = None
-    """Why it was stopped early, where it was."""
+    """The reason why the trial was stopped early, where it was."""
     finished: datetime | None = None
     busy_seconds: float = 0.0
-    """Time it ran, interruptions left out."""
+    """The time that the trial ran, without interruptions."""
     last_heard: datetime | None = None
     asked_again: bool = False
-    """Whether a person wants it tried again, which it was not since."""
+    """Whether a person wants the trial tried again, and it was not since."""
     evaluated: dict[str, set[str]] = field(default_factory=dict)
-    """What it was scored on, by the settings that were asked with: single tasks, `ranking`,
-    `geometry`."""
+    """The tasks that the trial was scored on, by the settings of the evaluation: single tasks,
+    `ranking`, `geometry`."""
 
     @property
     def step(self) -> int:
@@ -202,7 +202,7 @@ class TrialHistory:
 
     @property
     def searched_values(self) -> dict[str, Any]:
-        """The values of the dimensions that were active."""
+        """The values of the active dimensions."""
         return {name: self.values[name] for name in self.searched if name in self.values}
 
     def ran_until(self, time: datetime) -> None:
@@ -212,20 +212,20 @@ class TrialHistory:
         self.last_heard = time
 
     def busy_until(self, now: datetime) -> float:
-        """How long it has run, in seconds, where it runs now."""
+        """Return the seconds that a running trial has run until now."""
         return self.busy_seconds + (now - (self.last_heard or now)).total_seconds()
 
     def best(self, *, checkpoint: str) -> events.TrialPoint | None:
-        """The best checkpoint among trained steps, as it was reported; None if there is none.
+        """Return the report of the best checkpoint among trained steps; None if there is none.
 
-        `checkpoint` is the dev set that picks it. It is the earliest of equal ones, and never one
+        `checkpoint` is the dev set that picks it. The earliest of equal ones wins, and never one
         whose score is not a number.
         """
         top = self.tops.get(dev_metric(checkpoint))
         return None if top is None or math.isnan(top.value) else top
 
     def add_point(self, point: events.TrialPoint, *, checkpoint: str) -> None:
-        """Take over one report; `checkpoint` is the dev set that picks the best one."""
+        """Add one report; `checkpoint` is the dev set that picks the best one."""
         self.curve[point.step], self.last_metrics = point.value, point.metrics
         self.costs.add(point.step, point.metrics, batch_size=self.batch_size)
         for name, value in point.metrics.items():
@@ -245,9 +245,9 @@ class History:
         self.spec: dict[str, Any] | None = None
         self.best: dict[str, str] = {}
         self.leaders: dict[str, dict[str, Any]] | None = None
-        """What `start_from: [leaderboard]` stands for; None where it was never asked for."""
+        """The configurations that `start_from: [leaderboard]` stands for; None if never asked."""
         self.learned: tuple[events.LearnedTrial, ...] = ()
-        """What the sampler knows of other sweeps."""
+        """The trials of other sweeps that the sampler learns from."""
         self.content: dict[str, Any] = {}
         """What the numbers of the trials follow from, at the last start."""
         self.environment: str | None = None
@@ -256,22 +256,21 @@ class History:
         self.paused = False
         """Whether no trial is to be started until a person says so."""
         self.asked_trials = 0
-        """How many trials the search was asked to take while it ran; its file may ask for more."""
+        """Number of trials a person asked for while the search ran; its file may ask for more."""
         self.enqueued: dict[str, dict[str, Any]] = {}
         """Configurations that were asked for beside the search's own, by request."""
         self.spent: str | None = None
         """The budget that has ended the search, in words, where it was not the number of trials."""
         self.search_limit: int | None = None
-        """How many trials the search takes from then on."""
+        """Number of trials that the search takes after its budget has ended it."""
         self.effort = SearchEffort()
         self.messages: list[events.DriverMessage] = []
-        """What the driver has said since its last start."""
+        """Messages of the driver since its last start."""
         self.requests: set[str] = set()
-        """All that were heard."""
+        """All requests that the driver has heard."""
         self.trials: dict[str, TrialHistory] = {}
         self.attempts: dict[int, TrialHistory] = {}
-        """Each trial of the search by its number in the study, those included that were tried
-        again since."""
+        """Trials of the search by their number in the study, with those that were tried again."""
         for event in past:
             self.apply(event)
 
@@ -291,7 +290,7 @@ class History:
                     trial.last_heard = None  # nothing ran while the driver was away
             case events.SweepRequested() if event.request not in self.requests:
                 self.requests.add(event.request)
-                self._request(event)
+                self._apply_request(event)
             case events.DriverMessage():
                 self.messages.append(event)
             case events.SearchEnded():
@@ -299,13 +298,13 @@ class History:
             case events.SweepFinished():
                 self.complete = event.state == "COMPLETE"
             case events.TrialStarted():
-                self._start(event)
+                self._start_trial(event)
             case events.TrialReused():
-                self._reuse(event)
+                self._reuse_trial(event)
             case events.TrialPoint():
-                self._point(event)
+                self._add_point(event)
             case events.TrialFinished():
-                self._finish(event)
+                self._finish_trial(event)
             case events.ModelDeleted():
                 trial = self.trials[event.trial]
                 trial.model, trial.model_deleted = None, True
@@ -314,28 +313,29 @@ class History:
                 done |= set(event.tasks)
 
     def unfinished(self) -> list[TrialHistory]:
-        """Trials that were started and have no end, oldest first."""
+        """List trials that were started and have not ended, oldest first."""
         return [trial for trial in self.trials.values() if trial.state == "RUNNING"]
 
     @property
     def searched(self) -> int:
-        """How many trials the search has begun."""
+        """The number of trials that the search has begun."""
         return sum(trial.role != "confirm" for trial in self.trials.values())
 
     def configurations(self) -> dict[str, list[TrialHistory]]:
-        found: dict[str, list[TrialHistory]] = {}
+        """Group the complete trials by configuration."""
+        groups: dict[str, list[TrialHistory]] = {}
         for trial in self.trials.values():
             if trial.state == "COMPLETE":
-                found.setdefault(trial.configuration, []).append(trial)
-        return found
+                groups.setdefault(trial.configuration, []).append(trial)
+        return groups
 
     @property
-    def _checkpoint(self) -> str:
+    def _checkpoint_dev_set(self) -> str:
         """The dev set that picks checkpoints."""
         stored = ((self.spec or {}).get("dev") or {}).get("checkpoint")
         return DevSelection().checkpoint if stored is None else str(stored)
 
-    def _request(self, event: events.SweepRequested) -> None:
+    def _apply_request(self, event: events.SweepRequested) -> None:
         match event.action:
             case "pause":
                 self.paused = True
@@ -359,7 +359,7 @@ class History:
                         and (not event.numbers or trial.number in event.numbers)
                     )
 
-    def _start(self, event: events.TrialStarted) -> None:
+    def _start_trial(self, event: events.TrialStarted) -> None:
         known = self.trials.get(event.trial)
         if known is None or event.resumed_from is None:
             self._drop_failed(event)
@@ -372,13 +372,13 @@ class History:
             known.checkpoint = None  # it was gone
 
     def _drop_failed(self, event: events.TrialStarted | events.TrialReused) -> None:
-        """Forget the failed trial that has the number of this second attempt, and another key."""
+        """Drop the failed trial that has the number of this second attempt, and another key."""
         if event.number < len(self.trials):  # numbers count up, except those of second attempts
             for key, trial in list(self.trials.items()):
                 if trial.number == event.number and key != event.trial:
                     del self.trials[key]
 
-    def _reuse(self, event: events.TrialReused) -> None:
+    def _reuse_trial(self, event: events.TrialReused) -> None:
         self._drop_failed(event)
         self.trials[event.trial] = TrialHistory(
             key=event.trial,
@@ -386,7 +386,7 @@ class History:
             finished=event.time,
             state="COMPLETE",
             curve=event.curve,
-            kept=_kept(event),
+            kept=_reconstruct_kept(event),
             best_step=event.best_step,
             best_value=event.best_value,
             best_metrics=event.best_metrics,
@@ -402,16 +402,16 @@ class History:
         if trial.search_number is not None:
             self.attempts[trial.search_number] = trial
 
-    def _point(self, event: events.TrialPoint) -> None:
+    def _add_point(self, event: events.TrialPoint) -> None:
         trial = self.trials[event.trial]
         trial.ran_until(event.time)
         if event.step in trial.curve:
             return
-        trial.add_point(event, checkpoint=self._checkpoint)
+        trial.add_point(event, checkpoint=self._checkpoint_dev_set)
         if event.checkpoint is not None:
             trial.checkpoint = (event.step, event.checkpoint)
 
-    def _finish(self, event: events.TrialFinished) -> None:
+    def _finish_trial(self, event: events.TrialFinished) -> None:
         trial = self.trials[event.trial]
         trial.ran_until(event.time)
         trial.state, trial.error, trial.finished = event.state, event.error, event.time
@@ -422,8 +422,8 @@ class History:
         trial.wall_seconds, trial.gpus = event.wall_seconds, event.gpus
 
 
-def _kept(reused: events.TrialReused) -> dict[int, float]:
-    """What would have been kept, by step; before the best step only where it is known.
+def _reconstruct_kept(reused: events.TrialReused) -> dict[int, float]:
+    """Reconstruct the values that would have been kept, by step, as far as they are known.
 
     The event has the curve that the search climbs, and not that of another set that picks.
     """

@@ -27,10 +27,10 @@ from cse_platform.secrets import escape_values
 from cse_platform.tracking.events import EVENT, Event
 
 SYNC_SECONDS = 0.2
-"""A power cut may cost this much."""
+"""The most time whose events a power cut may cost."""
 
 _UNWRITABLE = re.compile(rb"\\u(0000|d[89a-f])")
-"""What a line can hold of characters that some store refuses; pairs of surrogates are none."""
+"""Escapes in a line of characters that some store refuses: null and surrogates."""
 
 _log = logging.getLogger(__name__)
 
@@ -47,12 +47,12 @@ class Journal:
         self.path = path
         try:
             with ExitStack() as undo:
-                undo.callback(_lock(path).release)
+                undo.callback(_lock_journal(path).release)
                 self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
                 undo.callback(os.close, self._fd)
                 _cut_torn_line(path)
                 if path.stat().st_size == 0:
-                    os.write(self._fd, _encode({"journal": str(uuid4())}))
+                    os.write(self._fd, _encode_line({"journal": str(uuid4())}))
                 self.id, start = _read_header(path)
                 self._ends = array("q", [start, *(end for end, _ in read_journal(path))])
                 self._opened_at = self._ends[-1]
@@ -73,38 +73,38 @@ class Journal:
 
     @property
     def durable(self) -> int:
-        """Offset of what is on the disk: no power cut can lose it. Stores are filled up to here."""
+        """Offset of what is on the disk, safe from a power cut. Stores are filled up to here."""
         return self._durable
 
     def append(self, event: Event) -> tuple[int, Event]:
-        """Write one event whole; from then on a kill cannot take it.
+        """Write one event whole, so that a kill cannot take it any more.
 
         Returns (end offset, event) as `read` does: characters that some store refuses are written
         out. Where it cannot be written (disk full, read-only), this holds and retries until it can.
         """
-        line = _encode(event.model_dump(mode="json"))
+        line = _encode_line(event.model_dump(mode="json"))
         if _UNWRITABLE.search(line):
-            event = _decode(line)
-            line = _encode(event.model_dump(mode="json"))
+            event = _decode_line(line)
+            line = _encode_line(event.model_dump(mode="json"))
         retrying = Retrying(
             retry=retry_if_exception_type(OSError),
             wait=wait_exponential(multiplier=0.1, max=5),
             before_sleep=self._warn_held,
         )
-        return retrying(self._write, line), event
+        return retrying(self._write_line, line), event
 
     def read(self, offset: int = 0) -> Iterator[tuple[int, Event]]:
-        """(end offset, event) of everything after `offset`."""
+        """Yield (end offset, event) of everything after `offset`."""
         return read_journal(self.path, offset=offset)
 
     def count_after(self, offset: int) -> int:
-        """Number of events after `offset`, which is 0 or the end of an event."""
+        """Count the events after `offset`, which is 0 or the end of an event."""
         return len(self._ends) - max(bisect_right(self._ends, offset), 1)
 
     def refuse_older_copy(self, offset: int) -> None:
         """Raise JournalError unless a former process can have applied the journal up to `offset`.
 
-        What is appended to an older copy would be taken for what a store has applied already.
+        A store would take what is appended to an older copy for what it has applied already.
         """
         place = bisect_right(self._ends, offset)
         if offset > self._opened_at or (offset and self._ends[place - 1] != offset):
@@ -131,7 +131,7 @@ class Journal:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _write(self, line: bytes) -> int:
+    def _write_line(self, line: bytes) -> int:
         """Try once to write a line, and return its end.
 
         Between attempts no lock is held: a warning can wait for another thread that writes here.
@@ -153,10 +153,10 @@ class Journal:
 
     def _sync_forever(self) -> None:
         while not self._closing.wait(SYNC_SECONDS):
-            self._sync()
-        self._sync()
+            self._sync_to_disk()
+        self._sync_to_disk()
 
-    def _sync(self) -> None:
+    def _sync_to_disk(self) -> None:
         end = self.end
         if end == self._durable:
             return
@@ -170,7 +170,7 @@ class Journal:
 
 
 def read_journal(path: Path, *, offset: int = 0) -> Iterator[tuple[int, Event]]:
-    """(end offset, event) of everything after `offset` in a journal that others may write to.
+    """Yield (end offset, event) of everything after `offset` in a journal that others may write.
 
     JournalError names file and line where something else than an event stands.
     """
@@ -183,13 +183,13 @@ def read_journal(path: Path, *, offset: int = 0) -> Iterator[tuple[int, Event]]:
             if end == len(line):  # the header
                 continue
             try:
-                event = _decode(line)
+                event = _decode_line(line)
             except ValueError as error:
-                raise JournalError(_damage(path, offset, number, error)) from error
+                raise JournalError(_describe_damage(path, offset, number, error)) from error
             yield end, event
 
 
-def _damage(path: Path, offset: int, number: int, error: ValueError) -> str:
+def _describe_damage(path: Path, offset: int, number: int, error: ValueError) -> str:
     with path.open("rb") as file:
         number += file.read(offset).count(b"\n") + 1
     reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
@@ -200,8 +200,8 @@ def _damage(path: Path, offset: int, number: int, error: ValueError) -> str:
     )
 
 
-def _lock(path: Path) -> FileLock:
-    """Make sure that no other process writes here; the lock file names the one that does."""
+def _lock_journal(path: Path) -> FileLock:
+    """Lock the journal against other processes; the lock file names the one that writes."""
     held = path.with_name(path.name + ".lock")
     lock = FileLock(held, thread_local=False)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -215,7 +215,7 @@ def _lock(path: Path) -> FileLock:
 
 
 def _cut_torn_line(path: Path) -> None:
-    """Cut the last line off unless it ends and is JSON: a crash can tear no other."""
+    """Cut the last line off unless it is whole JSON: a crash can tear no other line."""
     content = path.read_bytes()
     start = content.rfind(b"\n", 0, -1) + 1
     if content and not _is_whole(content[start:]):
@@ -239,13 +239,13 @@ def _read_header(path: Path) -> tuple[str, int]:
         raise JournalError(f"{path}, line 1 is not a header; this is not a journal") from error
 
 
-def _encode(content: dict[str, object]) -> bytes:
+def _encode_line(content: dict[str, object]) -> bytes:
     # Not pydantic's own JSON, which writes a NaN as null and cannot read it back.
     return json.dumps(content, separators=(",", ":")).encode() + b"\n"
 
 
-def _decode(line: bytes) -> Event:
-    """The event in a line; ValueError if there is none.
+def _decode_line(line: bytes) -> Event:
+    """Decode the event in a line; ValueError if there is none.
 
     Older journals hold characters that `append` writes out.
     """

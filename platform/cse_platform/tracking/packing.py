@@ -1,6 +1,7 @@
-"""Arrays of an evaluation as text for the journal, and an evaluation as an event.
+"""Packs arrays of an evaluation as text, and an evaluation as an event of the journal.
 
-Packed is the base64 of the zlib of little-endian numbers; the leaderboard keeps the zlib alone.
+Packed text is the base64 of the zlib of little-endian numbers; the leaderboard keeps the zlib
+alone.
 """
 
 import zlib
@@ -20,28 +21,28 @@ if TYPE_CHECKING:  # whoever only reads the journal must not get at the test set
 
 
 def pack(values: NDArray[np.floating[Any]]) -> str:
-    """Text from which the very same numbers come back, in the precision they have."""
+    """Pack numbers as text without loss, in the precision they have."""
     little_endian = values.astype(values.dtype.newbyteorder("<"), copy=False)
     return b64encode(zlib.compress(little_endian.tobytes())).decode()
 
 
 def compressed(packed: str) -> bytes:
-    """The zlib within a packed text."""
+    """Return the zlib within a packed text."""
     return b64decode(packed, validate=True)
 
 
 def unpack_cosines(compressed: bytes) -> NDArray[np.float32]:
-    """Cosines, shape (pairs,), from the zlib of little-endian float32."""
+    """Unpack cosines, shape (pairs,), from the zlib of little-endian float32."""
     return np.frombuffer(zlib.decompress(compressed), "<f4").astype(np.float32)
 
 
 def unpack_gold(compressed: bytes) -> NDArray[np.float64]:
-    """Gold scores, shape (pairs,), from the zlib of little-endian float64."""
+    """Unpack gold scores, shape (pairs,), from the zlib of little-endian float64."""
     return np.frombuffer(zlib.decompress(compressed), "<f8").astype(np.float64)
 
 
 def accessed_source(tasks: Tasks, data: str | None) -> Literal["builtin", "hub", "senteval"]:
-    """Where the test sets are from that are about to be opened.
+    """Return the source of the test sets that are about to be opened.
 
     A lab's own file is real data, as a folder's files are, whatever `data` is.
     """
@@ -52,11 +53,11 @@ def accessed_source(tasks: Tasks, data: str | None) -> Literal["builtin", "hub",
 def evaluation_event(
     *, sweep: str, trial: str, evaluation: "Evaluation", source: str, settings: str = ""
 ) -> TrialEvaluated:
-    """An evaluation of a trial's kept checkpoint as an event of the journal.
+    """Convert an evaluation of a trial's kept checkpoint to an event of the journal.
 
-    `source` is of the data: `builtin`, `hub` or `senteval`. `settings` is what a sweep asked with,
-    so that other settings are another evaluation. ValueError if the cosines of a task are not as
-    many as its gold scores, or as the pairs of its subsets.
+    `source` is the source of the data: `builtin`, `hub` or `senteval`. `settings` are those of the
+    sweep's evaluation: other settings are another evaluation. ValueError if the cosines of a task
+    are not as many as its gold scores, or as the pairs of its subsets.
     """
     return TrialEvaluated(
         sweep=sweep,
@@ -65,15 +66,16 @@ def evaluation_event(
         settings=settings,
         source=source,
         scores=tuple(
-            TrialScore(**{**asdict(one), "value": float(one.value)}) for one in evaluation.scores
+            TrialScore(**{**asdict(score), "value": float(score.value)})
+            for score in evaluation.scores
         ),
-        similarities=tuple(map(_packed, evaluation.similarities)),
-        identities={identity: dict(told) for identity, told in evaluation.identities.items()},
+        similarities=tuple(map(_pack_similarities, evaluation.similarities)),
+        identities={identity: dict(parts) for identity, parts in evaluation.identities.items()},
         seconds=dict(evaluation.seconds),
     )
 
 
-def _packed(similarities: "Similarities") -> PairSimilarities:
+def _pack_similarities(similarities: "Similarities") -> PairSimilarities:
     counts = (len(similarities.cosines), len(similarities.gold), sum(similarities.subsets.values()))
     if len(set(counts)) > 1:
         raise ValueError(

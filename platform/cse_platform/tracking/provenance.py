@@ -1,4 +1,4 @@
-"""Where numbers come from: code, command, machine and library versions, as text by name."""
+"""Collects where numbers come from: code, command, machine and library versions, as text."""
 
 import getpass
 import os
@@ -19,7 +19,7 @@ from cse_platform.tracking.submission import submitted
 
 MAX_DIFF_BYTES = 2**20
 NOT_WHOLE = "### not whole: "
-"""How the last line of a diff begins that cannot be applied; no diff has such a line itself."""
+"""Beginning of the last line of a diff that cannot be applied; no diff has such a line itself."""
 
 _TIMEOUT_SECONDS = 10
 # Whatever a user has configured: colours, other prefixes and filters make a diff that git cannot
@@ -31,27 +31,27 @@ _DIFF = (
 
 
 def git_state(folder: Path) -> dict[str, str]:
-    """`commit`, `dirty` and `remote` of the repository around the folder; nothing outside of one.
+    """Read `commit`, `dirty` and `remote` of the repository around a folder; {} outside of one.
 
     `dirty` is "true" when tracked files differ from the commit. `remote` is the URL of `origin`,
     left out where there is none; it can hold a password.
     """
-    commit = _git(folder, "rev-parse", "HEAD")
-    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    commit = _run_git(folder, "rev-parse", "HEAD")
+    status = _run_git(folder, "status", "--porcelain", "--untracked-files=no")
     if not commit or status is None:
         return {}
-    remote = _git(folder, "remote", "get-url", "origin")
+    remote = _run_git(folder, "remote", "get-url", "origin")
     state = {"commit": commit, "dirty": "true" if status else "false"}
     return state | ({"remote": remote} if remote else {})
 
 
 def git_diff(folder: Path) -> str | None:
-    """What tracked files differ by from the commit, as `git apply` takes it; None if nothing.
+    """Diff tracked files against the commit, as `git apply` takes it; None if nothing differs.
 
-    One that is longer than `MAX_DIFF_BYTES` is cut, and one that is not UTF-8 loses characters;
+    A diff that is longer than `MAX_DIFF_BYTES` is cut, and one that is not UTF-8 loses characters;
     either then ends in a line that begins with `NOT_WHOLE`.
     """
-    diff = _bytes("git", "-C", str(folder), *_DIFF)
+    diff = _read_output("git", "-C", str(folder), *_DIFF)
     if not diff:
         return None
     kept = diff[:MAX_DIFF_BYTES].decode("utf-8", "replace")
@@ -66,26 +66,26 @@ def git_diff(folder: Path) -> str | None:
 
 
 def can_be_applied(diff: str) -> bool:
-    """Whether a diff of `git_diff` can be applied."""
+    """Return True if a diff of `git_diff` can be applied."""
     return not diff.rstrip("\n").rpartition("\n")[2].startswith(NOT_WHOLE)
 
 
 def is_tracked(file: Path) -> bool:
-    """Whether git knows the file: an installed copy can lie in a venv in someone's repository."""
-    return bool(_git(file.parent, "ls-files", "--error-unmatch", file.name))
+    """Return True if git tracks the file; a copy in a venv of a repository is not tracked."""
+    return bool(_run_git(file.parent, "ls-files", "--error-unmatch", file.name))
 
 
 def command_output(*command: str) -> str | None:
-    """What the command prints, without white space around; None if it fails or does not exist."""
-    output = _bytes(*command)
+    """Run a command and return its stripped output; None if it fails or does not exist."""
+    output = _read_output(*command)
     return None if output is None else output.decode("utf-8", "replace").strip()
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
+def _run_git(folder: Path, *arguments: str) -> str | None:
     return command_output("git", "-C", str(folder), *arguments)
 
 
-def _bytes(*command: str) -> bytes | None:
+def _read_output(*command: str) -> bytes | None:
     # Without locks: another git may be at work in the same repository.
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:
@@ -98,13 +98,13 @@ def _bytes(*command: str) -> bytes | None:
 
 
 SWEEP_PACKAGES = ("cse-platform", "ray", "torch", "transformers", "optuna", "mlflow", "sqlalchemy")
-"""The versions that a sweep's provenance has by name."""
+"""Packages whose versions are in a sweep's provenance."""
 
 _TRIAL_PACKAGES = ("cse-platform", "torch", "transformers")
 
 
 def user_and_host() -> str:
-    """Who runs this process, and on which host: `USER@HOST`."""
+    """Return who runs this process, and on which host: `USER@HOST`."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a container without a user of that number
@@ -113,7 +113,7 @@ def user_and_host() -> str:
 
 
 def sweep_provenance(repository: Path | None, *, method: Path | None = None) -> dict[str, str]:
-    """What a sweep is started from: git state, command line, host and library versions.
+    """Collect what a sweep is started from: git state, command line, host and library versions.
 
     Keys: `git_commit`, `git_dirty` ("true" when tracked files differ from the commit) and
     `git_remote` (the URL of origin) of the repository; the same as `package_…` where this package
@@ -128,49 +128,49 @@ def sweep_provenance(repository: Path | None, *, method: Path | None = None) -> 
     return {
         **{
             f"{name}_{fact}": mask_url(value)
-            for name, folder in _repositories(repository, method).items()
+            for name, folder in _find_repositories(repository, method).items()
             for fact, value in git_state(folder).items()
         },
-        "command": _command(),
+        "command": _format_command(),
         "folder": str(Path.cwd()),
         "host": socket.gethostname(),
         "python": platform.python_version(),
         "platform": platform.platform(),
-        **_versions(SWEEP_PACKAGES),
+        **_list_versions(SWEEP_PACKAGES),
         **submitted("provenance"),
     }
 
 
 def installed_packages() -> dict[str, str]:
-    """Version of every installed distribution, by its normalised name, sorted.
+    """List the version of every installed distribution, by its normalised name, sorted.
 
-    Of two of one name it is the one that Python imports.
+    Of two with one name it is the one that Python imports.
     """
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for distribution in distributions():
         if name := distribution.metadata["Name"]:  # a broken one has none
-            found.setdefault(normalised(name), distribution.version)
-    return dict(sorted(found.items()))
+            versions.setdefault(normalised(name), distribution.version)
+    return dict(sorted(versions.items()))
 
 
 def normalised(package: str) -> str:
-    """A distribution's name as indexes write it (PEP 503)."""
+    """Normalise a distribution's name as indexes do (PEP 503)."""
     return re.sub(r"[-_.]+", "-", package).lower()
 
 
 def code_diffs(repository: Path | None, *, method: Path | None = None) -> dict[str, str]:
-    """What the code differs by from its commits, in the form of `git_diff`, where it does.
+    """Diff the code against its commits, in the form of `git_diff`, where it differs.
 
     Keys: `git`, the user's repository (around `repository`, or the working directory), `package`,
     this package's own checkout, and `method`, that of another package's method.
     """
-    repositories = _repositories(repository, method)
+    repositories = _find_repositories(repository, method)
     diffs = {name: git_diff(folder) for name, folder in repositories.items()}
-    found = {name: _without_secrets(diff) for name, diff in diffs.items() if diff is not None}
-    return found | submitted("diffs")
+    masked = {name: _mask_secrets(diff) for name, diff in diffs.items() if diff is not None}
+    return masked | submitted("diffs")
 
 
-def _without_secrets(diff: str) -> str:
+def _mask_secrets(diff: str) -> str:
     masked = mask_text(diff)
     return masked if masked == diff else f"{masked}\n{NOT_WHOLE}secrets in it are hidden\n"
 
@@ -178,7 +178,7 @@ def _without_secrets(diff: str) -> str:
 def trial_provenance(
     *, device: str, precision: str, attention: str, threads: int
 ) -> dict[str, str]:
-    """What a trial runs on; called in the worker, once, because it asks `nvidia-smi`.
+    """Collect what a trial runs on; call it once in the worker, because it asks `nvidia-smi`.
 
     Keys: the arguments; `host`, `python`, `cpu`, `cpu_count` and library versions; on a GPU also
     `gpu`, `gpu_driver` and `cuda`. What cannot be found out is left out. `device` is torch's name
@@ -192,26 +192,26 @@ def trial_provenance(
         "threads": str(threads),
         "host": socket.gethostname(),
         "python": platform.python_version(),
-        "cpu": _cpu_name(),
+        "cpu": _read_cpu_name(),
         "cpu_count": str(os.cpu_count()),
         **trial_packages(),
     }
-    return facts | _gpu(device)
+    return facts | _describe_gpu(device)
 
 
 def trial_packages() -> dict[str, str]:
-    """The versions of the packages that a trial's provenance has by name."""
-    return _versions(_TRIAL_PACKAGES)
+    """Return the versions of the packages in a trial's provenance."""
+    return _list_versions(_TRIAL_PACKAGES)
 
 
 def peak_memory(device: str) -> dict[str, str]:
-    """What the calling process has used at most until now.
+    """Measure the most memory that the calling process has used until now.
 
     Keys: `peak_memory_mib`, of the process since it began or `reset_peak_memory` was called; on a
     GPU (`cuda:0`) also `gpu_peak_memory_mib`, of torch's allocator.
     """
-    facts = {"peak_memory_mib": str(_peak_memory_mib())}
-    if _torch_on_gpu(device):
+    facts = {"peak_memory_mib": str(_read_peak_memory_mib())}
+    if _is_torch_on_gpu(device):
         import torch
 
         facts["gpu_peak_memory_mib"] = str(torch.cuda.max_memory_allocated(device) >> 20)
@@ -219,36 +219,36 @@ def peak_memory(device: str) -> dict[str, str]:
 
 
 def reset_peak_memory() -> None:
-    """Let `peak_memory` count anew; where the system cannot, as on macOS, it counts on."""
+    """Reset what `peak_memory` counts; where the system cannot, as on macOS, it counts on."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM to what is used now
     if (torch := sys.modules.get("torch")) and torch.cuda.is_initialized():
         torch.cuda.reset_peak_memory_stats()
 
 
-def _repositories(repository: Path | None, method: Path | None) -> dict[str, Path]:
-    """A folder in each repository that numbers follow from."""
+def _find_repositories(repository: Path | None, method: Path | None) -> dict[str, Path]:
+    """Find a folder in each repository that numbers follow from."""
     modules = {"package": Path(__file__), "method": method}
     tracked = {name: file.parent for name, file in modules.items() if file and is_tracked(file)}
     return {"git": repository or Path(), **tracked}
 
 
-def _command() -> str:
+def _format_command() -> str:
     program, *arguments = sys.argv
     return mask_text(shlex.join([Path(program).name, *map(mask_url, arguments)]))
 
 
-def _versions(packages: Iterable[str]) -> dict[str, str]:
-    found = {}
+def _list_versions(packages: Iterable[str]) -> dict[str, str]:
+    versions = {}
     for package in packages:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
-def _cpu_name() -> str:
+def _read_cpu_name() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -257,7 +257,7 @@ def _cpu_name() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def _peak_memory_mib() -> int:
+def _read_peak_memory_mib() -> int:
     try:
         # Linux's ru_maxrss begins with what the parent held when it started this process.
         status = Path("/proc/self/status").read_text()
@@ -267,13 +267,13 @@ def _peak_memory_mib() -> int:
     return peak >> 20 if sys.platform == "darwin" else peak >> 10  # bytes there, KiB elsewhere
 
 
-def _torch_on_gpu(device: str) -> bool:
-    """Whether torch can be asked about the GPU without importing it, which takes seconds."""
+def _is_torch_on_gpu(device: str) -> bool:
+    """Return True if torch can be asked about the GPU without importing it, which takes seconds."""
     return device.startswith("cuda") and "torch" in sys.modules
 
 
-def _gpu(device: str) -> dict[str, str]:
-    if not _torch_on_gpu(device):
+def _describe_gpu(device: str) -> dict[str, str]:
+    if not _is_torch_on_gpu(device):
         return {}
     import torch
 

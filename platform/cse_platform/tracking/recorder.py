@@ -1,4 +1,4 @@
-"""The one place that every event of a sweep goes through: into the journal, then to the stores."""
+"""Records every event of a sweep: into the journal, and from there into the stores."""
 
 import logging
 import threading
@@ -18,7 +18,7 @@ FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0
 """Seconds between attempts on a sink that is down."""
 FLUSH_SECONDS = 60.0
-"""How long the end of a sweep or an evaluation waits for stores that are behind."""
+"""Time that the end of a sweep or an evaluation waits for stores that are behind."""
 
 _log = logging.getLogger(__name__)
 
@@ -31,15 +31,15 @@ class Sink(Protocol):
     """
 
     name: str
-    """As people know it, e.g. `leaderboard`; it stands in messages."""
+    """The name for people and messages, e.g. `leaderboard`."""
     can_be_refilled: bool
-    """Whether it takes a journal from its beginning again, and only adds what it lacks."""
+    """Whether it can take a journal from its beginning again, and only add what it lacks."""
 
     def position(self, journal: str) -> int:
-        """End offset of the last event applied from this journal; 0 when it is new here."""
+        """Return the end offset of the last event applied from this journal; 0 for a new one."""
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
-        """Take over (end offset, event) pairs, at least one; `position` is then the last offset."""
+        """Apply (end offset, event) pairs, at least one; `position` is then the last offset."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ class Recorder:
     def __init__(self, journal: Journal, sinks: Sequence[Sink] = ()) -> None:
         self._journal = journal
         self._feeders = [_Feeder(journal, sink) for sink in sinks]
-        journal.on_durable(self._wake)
-        self._wake()
+        journal.on_durable(self._wake_feeders)
+        self._wake_feeders()
 
     def record(self, event: Event) -> Event:
         """Append to the journal, and return the event as it stands there.
 
-        It holds only while the journal itself cannot be written.
+        It blocks only while the journal itself cannot be written.
         """
         return self._journal.append(event)[1]
 
@@ -103,7 +103,7 @@ class Recorder:
     def __exit__(self, *exception: object) -> None:
         self.close(timeout=LONGEST_DELAY)
 
-    def _wake(self) -> None:
+    def _wake_feeders(self) -> None:
         for feeder in self._feeders:
             feeder.wake()
 
@@ -121,7 +121,9 @@ class _Feeder:
         self._hurry = threading.Event()
         self._moved = threading.Condition()
         # A daemon: a sink that hangs for good must not keep the process alive.
-        self._thread = threading.Thread(target=self._run, name=f"feed {sink.name}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run_forever, name=f"feed {sink.name}", daemon=True
+        )
         self._thread.start()
 
     def wake(self) -> None:
@@ -132,12 +134,12 @@ class _Feeder:
         return SinkHealth(self._sink.name, behind, self._error)
 
     def wait_until(self, goal: int, *, timeout: float) -> None:
-        """Wait for the sink to reach an offset; a pause before the next attempt is cut short."""
+        """Wait for the sink to reach an offset, and cut a pause before the next attempt short."""
         self._hurry.set()
         with self._moved:
-            self._moved.wait_for(lambda: self._stopped or self._has(goal), timeout)
+            self._moved.wait_for(lambda: self._stopped or self._has_reached(goal), timeout)
 
-    def _has(self, goal: int) -> bool:
+    def _has_reached(self, goal: int) -> bool:
         # Of a journal without events a sink has all, and stands at 0, before the header.
         return self._position >= goal or not self._journal.count_after(self._position)
 
@@ -148,33 +150,33 @@ class _Feeder:
         self._news.set()
         self._thread.join(timeout=1.0)
 
-    def _run(self) -> None:
+    def _run_forever(self) -> None:
         delay = FIRST_DELAY
         while not self._stopped:
             try:
                 self._catch_up()
             except Exception as error:  # whatever a sink raises, the sweep goes on
-                self._note(error)
+                self._note_error(error)
                 hurried = self._hurry.wait(delay)
                 self._hurry.clear()
                 delay = FIRST_DELAY if hurried else min(2 * delay, LONGEST_DELAY)
             else:
-                self._note(None)
+                self._note_error(None)
                 delay = FIRST_DELAY
                 self._news.wait()
 
     def _catch_up(self) -> None:
         self._news.clear()
-        self._start()
-        while not self._stopped and (batch := self._next_batch()):
+        self._restore_position()
+        while not self._stopped and (batch := self._read_next_batch()):
             self._sink.apply(self._journal.id, batch)
             self._has_applied = True
             self._move_to(batch[-1][0])
 
-    def _start(self) -> None:
-        """Go on from where the sink stands; where the journal is an older copy, from its beginning.
+    def _restore_position(self) -> None:
+        """Move to the sink's position, or to the beginning if the journal is an older copy.
 
-        JournalError if the sink cannot take that.
+        JournalError if the sink cannot be refilled.
         """
         position = self._sink.position(self._journal.id)
         try:
@@ -186,7 +188,7 @@ class _Feeder:
             position = 0
         self._move_to(position)
 
-    def _next_batch(self) -> list[tuple[int, Event]]:
+    def _read_next_batch(self) -> list[tuple[int, Event]]:
         # A sink that were ahead of the disk would, after a power cut, miss what comes then.
         durable = self._journal.durable
         news = takewhile(lambda entry: entry[0] <= durable, self._journal.read(self._position))
@@ -197,7 +199,7 @@ class _Feeder:
             self._position = position
             self._moved.notify_all()
 
-    def _note(self, error: Exception | None) -> None:
+    def _note_error(self, error: Exception | None) -> None:
         reason = None if error is None else mask_text(" ".join(str(error).split()) or repr(error))
         if reason is not None and self._error is None:
             _log.warning("%s is behind and will catch up: %s", self._sink.name, reason)

@@ -1,13 +1,12 @@
-"""The rule `curve`: whether a trial can still come among the best, by how earlier trials went on.
+"""The rule `curve`: judges by earlier curves whether a trial can still come among the best.
 
-A trial is worth its best trained step. So what it has to show is its gain: by how much its final
-best lies above its best so far. Complete trials tell what gains there are from the same share of
-the steps on, given how high a trial stands, how it rises, and how far it is below its peak.
+A trial is worth its best trained step. So the rule predicts its gain: by how much its final best
+lies above its best so far. Complete trials show the gains from the same share of the steps on,
+given how high a trial stands, how it rises, and how far it is below its peak.
 
 The gains are fitted by linear regression under a prior, so that few trials say little: the
-prediction is a Student t distribution that widens where a trial is unlike all earlier ones. Nothing
-here knows where curves come from: `PastCurves` is filled with earlier trials, and `judge` asked
-after each dev point.
+prediction is a Student t distribution that widens where a trial is unlike all earlier ones. The
+caller fills `PastCurves` with earlier trials, and calls `judge` after each dev point.
 """
 
 import math
@@ -23,17 +22,17 @@ SMOOTHING = 0.5
 DEFAULT_NOISE = 0.01
 """Standard deviation of a dev score over seeds, where no configuration has two; a fraction."""
 NOISE_WEIGHT = 2.0
-"""How many trials the default noise counts for among seeds, and the noise among gains."""
+"""Number of trials that the default noise counts for among seeds, and the noise among gains."""
 PRIOR_MEAN = np.array([0.0, -0.5, 0.5, 0.0])
 PRIOR_SD = np.array([0.05, 0.5, 0.5, 0.5])
 """Of the gain at the mean level, and of what each unit of level, rise and drop adds to it. One that
 stands low gains what it lacks, or nothing; one that rises goes on to rise, or stays."""
 ALIKE = 3
-"""So many earlier trials must be as far out as a trial is, or its own rise is believed."""
+"""If fewer earlier trials than this are as far out as a trial is, its own rise is believed."""
 OPTIMISM = 1.25
-"""By so much more than its straight continuation may a trial rise that is believed."""
+"""Factor by which a believed rise may exceed its straight continuation."""
 LONGER = 2.0
-"""Trials of more than so many times as many steps go on otherwise."""
+"""Trials with more than this times as many steps, or as few, are not comparable."""
 COLLAPSED = -0.05
 """Uniformity above which all sentences have nearly one vector; it is 0 where they have."""
 
@@ -47,42 +46,42 @@ _Counts = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Rule:
-    """When a trial is stopped."""
+    """The settings that decide when a trial is stopped."""
 
     chance: float = 0.05
     """The share of trials that would have come among the top, and may be stopped for it."""
     top: int = 1
-    """So many best are looked for."""
+    """Number of best trials that are looked for."""
     min_step: int = 1
     """No trial is stopped before this optimiser step."""
     startup_trials: int = 5
-    """So many complete curves must have come as far."""
+    """Number of complete curves that must have come as far."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What becomes of a trial."""
+    """The decision about a trial."""
 
     stop: bool
     why: str
     """For people."""
     chance: float = 1.0
-    """Of coming among the top, as far as it could be told."""
+    """The chance of coming among the top, as far as it could be computed."""
 
 
 class PastCurves:
-    """Curves of complete trials, to be asked at any share of their steps."""
+    """Stores curves of complete trials, and compares them at any share of their steps."""
 
     def __init__(self) -> None:
         self._shares: list[_Floats] = []
-        self._states: list[_Floats] = []
+        self._compute_states: list[_Floats] = []
         self._lengths: list[int] = []
         self._numbers: dict[str, int] = {}
         self._configurations: list[int] = []
         self._table: tuple[_Floats, _Floats, _Floats, _Counts] | None = None
 
     def __len__(self) -> int:
-        return len(self._states)
+        return len(self._compute_states)
 
     def add(self, curve: Curve, *, configuration: str) -> None:
         """Add the curve of a complete trial, whose last step is the trial's.
@@ -90,38 +89,40 @@ class PastCurves:
         Trials of one `configuration` are seeds of each other: they tell the noise. A stopped trial
         has no final best, and cannot be added.
         """
-        if points := _trained(curve):
+        if points := _select_trained(curve):
             last = max(curve)
             self._shares.append(np.array([step / last for step, _ in points]))
-            self._states.append(_states(points, last, curve.get(0)))
+            self._compute_states.append(_compute_states(points, last, curve.get(0)))
             self._lengths.append(last)
             number = self._numbers.setdefault(configuration, len(self._numbers))
             self._configurations.append(number)
             self._table = None
 
     def at(self, share: float, *, steps: int) -> tuple[_Floats, _Floats, _Counts]:
-        """Of the comparable curves: states there, gains until the end, configurations.
+        """Return the states, the gains until the end, and the configurations of comparable curves.
 
         A curve is comparable with a trial of so many steps if it is at most `LONGER` times as long
         or as short, and has a point so early: it is read at its last point until there.
         """
-        if not self._states:
+        if not self._compute_states:
             return np.empty((0, 3)), np.empty(0), np.empty(0, dtype=np.intp)
-        shares, states, finals, configurations = self._stacked()
+        shares, states, finals, configurations = self._stack_curves()
         reached = (shares <= share + 1e-9).sum(axis=1)
         lengths = np.array(self._lengths)
         rows = np.flatnonzero((reached > 0) & (abs(np.log(lengths / steps)) <= math.log(LONGER)))
         there = states[rows, reached[rows] - 1]
         return there, finals[rows] - there[:, 0], configurations[rows]
 
-    def _stacked(self) -> tuple[_Floats, _Floats, _Floats, _Counts]:
+    def _stack_curves(self) -> tuple[_Floats, _Floats, _Floats, _Counts]:
         if self._table is None:
             longest = max(map(len, self._shares))
             shares = np.full((len(self), longest), np.inf)
             states = np.zeros((len(self), longest, 3))
-            for row, (share, state) in enumerate(zip(self._shares, self._states, strict=True)):
+            for row, (share, state) in enumerate(
+                zip(self._shares, self._compute_states, strict=True)
+            ):
                 shares[row, : len(share)], states[row, : len(state)] = share, state
-            finals = np.array([state[-1, 0] for state in self._states])
+            finals = np.array([state[-1, 0] for state in self._compute_states])
             self._table = shares, states, finals, np.array(self._configurations)
         return self._table
 
@@ -129,7 +130,7 @@ class PastCurves:
 def judge(
     curve: Curve, *, steps: int, past: PastCurves, best: Sequence[float], rule: Rule
 ) -> Verdict:
-    """Whether a trial goes on after the last step of its curve.
+    """Decide whether a trial goes on after the last step of its curve.
 
     The trial stops when its chance to pass the bar is below `rule.chance` of what that chance is
     for a trial that nothing is known of. So of the trials that would pass it, that share is lost at
@@ -142,20 +143,20 @@ def judge(
         best: best value of each configuration that this sweep has tried, stopped ones included.
         rule: when it stops.
     """
-    points = _trained(curve)
+    points = _select_trained(curve)
     if not points or max(curve) < rule.min_step:
         return Verdict(False, "too early")
     if len(best) < rule.top:
         return Verdict(False, f"fewer than {rule.top} configurations have a value")
-    share, state = max(curve) / steps, _states(points, steps, curve.get(0))[-1]
+    share, state = max(curve) / steps, _compute_states(points, steps, curve.get(0))[-1]
     bar = sorted(best, reverse=True)[rule.top - 1]
     if state[0] >= bar:
         return Verdict(False, "among the best")
     states, gains, configurations = past.at(share, steps=steps)
     if len(gains) < rule.startup_trials:
         return Verdict(False, f"only {len(gains)} complete curves came as far")
-    noise = _noise(gains, configurations, left=1 - share)
-    chance = _chance(bar - state[0], state, states, gains, noise)
+    noise = _estimate_noise(gains, configurations, left=1 - share)
+    chance = _estimate_chance(bar - state[0], state, states, gains, noise)
     why = (
         f"at {share:.0%} of its steps its best is {100 * state[0]:.1f}; by {len(gains)} complete "
         f"curves the chance that it passes {100 * bar:.1f} is {chance:.2g}"
@@ -164,7 +165,7 @@ def judge(
 
 
 def collapsed(value: float, metrics: Mapping[str, float]) -> str | None:
-    """Why a report of a trained step shows a trial that is broken; None if it does not.
+    """Explain why a report of a trained step shows a broken trial; None if it does not.
 
     `value` is its dev score; `metrics` is all that was reported.
     """
@@ -175,15 +176,17 @@ def collapsed(value: float, metrics: Mapping[str, float]) -> str | None:
     return None
 
 
-def _trained(curve: Curve) -> list[tuple[int, float]]:
+def _select_trained(curve: Curve) -> list[tuple[int, float]]:
     return sorted((step, v) for step, v in curve.items() if step > 0 and not math.isnan(v))
 
 
-def _states(points: Sequence[tuple[int, float]], steps: int, start: float | None) -> _Floats:
-    """At each point: the best so far, the rise until the last step, the drop from the peak.
+def _compute_states(
+    points: Sequence[tuple[int, float]], steps: int, start: float | None
+) -> _Floats:
+    """Compute at each point the best so far, the rise until the last step and the drop.
 
     The rise is that of the smoothed curve, extended in a straight line; the drop is the smoothed
-    curve's distance from the best.
+    curve's distance from the best so far.
     """
     states = np.empty((len(points), 3))
     at, best, trend = 0, -math.inf, 0.0
@@ -197,8 +200,8 @@ def _states(points: Sequence[tuple[int, float]], steps: int, start: float | None
     return states
 
 
-def _noise(gains: _Floats, configurations: _Counts, *, left: float) -> float:
-    """Standard deviation of a gain over the seeds of a configuration, pooled.
+def _estimate_noise(gains: _Floats, configurations: _Counts, *, left: float) -> float:
+    """Estimate the pooled standard deviation of a gain over the seeds of a configuration.
 
     `left` is the share of the steps that is left to gain in: the default shrinks with it.
     """
@@ -210,8 +213,10 @@ def _noise(gains: _Floats, configurations: _Counts, *, left: float) -> float:
     return math.sqrt((default + squares) / (NOISE_WEIGHT + freedom))
 
 
-def _chance(needed: float, state: _Floats, states: _Floats, gains: _Floats, noise: float) -> float:
-    """The chance of a gain of at least `needed`; 1 for a rise that no earlier trial can judge."""
+def _estimate_chance(
+    needed: float, state: _Floats, states: _Floats, gains: _Floats, noise: float
+) -> float:
+    """Estimate the chance to gain at least `needed`; 1 for a rise no earlier trial can judge."""
     centre = np.array([states[:, 0].mean(), 0.0, 0.0])
     known = np.column_stack([np.ones(len(gains)), states - centre])
     asked = np.concatenate([[1.0], state - centre])

@@ -1,6 +1,6 @@
-"""Optuna's pruners, as a sweep file names them.
+"""Builds Optuna's pruners from a sweep file's settings.
 
-What they compare is told by `SearchStudy.report`: no step 0, and curves that do not fall.
+`SearchStudy.report` feeds them curves that do not fall, without step 0.
 """
 
 import optuna
@@ -11,7 +11,7 @@ from cse_platform.sweep import pruners
 
 
 def pruner(spec: pruners.Pruner) -> optuna_pruners.BasePruner:
-    """The pruner of a sweep; its steps are optimiser steps."""
+    """Build the pruner of a sweep; its steps are optimiser steps."""
     match spec:
         case pruners.SuccessiveHalvingPruner():
             return optuna_pruners.SuccessiveHalvingPruner(
@@ -56,7 +56,7 @@ class Patience(optuna_pruners.BasePruner):
         self.spec, self.then = spec, then
 
     def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
-        """Whether the trial came no higher, and the pruner that decides then would stop it."""
+        """Return True if the trial came no higher, and the pruner that then decides stops it."""
         points = sorted(trial.intermediate_values.items())
         if len(points) <= self.spec.patience or points[-1][0] < self.spec.min_step:
             return False

@@ -42,13 +42,13 @@ class ReplayedCmaEs(CmaEsSampler):
         while len(told := members[optimizer.generation]) >= optimizer.population_size:
             optimizer.tell(
                 [
-                    (_vector(trial, transform), sign * float(trial.value or 0.0))
+                    (_read_vector(trial, transform), sign * float(trial.value or 0.0))
                     for trial in told[: optimizer.population_size]
                 ]
             )
         return optimizer
 
 
-def _vector(trial: FrozenTrial, transform: _SearchSpaceTransform) -> Any:
+def _read_vector(trial: FrozenTrial, transform: _SearchSpaceTransform) -> Any:
     kept = trial.system_attrs.get(VECTOR)
     return transform.transform(trial.params) if kept is None else np.array(kept)

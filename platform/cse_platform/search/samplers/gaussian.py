@@ -31,12 +31,12 @@ class NoisyGp(GPSampler):
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        return super().infer_relative_search_space(_with_pruned(study), trial)
+        return super().infer_relative_search_space(_wrap_study(study), trial)
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """As Optuna's, on one thread.
+        """Sample as Optuna's own does, on one thread.
 
         Its matrices are too small to be shared: two threads that wait for each other take three
         times the CPU, are no sooner done, and keep a core from the trials.
@@ -44,7 +44,7 @@ class NoisyGp(GPSampler):
         import torch  # noqa: F401 -- only the threads of libraries that are loaded can be limited
 
         with threadpool_limits(1):
-            return super().sample_relative(_with_pruned(study), trial, search_space)
+            return super().sample_relative(_wrap_study(study), trial, search_space)
 
     def _optimize_acqf(
         self, acqf: "BaseAcquisitionFunc", best_params: np.ndarray | None
@@ -61,7 +61,7 @@ class NoisyGp(GPSampler):
         return super()._optimize_acqf(acqf, best_params)
 
 
-def _with_pruned(study: Study) -> Study:
+def _wrap_study(study: Study) -> Study:
     return cast(Study, _StudyWithPruned(study))
 
 
@@ -77,14 +77,16 @@ class _StudyWithPruned:
         states: Container[TrialState] | None = None,
         use_cache: bool = False,
     ) -> list[FrozenTrial]:
-        trials = map(_as_complete, self._study._get_trials(deepcopy=deepcopy, use_cache=use_cache))
+        trials = map(
+            _show_as_complete, self._study._get_trials(deepcopy=deepcopy, use_cache=use_cache)
+        )
         return [trial for trial in trials if states is None or trial.state in states]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._study, name)
 
 
-def _as_complete(trial: FrozenTrial) -> FrozenTrial:
+def _show_as_complete(trial: FrozenTrial) -> FrozenTrial:
     if trial.state != TrialState.PRUNED or not trial.intermediate_values:
         return trial
     shown = copy.copy(trial)

@@ -1,4 +1,4 @@
-"""Optuna's samplers, as a sweep file names them."""
+"""Builds Optuna's samplers from a sweep file's settings."""
 
 import warnings
 from typing import Any
@@ -35,10 +35,10 @@ def sampler(
     attempt: int = 0,
     objectives: int = 1,
 ) -> BaseSampler:
-    """A fresh sampler for one draw, seeded by (search seed, trial, dimension, attempt).
+    """Build a fresh sampler for one draw, seeded by (search seed, trial, dimension, attempt).
 
-    Nothing is carried from draw to draw but what the study holds, so a restarted search continues
-    the same sequence. That of `qmc` is counted by the study itself, and has one seed.
+    Only the study carries state from draw to draw, so a restarted search continues the same
+    sequence. That of `qmc` is counted by the study itself, and has one seed.
     """
     draw = [search.seed, trial, dimension] + [attempt] * (attempt > 0)
     seed = int(np.random.SeedSequence(draw).generate_state(1)[0])
@@ -47,10 +47,10 @@ def sampler(
         suited = chosen(search.sampler, space, trial=trial, objectives=objectives)
         if isinstance(suited, samplers.Qmc):
             return _Qmc(space, seed=search.seed, qmc_type=suited.sequence, scramble=suited.scramble)
-        return _built(suited, seed, objectives)
+        return _build_sampler(suited, seed, objectives)
 
 
-def _built(sampler: samplers.Sampler, seed: int, objectives: int) -> BaseSampler:
+def _build_sampler(sampler: samplers.Sampler, seed: int, objectives: int) -> BaseSampler:
     match sampler:
         case samplers.Tpe():
             joint = objectives == 1 if sampler.joint is None else sampler.joint
@@ -68,7 +68,7 @@ def _built(sampler: samplers.Sampler, seed: int, objectives: int) -> BaseSampler
                 seed=seed,
                 n_startup_trials=sampler.startup_trials,
                 deterministic_objective=sampler.deterministic,
-                independent_sampler=_beside(seed, sampler.startup_trials),
+                independent_sampler=_build_independent_sampler(seed, sampler.startup_trials),
                 warn_independent_sampling=False,
             )
         case samplers.CmaEs():
@@ -80,25 +80,27 @@ def _built(sampler: samplers.Sampler, seed: int, objectives: int) -> BaseSampler
                 with_margin=sampler.margin,
                 lr_adapt=sampler.adapt_rate,
                 consider_pruned_trials=sampler.count_pruned,
-                independent_sampler=_beside(seed, max(sampler.startup_trials, 10)),
+                independent_sampler=_build_independent_sampler(
+                    seed, max(sampler.startup_trials, 10)
+                ),
                 warn_independent_sampling=False,
             )
         case samplers.NsgaII():
-            return NSGAIISampler(seed=seed, **_genetic(sampler))
+            return NSGAIISampler(seed=seed, **_list_genetic_options(sampler))
         case samplers.NsgaIII():
             return NSGAIIISampler(
-                seed=seed, dividing_parameter=sampler.divisions, **_genetic(sampler)
+                seed=seed, dividing_parameter=sampler.divisions, **_list_genetic_options(sampler)
             )
         case _:
             return RandomSampler(seed=seed)
 
 
-def _beside(seed: int, startup_trials: int) -> BaseSampler:
-    """Draws what a sampler of whole vectors leaves out: choices for CMA-ES, and conditions."""
+def _build_independent_sampler(seed: int, startup_trials: int) -> BaseSampler:
+    """Build the sampler for what whole vectors leave out: choices for CMA-ES, and conditions."""
     return TPESampler(seed=seed, n_startup_trials=startup_trials, multivariate=False)
 
 
-def _genetic(sampler: samplers.NsgaII | samplers.NsgaIII) -> dict[str, Any]:
+def _list_genetic_options(sampler: samplers.NsgaII | samplers.NsgaIII) -> dict[str, Any]:
     return {
         "population_size": sampler.population,
         "crossover_prob": sampler.crossover_probability,
@@ -113,7 +115,7 @@ class _Qmc(QMCSampler):
     def __init__(self, space: Space, **options: Any) -> None:
         super().__init__(**options)
         distributions = {name: distribution(space[name]) for name in sorted(space)}
-        self._space = {name: one for name, one in distributions.items() if not one.single()}
+        self._space = {name: dist for name, dist in distributions.items() if not dist.single()}
 
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial

@@ -12,33 +12,35 @@ from cse_methods.settings import Settings
 from cse_platform.sweep.problems import Problem, ProblemsError, format_value
 
 CELLS = 100
-"""Equal parts of a range of real numbers; to try two values of one part is to repeat a trial."""
+"""Equal parts of a range of real numbers; two values of one part count as the same trial."""
 
 DIMENSION_EXPECTED = "a list of choices, {choices: [...]} or {low: ..., high: ...}"
 
 
 def canonical_json(value: Any) -> str:
-    """One text for equal values: keys sorted, no blanks, 1.0 as 1; `true` is not 1."""
-    return json.dumps(_whole(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    """Serialise a value to one text for equal values: sorted keys, 1.0 as 1; `true` is not 1."""
+    return json.dumps(
+        _convert_whole_numbers(value), sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
 
 
-def _whole(value: Any) -> Any:
+def _convert_whole_numbers(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _whole(inner) for key, inner in value.items()}
+        return {key: _convert_whole_numbers(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_whole(inner) for inner in value]
+        return [_convert_whole_numbers(inner) for inner in value]
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     return value
 
 
-def _number(value: Any) -> int | float:
+def _check_number(value: Any) -> int | float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise ValueError(f"expected a number, got {format_value(value)}")
     return value
 
 
-def _alternatives(value: Any) -> Any:
+def _wrap_single_value(value: Any) -> Any:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
@@ -46,12 +48,12 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _apart(one: float, other: float, *, ratios: bool) -> float:
+def _measure_distance(one: float, other: float, *, ratios: bool) -> float:
     return abs(math.log(one / other)) if ratios else abs(one - other)
 
 
-_Number = Annotated[int | float, PlainValidator(_number)]
-Alternatives = Annotated[tuple[Any, ...], Field(min_length=1), BeforeValidator(_alternatives)]
+_Number = Annotated[int | float, PlainValidator(_check_number)]
+Alternatives = Annotated[tuple[Any, ...], Field(min_length=1), BeforeValidator(_wrap_single_value)]
 
 
 class _Conditional(Settings):
@@ -60,11 +62,11 @@ class _Conditional(Settings):
     )
 
     def find(self, value: Any) -> Any:
-        """The value as the dimension has it; LookupError if it does not."""
+        """Return the value as the dimension has it; LookupError if it does not."""
         raise NotImplementedError
 
     def has(self, value: Any) -> bool:
-        """Whether the dimension can take the value."""
+        """Return True if the dimension can take the value."""
         try:
             self.find(value)
         except LookupError:
@@ -81,7 +83,7 @@ class Choices(_Conditional):
 
     @model_validator(mode="before")
     @classmethod
-    def _from_bare_list(cls, value: Any) -> Any:
+    def _wrap_bare_list(cls, value: Any) -> Any:
         return {"choices": value} if isinstance(value, (list, tuple)) else value
 
     @model_validator(mode="after")
@@ -98,14 +100,14 @@ class Choices(_Conditional):
         return self
 
     def find(self, value: Any) -> Any:
-        """The choice that equals `value`, as the file writes it; LookupError if there is none."""
+        """Return the choice that equals `value`, as the file writes it; LookupError if none."""
         for choice in self.choices:
             if canonical_json(choice) == canonical_json(value):
                 return choice
         raise LookupError(value)
 
     def nearest(self, value: Any) -> Any:
-        """The choice that comes nearest to a number; LookupError where a value has no near ones.
+        """Return the choice nearest to a number; LookupError where a value has no near ones.
 
         Positive numbers are compared by their ratio.
         """
@@ -113,21 +115,21 @@ class Choices(_Conditional):
         if not _is_number(value) or not numbers:
             return self.find(value)
         ratios = min(*numbers, value) > 0
-        return min(numbers, key=lambda choice: _apart(choice, value, ratios=ratios))
+        return min(numbers, key=lambda choice: _measure_distance(choice, value, ratios=ratios))
 
     def grid_values(self) -> tuple[Any, ...]:
         return self.choices
 
     def at(self, share: float) -> Any:
-        """The choice at a share of the way, from 0 to 1, through the list."""
+        """Return the choice at a share of the way, from 0 to 1, through the list."""
         return self.choices[min(int(share * len(self.choices)), len(self.choices) - 1)]
 
     def share(self, value: Any) -> float:
-        """How far a choice lies through the list, from 0 to 1."""
+        """Return how far a choice lies through the list, from 0 to 1."""
         return self.choices.index(value) / len(self.choices)
 
     def cell(self, value: Any) -> Any:
-        """The value itself: any other choice is another trial."""
+        """Return the value itself: any other choice is another trial."""
         return value
 
     def __str__(self) -> str:
@@ -146,7 +148,7 @@ class Range(_Conditional):
 
     @property
     def whole(self) -> bool:
-        """Whether only whole numbers are meant: every number of the range is written as one."""
+        """Whether the range has whole numbers only: all its numbers are written as such."""
         return all(isinstance(n, int) for n in (self.low, self.high, self.step or 0))
 
     @property
@@ -178,7 +180,7 @@ class Range(_Conditional):
             )
 
     def find(self, value: Any) -> int | float:
-        """The number as this range samples it; LookupError if it is not one that is sampled."""
+        """Return the number as this range samples it; LookupError if it samples no such number."""
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not number or not self.low <= value <= self.high:
             raise LookupError(value)
@@ -189,7 +191,7 @@ class Range(_Conditional):
         return int(value) if self.whole else float(value)
 
     def nearest(self, value: Any) -> int | float:
-        """The number of this range that comes nearest; LookupError for what is no number."""
+        """Return the nearest number of this range; LookupError for what is no number."""
         if not _is_number(value):
             raise LookupError(value)
         number = min(max(value, self.low), self.high)
@@ -199,13 +201,13 @@ class Range(_Conditional):
         return self.find(float(low + step * round((Decimal(str(number)) - low) / step)))
 
     def as_real(self) -> "Range":
-        """The same range, sampled in real numbers."""
+        """Return the same range, sampled in real numbers."""
         step = None if self.step is None else float(self.step)
         bounds = {"low": float(self.low), "high": float(self.high), "step": step}
         return self.model_copy(update=bounds)
 
     def grid_values(self) -> Iterator[int | float]:
-        """The values of a grid, from low to high; ValueError for real numbers without a step."""
+        """List the values of a grid from low to high; ValueError for reals without a step."""
         if self.is_real:
             raise ValueError("a grid needs choices, whole numbers or a step")
         low, high = Decimal(str(self.low)), Decimal(str(self.high))
@@ -214,7 +216,7 @@ class Range(_Conditional):
         return (kind(low + step * i) for i in range(int((high - low) / step) + 1))
 
     def at(self, share: float) -> int | float:
-        """The number at a share of the way, from 0 to 1, from low to high, as it is sampled."""
+        """Return the number at a share of the way, from 0 to 1, between low and high."""
         if self.log:
             number = float(self.low * (self.high / self.low) ** share)
             return round(number) if self.whole else min(number, float(self.high))
@@ -225,13 +227,13 @@ class Range(_Conditional):
         return (int if self.whole else float)(low + step * min(int(share * count), count - 1))
 
     def share(self, value: float) -> float:
-        """How far a number lies from low to high, from 0 to 1; on a log scale by logarithms."""
+        """Return how far a number lies from low to high, from 0 to 1, by logarithms if `log`."""
         if self.log:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
     def cell(self, value: float) -> float:
-        """Which of the range's `CELLS` a real number is in; a whole or stepped number itself."""
+        """Return which of `CELLS` a real number is in; a whole or stepped number itself."""
         return round(self.share(value) * CELLS) if self.is_real else value
 
     def __str__(self) -> str:
@@ -239,7 +241,7 @@ class Range(_Conditional):
         return f"{self.low} to {self.high}{step}"
 
 
-def _kind(value: Any) -> str | None:
+def _choose_tag(value: Any) -> str | None:
     if isinstance(value, (Choices, Range)):
         return type(value).__name__
     if isinstance(value, (list, tuple)) or (isinstance(value, dict) and "choices" in value):
@@ -252,7 +254,7 @@ def _kind(value: Any) -> str | None:
 Dimension = Annotated[
     Annotated[Choices, Tag("Choices")] | Annotated[Range, Tag("Range")],
     Discriminator(
-        _kind,
+        _choose_tag,
         custom_error_type="expected",
         custom_error_message="{what}",
         custom_error_context={"what": DIMENSION_EXPECTED},

@@ -1,4 +1,4 @@
-"""Conditions between hyperparameters: a small grammar, and which points satisfy them."""
+"""Conditions between hyperparameters: parses them, and finds points that satisfy them."""
 
 import ast
 import math
@@ -16,7 +16,7 @@ from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
 
 LONGEST = 500
-"""Characters of an expression; Python's parser takes nothing that is nested without end."""
+"""The most characters of an expression; Python's parser cannot nest without end."""
 
 GRAMMAR = "names, numbers and texts in quotes, with + - * / ( ), < <= == != >= >, and, or, not"
 
@@ -37,42 +37,42 @@ ORDER: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True)
 class Expression:
-    """A condition, read from a text.
+    """A condition, parsed from a text.
 
     Raises:
-        ValueError: if the text is none; it says why, and what an expression is made of.
+        ValueError: if the text is no condition; it says why, and what one is made of.
     """
 
     text: str
 
     @property
     def names(self) -> frozenset[str]:
-        """The names whose values decide."""
-        return _names(self.text)
+        """The names of the settings that the condition reads."""
+        return _collect_names(self.text)
 
     @property
     def tree(self) -> ast.expr:
-        """The text as Python's parser reads it; of the nodes that `_known` lists."""
-        return _read(self.text)
+        """The parsed text; its nodes are those that `_is_allowed` accepts."""
+        return _parse_expression(self.text)
 
     def __post_init__(self) -> None:
         _refuse_foreign(self.tree, self.text)
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether it is true of these values, and also where a name has none of them.
+        """Return True if the condition is true of these values, or a name has no value.
 
         A hyperparameter without a value takes no part in the trial. What divides by 0 is not true.
         """
         if not self.names <= values.keys():
             return True
         try:
-            return bool(_value(self.tree, values))
+            return bool(_evaluate_node(self.tree, values))
         except ArithmeticError:
             return False
 
 
 @lru_cache(maxsize=1024)
-def _read(text: str) -> ast.expr:
+def _parse_expression(text: str) -> ast.expr:
     if len(text) > LONGEST:
         raise ValueError(f"an expression has at most {LONGEST} characters, got {len(text)}")
     try:
@@ -84,20 +84,20 @@ def _read(text: str) -> ast.expr:
 
 
 @lru_cache(maxsize=1024)
-def _names(text: str) -> frozenset[str]:
-    names = {node.id for node in ast.walk(_read(text)) if isinstance(node, ast.Name)}
+def _collect_names(text: str) -> frozenset[str]:
+    names = {node.id for node in ast.walk(_parse_expression(text)) if isinstance(node, ast.Name)}
     return frozenset(names - WORDS.keys())
 
 
 def _refuse_foreign(tree: ast.expr, text: str) -> None:
     for node in ast.walk(tree):
-        if not _known(node):
+        if not _is_allowed(node):
             part = ast.unparse(node)
             where = f" in {text!r}" if part and part != text else ""
             raise ValueError(f"cannot read {part!r}{where}; an expression is made of {GRAMMAR}")
 
 
-def _known(node: ast.AST) -> bool:
+def _is_allowed(node: ast.AST) -> bool:
     match node:
         case ast.Constant(value=value):
             return value is None or type(value) in (bool, int, float, str)
@@ -110,7 +110,7 @@ def _known(node: ast.AST) -> bool:
     return not isinstance(node, ast.expr) or isinstance(node, ast.Name | ast.BoolOp)
 
 
-def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
+def _evaluate_node(node: ast.expr, values: Mapping[str, Any]) -> Any:
     match node:
         case ast.Constant(value=value):
             return value
@@ -118,21 +118,23 @@ def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
             return values[name] if name in values else WORDS[name]
         case ast.BoolOp(op=op, values=parts):
             every = all if isinstance(op, ast.And) else any
-            return every(_value(part, values) for part in parts)
+            return every(_evaluate_node(part, values) for part in parts)
         case ast.UnaryOp(op=op, operand=operand):
-            value = _value(operand, values)
+            value = _evaluate_node(operand, values)
             if isinstance(op, ast.Not):
                 return not value
             return -value if isinstance(op, ast.USub) else value
         case ast.BinOp(left=left, op=op, right=right):
-            return _ARITHMETIC[type(op)](_value(left, values), _value(right, values))
+            return _ARITHMETIC[type(op)](
+                _evaluate_node(left, values), _evaluate_node(right, values)
+            )
         case ast.Compare(left=left, ops=ops, comparators=others):
-            sides = [_value(side, values) for side in (left, *others)]
-            return all(map(_compare, ops, sides, sides[1:]))
+            sides = [_evaluate_node(side, values) for side in (left, *others)]
+            return all(map(_compare_values, ops, sides, sides[1:]))
     raise AssertionError(node)
 
 
-def _compare(op: ast.cmpop, left: Any, right: Any) -> bool:
+def _compare_values(op: ast.cmpop, left: Any, right: Any) -> bool:
     if type(op) in ORDER:
         return ORDER[type(op)](left, right)
     # As in a sweep file, where `true` is not 1.
@@ -143,45 +145,45 @@ def _compare(op: ast.cmpop, left: Any, right: Any) -> bool:
 _KINDS = {bool: "true or false", int: "a number", float: "a number", str: "text"}
 
 Possible = Mapping[str, tuple[Any, ...]]
-"""The values that each name can have; of a range, both bounds."""
+"""The possible values of each name; of a range, both bounds."""
 
 
 def kind_problems(expression: Expression, possible: Possible) -> list[str]:
-    """What cannot be compared or reckoned with in an expression."""
+    """List operands of an expression that cannot be compared or computed with."""
     tree = expression.tree
-    return list(dict.fromkeys([*_problems(tree, possible), *_no_condition(tree, possible)]))
+    return list(dict.fromkeys([*_check_node(tree, possible), *_check_is_condition(tree, possible)]))
 
 
-def _problems(node: ast.expr, possible: Possible) -> Iterator[str]:
+def _check_node(node: ast.expr, possible: Possible) -> Iterator[str]:
     match node:
         case ast.BoolOp(values=parts):
             for part in parts:
-                yield from _problems(part, possible)
-                yield from _no_condition(part, possible)
+                yield from _check_node(part, possible)
+                yield from _check_is_condition(part, possible)
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            yield from _problems(operand, possible)
-            yield from _no_condition(operand, possible)
+            yield from _check_node(operand, possible)
+            yield from _check_is_condition(operand, possible)
         case ast.UnaryOp(operand=operand):
-            yield from _problems(operand, possible)
-            yield from _no_number(operand, possible)
+            yield from _check_node(operand, possible)
+            yield from _check_is_number(operand, possible)
         case ast.BinOp(left=left, right=right):
             for side in (left, right):
-                yield from _problems(side, possible)
-                yield from _no_number(side, possible)
+                yield from _check_node(side, possible)
+                yield from _check_is_number(side, possible)
         case ast.Compare(left=left, ops=ops, comparators=others):
             sides = [left, *others]
             for side in sides:
-                yield from _problems(side, possible)
+                yield from _check_node(side, possible)
             for op, (one, other) in zip(ops, pairwise(sides), strict=True):
-                yield from _incomparable(op, one, other, possible)
+                yield from _check_comparison(op, one, other, possible)
 
 
-def _incomparable(
+def _check_comparison(
     op: ast.cmpop, one: ast.expr, other: ast.expr, possible: Possible
 ) -> Iterator[str]:
     if type(op) in ORDER:
-        yield from _no_number(one, possible)
-        yield from _no_number(other, possible)
+        yield from _check_is_number(one, possible)
+        yield from _check_is_number(other, possible)
         return
     for name, constant in ((one, other), (other, one)):
         if isinstance(name, ast.Name) and isinstance(constant, ast.Constant):
@@ -191,51 +193,52 @@ def _incomparable(
                 hint = did_you_mean(constant.value, texts)
                 yield f"{constant.value!r} is not a value of {name.id}{hint}"
                 return
-    kinds = _kinds(one, possible), _kinds(other, possible)
+    kinds = _infer_kinds(one, possible), _infer_kinds(other, possible)
     if not kinds[0] & kinds[1]:
-        yield f"{_said(one, possible)}, {_said(other, possible)}; they are never equal"
+        sides = f"{_describe_kinds(one, possible)}, {_describe_kinds(other, possible)}"
+        yield f"{sides}; they are never equal"
 
 
-def _no_number(node: ast.expr, possible: Possible) -> Iterator[str]:
-    if _kinds(node, possible) != {"a number"}:
-        yield f"expected a number, and {_said(node, possible)}"
+def _check_is_number(node: ast.expr, possible: Possible) -> Iterator[str]:
+    if _infer_kinds(node, possible) != {"a number"}:
+        yield f"expected a number, and {_describe_kinds(node, possible)}"
 
 
-def _no_condition(node: ast.expr, possible: Possible) -> Iterator[str]:
-    if _kinds(node, possible) != {"true or false"}:
-        yield f"expected a comparison such as a >= b, and {_said(node, possible)}"
+def _check_is_condition(node: ast.expr, possible: Possible) -> Iterator[str]:
+    if _infer_kinds(node, possible) != {"true or false"}:
+        yield f"expected a comparison such as a >= b, and {_describe_kinds(node, possible)}"
 
 
-def _said(node: ast.expr, possible: Possible) -> str:
-    return f"{ast.unparse(node)} is {' or '.join(sorted(_kinds(node, possible)))}"
+def _describe_kinds(node: ast.expr, possible: Possible) -> str:
+    return f"{ast.unparse(node)} is {' or '.join(sorted(_infer_kinds(node, possible)))}"
 
 
-def _kinds(node: ast.expr, possible: Possible) -> set[str]:
+def _infer_kinds(node: ast.expr, possible: Possible) -> set[str]:
     match node:
         case ast.Constant(value=value):
             return {_KINDS.get(type(value), "null")}
         case ast.Name(id=name):
             values = possible.get(name, (WORDS.get(name),))
-            return {_kind(value) for value in values}
+            return {_name_kind(value) for value in values}
         case ast.UnaryOp(op=ast.Not()) | ast.BoolOp() | ast.Compare():
             return {"true or false"}
     return {"a number"}
 
 
-def _kind(value: Any) -> str:
+def _name_kind(value: Any) -> str:
     return "null" if value is None else _KINDS.get(type(value), "a list or mapping")
 
 
 MOST_TRIED = 20_000
-"""Points that are tried before it is said that none satisfies."""
+"""The most points that are tried before a condition counts as unsatisfiable."""
 MANY = 1_000
-"""Values of a dimension that are too many to try each."""
+"""A dimension with more values than this is not tried value by value."""
 
 Values = Mapping[str, Any]
 
 
 class Requirements:
-    """What must hold in every trial of a sweep.
+    """The conditions that must hold in every trial of a sweep.
 
     Args:
         texts: the expressions.
@@ -249,29 +252,30 @@ class Requirements:
 
     @cached_property
     def deciding(self) -> Space:
-        """The dimensions that expressions name, and those whose values these depend on."""
-        names = {name for one in self.expressions for name in one.names if name in self.space}
+        """The dimensions that expressions name, and those that their conditions depend on."""
+        named = {name for expression in self.expressions for name in expression.names}
+        names = {name for name in named if name in self.space}
         while more := {parent for name in names for parent in self.space[name].when} - names:
             names |= more
-        return Space({name: one for name, one in self.space.items() if name in names})
+        return Space({name: self.space[name] for name in self.space if name in names})
 
     def broken_by(self, assignment: Values) -> str | None:
-        """The first expression that these values of dimensions break; None if they break none."""
+        """Return the first expression that these values of dimensions break; None if none."""
         values = {**self.fixed, **assignment}
         return next((one.text for one in self.expressions if not one.holds(values)), None)
 
     def problems(self) -> list[Problem]:
-        """What is wrong with the expressions; paths start at the list of them."""
+        """List the problems of the expressions; paths start at their list."""
         wrong = [
             Problem((place,), text)
             for place, one in enumerate(self.expressions)
-            for text in self._wrong(one)
+            for text in self._check_expression(one)
         ]
-        return wrong or list(self._unsatisfiable())
+        return wrong or list(self._find_unsatisfiable())
 
-    def _wrong(self, expression: Expression) -> list[str]:
+    def _check_expression(self, expression: Expression) -> list[str]:
         known = {name: (value,) for name, value in self.fixed.items()}
-        known |= {name: _ends(dimension) for name, dimension in self.space.items()}
+        known |= {name: _list_ends(dimension) for name, dimension in self.space.items()}
         unknown = sorted(expression.names - known.keys())
         if unknown:
             near = {name: did_you_mean(name, known) for name in unknown}
@@ -282,7 +286,7 @@ class Requirements:
             return [f"no hyperparameter of 'space' in {expression.text!r}, so it decides nothing"]
         return kind_problems(expression, known)
 
-    def _unsatisfiable(self) -> Iterator[Problem]:
+    def _find_unsatisfiable(self) -> Iterator[Problem]:
         alone = [Requirements([one.text], self.space, self.fixed) for one in self.expressions]
         nowhere = [place for place, one in enumerate(alone) if one.some_point({}) is None]
         for place in nowhere:
@@ -294,38 +298,42 @@ class Requirements:
             yield Problem((), f"each holds somewhere, but all together nowhere: {how}")
 
     def some_point(self, given: Values) -> dict[str, Any] | None:
-        """Values of the dimensions that decide, which satisfy all beside `given`; None if none do.
+        """Find values of the deciding dimensions that satisfy all with `given`; None if none do.
 
-        Certain where these have few values; ranges are tried at both ends and at random.
+        The answer is certain where these have few values; ranges are tried at both ends and at
+        random.
         """
         deciding = self.deciding
-        values = {name: _few(deciding[name]) or _ends(deciding[name]) for name in deciding}
+        values = {
+            name: _list_few_values(deciding[name]) or _list_ends(deciding[name])
+            for name in deciding
+        }
         values |= {name: (given[name],) for name in deciding if name in given}
-        points = islice(_combinations(deciding, deciding.ordered(), values, {}), MOST_TRIED)
-        found = next((point for point in points if self._satisfied(given, point)), None)
-        if found is not None or self._is_counted():
-            return found
+        points = islice(_combine_values(deciding, deciding.ordered(), values, {}), MOST_TRIED)
+        allowed = next((point for point in points if self._is_satisfied(given, point)), None)
+        if allowed is not None or self._is_counted():
+            return allowed
         rng = random.Random(0)
         drawn = (random_point(deciding, given, rng) for _ in range(MOST_TRIED))
-        return next((point for point in drawn if self._satisfied(given, point)), None)
+        return next((point for point in drawn if self._is_satisfied(given, point)), None)
 
     def how_it_was_tried(self) -> str:
-        """How `some_point` looks for one."""
+        """Describe how `some_point` looks for a point."""
         names = ", ".join(self.deciding)
         if self._is_counted():
             return f"every combination of {names} was tried"
         return f"both ends of {names} were tried, and {MOST_TRIED} points between"
 
-    def _satisfied(self, given: Values, point: Values) -> bool:
+    def _is_satisfied(self, given: Values, point: Values) -> bool:
         return self.broken_by({**given, **point}) is None
 
     def _is_counted(self) -> bool:
-        few = [_few(dimension) for _, dimension in self.deciding.items()]
+        few = [_list_few_values(dimension) for _, dimension in self.deciding.items()]
         return math.prod(len(values) or MOST_TRIED + 1 for values in few) <= MOST_TRIED
 
 
 def require_problems(texts: Sequence[str], space: Space, fixed: Values) -> list[Problem]:
-    """What is wrong with expressions; paths start at the list of them."""
+    """List the problems of expressions; paths start at their list."""
     unread = []
     for place, text in enumerate(texts):
         try:
@@ -335,34 +343,34 @@ def require_problems(texts: Sequence[str], space: Space, fixed: Values) -> list[
     return unread or Requirements(texts, space, fixed).problems()
 
 
-def _few(dimension: Dimension) -> tuple[Any, ...]:
-    """All values of a dimension; empty where they are many."""
+def _list_few_values(dimension: Dimension) -> tuple[Any, ...]:
+    """List all values of a dimension; empty where they are more than `MANY`."""
     if dimension.is_real:
         return ()
     values = tuple(islice(dimension.grid_values(), MANY + 1))
     return values if len(values) <= MANY else ()
 
 
-def _ends(dimension: Dimension) -> tuple[Any, ...]:
+def _list_ends(dimension: Dimension) -> tuple[Any, ...]:
     if isinstance(dimension, Choices):
         return dimension.choices
     return dimension.low, dimension.high
 
 
-def _combinations(
+def _combine_values(
     space: Space, names: Sequence[str], values: Mapping[str, tuple[Any, ...]], point: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     if not names:
         yield point
     elif not space.is_active(names[0], point):
-        yield from _combinations(space, names[1:], values, point)
+        yield from _combine_values(space, names[1:], values, point)
     else:
         for value in values[names[0]]:
-            yield from _combinations(space, names[1:], values, point | {names[0]: value})
+            yield from _combine_values(space, names[1:], values, point | {names[0]: value})
 
 
 def random_point(space: Space, given: Values, rng: random.Random) -> dict[str, Any]:
-    """A value for each active dimension, parents first: the given one, or one at random."""
+    """Draw a value for each active dimension, parents first, unless it is given."""
     point: dict[str, Any] = {}
     for name in space.ordered():
         if space.is_active(name, point):

@@ -1,4 +1,4 @@
-"""Points that `require` allows, where a sampler finds none: at random, or near one of its own."""
+"""Finds points that `require` allows, at random or near a point that a sampler proposed."""
 
 import random
 from collections.abc import Container, Mapping
@@ -8,11 +8,11 @@ from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.require import Requirements, random_point
 
 TRIES = 200
-"""Points at random, before one is moved about inside what is allowed."""
+"""Random points that are tried, before one is moved about inside what is allowed."""
 ROUNDS = 5
-"""How often each dimension is moved."""
+"""Number of times that each dimension is moved."""
 STEPS = 30
-"""How often a move is made smaller."""
+"""Number of times that a move is made smaller."""
 AROUND = 0.1
 """How far, as a share of each range, points around another lie from it: a standard deviation."""
 
@@ -20,13 +20,13 @@ Values = Mapping[str, Any]
 
 
 class Satisfying:
-    """Finds points; they hold what is given, and the seed decides about the rest.
+    """Finds allowed points that have the given values; the seed decides about the rest.
 
     Args:
-        requirements: that some point with the given values satisfies.
+        requirements: the conditions; some point with the given values satisfies them.
         given: values of dimensions that stay.
-        seed: of what is drawn.
-        worn: cells of the space that are to be avoided where others are found.
+        seed: seed of the random draws.
+        worn: cells of the space to avoid where others are found.
     """
 
     def __init__(
@@ -41,78 +41,78 @@ class Satisfying:
         self.space, self.rng = requirements.space, random.Random(seed)
 
     def anywhere(self) -> dict[str, Any]:
-        """A point at random among all that are allowed.
+        """Draw a point at random among all that are allowed.
 
-        Where these are too few to be met by chance: from one that is known, each dimension in turn
-        is drawn anew in what the others leave it (slice sampling, Neal 2003).
+        Where these are too few to be met by chance, it starts from a known one, and draws each
+        dimension in turn anew in what the others leave it (slice sampling, Neal 2003).
         """
         for _ in range(TRIES):
-            point = self._with({})
-            if self._allows(point):
+            point = self._complete_point({})
+            if self._is_allowed(point):
                 return point
-        point = self._with(self.requirements.some_point(self.given) or {})
+        point = self._complete_point(self.requirements.some_point(self.given) or {})
         for _ in range(ROUNDS):
-            for name in self._movable(point):
-                point = self._drawn_anew(point, name)
+            for name in self._shuffle_movable(point):
+                point = self._redraw_value(point, name)
         return point
 
     def around(self, target: Values) -> dict[str, Any]:
-        """An allowed point in the target's surroundings: it has other real numbers."""
-        return self.near({name: self._shifted(name, value) for name, value in target.items()})
+        """Draw an allowed point around the target, with other real numbers."""
+        return self.near({name: self._shift_value(name, value) for name, value in target.items()})
 
     def near(self, target: Values) -> dict[str, Any]:
-        """An allowed point that differs little from the target.
+        """Draw an allowed point that differs little from the target.
 
-        The nearest of some that have half of the target's values, each dimension moved towards the
-        target as far as the others let it.
+        It takes the nearest of some points that have half of the target's values, and moves each
+        dimension towards the target as far as the others let it.
         """
-        mixed = (self._with(self._half(target)) for _ in range(TRIES))
-        allowed = [point for point in mixed if self._allows(point)] or [self.anywhere()]
-        point = min(allowed, key=lambda point: self._distance(point, target))
-        for name in self._movable(point):
+        mixed = (self._complete_point(self._draw_half(target)) for _ in range(TRIES))
+        allowed = [point for point in mixed if self._is_allowed(point)] or [self.anywhere()]
+        point = min(allowed, key=lambda point: self._measure_distance(point, target))
+        for name in self._shuffle_movable(point):
             if name in target:
-                point = self._moved(point, name, target[name])
+                point = self._move_towards(point, name, target[name])
         return point
 
-    def _with(self, values: Values) -> dict[str, Any]:
+    def _complete_point(self, values: Values) -> dict[str, Any]:
         return random_point(self.space, {**values, **self.given}, self.rng)
 
-    def _allows(self, point: Values) -> bool:
+    def _is_allowed(self, point: Values) -> bool:
         return (
             self.requirements.broken_by(point) is None and self.space.cell(point) not in self.worn
         )
 
-    def _half(self, target: Values) -> dict[str, Any]:
+    def _draw_half(self, target: Values) -> dict[str, Any]:
         return {name: value for name, value in target.items() if self.rng.random() < 0.5}
 
-    def _movable(self, point: Values) -> list[str]:
+    def _shuffle_movable(self, point: Values) -> list[str]:
         names = [name for name in point if name not in self.given]
         return self.rng.sample(names, len(names))
 
-    def _shifted(self, name: str, value: Any) -> Any:
+    def _shift_value(self, name: str, value: Any) -> Any:
         dimension = self.space[name]
         if not dimension.is_real:
             return value
         share = abs(dimension.share(value) + self.rng.gauss(0, AROUND)) % 2
         return dimension.at(min(share, 2 - share))  # mirrored where it leaves the range
 
-    def _drawn_anew(self, point: dict[str, Any], name: str) -> dict[str, Any]:
+    def _redraw_value(self, point: dict[str, Any], name: str) -> dict[str, Any]:
         if name not in point:  # another choice has put it out of action
             return point
         dimension = self.space[name]
         here, low, high = dimension.share(point[name]), 0.0, 1.0
         for _ in range(STEPS):
             share = self.rng.uniform(low, high)
-            other = self._with({**point, name: dimension.at(share)})
-            if self._allows(other):
+            other = self._complete_point({**point, name: dimension.at(share)})
+            if self._is_allowed(other):
                 return other
             if not isinstance(dimension, Choices):
                 low, high = (share, high) if share < here else (low, share)
         return point
 
-    def _moved(self, point: dict[str, Any], name: str, goal: Any) -> dict[str, Any]:
-        there = self._with({**point, name: goal})
-        if name not in point or self._allows(there):
+    def _move_towards(self, point: dict[str, Any], name: str, goal: Any) -> dict[str, Any]:
+        there = self._complete_point({**point, name: goal})
+        if name not in point or self._is_allowed(there):
             return there if name in point else point
         dimension = self.space[name]
         if isinstance(dimension, Choices):
@@ -120,23 +120,23 @@ class Satisfying:
         here, away = dimension.share(point[name]), dimension.share(goal)
         for _ in range(STEPS):
             middle = (here + away) / 2
-            other = self._with({**point, name: dimension.at(middle)})
-            if self._allows(other):
+            other = self._complete_point({**point, name: dimension.at(middle)})
+            if self._is_allowed(other):
                 here, point = middle, other
             else:
                 away = middle
         return point
 
-    def _distance(self, point: Values, target: Values) -> float:
+    def _measure_distance(self, point: Values, target: Values) -> float:
         return sum(
-            _apart(self.space[name], point[name], target[name])
+            _measure_gap(self.space[name], point[name], target[name])
             if name in point and name in target
             else 1.0
             for name in {*point, *target}
         )
 
 
-def _apart(dimension: Dimension, one: Any, other: Any) -> float:
+def _measure_gap(dimension: Dimension, one: Any, other: Any) -> float:
     if isinstance(dimension, Choices):
         return float(one != other)
     return abs(dimension.share(one) - dimension.share(other))

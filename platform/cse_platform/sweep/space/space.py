@@ -1,4 +1,4 @@
-"""A search space: dimensions by name, some of them active only under a condition."""
+"""The search space: dimensions by name, some of them active only under a condition."""
 
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -28,7 +28,7 @@ class Space(RootModel[dict[str, Dimension]]):
         return iter(self.root)
 
     def items(self) -> Iterator[tuple[str, Dimension]]:
-        """Each name with its dimension, in the order of the file."""
+        """Iterate over names and dimensions, in the order of the file."""
         return iter(self.root.items())
 
     @model_validator(mode="after")
@@ -37,15 +37,15 @@ class Space(RootModel[dict[str, Dimension]]):
             Problem((name, "when", parent), text)
             for name, dimension in self.items()
             for parent in dimension.when
-            if (text := self._objection(parent))
+            if (text := self._check_parent(parent))
         ]
         if not problems:
-            problems = self._cycle()
+            problems = self._find_cycle()
         if problems:
             raise ProblemsError(problems)
         return self
 
-    def _objection(self, parent: str) -> str | None:
+    def _check_parent(self, parent: str) -> str | None:
         if parent not in self:
             hint = did_you_mean(parent, self) or "; leave the condition out, or this dimension"
             return f"no such dimension in space{hint}"
@@ -53,7 +53,7 @@ class Space(RootModel[dict[str, Dimension]]):
             return "a condition needs a dimension with choices, and this one is a range"
         return None
 
-    def _cycle(self) -> list[Problem]:
+    def _find_cycle(self) -> list[Problem]:
         try:
             self.ordered()
         except CycleError as error:
@@ -62,24 +62,24 @@ class Space(RootModel[dict[str, Dimension]]):
         return []
 
     def ordered(self) -> list[str]:
-        """Names, each after those that its condition asks for; always in the same order."""
+        """List the names, each after those in its condition; always in the same order."""
         graph = {name: list(dimension.when) for name, dimension in self.items()}
         return list(TopologicalSorter(graph).static_order())
 
     def is_active(self, name: str, assignment: Mapping[str, Any]) -> bool:
-        """Whether `name` takes part where the dimensions have these values.
+        """Return True if `name` takes part where the dimensions have these values.
 
         A condition on a dimension that is itself inactive, or not assigned, does not hold.
         """
         return all(
             parent in assignment
-            and _among(assignment[parent], values)
+            and _is_among(assignment[parent], values)
             and self.is_active(parent, assignment)
             for parent, values in self[name].when.items()
         )
 
     def why_unreachable(self, name: str) -> str | None:
-        """Why no assignment makes a dimension active; None if one does."""
+        """Explain why no assignment makes a dimension active; None if one does."""
         for parent, values in self[name].when.items():
             wanted = format_value(values[0] if len(values) == 1 else list(values))
             if parent not in self:  # which is left out itself
@@ -89,38 +89,40 @@ class Space(RootModel[dict[str, Dimension]]):
         return None
 
     def is_excluded(self, name: str, partial: Mapping[str, Any]) -> bool:
-        """Whether the values given so far already make `name` inactive."""
+        """Return True if the values given so far already make `name` inactive."""
         return any(
-            (parent in partial and not _among(partial[parent], values))
+            (parent in partial and not _is_among(partial[parent], values))
             or self.is_excluded(parent, partial)
             for parent, values in self[name].when.items()
         )
 
     def active(self, assignment: Mapping[str, Any]) -> dict[str, Any]:
-        """The assignment without its inactive dimensions, parents first."""
+        """Return the assignment without its inactive dimensions, parents first."""
         given = [name for name in self.ordered() if name in assignment]
         return {name: assignment[name] for name in given if self.is_active(name, assignment)}
 
     def cell(self, assignment: Mapping[str, Any]) -> str:
-        """One text for the points whose values lie in the same cell of each dimension."""
+        """Return a text that is equal for points in the same cell of each dimension."""
         return canonical_json({name: self[name].cell(value) for name, value in assignment.items()})
 
     def grid_points(self) -> Iterator[dict[str, Any]]:
-        """Every distinct active assignment once, the last dimension turning fastest.
+        """Yield every distinct active assignment once, the last dimension changing fastest.
 
         ValueError if a dimension is a range of real numbers without a step.
         """
-        return self._extended({}, self.ordered())
+        return self._extend_assignment({}, self.ordered())
 
-    def _extended(self, assignment: dict[str, Any], names: list[str]) -> Iterator[dict[str, Any]]:
+    def _extend_assignment(
+        self, assignment: dict[str, Any], names: list[str]
+    ) -> Iterator[dict[str, Any]]:
         if not names:
             yield assignment
         elif not self.is_active(names[0], assignment):
-            yield from self._extended(assignment, names[1:])
+            yield from self._extend_assignment(assignment, names[1:])
         else:
             for value in self[names[0]].grid_values():
-                yield from self._extended(assignment | {names[0]: value}, names[1:])
+                yield from self._extend_assignment(assignment | {names[0]: value}, names[1:])
 
 
-def _among(value: Any, values: tuple[Any, ...]) -> bool:
+def _is_among(value: Any, values: tuple[Any, ...]) -> bool:
     return canonical_json(value) in map(canonical_json, values)

@@ -1,4 +1,4 @@
-"""What the run of a sweep shows of its search: the best so far, over the trials that have ended."""
+"""Writes the progress of a search to the sweep's run: the best so far over ended trials."""
 
 import json
 from collections import defaultdict
@@ -24,10 +24,10 @@ _PAGE = 1000
 
 @dataclass(frozen=True)
 class MirroredProgress:
-    """How far a sweep is, as a tag of its run keeps it."""
+    """The progress of a sweep, as a tag of its run stores it."""
 
     ended: int = 0
-    """Trials, each attempt for itself."""
+    """Number of ended trials; each attempt counts."""
     best: float | None = None
     """The highest dev score of a complete trial that keeps the constraints."""
 
@@ -36,9 +36,9 @@ class MirroredProgress:
 
 
 class BestSoFarWriter:
-    """The progress of sweeps, as one process knows it; `flush` writes it to their runs.
+    """Collects the progress of sweeps; `flush` writes it to their runs.
 
-    A trial's run keeps the place at which it ended: an end that is told again counts once.
+    A trial's run stores the place at which it ended, so an end that is repeated counts once.
     """
 
     def __init__(self, client: Any) -> None:
@@ -53,49 +53,49 @@ class BestSoFarWriter:
         `sweep` and `trial` are the runs, as they are before.
         """
         run_id, dev_search = sweep.info.run_id, sweep.data.tags["dev_search"]
-        known = self._known[run_id] = self._known.get(run_id) or self._read(sweep)
-        place = self._place(trial, event, known.ended + 1)
+        known = self._known[run_id] = self._known.get(run_id) or self._read_progress(sweep)
+        place = self._assign_place(trial, event, known.ended + 1)
         if place <= known.ended:
             return
-        leads = _leads(event, known.best, sweep.data.params)
+        leads = _is_leading(event, known.best, sweep.data.params)
         best = event.best_value if leads else known.best
         self._known[run_id] = MirroredProgress(place, best)
         self._points[run_id] += best_so_far_metrics(
             event, place=place, best=best, dev_search=dev_search, leads=leads
         )
         if leads:
-            self._leaders[run_id] = tags.leader_tags(trial, _dimensions(sweep.data.params))
+            self._leaders[run_id] = tags.leader_tags(trial, _list_dimensions(sweep.data.params))
 
     def flush(self) -> None:
-        """Log what waits, the count of it last: where that is missing, all is logged again."""
+        """Log what waits, the progress last: where that is missing, all is logged again."""
         for run_id, points in self._points.items():
-            leader = [RunTag(name, said) for name, said in self._leaders.get(run_id, {}).items()]
+            leader = [RunTag(name, value) for name, value in self._leaders.get(run_id, {}).items()]
             self._client.log_batch(run_id, metrics=points)
             self._client.log_batch(run_id, tags=[*leader, self._known[run_id].tag()])
         self._points.clear()
         self._leaders.clear()
 
-    def _place(self, trial: Any, event: Ended, new: int) -> int:
-        """The one that its run keeps of this end or a later one; else the new one, kept now."""
+    def _assign_place(self, trial: Any, event: Ended, new: int) -> int:
+        """Return the place in the trial's run of this end or a later one, else store `new`."""
         time, stored = milliseconds(event.time), trial.data.tags.get(tags.PLACE)
         if stored is not None and time <= int(stored.partition(" ")[2]):
             return int(stored.partition(" ")[0])
         self._client.set_tag(trial.info.run_id, tags.PLACE, f"{new} {time}")
         return new
 
-    def _read(self, sweep: Any) -> MirroredProgress:
+    def _read_progress(self, sweep: Any) -> MirroredProgress:
         if (stored := sweep.data.tags.get(tags.PROGRESS)) is not None:
             return MirroredProgress(**json.loads(stored))
         # Of an earlier version: its trials are counted by their runs.
         best, ended = best_metric(sweep.data.tags["dev_search"]), 0
         values = []
-        for run in self._ended(sweep):
+        for run in self._iterate_ended(sweep):
             ended += 1
             if run.info.status == "FINISHED" and best in run.data.metrics:
                 values.append(run.data.metrics[best])
         return MirroredProgress(ended=ended, best=max(values, default=None))
 
-    def _ended(self, sweep: Any) -> Iterator[Any]:
+    def _iterate_ended(self, sweep: Any) -> Iterator[Any]:
         of_sweep = f"tags.`{tags.PARENT}` = '{sweep.info.run_id}'"
         asked = [sweep.info.experiment_id], f"{of_sweep} AND attributes.status != 'RUNNING'"
         token: str | None = None
@@ -106,22 +106,22 @@ class BestSoFarWriter:
                 return
 
 
-def _leads(event: Ended, best: float | None, params: Mapping[str, str]) -> bool:
-    """Whether a trial is the best so far: complete, within the constraints, and higher."""
+def _is_leading(event: Ended, best: float | None, params: Mapping[str, str]) -> bool:
+    """Return True if a trial is the best so far: complete, feasible and higher."""
     value = event.best_value
     if getattr(event, "state", "COMPLETE") != "COMPLETE" or value is None:
         return False
-    return (best is None or value > best) and is_feasible(_constraints(params), [event])
+    return (best is None or value > best) and is_feasible(_parse_constraints(params), [event])
 
 
-def _constraints(params: Mapping[str, str]) -> list[str]:
-    """Those of the sweep; none where MLflow had no room for them all."""
+def _parse_constraints(params: Mapping[str, str]) -> list[str]:
+    """Parse the constraints of the sweep; none where MLflow had no room for them all."""
     try:
-        return [str(one) for one in json.loads(params.get(CONSTRAINTS, "[]"))]
+        return [str(text) for text in json.loads(params.get(CONSTRAINTS, "[]"))]
     except ValueError:
         return []
 
 
-def _dimensions(params: Mapping[str, str]) -> list[str]:
-    """What the space of a sweep varies, by the parameters of its run."""
+def _list_dimensions(params: Mapping[str, str]) -> list[str]:
+    """List the dimensions of a sweep's space, from the parameters of its run."""
     return [name.removeprefix(SPACE) for name in params if name.startswith(SPACE)]

@@ -1,4 +1,4 @@
-"""Reads runs out of any MLflow store; nothing is written to it."""
+"""Reads runs from any MLflow store, and writes nothing to it."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -53,54 +53,55 @@ class LoggedRuns:
         self._client = connect(uri)
 
     def search(self, experiments: Sequence[str], *, condition: str = "") -> Iterator[LoggedRun]:
-        """The runs of these experiments that are not deleted, in MLflow's order.
+        """Yield the runs of these experiments that are not deleted, in MLflow's order.
 
-        The condition is one of MLflow's search, e.g. `params.stage = 'final'`. StoreError if it
-        means nothing, or an experiment is not there.
+        The condition is one of MLflow's search, e.g. `params.stage = 'final'`. StoreError if it is
+        invalid, or an experiment is missing.
         """
-        ids = [self._experiment(name) for name in experiments]
+        ids = [self._find_experiment_id(name) for name in experiments]
         token: str | None = None
         while True:
             with store_errors(self._uri):
                 page = self._client.search_runs(ids, condition, max_results=PAGE, page_token=token)
-            yield from map(_logged, page)
+            yield from map(_convert_run, page)
             token = page.token
             if not token:
                 return
 
     def history(self, run: str, metric: str) -> list[LoggedValue]:
-        """All values of a run's metric, in order of step and time."""
+        """Read all values of a run's metric, in order of step and time."""
         with store_errors(self._uri):
-            found = self._client.get_metric_history(run, metric)
-        values = [LoggedValue(one.step, _moment(one.timestamp), one.value) for one in found]
+            points = self._client.get_metric_history(run, metric)
+        values = [LoggedValue(p.step, _parse_time(p.timestamp), p.value) for p in points]
         return sorted(values, key=lambda value: (value.step, value.time))
 
-    def _experiment(self, name: str) -> str:
+    def _find_experiment_id(self, name: str) -> str:
         with store_errors(self._uri):
-            found = self._client.get_experiment_by_name(name)
-            known = [] if found else [one.name for one in self._client.search_experiments()]
-        if found is None:
+            experiment = self._client.get_experiment_by_name(name)
+            others = [] if experiment else self._client.search_experiments()
+            known = [other.name for other in others]
+        if experiment is None:
             raise NotFoundError(
                 f"MLflow at {mask_url(self._uri)} has no experiment {name!r}; "
                 f"there are {', '.join(sorted(known)) or 'none'}"
             )
-        return str(found.experiment_id)
+        return str(experiment.experiment_id)
 
 
-def _logged(run: Any) -> LoggedRun:
+def _convert_run(run: Any) -> LoggedRun:
     info, data = run.info, run.data
     return LoggedRun(
         id=info.run_id,
         name=info.run_name or info.run_id,
         user=info.user_id or data.tags.get("mlflow.user", ""),
         status=info.status,
-        started=_moment(info.start_time),
-        ended=None if info.end_time is None else _moment(info.end_time),
+        started=_parse_time(info.start_time),
+        ended=None if info.end_time is None else _parse_time(info.end_time),
         params=dict(data.params),
         tags=dict(data.tags),
         metrics=dict(data.metrics),
     )
 
 
-def _moment(milliseconds: int) -> datetime:
+def _parse_time(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -1,4 +1,4 @@
-"""Every metric and parameter that the mirror writes to MLflow."""
+"""Builds every metric and parameter that the mirror writes to MLflow."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,18 +11,19 @@ from cse_platform.tracking.history import TRAIN_MINUTES
 from cse_platform.tracking.mlflow.tags import PARAM_LENGTH, clean_name, milliseconds, text
 
 _FOLDERS = {"test": "test", "dev": "evaluation"}
-"""Where the scores of a split stand; `dev/…` is the dev curve, which follows another protocol."""
+"""Metric prefixes by split; `dev/…` is the dev curve, which follows another protocol."""
 SPACE = "space."
-"""How the parameters of a sweep's run begin that say what its space varies."""
+"""Prefix of the parameters of a sweep's run that describe its space."""
 CONSTRAINTS = "search.constraints"
 
 Ended = events.TrialFinished | events.TrialReused
 
 
 def sweep_params(event: events.SweepStarted) -> list[Param]:
-    """What a sweep cannot change: how it searches, its space, and what all its trials share.
+    """Build the parameters of a sweep's run: its search, its space and its fixed settings.
 
-    MLflow keeps a parameter as it is first written, so that budgets and the pruner are tags.
+    MLflow keeps a parameter as it is first written, so budgets and the pruner, which can change,
+    are tags.
     """
     search = event.spec.get("search") or {}
     dev = DevSelection.model_validate(event.spec.get("dev") or {})
@@ -30,27 +31,27 @@ def sweep_params(event: events.SweepStarted) -> list[Param]:
     values = {
         "search.sampler": search.get("sampler"),
         "search.seed": search.get("seed"),
-        "search.objectives": ", ".join(f"{one['name']} ({one['direction']})" for one in aims),
+        "search.objectives": ", ".join(f"{aim['name']} ({aim['direction']})" for aim in aims),
         CONSTRAINTS: search.get("constraints") or None,
-        **{f"{SPACE}{name}": said for name, said in (event.spec.get("space") or {}).items()},
+        **{f"{SPACE}{name}": dim for name, dim in (event.spec.get("space") or {}).items()},
         **(event.spec.get("fixed") or {}),
     }
-    return _params({name: value for name, value in values.items() if value is not None})
+    return _build_params({name: value for name, value in values.items() if value is not None})
 
 
 def trial_params(event: events.TrialStarted | events.TrialReused) -> list[Param]:
-    return _params({**event.values, "seed": event.seed})
+    return _build_params({**event.values, "seed": event.seed})
 
 
 def point_metrics(event: events.TrialPoint) -> list[Metric]:
-    """Everything that was reported at one step."""
+    """Build the metrics of one dev point."""
     time = milliseconds(event.time)
     return [Metric(clean_name(name), v, time, event.step) for name, v in event.metrics.items()]
 
 
 def end_metrics(event: events.TrialFinished) -> list[Metric]:
-    """`best/…` for each `dev/…` of the best step, that step, and the time it all took."""
-    values = _best_values(event)
+    """Build `best/…` for each `dev/…` of the best step, that step, and the trial's time."""
+    values = _collect_best_values(event)
     if event.wall_seconds is not None:
         values["perf/wall_seconds"] = event.wall_seconds
     if TRAIN_MINUTES in event.costs:  # the others are metrics of each step
@@ -60,15 +61,15 @@ def end_metrics(event: events.TrialFinished) -> list[Metric]:
 
 
 def best_metric(dev_search: str) -> str:
-    """The metric of a run for the best of what the search climbs."""
-    return clean_name(_best_name(dev_metric(dev_search)))
+    """Return the metric of a run with the best of what the search climbs."""
+    return clean_name(_rename_to_best(dev_metric(dev_search)))
 
 
 def best_so_far_metrics(
     event: Ended, *, place: int, best: float | None, dev_search: str, leads: bool
 ) -> list[Metric]:
-    """The best dev score of a sweep after so many trials; all of the trial's that leads now."""
-    values = _best_values(event) if leads else {}
+    """Build the best dev score of a sweep after so many trials, and a new leader's values."""
+    values = _collect_best_values(event) if leads else {}
     if best is not None:
         values |= {best_metric(dev_search): best}
     time = milliseconds(event.time)
@@ -76,9 +77,9 @@ def best_so_far_metrics(
 
 
 def reused_metrics(event: events.TrialReused, *, dev_search: str) -> list[Metric]:
-    """The dev curve and the best value of a trial that another sweep has completed."""
+    """Build the dev curve and the best value of a trial that another sweep has completed."""
     name, time = dev_metric(dev_search), milliseconds(event.time)
-    best = _best_name(name)
+    best = _rename_to_best(name)
     return [
         *(Metric(name, value, time, step) for step, value in event.curve.items()),
         Metric(best, event.best_value, time, event.best_step),
@@ -87,22 +88,22 @@ def reused_metrics(event: events.TrialReused, *, dev_search: str) -> list[Metric
 
 
 def evaluation_metrics(event: events.TrialEvaluated, *, step: int) -> list[Metric]:
-    """`test/<task>_<metric>` for each test score; `evaluation/…` for a score on a dev set."""
+    """Build `test/<task>_<metric>` for each test score, `evaluation/…` for each dev set."""
     time = milliseconds(event.time)
     named = ((f"{_FOLDERS[s.split]}/{s.task}_{s.metric}", s.value) for s in event.scores)
     return [Metric(clean_name(name), value, time, step) for name, value in named]
 
 
-def _params(values: Mapping[str, Any]) -> list[Param]:
+def _build_params(values: Mapping[str, Any]) -> list[Param]:
     return [Param(clean_name(name), text(v, limit=PARAM_LENGTH)) for name, v in values.items()]
 
 
-def _best_values(event: Ended) -> dict[str, float]:
-    """`best/…` for each `dev/…` of the best step, and that step."""
+def _collect_best_values(event: Ended) -> dict[str, float]:
+    """Collect `best/…` for each `dev/…` of the best step, and that step."""
     dev = {name: v for name, v in event.best_metrics.items() if name.startswith("dev/")}
-    values = {_best_name(name): value for name, value in dev.items()}
+    values = {_rename_to_best(name): value for name, value in dev.items()}
     return values if event.best_step is None else values | {"best/step": event.best_step}
 
 
-def _best_name(metric: str) -> str:
+def _rename_to_best(metric: str) -> str:
     return metric.replace("dev/", "best/", 1)

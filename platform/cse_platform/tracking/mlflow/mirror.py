@@ -1,4 +1,4 @@
-"""The MLflow mirror: what the journal holds, as runs in one experiment."""
+"""Mirrors the journal to MLflow, as runs in one experiment."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,9 +20,9 @@ class MLflowMirror:
     every metric carries the journal's time, so that entries which are applied again change nothing.
     How far a journal was applied is a tag of the experiment: it lives and dies with what it counts.
 
-    Constructing reaches nothing; the first use imports MLflow (about two seconds) and connects. The
-    methods raise StoreError if the store cannot be reached or the experiment was deleted. Safe for
-    one thread at a time.
+    The constructor does not connect; the first use imports MLflow (about two seconds) and connects.
+    The methods raise StoreError if the store cannot be reached or the experiment was deleted. Safe
+    for one thread at a time.
     """
 
     name = "mlflow"
@@ -40,8 +40,8 @@ class MLflowMirror:
         self._runs: RunWriter | None = None
 
     def position(self, journal: str) -> int:
-        """The offset up to which that journal has been applied; 0 for one never seen."""
-        with self._open() as runs:
+        """Return the offset up to which that journal has been applied; 0 for one never seen."""
+        with self._open_runs() as runs:
             return runs.position(journal)
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
@@ -51,16 +51,16 @@ class MLflowMirror:
         """
         if not entries:
             return
-        with self._open() as runs:
+        with self._open_runs() as runs:
             for _, event in entries:
                 runs.apply(event)
             runs.flush()
             runs.set_position(journal, entries[-1][0])
 
     @contextmanager
-    def _open(self) -> "Iterator[RunWriter]":
+    def _open_runs(self) -> "Iterator[RunWriter]":
         try:
-            runs = self._runs = self._runs or self._connect()
+            runs = self._runs = self._runs or self._connect_runs()
             with store_errors(self._uri):
                 yield runs
         except StoreError:
@@ -68,7 +68,7 @@ class MLflowMirror:
             self._runs = None
             raise
 
-    def _connect(self) -> "RunWriter":
+    def _connect_runs(self) -> "RunWriter":
         experiment = open_experiment(self._uri, self._experiment, artifacts=self._artifacts)
         from cse_platform.tracking.mlflow.run_writer import RunWriter
 

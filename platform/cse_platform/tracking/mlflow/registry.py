@@ -1,4 +1,4 @@
-"""A trial's model as a version in MLflow's model registry, tied to the trial's run."""
+"""Registers a trial's model as a version in MLflow's model registry, tied to the trial's run."""
 
 import json
 import os
@@ -15,19 +15,19 @@ from cse_platform.tracking.mlflow.store_check import check_there
 from cse_platform.tracking.mlflow.tags import TRIAL, model_version_tags
 
 ARTIFACT = "model"
-"""Where the model lies among the artifacts of its run."""
+"""The folder of the model among the artifacts of its run."""
 
 _FLAVOR = "sentence_transformers"
 _LOADER = "mlflow.sentence_transformers"
 _WEIGHTS = "model.sentence_transformer"
-"""Where that flavor of MLflow looks for the model's folder."""
+"""The folder where that flavor of MLflow looks for the model."""
 
 _UPLOAD_SECONDS = "300"
 
 
 @dataclass(frozen=True)
 class RegistryEntry:
-    """What the registry stores about a model."""
+    """The facts that the registry stores about a model."""
 
     trial: str
     """The trial's key: a trial has one version under a name."""
@@ -35,7 +35,7 @@ class RegistryEntry:
     description: str
     python: str
     requirements: tuple[str, ...]
-    """What pip needs to load it."""
+    """The requirements that pip installs to load the model."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class RegisteredVersion:
     run: str
     """Id of the trial's run."""
     is_new: bool
-    """False where the trial had that version before."""
+    """Whether the version is new; False where the trial had it before."""
 
 
 def register_model(
     folder: Path, entry: RegistryEntry, *, name: str, uri: str, experiment: str, artifacts: Path
 ) -> RegisteredVersion:
-    """Make a model a new version of a registered model, unless its trial has one there.
+    """Register a model as a new version, unless its trial has one under that name.
 
     The model becomes an artifact of the trial's run, as an MLflow model of the flavor
     `sentence_transformers`; that library must be able to load it, and is not needed here. The
@@ -63,7 +63,7 @@ def register_model(
     check_there(uri)
     opened = open_experiment(uri, experiment, artifacts=artifacts)
     with store_errors(uri):
-        run = _run(opened, entry.trial)
+        run = _find_run(opened, entry.trial)
         if run is None:
             raise NotFoundError(
                 f"MLflow at {mask_url(uri)} has no finished run of trial {entry.trial[:16]} "
@@ -72,9 +72,9 @@ def register_model(
             )
         _create_model(opened.client, name)
         run_id = str(run.info.run_id)
-        if known := _version(opened.client, name, entry.trial):
+        if known := _find_version(opened.client, name, entry.trial):
             return RegisteredVersion(name, int(known.version), str(known.run_id), is_new=False)
-        _upload(opened.client, run_id, folder, entry)
+        _upload_model(opened.client, run_id, folder, entry)
         made = opened.client.create_model_version(
             name,
             source=f"{run.info.artifact_uri}/{ARTIFACT}",
@@ -85,14 +85,14 @@ def register_model(
         return RegisteredVersion(name, int(made.version), run_id, is_new=True)
 
 
-def _run(opened: Experiment, trial: str) -> Any:
-    """The finished run of a trial: of the sweep that ran it rather than of one that reused it."""
-    found = opened.client.search_runs(
+def _find_run(opened: Experiment, trial: str) -> Any:
+    """Find the finished run of a trial; that of the sweep that ran it comes before reused ones."""
+    runs = opened.client.search_runs(
         [opened.id],
         f"tags.{TRIAL} = '{trial}' AND attributes.status = 'FINISHED'",
         order_by=["attributes.start_time DESC"],
     )
-    return min(found, key=lambda run: "reused" in run.data.tags, default=None)
+    return min(runs, key=lambda run: "reused" in run.data.tags, default=None)
 
 
 def _create_model(client: Any, name: str) -> None:
@@ -105,22 +105,22 @@ def _create_model(client: Any, name: str) -> None:
             raise
 
 
-def _version(client: Any, name: str, trial: str) -> Any:
+def _find_version(client: Any, name: str, trial: str) -> Any:
     # Not asked for by name, which may hold quotes.
     versions = client.search_model_versions(f"tags.{TRIAL} = '{trial}'")
-    return next((one for one in versions if one.name == name), None)
+    return next((version for version in versions if version.name == name), None)
 
 
-def _upload(client: Any, run_id: str, folder: Path, entry: RegistryEntry) -> None:
-    """The weights first: what says that it is a model comes last."""
+def _upload_model(client: Any, run_id: str, folder: Path, entry: RegistryEntry) -> None:
+    """Upload the weights, and last the files that make the folder a model."""
     client.log_artifacts(run_id, str(folder), f"{ARTIFACT}/{_WEIGHTS}")
     with tempfile.TemporaryDirectory(prefix="cse-register-") as made:
-        _describe(Path(made), run_id, entry)
+        _write_description(Path(made), run_id, entry)
         client.log_artifacts(run_id, made, ARTIFACT)
 
 
-def _describe(folder: Path, run_id: str, entry: RegistryEntry) -> None:
-    """The files beside the weights that make it an MLflow model."""
+def _write_description(folder: Path, run_id: str, entry: RegistryEntry) -> None:
+    """Write the files beside the weights that make the folder an MLflow model."""
     import numpy as np
     from mlflow import pyfunc
     from mlflow.models import Model, ModelSignature

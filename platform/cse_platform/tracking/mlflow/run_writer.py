@@ -24,14 +24,14 @@ from cse_platform.tracking.mlflow.tags import VIEW, VIEW_OFFERED, clean_name, mi
 
 
 def write_annotation(client: Any, experiment: str, event: AnnotationWritten) -> None:
-    """Put it on every run of what it is about; a run that a user deleted stays as it is."""
+    """Write an annotation to every run that it is about; deleted runs stay as they are."""
     condition = {
         "sweep": f"tags.`{tags.IDENTITY}` = '{tags.run_identity(event.name)}'",
         "trial": f"tags.{tags.TRIAL} = '{event.name}'",
         "configuration": f"tags.configuration = '{event.name}'",
     }[event.about]
     written, taken = tags.annotation_tags(event)
-    added = [RunTag(name, said) for name, said in written.items()]
+    added = [RunTag(name, value) for name, value in written.items()]
     for run in client.search_runs([experiment], condition):
         client.log_batch(run.info.run_id, tags=added)
         for name in taken & set(run.data.tags):
@@ -39,13 +39,13 @@ def write_annotation(client: Any, experiment: str, event: AnnotationWritten) -> 
 
 
 VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
-"""Of the experiment. MLflow 3.17 keeps a saved view so; an older one passes it over."""
+"""Tag of the experiment with the saved view; MLflow before 3.17 ignores it."""
 
 SEARCH_FILTER = "tags.configuration LIKE '%' AND tags.reused IS NULL"
-"""Trials, each once: one that another sweep reuses has a run there too, which would count twice."""
+"""Filter for trials, each once: a reused one has a second run, which would count twice."""
 
 MOST_COLUMNS = 100
-"""MLflow refuses a tag of more than 5,000 characters."""
+"""The most columns: MLflow refuses a tag of more than 5,000 characters."""
 
 _PACKED = "deflate;"
 _FIRST = ("tags.`sweep`", "tags.`method`", "tags.`backbone`")
@@ -68,23 +68,23 @@ _STATE = {
 
 
 def offer_view(client: Any, experiment: str, event: SweepStarted) -> None:
-    """Save the view with what this sweep varies; one that a user changed or deleted stays so."""
+    """Save the view with this sweep's dimensions, unless a user has changed or deleted it."""
     known = client.get_experiment(experiment).tags
     offered, stored = known.get(VIEW_OFFERED), known.get(VIEW_TAG)
-    if offered is not None and (stored is None or offered != _hash(stored)):
+    if offered is not None and (stored is None or offered != _hash_view(stored)):
         return
-    if (view := _renewed(stored, event)) != stored:
+    if (view := _renew_view(stored, event)) != stored:
         client.set_experiment_tag(experiment, VIEW_TAG, view)
-        client.set_experiment_tag(experiment, VIEW_OFFERED, _hash(view))
+        client.set_experiment_tag(experiment, VIEW_OFFERED, _hash_view(view))
 
 
-def _renewed(stored: str | None, event: SweepStarted) -> str:
-    """The tag's value: trials grouped by configuration, so that seeds are averaged, best first.
+def _renew_view(stored: str | None, event: SweepStarted) -> str:
+    """Renew the view: trials grouped by configuration, so that seeds are averaged, best first.
 
-    Its columns are scores, and the hyperparameters that this sweep varies, beside those that the
-    stored view has from the sweeps before.
+    The columns are scores, the stored view's columns from earlier sweeps, and the hyperparameters
+    that this sweep varies.
     """
-    known = [] if stored is None else _state_of(stored)["selectedColumns"]
+    known = [] if stored is None else _parse_view_state(stored)["selectedColumns"]
     dev = DevSelection.model_validate(event.spec.get("dev") or {})
     scores = [best_metric(name) for name in dict.fromkeys((dev.search_name, dev.checkpoint))]
     varied = [clean_name(name) for name in event.spec.get("space") or {}]
@@ -96,22 +96,22 @@ def _renewed(stored: str | None, event: SweepStarted) -> str:
         *(f"params.`{name}`" for name in varied),
     )
     shown = [*dict.fromkeys(columns)][:MOST_COLUMNS]
-    order = f"metrics.`{scores[0]}`" if stored is None else _state_of(stored)["orderByKey"]
-    return _named({**_STATE, "orderByKey": order, "selectedColumns": shown})
+    order = f"metrics.`{scores[0]}`" if stored is None else _parse_view_state(stored)["orderByKey"]
+    return _format_view({**_STATE, "orderByKey": order, "selectedColumns": shown})
 
 
-def _hash(view: str) -> str:
-    """By which a view that a user has changed is known."""
+def _hash_view(view: str) -> str:
+    """Hash a view, to recognise one that a user has changed."""
     return hashlib.sha256(view.encode()).hexdigest()
 
 
-def _named(state: dict[str, Any]) -> str:
+def _format_view(state: dict[str, Any]) -> str:
     packed = base64.b64encode(zlib.compress(json.dumps(state).encode())).decode()
     named = {"name": "Configurations, seeds averaged", "createdAt": 0, "updatedAt": 0}
     return json.dumps({**named, "state": f"{_PACKED}{packed}"})
 
 
-def _state_of(view: str) -> dict[str, Any]:
+def _parse_view_state(view: str) -> dict[str, Any]:
     packed = str(json.loads(view)["state"]).removeprefix(_PACKED)
     state: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed)))
     return state
@@ -121,7 +121,7 @@ _STATUS = {"COMPLETE": "FINISHED", "PRUNED": "KILLED", "FAIL": "FAILED", "INTERR
 
 
 class RunWriter:
-    """The runs of one experiment, as one process knows them.
+    """Writes events to the runs of one experiment.
 
     A run that a user deleted stays deleted, and its events are skipped. A trial that starts anew,
     without a checkpoint, gets a new run, and the old one is deleted (MLflow can restore it): MLflow
@@ -183,84 +183,87 @@ class RunWriter:
     def _start_sweep(self, event: events.SweepStarted) -> None:
         offer_view(self._client, self._experiment, event)
         name, written = tags.run_identity(event.sweep), tags.sweep_tags(event)
-        known = self._find(name)
+        known = self._find_runs(name)
         if not known:
             start = MirroredProgress().tag()
             noted = {tags.DESCRIPTION: tags.first_note(event), start.key: start.value}
-            self._create(name, event.sweep, milliseconds(event.time), written | noted)
-        elif _active(known[0]):
-            self._reopen(known[0].info.run_id, written)
+            self._create_run(name, event.sweep, milliseconds(event.time), written | noted)
+        elif _is_active(known[0]):
+            self._reopen_run(known[0].info.run_id, written)
         self._sweeps.pop(event.sweep, None)
-        if (sweep := self._sweep(event.sweep)) is not None:
+        if (sweep := self._find_sweep_run(event.sweep)) is not None:
             # Those that it has cannot change; a later version may write other ones.
-            new = [one for one in metrics.sweep_params(event) if one.key not in sweep.data.params]
+            new = [p for p in metrics.sweep_params(event) if p.key not in sweep.data.params]
             self._client.log_batch(sweep.info.run_id, params=new)
             self._sweeps.pop(event.sweep, None)
 
     def _change_budget(self, event: events.SweepRequested) -> None:
-        if (sweep := self._sweep(event.sweep)) is not None:
+        if (sweep := self._find_sweep_run(event.sweep)) is not None:
             self._client.set_tag(sweep.info.run_id, tags.TRIALS, str(event.trials))
 
     def _finish_sweep(self, event: events.SweepFinished) -> None:
-        sweep = self._sweep(event.sweep)
+        sweep = self._find_sweep_run(event.sweep)
         if sweep is None:
             return
         end, run_id = milliseconds(event.time), sweep.info.run_id
         # An interrupted sweep may never be taken up; a trial that is runs again then.
         of_sweep = f"attributes.status = 'RUNNING' AND tags.`{tags.PARENT}` = '{run_id}'"
-        for run in self._search(of_sweep):
+        for run in self._search_runs(of_sweep):
             self._client.set_terminated(run.info.run_id, "KILLED", end_time=end)
         self._client.set_terminated(run_id, _STATUS[event.state], end_time=end)
 
     def _start_trial(self, event: events.TrialStarted) -> None:
-        started, known = milliseconds(event.time), self._known_at(event)
-        if any(_completed_before(run, started) for run in known):
+        started, known = milliseconds(event.time), self._find_known_runs(event)
+        if any(_is_completed_before(run, started) for run in known):
             self._trials[event.sweep, event.trial] = None
             return
         if event.resumed_from is None:
             for run in known:
-                if _active(run) and _start_time(run) < started:
+                if _is_active(run) and _read_start_time(run) < started:
                     self._client.delete_run(run.info.run_id)
-            known = [run for run in known if _start_time(run) == started]
+            known = [run for run in known if _read_start_time(run) == started]
         self._open_trial(event, known)
 
     def _reuse_trial(self, event: events.TrialReused) -> None:
-        """A finished child with the settings, the search's dev curve and its best value."""
-        known = self._find(tags.run_identity(event.sweep, event.trial))
-        run_id, sweep = self._open_trial(event, known), self._sweep(event.sweep)
+        """Write a finished child run with the settings, the dev curve and its best value."""
+        known = self._find_runs(tags.run_identity(event.sweep, event.trial))
+        run_id, sweep = self._open_trial(event, known), self._find_sweep_run(event.sweep)
         if run_id is None or sweep is None:
             return
         curve = metrics.reused_metrics(event, dev_search=sweep.data.tags["dev_search"])
         self._client.log_batch(run_id, metrics=curve)
-        self._count(run_id, event)
+        self._count_ended_trial(run_id, event)
         self._client.set_terminated(run_id, "FINISHED", end_time=milliseconds(event.time))
 
     def _add_point(self, event: events.TrialPoint) -> None:
-        if run_id := self._trial(event):
+        if run_id := self._find_trial_run(event):
             self._points[run_id] += metrics.point_metrics(event)
 
     def _finish_trial(self, event: events.TrialFinished) -> None:
-        if run_id := self._trial(event):
-            self._count(run_id, event)
-            ended = _run_tags(tags.end_tags(event))
+        if run_id := self._find_trial_run(event):
+            self._count_ended_trial(run_id, event)
+            ended = _build_run_tags(tags.end_tags(event))
             self._client.log_batch(run_id, metrics=metrics.end_metrics(event), tags=ended)
             end = milliseconds(event.time)
             self._client.set_terminated(run_id, _STATUS[event.state], end_time=end)
 
-    def _count(self, run_id: str, event: metrics.Ended) -> None:
-        """Note in the sweep's run that a trial ends."""
-        if (sweep := self._sweep(event.sweep)) is not None:
+    def _count_ended_trial(self, run_id: str, event: metrics.Ended) -> None:
+        """Count a trial that ends in the sweep's run."""
+        if (sweep := self._find_sweep_run(event.sweep)) is not None:
             self._best.add(sweep, self._client.get_run(run_id), event)
 
     def _delete_model(self, event: events.ModelDeleted) -> None:
-        if run_id := self._trial(event):
-            self._client.log_batch(run_id, tags=_run_tags(tags.deletion_tags(event)))
+        if run_id := self._find_trial_run(event):
+            self._client.log_batch(run_id, tags=_build_run_tags(tags.deletion_tags(event)))
 
     def _evaluate_trial(self, event: events.TestAccessed | events.TrialEvaluated) -> None:
         """Add to a trial's run, which has ended; adding it again changes nothing."""
-        if (run_id := self._trial(event)) is None:
+        if (run_id := self._find_trial_run(event)) is None:
             return
-        known, written = self._client.get_run(run_id).data, _run_tags(tags.evaluation_tags(event))
+        known, written = (
+            self._client.get_run(run_id).data,
+            _build_run_tags(tags.evaluation_tags(event)),
+        )
         if isinstance(event, events.TrialEvaluated):
             scores = metrics.evaluation_metrics(event, step=int(known.metrics.get("best/step", 0)))
             self._client.log_batch(run_id, metrics=scores, tags=written)
@@ -268,78 +271,78 @@ class RunWriter:
             self._client.log_batch(run_id, tags=written)
 
     def _open_trial(self, event: tags.Begun, known: list[Any]) -> str | None:
-        """The trial's run, created where none is known; None if a user deleted it or its sweep."""
-        sweep, written = self._sweep(event.sweep), tags.trial_tags(event)
+        """Open or create the trial's run. Returns its id; None if it or its sweep was deleted."""
+        sweep, written = self._find_sweep_run(event.sweep), tags.trial_tags(event)
         run_id: str | None = None
-        if known and _active(known[0]):
+        if known and _is_active(known[0]):
             run_id = str(known[0].info.run_id)
-            self._reopen(run_id, written)
+            self._reopen_run(run_id, written)
         elif not known and sweep is not None:
             written = tags.inherited_tags(sweep.data.tags) | written
             written[tags.PARENT] = sweep.info.run_id
             name = tags.run_identity(event.sweep, event.trial)
             title = tags.trial_title(event, written["method"])
-            run_id = self._create(name, title, milliseconds(event.time), written)
+            run_id = self._create_run(name, title, milliseconds(event.time), written)
         if run_id is not None:
             self._client.log_batch(run_id, params=metrics.trial_params(event))
         self._trials[event.sweep, event.trial] = run_id
         return run_id
 
-    def _trial(self, event: events.TrialEvent) -> str | None:
-        """The id of the run of that attempt at the trial; None if it was deleted."""
+    def _find_trial_run(self, event: events.TrialEvent) -> str | None:
+        """Find the id of the run of that attempt at the trial; None if it was deleted."""
         key = event.sweep, event.trial
         if key not in self._trials:
-            known = self._known_at(event)
-            self._trials[key] = known[0].info.run_id if known and _active(known[0]) else None
+            known = self._find_known_runs(event)
+            self._trials[key] = known[0].info.run_id if known and _is_active(known[0]) else None
         return self._trials[key]
 
-    def _known_at(self, event: events.TrialEvent) -> list[Any]:
-        """The trial's runs that began before the event, newest first.
+    def _find_known_runs(self, event: events.TrialEvent) -> list[Any]:
+        """Find the trial's runs that began before the event, newest first.
 
         While old entries are applied again, runs of later attempts exist already.
         """
         time = milliseconds(event.time)
         name = tags.run_identity(event.sweep, event.trial)
-        return [run for run in self._find(name) if _start_time(run) <= time]
+        return [run for run in self._find_runs(name) if _read_start_time(run) <= time]
 
-    def _sweep(self, name: str) -> Any:
-        """The sweep's run; None if a user deleted it."""
+    def _find_sweep_run(self, name: str) -> Any:
+        """Find the sweep's run; None if a user deleted it."""
         if name not in self._sweeps:
-            known = [run for run in self._find(tags.run_identity(name)) if _active(run)]
+            known = [run for run in self._find_runs(tags.run_identity(name)) if _is_active(run)]
             self._sweeps[name] = known[0] if known else None
         return self._sweeps[name]
 
-    def _find(self, name: str) -> list[Any]:
-        """All runs of one sweep or trial by its identity, deleted ones too, newest first."""
-        return self._search(f"tags.`{tags.IDENTITY}` = '{name}'", view=ViewType.ALL)
+    def _find_runs(self, name: str) -> list[Any]:
+        """Find all runs of a sweep or trial by its identity, deleted ones too, newest first."""
+        return self._search_runs(f"tags.`{tags.IDENTITY}` = '{name}'", view=ViewType.ALL)
 
-    def _search(self, condition: str, *, view: int = ViewType.ACTIVE_ONLY) -> list[Any]:
+    def _search_runs(self, condition: str, *, view: int = ViewType.ACTIVE_ONLY) -> list[Any]:
         newest_first = ["attributes.start_time DESC"]
         search, here = self._client.search_runs, [self._experiment]
         return list(search(here, condition, view, order_by=newest_first))
 
-    def _create(self, name: str, title: str, started: int, written: Mapping[str, str]) -> str:
+    def _create_run(self, name: str, title: str, started: int, written: Mapping[str, str]) -> str:
         written = {**written, tags.IDENTITY: name}
         run = self._client.create_run(self._experiment, started, written, run_name=title)
         return str(run.info.run_id)
 
-    def _reopen(self, run_id: str, written: Mapping[str, str]) -> None:
-        self._client.log_batch(run_id, tags=_run_tags(written))
+    def _reopen_run(self, run_id: str, written: Mapping[str, str]) -> None:
+        self._client.log_batch(run_id, tags=_build_run_tags(written))
         self._client.update_run(run_id, status="RUNNING")
 
 
-def _active(run: Any) -> bool:
+def _is_active(run: Any) -> bool:
     return bool(run.info.lifecycle_stage == "active")
 
 
-def _start_time(run: Any) -> int:
+def _read_start_time(run: Any) -> int:
     return int(run.info.start_time)
 
 
-def _completed_before(run: Any, time: int) -> bool:
-    finished = _active(run) and run.info.status == "FINISHED" and _start_time(run) < time
+def _is_completed_before(run: Any, time: int) -> bool:
+    finished = _is_active(run) and run.info.status == "FINISHED" and _read_start_time(run) < time
     return bool(finished and run.info.end_time is not None and run.info.end_time <= time)
 
 
-def _run_tags(written: Mapping[str, str]) -> list[RunTag]:
+def _build_run_tags(written: Mapping[str, str]) -> list[RunTag]:
     return [RunTag(name, value) for name, value in written.items()]

@@ -1,4 +1,4 @@
-"""Opening the MLflow store, a tracking server or a database, and the one experiment in it."""
+"""Opens the MLflow store, a tracking server or a database, and the experiment in it."""
 
 import os
 import re
@@ -37,7 +37,7 @@ class Experiment:
 
 
 def check_uri(uri: str) -> None:
-    """Raise StoreError unless the URI is of an MLflow server or of a database."""
+    """Raise StoreError unless the URI is that of an MLflow server or of a database."""
     if not is_server(uri) and not _DATABASE.match(uri):
         raise StoreError(
             f"{mask_url(uri)!r} is not an MLflow store; "
@@ -51,7 +51,7 @@ def is_server(uri: str) -> bool:
 
 @contextmanager
 def store_errors(uri: str) -> Iterator[None]:
-    """Turn whatever a store that is down, closed or broken raises into one `StoreDownError`."""
+    """Turn all errors of a store that is down, closed or broken into `StoreDownError`."""
     for variable, value in _DEFAULTS.items():  # before MLflow, which reads them when imported
         os.environ.setdefault(variable, value)
     from mlflow.exceptions import MlflowException
@@ -77,7 +77,7 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
     client = connect(uri)
     with store_errors(uri):
         location = str(artifacts.absolute()) if artifacts and _DATABASE.match(uri) else None
-        experiment = _experiment(client, name, location)
+        experiment = _find_or_create_experiment(client, name, location)
     if experiment.lifecycle_stage == "deleted":
         number = experiment.experiment_id
         raise StoreError(
@@ -89,7 +89,7 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
 
 
 def experiment_id(uri: str, name: str) -> str:
-    """The id of an experiment that is there. StoreError if it is not, or the store is down."""
+    """Return the id of an experiment. StoreError if it is missing, or the store is down."""
     client = connect(uri)
     with store_errors(uri):
         experiment = client.get_experiment_by_name(name)
@@ -99,19 +99,19 @@ def experiment_id(uri: str, name: str) -> str:
 
 
 def connect(uri: str) -> Any:
-    """A client of the store, whose SQLite file is made if missing. StoreError if it is down."""
+    """Connect to the store, and make a missing SQLite file. StoreError if it is down."""
     with store_errors(uri):
-        return _connect(uri)
+        return _connect_client(uri)
 
 
-def _connect(uri: str) -> Any:
+def _connect_client(uri: str) -> Any:
     from mlflow.tracking import MlflowClient
 
     if not _DATABASE.match(uri):
         return MlflowClient(tracking_uri=uri)
     file = _SQLITE_FILE.match(uri)
     if file is None:
-        _ping(uri)
+        _ping_database(uri)
         return MlflowClient(tracking_uri=uri)
     from filelock import FileLock
 
@@ -120,13 +120,13 @@ def _connect(uri: str) -> Any:
     # Two processes that create the tables of one file at once break each other's migration.
     with FileLock(f"{path}.lock"):
         if not path.exists():
-            _create(path)
-        _ping(uri)
+            _create_database(path)
+        _ping_database(uri)
         return MlflowClient(tracking_uri=uri)
 
 
-def _create(path: Path) -> None:
-    """A database with MLflow's tables, which gets its name when it is whole.
+def _create_database(path: Path) -> None:
+    """Create a database with MLflow's tables, and name it when it is whole.
 
     MLflow could not go on with tables that a killed process has left half made.
     """
@@ -139,7 +139,7 @@ def _create(path: Path) -> None:
     unfinished.rename(path)
 
 
-def _ping(uri: str) -> None:
+def _ping_database(uri: str) -> None:
     """Connect once; MLflow itself would try ten times over two minutes before it complains."""
     from sqlalchemy import NullPool, create_engine
 
@@ -147,16 +147,16 @@ def _ping(uri: str) -> None:
         pass
 
 
-def _experiment(client: Any, name: str, location: str | None) -> Any:
+def _find_or_create_experiment(client: Any, name: str, location: str | None) -> Any:
     from mlflow.exceptions import MlflowException
 
-    found = client.get_experiment_by_name(name)
-    if found is None:
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
         try:
             client.create_experiment(name, artifact_location=location)
         except MlflowException as error:
             # Another sweep was faster.
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
-        found = client.get_experiment_by_name(name)
-    return found
+        experiment = client.get_experiment_by_name(name)
+    return experiment

@@ -11,14 +11,14 @@ from cse_platform.tracking.mlflow.store import check_uri, is_server, store_error
 
 _TABLE = "experiments"
 _EXPERIMENT = "meta.yaml"
-"""What each experiment's folder has."""
+"""The file in each experiment's folder."""
 
 
 def check_there(uri: str) -> None:
     """Raise StoreError where MLflow would create a store or upgrade one; nothing is written.
 
-    The URI is of a tracking server, a database or a folder (`file:…`). A server is not asked here:
-    the first request to it fails if it does not answer.
+    The URI is that of a tracking server, a database or a folder (`file:…`). A server is not asked
+    here: the first request to it fails if it does not answer.
     """
     if urlparse(uri).scheme == "file":
         _check_folder(Path(unquote(urlparse(uri).path)))
@@ -40,8 +40,8 @@ def _check_folder(folder: Path) -> None:
 
 def _check_database(uri: str) -> None:
     with store_errors(uri):
-        there = _tables(uri)
-        if _TABLE in there and not (lacking := _known_tables() - there):
+        there = _list_tables(uri)
+        if _TABLE in there and not (lacking := _list_known_tables() - there):
             return
     if _TABLE not in there:
         what = f"the database {mask_url(uri)} is not an MLflow store"
@@ -52,15 +52,15 @@ def _check_database(uri: str) -> None:
     )
 
 
-def _known_tables() -> set[str]:
-    """The tables that this version of MLflow would create."""
+def _list_known_tables() -> set[str]:
+    """List the tables that this version of MLflow would create."""
     import mlflow.store.db.utils  # noqa: F401 (it declares them)
     from mlflow.store.db.base_sql_model import Base
 
     return set(Base.metadata.tables)
 
 
-def _tables(uri: str) -> set[str]:
+def _list_tables(uri: str) -> set[str]:
     from sqlalchemy import NullPool, create_engine, inspect, make_url
 
     options: dict[str, Any] = {"poolclass": NullPool}

@@ -1,4 +1,4 @@
-"""A sweep's own run in MLflow, to be described and to put files beside."""
+"""Describes a sweep's run in MLflow, and adds files to it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -41,41 +41,41 @@ class SweepRun:
         return run_link(self.experiment, self.id)
 
     def links(self, trials: Iterable[str]) -> dict[str, str]:
-        """Links to the runs of these trials, by key, for pages of the same server."""
+        """Build links to the runs of these trials, by key, for pages of the same server."""
         with store_errors(self.uri):
-            found = {key: self._run_of(key) for key in trials}
-        return {key: run_link(self.experiment, run) for key, run in found.items() if run}
+            runs = {key: self._find_trial_run(key) for key in trials}
+        return {key: run_link(self.experiment, run) for key, run in runs.items() if run}
 
     def describe(self, said: str) -> None:
-        """Renew the description, in Markdown; what a user has written below it stays."""
-        yours = _yours(self.tags.get(DESCRIPTION, ""))
+        """Renew the description, in Markdown, and keep what a user has written below it."""
+        yours = _extract_user_note(self.tags.get(DESCRIPTION, ""))
         rest = f"\n\n{USER_LINE}{yours}"
         ours = text(said.strip(), limit=max(1, TAG_LENGTH - len(rest)))
         with store_errors(self.uri):
             self.client.set_tag(self.id, DESCRIPTION, ours + rest)
 
     def add(self, folder: Path) -> None:
-        """Put the files of a folder among the run's artifacts; those of the same name give way."""
+        """Add the files of a folder to the run's artifacts; they replace those of the same name."""
         with store_errors(self.uri):
             self.client.log_artifacts(self.id, str(folder))
 
-    def _run_of(self, trial: str) -> str | None:
-        return _newest(self.client, self.experiment, run_identity(self.sweep, trial))[0]
+    def _find_trial_run(self, trial: str) -> str | None:
+        return _find_newest_run(self.client, self.experiment, run_identity(self.sweep, trial))[0]
 
 
 def sweep_run(uri: str, *, experiment: str, sweep: str) -> SweepRun | None:
-    """The run of a sweep; None if there is none, as when a user has deleted it."""
+    """Find the run of a sweep; None if there is none, as when a user has deleted it."""
     client = connect(uri)
     with store_errors(uri):
-        found = client.get_experiment_by_name(experiment)
-        if found is None:
+        known = client.get_experiment_by_name(experiment)
+        if known is None:
             return None
-        run, tags = _newest(client, found.experiment_id, run_identity(sweep))
-    return None if run is None else SweepRun(uri, client, found.experiment_id, sweep, run, tags)
+        run, tags = _find_newest_run(client, known.experiment_id, run_identity(sweep))
+    return None if run is None else SweepRun(uri, client, known.experiment_id, sweep, run, tags)
 
 
-def _newest(client: Any, experiment: str, name: str) -> tuple[str | None, dict[str, str]]:
-    """Id and tags of the newest run of that identity that is not deleted."""
+def _find_newest_run(client: Any, experiment: str, name: str) -> tuple[str | None, dict[str, str]]:
+    """Find the id and the tags of the newest run of that identity that is not deleted."""
     runs = client.search_runs(
         [experiment],
         f"tags.`{IDENTITY}` = '{name}'",
@@ -85,7 +85,7 @@ def _newest(client: Any, experiment: str, name: str) -> tuple[str | None, dict[s
     return (runs[0].info.run_id, dict(runs[0].data.tags)) if runs else (None, {})
 
 
-def _yours(note: str) -> str:
-    """What is a user's own in a description: all of one that does not have our line."""
+def _extract_user_note(note: str) -> str:
+    """Extract a user's part of a description: all of it if our line is missing."""
     _, ours, below = note.partition(USER_LINE)
     return below if ours else note and f"\n\n{note}"

@@ -1,4 +1,4 @@
-"""Every tag and link that the mirror and the registry write to MLflow, within MLflow's limits."""
+"""Builds every tag and link that goes to MLflow, within MLflow's limits."""
 
 import hashlib
 import json
@@ -16,16 +16,16 @@ from cse_platform.tracking import events
 NAME_LENGTH = 250
 PARAM_LENGTH = 6000
 TAG_LENGTH = 8000
-"""In characters; longer text is cut and ends in an ellipsis."""
+"""Limits in characters; longer text is cut and ends in an ellipsis."""
 
 
 def milliseconds(time: datetime) -> int:
-    """Milliseconds since 1970, as MLflow keeps time."""
+    """Convert a time to milliseconds since 1970, as MLflow keeps time."""
     return round(time.timestamp() * 1000)
 
 
 def text(value: Any, *, limit: int) -> str:
-    """A string as it is, anything else as canonical JSON; without secrets, cut to `limit`."""
+    """Format a string as it is, anything else as canonical JSON; mask secrets, cut to `limit`."""
     if isinstance(value, str):
         value = mask_text(value)
     else:
@@ -35,7 +35,7 @@ def text(value: Any, *, limit: int) -> str:
 
 
 def clean_name(name: str) -> str:
-    """The name in the characters, the path form and the length that MLflow takes."""
+    """Convert a name to the characters, the path form and the length that MLflow takes."""
     path = posixpath.normpath(re.sub(r"[^\w\-./ :]", "_", name, flags=re.ASCII)).lstrip("/.")
     return path[:NAME_LENGTH] or "_"
 
@@ -71,12 +71,12 @@ _HASH_DIGITS = 8
 
 
 def run_identity(*names: str) -> str:
-    """The `IDENTITY` of a sweep's run, by its name, or of a trial's, by sweep and key."""
+    """Compute the `IDENTITY` of a run: a sweep's by its name, a trial's by sweep and key."""
     return hashlib.sha256("\n".join(names).encode()).hexdigest()
 
 
 def sweep_tags(event: events.SweepStarted) -> dict[str, str]:
-    """Tags of a sweep's run. The sweep file is one of them: artifacts may be out of reach."""
+    """Build the tags of a sweep's run, with the sweep file: artifacts may be out of reach."""
     dev = DevSelection.model_validate(event.spec.get("dev") or {})
     search = event.spec.get("search") or {}
     tags = {
@@ -93,11 +93,11 @@ def sweep_tags(event: events.SweepStarted) -> dict[str, str]:
         "spec": event.spec,
         REHEARSAL: event.spec.get("smoke"),
     }
-    return _texts(tags | _provenance_tags(event.provenance))
+    return _format_tags(tags | _build_provenance_tags(event.provenance))
 
 
 def leader_tags(run: Any, dimensions: Iterable[str]) -> dict[str, str]:
-    """Tags of a sweep's run that tell which trial leads: its key, and what it has of the space.
+    """Build the tags of a sweep's run about the leading trial: its key and searched values.
 
     An inactive dimension is empty: its value may be left from the leader before.
     """
@@ -107,19 +107,19 @@ def leader_tags(run: Any, dimensions: Iterable[str]) -> dict[str, str]:
 
 
 def first_note(event: events.SweepStarted) -> str:
-    """The description of a sweep's run until a summary replaces it."""
-    said = f"Sweep **{event.sweep}**: {event.method} on {event.backbone}."
-    return f"{text(said, limit=TAG_LENGTH - len(USER_LINE) - 2)}\n\n{USER_LINE}"
+    """Write the description of a sweep's run until a summary replaces it."""
+    sentence = f"Sweep **{event.sweep}**: {event.method} on {event.backbone}."
+    return f"{text(sentence, limit=TAG_LENGTH - len(USER_LINE) - 2)}\n\n{USER_LINE}"
 
 
 def trial_title(event: Begun, method: str) -> str:
-    """Name of a trial's run, in which runs of one configuration stand together."""
+    """Build the name of a trial's run; runs of one configuration sort together."""
     configuration = event.configuration[:_HASH_DIGITS]
     return f"{method} {configuration} seed {event.seed} (#{event.number})"
 
 
 def inherited_tags(tags: Mapping[str, str]) -> dict[str, str]:
-    """Those tags of a sweep's run that each of its trials carries too."""
+    """Select the tags of a sweep's run that each of its trials carries too."""
     names = {"sweep", "method", "backbone", "corpus", "dev_checkpoint", "dev_search", "tags"}
     names |= {REHEARSAL}
     git = {"git_commit", "git_dirty", "mlflow.source.git.commit"}
@@ -127,7 +127,7 @@ def inherited_tags(tags: Mapping[str, str]) -> dict[str, str]:
 
 
 def trial_tags(event: Begun) -> dict[str, str]:
-    """Tags of a trial's run at its start, beside the inherited ones."""
+    """Build the tags of a trial's run at its start, beside the inherited ones."""
     tags: dict[str, Any] = {
         TRIAL: event.trial,
         "number": event.number,
@@ -138,23 +138,23 @@ def trial_tags(event: Begun) -> dict[str, str]:
     }
     if isinstance(event, events.TrialReused):
         tags |= {"state": "COMPLETE", "reused": True, "model": event.model}
-        return _texts(tags | {"reused_from": event.reused_from})
+        return _format_tags(tags | {"reused_from": event.reused_from})
     dev = {k if k == "corpus" else f"dev_{k}": value for k, value in event.dev.items()}
     tags |= {"state": "RUNNING", "revision": event.revision}
     if event.resumed_from is not None:
         tags["error"] = ""  # whatever stopped it before no longer holds
-    return _texts(tags | dev)
+    return _format_tags(tags | dev)
 
 
 def end_tags(event: events.TrialFinished) -> dict[str, str]:
     tags = {"state": event.state, "error": event.error, "model": event.model}
-    return _texts(tags | _provenance_tags(event.provenance))
+    return _format_tags(tags | _build_provenance_tags(event.provenance))
 
 
 def annotation_tags(event: events.AnnotationWritten) -> tuple[dict[str, str], set[str]]:
-    """Tags that a person's words add to runs, and the names of those that they take away.
+    """Build the tags that an annotation adds to runs, and the names of those that it removes.
 
-    What is about a configuration says so: `configuration_note`.
+    Tags about a configuration have a prefix: `configuration_note`.
     """
     prefix = "configuration_" if event.about == "configuration" else ""
     named = {
@@ -162,7 +162,7 @@ def annotation_tags(event: events.AnnotationWritten) -> tuple[dict[str, str], se
         for change in event.changes
     }
     written = {name: change.text or True for name, change in named.items() if change.stands}
-    return _texts(written), {clean_name(name) for name in named if name not in written}
+    return _format_tags(written), {clean_name(name) for name in named if name not in written}
 
 
 def deletion_tags(event: events.ModelDeleted) -> dict[str, str]:
@@ -170,32 +170,32 @@ def deletion_tags(event: events.ModelDeleted) -> dict[str, str]:
 
 
 def model_version_tags(trial: str, tags: Mapping[str, str]) -> dict[str, str]:
-    """Tags of a trial's model in the model registry: the trial's key, and these."""
-    return _texts({TRIAL: trial, **tags})
+    """Build the tags of a trial's model in the model registry: the trial's key, and these."""
+    return _format_tags({TRIAL: trial, **tags})
 
 
 def evaluation_tags(event: events.TestAccessed | events.TrialEvaluated) -> dict[str, str]:
-    """Tags that an access to test sets, or its scores, add to a trial's run.
+    """Build the tags that an access to test sets, or its scores, add to a trial's run.
 
     `evaluation.<task>` is the identity of the task's main metric; `tests_opened` says when test
     sets were first opened for the trial, and by whom.
     """
     if isinstance(event, events.TestAccessed):
-        return _texts({TESTS_OPENED: f"{event.time.isoformat()} {event.who}"})
+        return _format_tags({TESTS_OPENED: f"{event.time.isoformat()} {event.who}"})
     # The main metric comes last, so that its identity is the one that stays.
     main_last = sorted(event.scores, key=lambda score: score.metric in events.MAIN_METRICS)
-    return _texts({f"evaluation.{score.task}": score.identity for score in main_last})
+    return _format_tags({f"evaluation.{score.task}": score.identity for score in main_last})
 
 
-def _provenance_tags(provenance: Mapping[str, str]) -> dict[str, str]:
-    """`git_…` under its own name, and where MLflow shows a version; the rest as `env.…`."""
+def _build_provenance_tags(provenance: Mapping[str, str]) -> dict[str, str]:
+    """Build tags: `git_…` by its name and as MLflow's version, the rest as `env.…`."""
     tags = {k if k.startswith("git_") else f"env.{k}": v for k, v in provenance.items()}
     if commit := provenance.get("git_commit"):
         tags["mlflow.source.git.commit"] = commit
     return tags
 
 
-def _texts(tags: Mapping[str, Any]) -> dict[str, str]:
+def _format_tags(tags: Mapping[str, Any]) -> dict[str, str]:
     known = {name: value for name, value in tags.items() if value is not None}
     return {clean_name(name): text(value, limit=TAG_LENGTH) for name, value in known.items()}
 
@@ -206,10 +206,10 @@ _TRAINING = "workflowType=machine_learning"
 
 
 def run_link(experiment: str, run: str) -> str:
-    """The page of a run; both are ids."""
+    """Link to the page of a run; both arguments are ids."""
     return f"#/experiments/{quote(experiment)}/runs/{quote(run)}?{_TRAINING}"
 
 
 def view_link(experiment: str) -> str:
-    """The saved view of all trials of an experiment, by its id."""
+    """Link to the saved view of all trials of an experiment, by its id."""
     return f"#/experiments/{quote(experiment)}/runs?{_TRAINING}&viewStateShareKey={VIEW}"
