@@ -25,7 +25,7 @@ def heed_sigterm() -> None:
     Whatever sets a handler of its own later, as Ray does, has to be followed by another call.
     """
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminate)
+        signal.signal(signal.SIGTERM, _handle_sigterm)
         sys.unraisablehook = _interrupt_again
         for handler in filter(None, [logging.lastResort, *logging.root.handlers]):
             handler.addFilter(_is_no_interrupt)
@@ -50,7 +50,7 @@ def interrupt() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def _terminate(_number: int, _frame: FrameType | None) -> None:
+def _handle_sigterm(_number: int, _frame: FrameType | None) -> None:
     _terminated.set()
     interrupt()
 

@@ -66,14 +66,14 @@ def check_stages(
     """
     inspections = [stage.inspection.copy() for stage in draft.stages]
     checked = [
-        _check(stage, found, runs=runs, address=address, offline=offline, starts=starts)
+        _check_stage(stage, found, runs=runs, address=address, offline=offline, starts=starts)
         for stage, found in zip(draft.stages, inspections, strict=True)
     ]
     draft.finish(inspections)
     return [stage for stage in checked if stage is not None]
 
 
-def _check(
+def _check_stage(
     stage: DraftSweep,
     found: Inspection,
     *,

@@ -45,7 +45,7 @@ def follow(url: str, sweep: str) -> int:
         followed = FollowedSweep(board, sweep)
         followed.look()  # what was before is in the logs
         try:
-            (_live if console.is_terminal else _lines)(followed, console)
+            (_show_live if console.is_terminal else _print_lines)(followed, console)
         except KeyboardInterrupt:
             click.echo(f"sweep {sweep!r} runs on; cse-sweep stop {sweep} ends it", err=True)
             return exit_code()
@@ -76,7 +76,7 @@ class FollowedSweep:
             self._down = str(error)
             return []
         self.news, self._down = news, ""
-        self._take(news)
+        self._merge_updates(news)
         if self._lines is None:
             holder = news.overview.holder
             errors = None if holder is None else errors_folder(Path(holder.folder))
@@ -86,7 +86,7 @@ class FollowedSweep:
         self._newest = max([*times, *filter(None, [self._newest])], default=None)
         return lines
 
-    def _take(self, news: SweepNews) -> None:
+    def _merge_updates(self, news: SweepNews) -> None:
         """Keep what is known of the curves of trials that run on."""
         for trial in news.trials:
             known = self._trials.get(trial.number)
@@ -143,23 +143,23 @@ class FollowedSweep:
         return trial.best_value if found is None else found.value
 
 
-def _live(followed: FollowedSweep, console: Console) -> None:
+def _show_live(followed: FollowedSweep, console: Console) -> None:
     with Live(console=console, refresh_per_second=4, transient=True) as live:
-        for lines in _looks(followed):
+        for lines in _iter_looks(followed):
             for line in lines:
                 if line.is_news:
                     console.print(line.text, soft_wrap=True)
             live.update(followed.screen(width=console.width, height=console.height))
 
 
-def _lines(followed: FollowedSweep, console: Console) -> None:
+def _print_lines(followed: FollowedSweep, console: Console) -> None:
     console.print(followed.summary(), soft_wrap=True)
-    for lines in _looks(followed):
+    for lines in _iter_looks(followed):
         for line in lines:
             console.print(line.text, soft_wrap=True)
 
 
-def _looks(followed: FollowedSweep) -> Iterator[list[SweepLine]]:
+def _iter_looks(followed: FollowedSweep) -> Iterator[list[SweepLine]]:
     """What is new at each look, until the sweep does not run any longer."""
     while followed.overview.state == "RUNNING":
         yield followed.look()

@@ -54,19 +54,19 @@ def screen(
     that have said nothing for long, `infeasible` of those that break a constraint.
     """
     choice = [trial for trial in trials if marks.get(trial.key) != INFEASIBLE]
-    above, below = _wrapped(summary, width), _in_full(trials, choice, best_value, width)
+    above, below = _wrapped(summary, width), _format_in_full(trials, choice, best_value, width)
     free = height - len(above) - len(below) - 2  # the table's head, and the cursor's line
     newest = sorted(trials, key=lambda t: (t.state != "RUNNING", -t.number))
     rows = newest[: min(SHOWN_TRIALS, max(free, LEAST_TRIALS))]
-    lines = [*above, *_table(rows, best_value, marks, width), *below]
+    lines = [*above, *_format_table(rows, best_value, marks, width), *below]
     return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
 
 
-def _table(
+def _format_table(
     trials: Iterable[TrialHistory], best_value: Value, marks: Mapping[str, str], width: int
 ) -> list[str]:
     """A head and a line a trial; only the settings are cut, at the end of the line."""
-    cells = [_HEADS, *(_cells(trial, best_value, marks) for trial in trials)]
+    cells = [_HEADS, *(_format_cells(trial, best_value, marks) for trial in trials)]
     columns = zip(_LEAST, *cells, strict=True)
     *widths, _ = (max(least, *map(len, column)) for least, *column in columns)
     lines = []
@@ -76,11 +76,13 @@ def _table(
             for head, cell, size in zip(_HEADS, short, widths, strict=False)
         ]
         start = _GAP.join(aligned) + _GAP
-        lines.append(start + _fitting(settings, width - len(start)))
+        lines.append(start + _cut_to_width(settings, width - len(start)))
     return lines
 
 
-def _cells(trial: TrialHistory, best_value: Value, marks: Mapping[str, str]) -> tuple[str, ...]:
+def _format_cells(
+    trial: TrialHistory, best_value: Value, marks: Mapping[str, str]
+) -> tuple[str, ...]:
     starting = trial.state == "RUNNING" and not trial.curve
     state = "starting" if starting else trial.state.lower()
     return (
@@ -94,7 +96,7 @@ def _cells(trial: TrialHistory, best_value: Value, marks: Mapping[str, str]) -> 
     )
 
 
-def _fitting(text: str, width: int) -> str:
+def _cut_to_width(text: str, width: int) -> str:
     """As many whole words of a text as fit, and a mark where words are left out."""
     if cell_len(text) <= width:
         return text
@@ -104,7 +106,7 @@ def _fitting(text: str, width: int) -> str:
     return " ".join([*words, "…"])
 
 
-def _in_full(
+def _format_in_full(
     trials: Sequence[TrialHistory],
     choice: Sequence[TrialHistory],
     best_value: Value,
@@ -118,11 +120,11 @@ def _in_full(
     best = max(scored, key=lambda trial: best_value(trial) or 0.0, default=None)
     if best is None:
         return []
-    shown = {best.configuration: [f"best: {_dev(best, best_value)}"]}
+    shown = {best.configuration: [f"best: {_format_dev(best, best_value)}"]}
     picked = dict.fromkeys(trial.configuration for trial in trials if trial.role == "confirm")
     for name in islice(picked, SHOWN_CONFIRMED):
         seeds = [trial for trial in trials if trial.configuration == name]
-        shown.setdefault(name, []).append(f"confirmed: {_mean_dev(seeds, best_value)}")
+        shown.setdefault(name, []).append(f"confirmed: {_format_mean_dev(seeds, best_value)}")
     of = {trial.configuration: short_settings(trial.searched_values) for trial in trials}
     lines = []
     for name, texts in shown.items():
@@ -131,11 +133,11 @@ def _in_full(
     return lines
 
 
-def _dev(trial: TrialHistory, best_value: Value) -> str:
+def _format_dev(trial: TrialHistory, best_value: Value) -> str:
     return f"trial {trial.number}, dev {percent(best_value(trial))}, seed {trial.seed}"
 
 
-def _mean_dev(trials: Sequence[TrialHistory], best_value: Value) -> str:
+def _format_mean_dev(trials: Sequence[TrialHistory], best_value: Value) -> str:
     values = [value for trial in trials if (value := best_value(trial)) is not None]
     mean = percent(sum(values) / len(values)) if values else "unknown"
     seeds = " ".join(str(trial.seed) for trial in trials)
@@ -155,7 +157,7 @@ def watching(state: SweepState, console: Console, *, errors: Path) -> Iterator[N
     """
     view = SweepProgress(state, errors=errors)
     done = threading.Event()
-    target = _live if console.is_terminal else _lines
+    target = _show_live if console.is_terminal else _print_lines
     thread = threading.Thread(target=target, args=(view, console, done), daemon=True)
     thread.start()
     try:
@@ -259,7 +261,7 @@ class SweepProgress:
         trials, running = self.trials, [t for t in self.trials if t.key in self.state.live]
         done = [t.busy_seconds for t in trials if t.state in ("COMPLETE", "PRUNED")]
         durations = [seconds for seconds in done if seconds > 0]  # what is reused took none
-        projected = [t.busy_seconds / share for t in running if (share := _progress(t)) > 0]
+        projected = [t.busy_seconds / share for t in running if (share := _read_progress(t)) > 0]
         if not (known := durations or projected):
             return None
         mean = sum(known) / len(known)
@@ -291,7 +293,7 @@ class SweepProgress:
         )
 
 
-def _live(view: SweepProgress, console: Console, done: threading.Event) -> None:
+def _show_live(view: SweepProgress, console: Console, done: threading.Event) -> None:
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         last = False
         while not last:
@@ -303,7 +305,7 @@ def _live(view: SweepProgress, console: Console, done: threading.Event) -> None:
     _print_end(view, console)
 
 
-def _lines(view: SweepProgress, console: Console, done: threading.Event) -> None:
+def _print_lines(view: SweepProgress, console: Console, done: threading.Event) -> None:
     log = SweepLog(view)
     last = False
     while not last:
@@ -327,14 +329,14 @@ class SweepLog:
 
     def new_texts(self) -> list[str]:
         """What is to be printed now; nothing most of the time."""
-        texts = [*self._beginnings(), *(line.text for line in self._view.new_lines())]
+        texts = [*self._iter_beginnings(), *(line.text for line in self._view.new_lines())]
         if not texts and self._silence.is_long:
             texts = [self._view.summary()]
         if texts:
             self._silence.end()
         return texts
 
-    def _beginnings(self) -> Iterator[str]:
+    def _iter_beginnings(self) -> Iterator[str]:
         """That Ray is there, and that the first trial runs; both once."""
         if self._view.state.ray_is_up and not self._told_ray:
             self._told_ray = True
@@ -350,5 +352,5 @@ def _print_end(view: SweepProgress, console: Console) -> None:
         console.print(view.summary(), soft_wrap=True)
 
 
-def _progress(trial: TrialHistory) -> float:
+def _read_progress(trial: TrialHistory) -> float:
     return trial.last_metrics.get("train/progress", 0.0)

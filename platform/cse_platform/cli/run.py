@@ -81,7 +81,7 @@ def _best_trial(spec: SweepSpec, ranked: list[Seeds]) -> Iterator[str]:
     best = max(kept or every, key=lambda trial: (trial.best_value or 0.0, -trial.number))
     yield (
         f"best dev {spec.dev.search_name}: {percent(best.best_value)} at step {best.best_step} "
-        f"(trial {best.number}, seed {best.seed}{_settings(best)})"
+        f"(trial {best.number}, seed {best.seed}{_format_settings(best)})"
     )
     if said := below_untrained(best):
         yield said
@@ -92,7 +92,7 @@ def _best_trial(spec: SweepSpec, ranked: list[Seeds]) -> Iterator[str]:
     if (bound := lower_bound(values)) is not None:
         yield (
             f"best by lower bound: {percent(bound)}, mean {percent(fmean(values))} over "
-            f"{len(values)} seeds (trial {first[0].number}{_settings(first[0])})"
+            f"{len(values)} seeds (trial {first[0].number}{_format_settings(first[0])})"
         )
 
 
@@ -105,12 +105,13 @@ def _front_lines(spec: SweepSpec, history: History) -> Iterator[str]:
         f"{', '.join(map(str, spec.search.objectives))}:"
     )
     for seeds in islice(front, SHOWN_OF_FRONT):
-        yield f"  {_means(seeds, names)} (trial {seeds[0].number}{_settings(seeds[0])})"
+        settings = _format_settings(seeds[0])
+        yield f"  {_format_means(seeds, names)} (trial {seeds[0].number}{settings})"
     if len(front) > SHOWN_OF_FRONT:
         yield f"  and {len(front) - SHOWN_OF_FRONT} more: cse-leaderboard --front {spec.sweep}"
 
 
-def _means(seeds: Seeds, names: list[str]) -> str:
+def _format_means(seeds: Seeds, names: list[str]) -> str:
     shown = []
     for name in names:
         found = [value for trial in seeds if (value := measure(trial, name)) is not None]
@@ -118,7 +119,7 @@ def _means(seeds: Seeds, names: list[str]) -> str:
     return ", ".join(shown) + (f", means of {len(seeds)} seeds" if len(seeds) > 1 else "")
 
 
-def _settings(trial: TrialHistory) -> str:
+def _format_settings(trial: TrialHistory) -> str:
     return ", " * bool(trial.searched) + short_settings(trial.searched_values)
 
 
@@ -192,7 +193,7 @@ def run_stage(
     say(f"{spec.sweep}: opening the stores, reading weights and data", log="stdout")
     with Notifier(spec.sweep, spec.notify) as notifier:
         show = partial(watching, console=console, errors=where.errors)
-        watch = _both(show, notifier.watching)
+        watch = _combine_watches(show, notifier.watching)
         outcome = run_sweep(
             spec, where, publisher, address=address, ship=ship, reuse=reuse, watch=watch
         )
@@ -202,12 +203,12 @@ def run_stage(
         if outcome.state == "INTERRUPTED":
             raise KeyboardInterrupt
         if not outcome.history.configurations():
-            raise SweepRefusedError(_nothing_completed(spec, outcome.history))
+            raise SweepRefusedError(_explain_nothing_completed(spec, outcome.history))
         if outcome.state == "COMPLETE":
-            notifier.tell("finished", "\n".join(_summary(spec, outcome)))
+            notifier.tell("finished", "\n".join(_summarize_outcome(spec, outcome)))
 
 
-def _both(one: Watch, other: Watch) -> Watch:
+def _combine_watches(one: Watch, other: Watch) -> Watch:
     @contextmanager
     def watch(state: SweepState) -> Iterator[None]:
         with one(state), other(state):
@@ -217,7 +218,7 @@ def _both(one: Watch, other: Watch) -> Watch:
 
 
 def _print_outcome(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
-    for line in _summary(spec, outcome):
+    for line in _summarize_outcome(spec, outcome):
         console.print(line, soft_wrap=True)
     for sink in outcome.behind:
         click.echo(
@@ -227,7 +228,7 @@ def _print_outcome(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
         )
 
 
-def _summary(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
+def _summarize_outcome(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
     """How many trials there are of each state, and which ones are the best."""
     trials = list(outcome.history.trials.values())
     counts = Counter(trial.state.lower() for trial in trials)
@@ -239,7 +240,7 @@ def _summary(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
     if outcome.history.spent:
         yield f"the search was ended by its budget: {outcome.history.spent}"
     if outcome.state != "INTERRUPTED":
-        yield from _saved(spec, trials)
+        yield from _describe_savings(spec, trials)
     if deleted := sum(trial.model_deleted for trial in trials):
         yield (
             f"{counted(deleted, 'model')} deleted; the best {spec.kept} configurations keep theirs "
@@ -249,7 +250,7 @@ def _summary(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
         yield from best_lines(spec, outcome.history)
 
 
-def _saved(spec: SweepSpec, trials: Sequence[TrialHistory]) -> Iterator[str]:
+def _describe_savings(spec: SweepSpec, trials: Sequence[TrialHistory]) -> Iterator[str]:
     """What a race did without."""
     confirm, further = spec.seeds.confirm, sum(trial.role == "confirm" for trial in trials)
     if confirm is not None and confirm.race and 0 < further < spec.confirming:
@@ -321,7 +322,7 @@ def _replay_annotations(spec: SweepSpec, where: SweepStores) -> None:
         click.echo(f"annotations are not brought over: {error}", err=True)
 
 
-def _nothing_completed(spec: SweepSpec, history: History) -> str:
+def _explain_nothing_completed(spec: SweepSpec, history: History) -> str:
     errors = Counter(trial.error for trial in history.trials.values() if trial.error)
     reason = f"; {errors.most_common(1)[0][0]}" if errors else ""
     return f"no trial of sweep {spec.sweep!r} was completed{reason}"

@@ -74,27 +74,27 @@ def rehearse_file(
     console = Console(markup=False, highlight=False)
     folder = runs / SMOKE / (draft.path.stem.strip(".") or "sweep")
     given = _check_as_given(draft, folder / "given", offline=offline)
-    with _emptied(folder):
+    with _hold_empty_folder(folder):
         rehearsals = rehearse(given, folder)
-        for line in _told(draft, folder, rehearsals):
+        for line in _describe_rehearsal(draft, folder, rehearsals):
             click.echo(line)
         reports = []
         for rehearsal in rehearsals:
             cause = None
             try:
-                checked = _check(draft, rehearsal, folder, address=address, offline=offline)
+                checked = _check_stage(draft, rehearsal, folder, address=address, offline=offline)
                 silent = Publisher(checked.spec.sweep, checked.where, command="")
                 run_stage(checked, silent, console, address=address, ship=ship, reuse=reuse)
             except CseError as error:
                 cause = str(error)
                 click.echo(f"{rehearsal.spec.sweep}: {cause}", err=True)
-            reports.append(_report(rehearsal.spec, folder, cause))
+            reports.append(_make_report(rehearsal.spec, folder, cause))
         stop_own()
     _print_reports(reports, folder)
 
 
 @contextmanager
-def _emptied(folder: Path) -> Iterator[None]:
+def _hold_empty_folder(folder: Path) -> Iterator[None]:
     """Hold the folder of a file's rehearsal, without what the last one left there."""
     lock = FileLock(folder.with_name(f"{folder.name}.lock"), timeout=0)
     try:
@@ -132,7 +132,7 @@ def _check_as_given(draft: DraftFile, nowhere: Path, *, offline: bool) -> list[S
     return [stage.spec for stage in stages]
 
 
-def _check(
+def _check_stage(
     draft: DraftFile,
     rehearsal: Rehearsal,
     folder: Path,
@@ -154,16 +154,18 @@ def _check(
     return checked
 
 
-def _told(draft: DraftFile, folder: Path, rehearsals: Sequence[Rehearsal]) -> Iterator[str]:
+def _describe_rehearsal(
+    draft: DraftFile, folder: Path, rehearsals: Sequence[Rehearsal]
+) -> Iterator[str]:
     """What the rehearsal has replaced."""
     yield f"{draft.path} is rehearsed in {folder}: its numbers mean nothing, and stay there"
     encoders = {name for one in rehearsals for name in (one.original.backbone, *one.encoders)}
     corpora = {corpus.short_name for one in rehearsals for corpus in one.original.corpus}
     data = {one.spec.data or "" for one in rehearsals}
     steps = f"{BRIEF['max_steps']} steps a trial in batches of an eighth, {BRIEF['precision']}"
-    yield f"  {ENCODER} stands in for {_listed(encoders - {ENCODER}) or 'itself'}"
+    yield f"  {ENCODER} stands in for {_join_names(encoders - {ENCODER}) or 'itself'}"
     sentences = f"at most {SENTENCES:,} built-in sentences"
-    yield f"  {sentences} stand in for {_listed(corpora)}; data: {_listed(data)}"
+    yield f"  {sentences} stand in for {_join_names(corpora)}; data: {_join_names(data)}"
     yield f"  {steps}, on one CPU core; every searched value, and one further seed"
     changed = Counter(line for one in rehearsals for line in one.changes)
     for line, count in changed.items():
@@ -171,11 +173,11 @@ def _told(draft: DraftFile, folder: Path, rehearsals: Sequence[Rehearsal]) -> It
         yield f"  {line}{stages}"
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 
-def _report(spec: SweepSpec, folder: Path, cause: str | None) -> _Report:
+def _make_report(spec: SweepSpec, folder: Path, cause: str | None) -> _Report:
     where = sweep_stores(spec, runs=folder)
     if not where.journal.exists():
         return _Report(spec.sweep, 0, (), (cause or "it did not begin",))
@@ -184,11 +186,11 @@ def _report(spec: SweepSpec, folder: Path, cause: str | None) -> _Report:
     failures = [f"trial {one.number}: {one.error}" for one in trials if one.state == "FAIL"]
     if not history.configurations():
         return _Report(spec.sweep, len(trials), (), tuple(failures) or (cause or "",))
-    numbers, lacking = _numbers(spec, history, where)
+    numbers, lacking = _find_numbers(spec, history, where)
     return _Report(spec.sweep, len(trials), numbers, (*failures, *([cause] if cause else lacking)))
 
 
-def _numbers(
+def _find_numbers(
     spec: SweepSpec, history: History, where: SweepStores
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What each family of scores gave, and what lacks a number."""

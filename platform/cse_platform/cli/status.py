@@ -37,11 +37,11 @@ def print_status(url: str, sweep: str | None, *, as_json: bool) -> None:
     elif not found:
         click.echo("no sweep yet")
     else:
-        table = text_table(_HEADS, [_line(one) for one in found])
-        print_page([table] if sweep is None else [table, *_details(found[0], running, said)])
+        table = text_table(_HEADS, [_format_sweep(one) for one in found])
+        print_page([table] if sweep is None else [table, *_make_details(found[0], running, said)])
 
 
-def _details(
+def _make_details(
     sweep: SweepOverview, running: Sequence[TrialSummary], said: Sequence[DriverMessage]
 ) -> Page:
     blocks: list[Block] = []
@@ -70,11 +70,11 @@ def _details(
     for message in [one for one in said if one.time >= sweep.restarted][-SHOWN_MESSAGES:]:
         blocks.append(Paragraph(f"{utc(message.time)}: {message_line(message)}"))
     if running and sweep.state == "RUNNING":
-        blocks.append(text_table(_RUNNING, [_running(trial) for trial in running]))
+        blocks.append(text_table(_RUNNING, [_format_trial(trial) for trial in running]))
     return blocks
 
 
-def _running(trial: TrialSummary) -> tuple[str, ...]:
+def _format_trial(trial: TrialSummary) -> tuple[str, ...]:
     return (
         str(trial.number),
         trial.key[:HASH_DIGITS],
@@ -86,7 +86,7 @@ def _running(trial: TrialSummary) -> tuple[str, ...]:
     )
 
 
-def _line(sweep: SweepOverview) -> tuple[str, ...]:
+def _format_sweep(sweep: SweepOverview) -> tuple[str, ...]:
     return (
         f"{sweep.name} {STARRED}" if sweep.written.star else sweep.name,
         sweep.method,

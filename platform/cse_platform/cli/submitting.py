@@ -53,12 +53,12 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
             f"attach {name}, or end it by cse-sweep stop {name}"
         )
     job = f"{name}-{secrets.token_hex(4)}"
-    state = _run(server, job, parcel, runs=runs, ship=ship)
+    state = _submit_job(server, job, parcel, runs=runs, ship=ship)
     if state.exit_code == EXIT_LACKS:
-        absent = _lacking(state)
+        absent = _read_lacking_packages(state)
         say(f"{name}: the head installs {', '.join(absent)}")
         job = f"{name}-{secrets.token_hex(4)}"
-        state = _run(server, job, parcel, runs=runs, ship=ship, absent=absent)
+        state = _submit_job(server, job, parcel, runs=runs, ship=ship, absent=absent)
     _say_what_became(server, parcel, job, state)
 
 
@@ -69,7 +69,7 @@ def _own_sets(parcel: Parcel) -> list[str]:
     return list(dict.fromkeys(line for spec in stages for line in own_sets(spec, among=here)))
 
 
-def _run(
+def _submit_job(
     server: JobServer,
     job: str,
     parcel: Parcel,
@@ -85,7 +85,7 @@ def _run(
         "runs": runs,
         "packages": {**shipment.packages, **pinned(DRIVER_PACKAGES)} if ship else {},
         "arguments": [SWEEP_FILE, "--runs", runs, *([] if ship else ["--no-ship"])],
-        "submission": _submission(parcel, job, server.url),
+        "submission": _make_submission(parcel, job, server.url),
     }
     folder, data = archive({**parcel.content, ORDER_FILE: json.dumps(order)})
     server.put({**shipment.archives, folder: data})
@@ -107,7 +107,7 @@ def _run(
     return state
 
 
-def _submission(parcel: Parcel, job: str, url: str) -> dict[str, dict[str, str]]:
+def _make_submission(parcel: Parcel, job: str, url: str) -> dict[str, dict[str, str]]:
     """What the sweep's provenance has of this machine, its code and the job."""
     sources = outside_sources(get_method(parcel.sweeps.stages[0].method))
     outside = next(iter(sources.values()), None)
@@ -117,7 +117,7 @@ def _submission(parcel: Parcel, job: str, url: str) -> dict[str, dict[str, str]]
     return {"provenance": kept | told, "diffs": code_diffs(None, method=outside)}
 
 
-def _lacking(state: JobState) -> list[str]:
+def _read_lacking_packages(state: JobState) -> list[str]:
     """The packages that the head lacks, as its job has said."""
     [line] = [line for line in state.lines if line.startswith(LACKS)]
     absent: list[str] = json.loads(line.removeprefix(LACKS))

@@ -66,7 +66,9 @@ def trial_line(
     at = f" at step {trial.best_step}" if trial.best_step is not None else ""
     head = f"trial {trial.number:>3} {trial.state:<8} dev {value:>6}{at}  seed {trial.seed}"
     infeasible = "  infeasible" * breaks_constraint(trial, constraints)
-    return f"{head}  {short_settings(trial.searched_values)}{infeasible}{_why(trial, errors)}"
+    return (
+        f"{head}  {short_settings(trial.searched_values)}{infeasible}{_explain_end(trial, errors)}"
+    )
 
 
 def breaks_constraint(trial: TrialHistory, constraints: Collection[str]) -> bool:
@@ -92,7 +94,7 @@ def summary_line(
     return " · ".join([*parts, *more])
 
 
-def _why(trial: TrialHistory, errors: Path | None) -> str:
+def _explain_end(trial: TrialHistory, errors: Path | None) -> str:
     if trial.reused_from is not None:
         same = "same code" if trial.code else "code unknown"
         return f"  reused from {trial.reused_from} ({same})"

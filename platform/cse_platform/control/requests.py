@@ -45,8 +45,8 @@ def send_request(
             raise SweepRefusedError(f"sweep {sweep!r} does not run now, it is {asked.state}")
         _refuse_other_trials(asked, action, numbers)
         if trials is not None:
-            _refuse_budget(_spec(asked), trials)
-        values = _values(asked, settings) if settings else {}
+            _refuse_budget(_parse_spec(asked), trials)
+        values = _parse_values(asked, settings) if settings else {}
         request = SweepRequested(
             sweep=sweep,
             request=str(uuid4()),
@@ -59,7 +59,7 @@ def send_request(
         add_request(board, request)
     if asked.holder is not None:
         return f"asked process {asked.holder.pid} on {asked.holder.host}, which runs it"
-    return f"sweep {sweep!r} does not run now; its next start does this: {_command(asked)}"
+    return f"sweep {sweep!r} does not run now; its next start does this: {_format_command(asked)}"
 
 
 def _refuse_other_trials(sweep: AskedSweep, action: SweepAction, numbers: Sequence[int]) -> None:
@@ -90,15 +90,15 @@ def _refuse_budget(spec: SweepSpec, trials: int) -> None:
         )
 
 
-def _values(sweep: AskedSweep, settings: Sequence[str]) -> dict[str, Any]:
+def _parse_values(sweep: AskedSweep, settings: Sequence[str]) -> dict[str, Any]:
     try:
         values = dict(map(read_setting, settings))
     except OverrideError as error:
         raise SweepRefusedError(f"--set: {error}") from None
-    return point_to_try(_spec(sweep), values)
+    return point_to_try(_parse_spec(sweep), values)
 
 
-def _spec(sweep: AskedSweep) -> SweepSpec:
+def _parse_spec(sweep: AskedSweep) -> SweepSpec:
     try:
         return SweepSpec.model_validate(sweep.spec)
     except ValidationError:
@@ -108,7 +108,7 @@ def _spec(sweep: AskedSweep) -> SweepSpec:
         ) from None
 
 
-def _command(sweep: AskedSweep) -> str:
+def _format_command(sweep: AskedSweep) -> str:
     """The command of its last start, as far as it is known."""
     last = sweep.started_by
     where = f"cd {shlex.quote(last['folder'])} && " if "folder" in last else ""

@@ -34,7 +34,7 @@ def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> RegisteredV
             )
         return register_model(
             folder,
-            _entry(trial),
+            _make_entry(trial),
             name=name,
             uri=mlflow_uri(runs),
             experiment=trial.spec.get("experiment", "cse"),
@@ -42,7 +42,7 @@ def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> RegisteredV
         )
 
 
-def _entry(trial: TrialDetails) -> RegistryEntry:
+def _make_entry(trial: TrialDetails) -> RegistryEntry:
     dev = f"dev {trial.dev.search} {trial.best_value!r} at step {trial.best_step}"
     facts = trial.provenance
     versions = {name: facts[name].partition("+")[0] for name in _NEEDED if name in facts}

@@ -44,18 +44,18 @@ def evaluation_page(evaluation: "Evaluation") -> Page:
     values: Values = {(s.task, str(s.split), s.metric): s.value for s in evaluation.scores}
     sts, transfer = (*STS_TASKS, AVG_STS), (*TRANSFER_TASKS, AVG_TRANSFER)
     return [
-        *_table("STS test sets, correlation x 100", values, CORRELATIONS, sts),
-        *_table("Own test sets, correlation x 100", values, OWN, _own(values)),
-        *_table("Ranking on the STS test sets, x 100", values, RANKING, sts),
-        *_table("Transfer, accuracy x 100", values, ACCURACIES, transfer),
-        *_table("Long text, accuracy x 100", values, ACCURACIES, LONG_TASKS),
-        *_space(values, evaluation),
-        *_absent(evaluation),
-        *_reading(evaluation),
+        *_make_table("STS test sets, correlation x 100", values, CORRELATIONS, sts),
+        *_make_table("Own test sets, correlation x 100", values, OWN, _find_own_sets(values)),
+        *_make_table("Ranking on the STS test sets, x 100", values, RANKING, sts),
+        *_make_table("Transfer, accuracy x 100", values, ACCURACIES, transfer),
+        *_make_table("Long text, accuracy x 100", values, ACCURACIES, LONG_TASKS),
+        *_make_geometry_blocks(values, evaluation),
+        *_list_absent_values(evaluation),
+        *_describe_reading(evaluation),
     ]
 
 
-def _own(values: Values) -> Sequence[str]:
+def _find_own_sets(values: Values) -> Sequence[str]:
     """The lab's own sets among the tasks, in their order."""
     known = {*STS_TASKS, AVG_STS, *TRANSFER_TASKS, AVG_TRANSFER, *LONG_TASKS}
     tests = (task for task, split, _ in values if split == "test")
@@ -71,13 +71,13 @@ def evaluation_record(model: str, evaluation: "Evaluation") -> dict[str, Any]:
             dict(zip(("task", "split", "metric"), one, strict=True))
             for one in evaluation.without_value
         ],
-        "histogram": _histogram_counts(evaluation),
+        "histogram": _count_histogram(evaluation),
         "identities": {name: dict(parts) for name, parts in evaluation.identities.items()},
         "seconds": dict(evaluation.seconds),
     }
 
 
-def _table(
+def _make_table(
     title: str, values: Values, keys: Mapping[str, tuple[str, str]], tasks: Sequence[str]
 ) -> Iterator[Block]:
     """A row for each key and a column for each task that has any of them."""
@@ -92,7 +92,7 @@ def _table(
         yield text_table(("", *shown), rows)
 
 
-def _space(values: Values, evaluation: "Evaluation") -> Iterator[Block]:
+def _make_geometry_blocks(values: Values, evaluation: "Evaluation") -> Iterator[Block]:
     measures = [
         (name.replace("_", " "), f"{value:.4f}")
         for (_, _, name), value in values.items()
@@ -102,12 +102,12 @@ def _space(values: Values, evaluation: "Evaluation") -> Iterator[Block]:
         return
     yield Heading("Geometry on STS-B dev", 2)
     yield text_table(("measure", "value"), measures)
-    counted = _histogram_counts(evaluation).items()
+    counted = _count_histogram(evaluation).items()
     rows = tuple((gold, str(sum(counts)), bars(counts)) for gold, counts in counted)
     yield text_table(("gold", "pairs", "cosine from -1 to 1"), rows)
 
 
-def _histogram_counts(evaluation: "Evaluation") -> dict[str, list[int]]:
+def _count_histogram(evaluation: "Evaluation") -> dict[str, list[int]]:
     """Pairs of the dev set by bucket of gold, in 40 equal bins of cosine; empty without any."""
     from cse_methods.evaluation.measures.geometry import histogram
 
@@ -115,7 +115,7 @@ def _histogram_counts(evaluation: "Evaluation") -> dict[str, list[int]]:
     return dict(histogram(dev[0].cosines, dev[0].gold)) if dev else {}
 
 
-def _absent(evaluation: "Evaluation") -> Iterator[Block]:
+def _list_absent_values(evaluation: "Evaluation") -> Iterator[Block]:
     if evaluation.without_value:
         listed = ", ".join(f"{task} {metric}" for task, _, metric in evaluation.without_value)
         yield Paragraph(
@@ -124,7 +124,7 @@ def _absent(evaluation: "Evaluation") -> Iterator[Block]:
         )
 
 
-def _reading(evaluation: "Evaluation") -> Iterator[Block]:
+def _describe_reading(evaluation: "Evaluation") -> Iterator[Block]:
     """How the encoder read its texts, and where the time went."""
     readings = [one["reading"] for one in evaluation.identities.values() if "reading" in one]
     if readings:

@@ -140,7 +140,7 @@ def to_table(
     """
     kept = [list(group) for group in groups if group]
     parts = kept if compare_groups else [list(chain.from_iterable(kept))]
-    cells = [row for part in parts for row in _cells(columns, part, apart)]
+    cells = [row for part in parts for row in _make_cells(columns, part, apart)]
     shown = [any(row[place].plain for row in cells) or not cells for place in range(len(columns))]
     marks = {mark for row in cells for cell in row for mark in cell.mark.split()}
     meanings = (f"{mark} {means}" for mark, means in (legend or {}).items() if mark in marks)
@@ -169,7 +169,7 @@ def text_table(
     return to_table(columns, [list(rows)], title=title)
 
 
-def _cells(
+def _make_cells(
     columns: Sequence[Column[_R]], rows: Sequence[_R], apart: Callable[[_R], Hashable]
 ) -> Iterator[TableRow]:
     """The cells of rows, those of one kind compared with each other."""
@@ -219,7 +219,7 @@ def to_record(columns: Sequence[Column[_R]], row: _R) -> dict[str, Any]:
 
 def to_json(value: Any) -> str:
     """Anything as JSON that ends in a line break; records keep their names, times are ISO 8601."""
-    return json.dumps(value, indent=2, default=_plain) + "\n"
+    return json.dumps(value, indent=2, default=_to_json_value) + "\n"
 
 
 def to_csv(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> str:
@@ -240,5 +240,5 @@ def to_frame(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> "pd.DataFrame
     return pd.DataFrame(records, columns=list(types)).astype(types)
 
 
-def _plain(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else asdict(value)

@@ -115,17 +115,17 @@ def progress_bar(what: str) -> Iterator[Callable[..., None]]:
 def _print_table(console: Console, table: Table, printed_notes: set[str]) -> None:
     if table.title:
         console.print(table.title, style="bold")
-    shown = _rich_table(table)
+    shown = _make_rich_table(table)
     unbounded = console.options.update(max_width=UNBOUNDED)
     if console.measure(shown, options=unbounded).maximum > console.width:
-        shown = _rich_table(table, narrow=True)
+        shown = _make_rich_table(table, narrow=True)
     console.print(shown)
     for note in table.notes:
         if note not in printed_notes:
             console.print(note)
 
 
-def _rich_table(table: Table, *, narrow: bool = False) -> RichTable:
+def _make_rich_table(table: Table, *, narrow: bool = False) -> RichTable:
     """The table; a narrow one has its numbers folded between words, and one blank as a gap."""
     shown = RichTable(
         box=LINES,
@@ -146,10 +146,10 @@ def _rich_table(table: Table, *, narrow: bool = False) -> RichTable:
     for group in table.groups:
         shown.add_section()
         for row in group:
-            shown.add_row(*map(_text, row))
+            shown.add_row(*map(_make_text, row))
     return shown
 
 
-def _text(cell: Cell) -> Text:
+def _make_text(cell: Cell) -> Text:
     rest = f" {cell.rest}" if cell.text and cell.rest else cell.rest
     return Text.assemble((cell.text, STYLES[cell.emphasis]), rest)

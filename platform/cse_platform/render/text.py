@@ -72,17 +72,17 @@ def to_latex(tables: Sequence[Table]) -> str:
     filters: dict[str, Callable[..., Any]] = {
         "latex": escape_latex,
         "latex_marks": lambda mark: mark.translate(LATEX_MARKS),
-        "latex_columns": _latex_columns,
-        "slug": _slug,
+        "latex_columns": _align_latex_columns,
+        "slug": _make_slug,
     }
-    environment = _environment("cse_platform.render", **signs)
+    environment = _make_environment("cse_platform.render", **signs)
     environment.filters.update(filters)
     return environment.get_template("tables.tex.j2").render(tables=tables, long=[LONG_COLUMN])
 
 
 def to_html(tables: Sequence[Table]) -> str:
     """A fragment of HTML that needs nothing around it; heads of columns and rows have a scope."""
-    environment = _environment("cse_platform.render", autoescape=True)
+    environment = _make_environment("cse_platform.render", autoescape=True)
     return environment.get_template("tables.html.j2").render(tables=tables)
 
 
@@ -98,7 +98,7 @@ def render_template(
     It is in the package's folder `templates`. `filters` stand beside `markdown`, which escapes
     text.
     """
-    environment = _environment(package)
+    environment = _make_environment(package)
     environment.filters.update(filters or {})
     return environment.get_template(name).render(**values)
 
@@ -118,7 +118,7 @@ def escape_latex(text: str) -> str:
     return "".join(LATEX_SPECIAL.get(character, character) for character in line)
 
 
-def _latex_columns(table: Table) -> list[str]:
+def _align_latex_columns(table: Table) -> list[str]:
     """How each column is aligned, or that its texts are broken into lines."""
     longest = [max((len(row[n].plain) for row in table.rows), default=0)
                for n in range(len(table.heads))]  # fmt: skip
@@ -128,12 +128,12 @@ def _latex_columns(table: Table) -> list[str]:
     ]
 
 
-def _slug(text: str) -> str:
+def _make_slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 @cache
-def _environment(package: str, **options: Any) -> Environment:
+def _make_environment(package: str, **options: Any) -> Environment:
     """The templates of a package; a name that is not given is an error."""
     made = Environment(
         loader=PackageLoader(package),

@@ -32,11 +32,13 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
     spec = state.spec
     if spec.evaluate is None:
         return
-    tasks, under = spec.evaluate.asked, _settings(spec)
+    tasks, under = spec.evaluate.asked, _format_settings(spec)
     chosen = chosen_trials(state.history, spec, top=spec.evaluate.top)
     waiting = [trial for trial in chosen if not tasks.parts <= trial.evaluated.get(under, set())]
     state.scored = (len(chosen) - len(waiting), len(chosen))
-    running = {_open(state, t, spec.evaluate): t for t in waiting if t.model is not None}
+    running = {
+        _start_evaluation(state, t, spec.evaluate): t for t in waiting if t.model is not None
+    }
     problems = [f"trial {t.number}: {_why_no_model(t)}" for t in waiting if t.model is None]
     while running:
         heed()
@@ -72,13 +74,13 @@ def _why_no_model(trial: TrialHistory) -> str:
     return "its model was not kept"
 
 
-def _settings(spec: SweepSpec) -> str:
+def _format_settings(spec: SweepSpec) -> str:
     """All that scores follow from beside the trial and the tasks."""
     slicing = None if spec.evaluate is None else spec.evaluate.slicing_length
     return json.dumps({"data": spec.data, "slicing_length": slicing})
 
 
-def _open(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
+def _start_evaluation(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
     spec, tasks = state.spec, asked.asked
     if tasks.opens_tests:
         state.record(

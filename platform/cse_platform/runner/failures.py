@@ -57,7 +57,10 @@ def is_report_of_failure(report: Mapping[str, Any]) -> bool:
 
 def reported(report: Mapping[str, Any], method: Method) -> Failure:
     """A failure that the worker has told of, by `report_of`."""
-    said, traceback = cut_line(_plain(str(report["said"]))), _plain(str(report["traceback"]))
+    said, traceback = (
+        cut_line(_clean_text(str(report["said"]))),
+        _clean_text(str(report["traceback"])),
+    )
     if not report["says_what_to_do"]:
         said = _with_place(said, traceback, method)
     return Failure(said, traceback, end="error")
@@ -65,7 +68,7 @@ def reported(report: Mapping[str, Any], method: Method) -> Failure:
 
 def unreported(told: str) -> Failure:
     """A trial whose worker has told nothing: it died. `told` is what Ray writes of the trial."""
-    traceback = _plain(_ATTEMPT.split(told)[-1].strip())
+    traceback = _clean_text(_ATTEMPT.split(told)[-1].strip())
     lines = traceback.splitlines() or ["it left no error"]
     said = lines[-1 if lines[0].startswith(_IN_A_TASK) else 0]
     return Failure(cut_line(said), traceback, end="crash")
@@ -73,7 +76,7 @@ def unreported(told: str) -> Failure:
 
 def one_line(error: BaseException) -> str:
     """The first line of a worker's error, without Ray's own words and without secrets."""
-    cause = _cause(error)
+    cause = _unwrap_cause(error)
     if isinstance(cause, SystemExit):
         return f"the method ended its process, by sys.exit({_text_of(cause)})"
     line = cut_line(mask_text((_text_of(cause).strip().splitlines() or [""])[0]))
@@ -95,7 +98,9 @@ def with_own_line(error: Exception, traceback: str, method: Method) -> str:
     raise ourselves says what to do, and needs no place in the code.
     """
     said = one_line(error)
-    return said if isinstance(_cause(error), CseError) else _with_place(said, traceback, method)
+    return (
+        said if isinstance(_unwrap_cause(error), CseError) else _with_place(said, traceback, method)
+    )
 
 
 def _with_place(said: str, traceback: str, method: Method) -> str:
@@ -115,10 +120,10 @@ def _own_frame(traceback: str, method: Method) -> str | None:
     return None
 
 
-def _plain(text: str) -> str:
+def _clean_text(text: str) -> str:
     """Without secrets, and without the colours that Ray or a method gives it."""
     return mask_text(_COLOUR.sub("", text))
 
 
-def _cause(error: BaseException) -> BaseException:
+def _unwrap_cause(error: BaseException) -> BaseException:
     return error.cause if isinstance(error, RayTaskError) else error

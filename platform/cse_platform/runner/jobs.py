@@ -57,7 +57,7 @@ class JobServer:
 
     def __init__(self, address: str) -> None:
         self.url = _url_of(address)
-        headers = _headers(self.url)
+        headers = _find_headers(self.url)
         # Ray takes this variable, or RAY_ADDRESS, for the address that it is given.
         os.environ["RAY_API_SERVER_ADDRESS"] = self.url
         self._client = _Client(self.url, headers=headers)
@@ -65,12 +65,12 @@ class JobServer:
     def running(self, sweep: str) -> str | None:
         """The job that runs a sweep now, by its id; one that is about to end may do so first."""
         until = time.monotonic() + _ENDING
-        while (job := self._running(sweep)) is not None and time.monotonic() < until:
+        while (job := self._find_running_job(sweep)) is not None and time.monotonic() < until:
             time.sleep(_LOOK_SECONDS)
         return job
 
-    def _running(self, sweep: str) -> str | None:
-        with self._answering("does not tell its jobs"):
+    def _find_running_job(self, sweep: str) -> str | None:
+        with self._refuse_no_answer("does not tell its jobs"):
             jobs = self._client.list_jobs()
             for job in jobs:
                 named = (job.metadata or {}).get(SWEEP) == sweep
@@ -97,7 +97,7 @@ class JobServer:
 
     def put(self, archives: Mapping[str, bytes]) -> None:
         """Let the cluster have these archives, by their URIs."""
-        with self._answering("does not take the code"):
+        with self._refuse_no_answer("does not take the code"):
             for uri, data in archives.items():
                 place = f"/api/packages/gcs/{uri.rpartition('/')[2]}"
                 if self._client._do_request("GET", place).status_code == 404:
@@ -107,7 +107,7 @@ class JobServer:
         self, job: str, command: str, *, environment: dict[str, Any], metadata: dict[str, str]
     ) -> None:
         """Let the head run a command as a job of this id."""
-        with self._answering("does not take the job"):
+        with self._refuse_no_answer("does not take the job"):
             self._client.submit_job(
                 entrypoint=command, submission_id=job, runtime_env=environment, metadata=metadata
             )
@@ -132,11 +132,11 @@ class JobServer:
             time.sleep(_LOOK_SECONDS)
 
     @contextmanager
-    def _answering(self, what: str) -> Iterator[None]:
+    def _refuse_no_answer(self, what: str) -> Iterator[None]:
         try:
             yield
         except (requests.RequestException, RuntimeError) as error:
-            raise SweepRefusedError(_no_answer(self.url, what, str(error))) from error
+            raise SweepRefusedError(_explain_no_answer(self.url, what, str(error))) from error
 
 
 class _Client(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
@@ -160,7 +160,7 @@ def _url_of(address: str) -> str:
     return address.rstrip("/")
 
 
-def _headers(url: str) -> dict[str, str]:
+def _find_headers(url: str) -> dict[str, str]:
     """What the server wants to see of us: nothing, or the token that is known here."""
     if _lets_in(url, {}):
         return {}
@@ -192,7 +192,7 @@ def _lets_in(url: str, headers: Mapping[str, str]) -> bool:
     return True
 
 
-def _no_answer(url: str, what: str, why: str) -> str:
+def _explain_no_answer(url: str, what: str, why: str) -> str:
     wayout = "look into dashboard.log of its head, in /tmp/ray/session_latest/logs"
     if "No available agent" in why:
         wayout = (

@@ -55,7 +55,7 @@ from cse_platform.tracking.submission import BEGUN, ENDED
 @contextmanager
 def warnings_told(state: SweepState) -> Iterator[None]:
     """Put every warning of the platform into the journal, too, while the context is open."""
-    teller, logger = _Teller(state), logging.getLogger("cse_platform")
+    teller, logger = _JournalLogHandler(state), logging.getLogger("cse_platform")
     logger.addHandler(teller)
     try:
         yield
@@ -63,7 +63,7 @@ def warnings_told(state: SweepState) -> Iterator[None]:
         logger.removeHandler(teller)
 
 
-class _Teller(logging.Handler):
+class _JournalLogHandler(logging.Handler):
     def __init__(self, state: SweepState) -> None:
         super().__init__(logging.WARNING)
         self._state = state
@@ -290,7 +290,7 @@ def prepare(
     now = {"content": content, "environment": environment, "packages": packages}
     taken = {"best": best, "leaders": evidence.leaders, "learned": evidence.learned}
     notes = [*value_notes(spec, origins), *evidence.notes(resolved)]
-    started = _started(spec, method, origins, spec=asked, **taken, **now)
+    started = _make_start_event(spec, method, origins, spec=asked, **taken, **now)
 
     def begin(recorder: Recorder, lease: Lease) -> SweepState:
         stores = (recorder, search, leaderboard, lease)
@@ -305,7 +305,7 @@ def prepare(
     return begin
 
 
-def _started(
+def _make_start_event(
     sweep: SweepSpec, method: Method, origins: Mapping[str, str], **facts: Any
 ) -> SweepStarted:
     """The event of a start, with the code and the values of earlier stages that it starts from."""

@@ -44,7 +44,7 @@ class TimedTrial:
         with as_found():
             run = _Paced(line)
             train_some(found, config, run, corpus=corpus, steps=_STEPS, eval_steps=_STEPS // 2)
-            return run.sentences_per_second, _memory()
+            return run.sentences_per_second, _measure_memory()
 
 
 class _Paced:
@@ -66,7 +66,7 @@ class _Paced:
         self.sentences_per_second = speed
 
 
-def _memory() -> tuple[float, float]:
+def _measure_memory() -> tuple[float, float]:
     """The share of the machine's memory that this process took at most, of what it could have; the
     share of the GPU's that all processes take."""
     own = int(peak_memory("cpu")["peak_memory_mib"]) << 20

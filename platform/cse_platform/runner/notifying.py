@@ -38,7 +38,7 @@ class Notifier:
     ) -> None:
         self._sweep, self._urls, self._patience = sweep, urls, patience
         self._messages: Queue[tuple[str, str] | None] = Queue()
-        self._thread = threading.Thread(target=self._send, name="notifier", daemon=True)
+        self._thread = threading.Thread(target=self._send_messages, name="notifier", daemon=True)
         if urls:
             self._thread.start()
 
@@ -50,7 +50,7 @@ class Notifier:
     def watching(self, state: SweepState) -> Iterator[None]:
         """Tell of trials that stall and of stores that stay down, while the context is open."""
         done = threading.Event()
-        thread = threading.Thread(target=self._watch, args=[state, done], daemon=True)
+        thread = threading.Thread(target=self._watch_sweep, args=[state, done], daemon=True)
         if self._urls:
             thread.start()
         try:
@@ -75,7 +75,7 @@ class Notifier:
         if self._thread.is_alive():
             self._thread.join(SEND_SECONDS)
 
-    def _watch(self, state: SweepState, done: threading.Event) -> None:
+    def _watch_sweep(self, state: SweepState, done: threading.Event) -> None:
         stalled: set[str] = set()
         down: dict[str, float] = {}
         while not done.wait(_LOOK_SECONDS):
@@ -84,15 +84,15 @@ class Notifier:
                 number = state.history.trials[key].number
                 self.tell(f"trial {number} has stalled", "it has not reported for long")
             stalled = now_stalled
-            errors = _errors(state)
+            errors = _find_store_errors(state)
             down = {name: down.get(name, time.monotonic()) for name in errors}
             for name, since in down.items():
                 if time.monotonic() - since >= self._patience:
                     self.tell(f"{name} is behind", errors[name])
                     down[name] = float("inf")  # once, until it is back
 
-    def _send(self) -> None:
-        service = _service(self._urls)
+    def _send_messages(self) -> None:
+        service = _make_service(self._urls)
         while (message := self._messages.get()) is not None:
             title, body = message
             if not service.notify(title=title, body=body or title):
@@ -121,7 +121,7 @@ def refuse_unknown_services(urls: Sequence[SecretStr]) -> None:
             )
 
 
-def _service(urls: Sequence[SecretStr]) -> "apprise.Apprise":
+def _make_service(urls: Sequence[SecretStr]) -> "apprise.Apprise":
     import apprise
 
     service = apprise.Apprise()
@@ -130,7 +130,7 @@ def _service(urls: Sequence[SecretStr]) -> "apprise.Apprise":
     return service
 
 
-def _errors(state: SweepState) -> dict[str, str]:
+def _find_store_errors(state: SweepState) -> dict[str, str]:
     """Why a store is down, by the stores that are."""
     found = {sink.name: sink.error for sink in state.recorder.health() if sink.error}
     return found | ({"search store": state.search_error} if state.search_error else {})

@@ -36,7 +36,7 @@ class Publisher:
 
     def __init__(self, sweep: str, stores: SweepStores, *, command: str | None = None) -> None:
         self._sweep, self._stores = sweep, stores
-        named = os.environ.get("CSE_DASHBOARD", _installed())
+        named = os.environ.get("CSE_DASHBOARD", _find_command())
         self._command = named if command is None else command
         self._process: subprocess.Popen[str] | None = None
         self._starting = threading.Lock()
@@ -46,7 +46,9 @@ class Publisher:
 
     def start(self, journal: Journal) -> None:
         """Publish every few minutes what the journal has."""
-        self._thread = threading.Thread(target=self._repeat, args=[journal], name="publisher")
+        self._thread = threading.Thread(
+            target=self._publish_repeatedly, args=[journal], name="publisher"
+        )
         self._thread.daemon = True
         if self._command:
             self._thread.start()
@@ -68,7 +70,7 @@ class Publisher:
             return
 
         def publish() -> None:
-            done = self._publish(END_SECONDS if complete else INTERRUPTED_SECONDS, last=True)
+            done = self._publish_once(END_SECONDS if complete else INTERRUPTED_SECONDS, last=True)
             if done and complete:
                 published.write_text(end)
 
@@ -85,15 +87,15 @@ class Publisher:
         if self.at_work:
             self._thread.join()
 
-    def _repeat(self, journal: Journal) -> None:
+    def _publish_repeatedly(self, journal: Journal) -> None:
         published = -1
         while not self._ending.wait(PUBLISH_SECONDS):
-            if (end := journal.end) != published and self._publish(LONGEST_SECONDS):
+            if (end := journal.end) != published and self._publish_once(LONGEST_SECONDS):
                 published = end
 
-    def _publish(self, seconds: float, *, last: bool = False) -> bool:
+    def _publish_once(self, seconds: float, *, last: bool = False) -> bool:
         try:
-            problem = self._run(seconds, last=last)
+            problem = self._run_command(seconds, last=last)
         except subprocess.TimeoutExpired:
             problem = f"it takes longer than {seconds:g} s"
         except OSError as error:
@@ -104,7 +106,7 @@ class Publisher:
         self._warned = bool(problem)
         return not problem
 
-    def _run(self, seconds: float, *, last: bool) -> str:
+    def _run_command(self, seconds: float, *, last: bool) -> str:
         """The last line of the command's complaint, empty if it has none."""
         # Not among the arguments, which everyone can see: a URL can hold a password.
         stores = {"CSE_STORE": self._stores.leaderboard, "CSE_MLFLOW_URI": self._stores.mlflow}
@@ -130,5 +132,5 @@ class Publisher:
         return lines[-1].removeprefix("Error: ") if process.returncode else ""
 
 
-def _installed() -> str:
+def _find_command() -> str:
     return shutil.which("cse-dashboard", path=sysconfig.get_path("scripts")) or "cse-dashboard"

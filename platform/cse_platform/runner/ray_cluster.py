@@ -62,7 +62,7 @@ def prepare_to_join(address: str) -> str:
         place: str = canonicalize_bootstrap_address_or_die(address)
         host, _, port = place.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
-        client = _enter(place, with_token=False) or _enter_with_token(place)
+        client = _connect_client(place, with_token=False) or _connect_with_token(place)
         nodes = client.get_all_node_info(timeout=_PATIENCE).values()
     except (OSError, ValueError, RayError) as error:
         raise SweepRefusedError(
@@ -86,7 +86,7 @@ def upload(shipment: Shipment, place: str) -> None:
         client.internal_kv_put(uri.encode(), data, True, None)
 
 
-def _enter(place: str, *, with_token: bool) -> GcsClient | None:
+def _connect_client(place: str, *, with_token: bool) -> GcsClient | None:
     """A connection to a cluster, with which this process sends a token, or none, from then on.
 
     None if the cluster does not take it so.
@@ -117,9 +117,9 @@ def _stderr_closed() -> Iterator[None]:
         os.close(kept)
 
 
-def _enter_with_token(place: str) -> GcsClient:
+def _connect_with_token(place: str) -> GcsClient:
     known = has_token()  # without one, Ray would end this process
-    if known and (client := _enter(place, with_token=True)):
+    if known and (client := _connect_client(place, with_token=True)):
         return client
     raise SweepRefusedError(token_refusal(place, known=known))
 

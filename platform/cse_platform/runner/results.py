@@ -93,7 +93,7 @@ class Results:
         epoch = self._epoch_sentences(trial)
         costs = costs_of_report(metrics, provenance or {}, epoch_sentences=epoch)
         metrics = {**metrics, **costs}
-        if refusal := self._refusal(step, metrics):
+        if refusal := self._find_refusal(step, metrics):
             self.refuse(key, refusal)
             return True
         before, measured = trial.checkpoint, spec.dev.with_mean(metrics)
@@ -174,17 +174,17 @@ class Results:
         """A trial came to its last step, or was stopped by `point`."""
         trial = self.state.history.trials[key]
         if key in self._refused:
-            self._finish(trial, "FAIL", error=self._refused[key], cause="trial")
+            self._finish_trial(trial, "FAIL", error=self._refused[key], cause="trial")
         elif (best := trial.best(checkpoint=self.state.spec.dev.checkpoint)) is None:
             early = key in self._stopped
             said = STOPPED if early else "it reported no dev score that is a number"
-            self._finish(trial, "FAIL", error=said, cause="person" if early else "trial")
+            self._finish_trial(trial, "FAIL", error=said, cause="person" if early else "trial")
         elif key in self._pruned or key in self._stopped:
-            self._finish(trial, "PRUNED", why=self._pruned.get(key, STOPPED))
-        elif why := self._unmeasured(best):
-            self._finish(trial, "FAIL", error=why, cause="trial")
+            self._finish_trial(trial, "PRUNED", why=self._pruned.get(key, STOPPED))
+        elif why := self._explain_unmeasured(best):
+            self._finish_trial(trial, "FAIL", error=why, cause="trial")
         else:
-            self._finish(trial, "COMPLETE")
+            self._finish_trial(trial, "COMPLETE")
 
     def failed(self, key: str, failure: Failure) -> None:
         """A trial raised an error, or its process ended: then it goes on from its checkpoint.
@@ -197,7 +197,8 @@ class Results:
         trial = self.state.history.trials[key]
         file = self.errors / f"trial-{trial.number}.txt"
         wait_for_room(
-            lambda: _write(file, failure.traceback), what=f"the traceback of trial {trial.number}"
+            lambda: _write_traceback(file, failure.traceback),
+            what=f"the traceback of trial {trial.number}",
         )
         self._cut_off[key, failure.end] += 1
         if self._cut_off[key, failure.end] <= GOES_ON[failure.end]:
@@ -212,9 +213,9 @@ class Results:
             self.state.left_over.append(trial)
         else:
             cause: FailureCause = "machine" if failure.end == "crash" else "trial"
-            self._finish(trial, "FAIL", error=failure.said, cause=cause)
+            self._finish_trial(trial, "FAIL", error=failure.said, cause=cause)
 
-    def _finish(
+    def _finish_trial(
         self,
         trial: TrialHistory,
         state: TrialState,
@@ -260,7 +261,7 @@ class Results:
         known = {} if "host" in facts else self._provenance.get(key, {})
         self._provenance[key] = {**known, **facts}
 
-    def _refusal(self, step: int, metrics: Mapping[str, float]) -> str | None:
+    def _find_refusal(self, step: int, metrics: Mapping[str, float]) -> str | None:
         """Why a report means nothing; None if it does. NaN is a value: the end tells it."""
         dev = self.state.spec.dev
         for name in map(dev_metric, (dev.checkpoint, *dev.climbed)):
@@ -269,19 +270,19 @@ class Results:
             if abs(metrics[name]) > 1:
                 return f"it reported {name} = {metrics[name]:g} at step {step}, no fraction"
         known = dev.with_mean(metrics)
-        for name in self._metrics() if step > 0 else ():
+        for name in self._list_measured_metrics() if step > 0 else ():
             if name not in known:
                 hint = did_you_mean(name, known)
                 return f"it reported no {name} at step {step}, which the search is after{hint}"
         return None
 
-    def _metrics(self) -> list[str]:
+    def _list_measured_metrics(self) -> list[str]:
         """The metrics that the search's objectives and constraints are about."""
         return [metric_of(name) for name in self.state.spec.search.measured if is_metric(name)]
 
-    def _unmeasured(self, best: TrialPoint) -> str | None:
+    def _explain_unmeasured(self, best: TrialPoint) -> str | None:
         """Why a trial cannot count: what the search is after is no number at its best step."""
-        for name in self._metrics():
+        for name in self._list_measured_metrics():
             if not math.isfinite(best.metrics[name]):
                 return f"its {name} is {best.metrics[name]} at its best step, {best.step}"
         return None
@@ -295,6 +296,6 @@ def _needs_checkpoint(trial: TrialHistory) -> bool:
     return trial.state == "RUNNING" or (trial.state == "COMPLETE" and trial.model is None)
 
 
-def _write(file: Path, text: str) -> None:
+def _write_traceback(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)

@@ -51,7 +51,7 @@ def run_trials(
             f"Ray on this machine has died {MAX_LOST} times; the same command goes on from here"
         )
     if state.gave_up is not None:
-        raise SweepRefusedError(_gave_up(state.spec, state.gave_up))
+        raise SweepRefusedError(_explain_giving_up(state.spec, state.gave_up))
     return state.finished and not state.live
 
 
@@ -72,7 +72,7 @@ def _run_on_ray(
         state.nodes.wait()
     share_devices(state)
     hooks = Hooks(
-        Planner(state, capacity=_capacity(state)),
+        Planner(state, capacity=_make_capacity(state)),
         Results(state, checkpoints=places.checkpoints, models=places.models, errors=places.errors),
         requests,
     )
@@ -85,7 +85,7 @@ def _run_on_ray(
         raise hooks.broken
 
 
-def _capacity(state: SweepState) -> Callable[[], int]:
+def _make_capacity(state: SweepState) -> Callable[[], int]:
     """How many trials run at once. A Ray of our own stays as it is, and is asked once.
 
     If its GCS died during a question, Ray would wait for a minute, and then end this process.
@@ -96,7 +96,7 @@ def _capacity(state: SweepState) -> Callable[[], int]:
     return lambda: capacity(state.slot, among=state.checked)
 
 
-def _gave_up(spec: SweepSpec, cause: str) -> str:
+def _explain_giving_up(spec: SweepSpec, cause: str) -> str:
     return (
         f"sweep {spec.sweep!r} has stopped, because every trial so far has failed alike: {cause}; "
         "the same command tries them again once the file, the code, the data or a package has "

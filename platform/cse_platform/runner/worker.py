@@ -69,9 +69,9 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
         found, config = prepared(method, settings, threads=_assigned_threads())
         code = code_hash(found)
         _refuse_other_code(found, code, settings.get("code"))
-        with as_found(), _checkpoint(settings.get("resume_from")) as folder:
+        with as_found(), _open_checkpoint(settings.get("resume_from")) as folder:
             run = TuneRun(settings.get("seed", 0), folder, config, code=code)
-            best = _returned(found.train(config, run))
+            best = _extract_numbers(found.train(config, run))
             return best | _keep_model(settings.get("kept_model"), folder)
 
     run_trial.__name__ = method
@@ -112,7 +112,7 @@ def prepared(
     found = get_method(method)
     _use_threads(threads)
     given = {name: value for name, value in settings.items() if name not in RESERVED}
-    return found, _checked(method, found.config, given)
+    return found, _validate_settings(method, found.config, given)
 
 
 class TuneRun:
@@ -136,7 +136,7 @@ class TuneRun:
         ValueError, before anything is saved, if a metric or the step is no number.
         """
         count, numbers = checked_report(step, metrics)
-        result = {"step": count, **numbers, "provenance": self._provenance()}
+        result = {"step": count, **numbers, "provenance": self._collect_provenance()}
         if save is None:
             tune.report(result)
             return
@@ -146,12 +146,12 @@ class TuneRun:
             waiting=lambda: tune.report({WAITS: "no room on the disk for a checkpoint"}),
         )
 
-    def _provenance(self) -> dict[str, str]:
+    def _collect_provenance(self) -> dict[str, str]:
         """The peak memory until now; at the first report also the code, and what it runs on.
 
         A method may import torch after its first report, and only then have a GPU.
         """
-        device = _device()
+        device = _find_device()
         if device == self._described:
             return peak_memory(device)
         self._described = device
@@ -164,7 +164,7 @@ class TuneRun:
         return facts | self._code | peak_memory(device)
 
 
-def _returned(best: object) -> dict[str, float]:
+def _extract_numbers(best: object) -> dict[str, float]:
     """What a method returns, for Tune: the numbers of its best checkpoint, or nothing.
 
     TypeError if it is something else. No sweep reads it, so a value that is no number is left out.
@@ -188,7 +188,9 @@ def _report_with_checkpoint(result: dict[str, Any], save: Callable[[Path], None]
         tune.report(result, checkpoint=tune.Checkpoint.from_directory(folder))
 
 
-def _checked(method: str, config: type[MethodConfig], settings: Mapping[str, Any]) -> MethodConfig:
+def _validate_settings(
+    method: str, config: type[MethodConfig], settings: Mapping[str, Any]
+) -> MethodConfig:
     try:
         return config.model_validate(settings)
     except ValidationError as error:
@@ -215,7 +217,7 @@ def _shut_tests(settings: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def _checkpoint(place: str | None) -> Iterator[Path | None]:
+def _open_checkpoint(place: str | None) -> Iterator[Path | None]:
     """A local folder with the checkpoint to go on from.
 
     One that Tune itself has, after `Tuner.restore`, is newer than that of `place` and wins; one
@@ -248,6 +250,6 @@ def _use_threads(threads: int) -> None:
         torch.set_num_threads(threads)
 
 
-def _device() -> str:
+def _find_device() -> str:
     torch = sys.modules.get("torch")
     return "cuda" if torch and torch.cuda.is_available() else "cpu"

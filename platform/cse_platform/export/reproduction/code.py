@@ -63,7 +63,7 @@ def code_of_trial(trial: TrialDetails) -> Code:
     """The code at the start of the sweep that a trial ran under; nothing where none is known."""
     start = trial.starts[0] if trial.starts else None
     facts = start.provenance if start else {}
-    package, user, method = (_repository(start, name) for name in ("package", "git", "method"))
+    package, user, method = (_make_repository(start, name) for name in ("package", "git", "method"))
     packages = dict(start.packages) if start else {}
     known = {name: facts[name] for name in SWEEP_PACKAGES if name in facts}
     versions = packages or known
@@ -86,17 +86,17 @@ def requirements(code: Code, *, carried: str | None) -> str:
     """
     head = [f"# Python {code.python}"] if code.python else []
     asked = sorted((name, found) for name, found in code.packages.items() if name != carried)
-    lines = [_requirement(name, found) for name, found in asked]
+    lines = [_format_requirement(name, found) for name, found in asked]
     return "\n".join([*head, *lines]) + "\n"
 
 
-def _requirement(name: str, version: str) -> str:
+def _format_requirement(name: str, version: str) -> str:
     # Builds with a local version are in no index that pip asks by itself.
     public, _, build = version.partition("+")
     return f"{name}=={public}" + (f"  # it was {version}" if build else "")
 
 
-def _repository(start: SweepStart | None, name: str) -> Repository | None:
+def _make_repository(start: SweepStart | None, name: str) -> Repository | None:
     facts = start.provenance if start else {}
     if start is None or f"{name}_commit" not in facts:
         return None
@@ -186,14 +186,14 @@ def about_repository(repository: Repository, whose: str, name: str) -> Iterator[
 
 
 def _about_interruptions(trial: TrialDetails) -> Iterator[str]:
-    if any(_differs(trial, place) for place in range(1, len(trial.starts))):
+    if any(_has_other_code(trial, place) for place in range(1, len(trial.starts))):
         yield (
             "It was cut off and went on with other code or packages than it began with; "
             "trial.json has both under starts."
         )
 
 
-def _differs(trial: TrialDetails, place: int) -> bool:
+def _has_other_code(trial: TrialDetails, place: int) -> bool:
     """Whether a later start had other code or other packages than the first."""
     first, later = trial.starts[0], trial.starts[place]
     names = ("git_commit", "package_commit")
@@ -281,20 +281,22 @@ def carry_method(trial: TrialDetails, code: Code, folder: Path) -> CarriedMethod
     try:
         method = get_method(trial.method)
     except UnknownMethodError:
-        return CarriedMethod(unknown=_elsewhere(trial, code, "it cannot be loaded here"))
+        return CarriedMethod(unknown=_explain_missing_code(trial, code, "it cannot be loaded here"))
     if not (sources := outside_sources(method)):
-        return CarriedMethod(unknown=_elsewhere(trial, code, "its source cannot be read"))
+        return CarriedMethod(
+            unknown=_explain_missing_code(trial, code, "its source cannot be read")
+        )
     if then is not None and code_hash(method) != then:
         reason = "it, or what it uses of cse_methods, is other code here than the trial ran"
-        return CarriedMethod(unknown=_elsewhere(trial, code, reason))
-    if secret := _with_a_secret(sources.values()):
+        return CarriedMethod(unknown=_explain_missing_code(trial, code, reason))
+    if secret := _find_secret_file(sources.values()):
         reason = f"{secret.name} holds what looks like a secret"
-        return CarriedMethod(unknown=_elsewhere(trial, code, reason))
+        return CarriedMethod(unknown=_explain_missing_code(trial, code, reason))
     for place, file in sources.items():
         copy = folder / "method" / "src" / place
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)
-    package, version = _distribution(method)
+    package, version = _find_distribution(method)
     project = _PROJECT.format(
         package=package,
         version=version,
@@ -313,7 +315,7 @@ _UNSURE = (
 )
 
 
-def _with_a_secret(files: Iterable[Path]) -> Path | None:
+def _find_secret_file(files: Iterable[Path]) -> Path | None:
     """The first of these files that the folder must not hold: it is there to be shared."""
     for file in files:
         text = file.read_text(encoding="utf-8", errors="replace")
@@ -322,7 +324,7 @@ def _with_a_secret(files: Iterable[Path]) -> Path | None:
     return None
 
 
-def _distribution(method: Method) -> tuple[str, str]:
+def _find_distribution(method: Method) -> tuple[str, str]:
     """Name and version of the package that a method is from."""
     for entry in outside_methods().get(method.name, ()):
         if entry.dist is not None:
@@ -330,7 +332,7 @@ def _distribution(method: Method) -> tuple[str, str]:
     return normalised(method.name), "0"
 
 
-def _elsewhere(trial: TrialDetails, code: Code, reason: str) -> tuple[str, ...]:
+def _explain_missing_code(trial: TrialDetails, code: Code, reason: str) -> tuple[str, ...]:
     """That its source is not in the folder, and where it is."""
     missing = f"The code of the method {trial.method!r} is not in this folder, because {reason}."
     if code.method is None:

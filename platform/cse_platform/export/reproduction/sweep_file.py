@@ -32,10 +32,10 @@ def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
         "fixed": trial.configuration.values,
         "search": {"sampler": "random", "trials": 1},
         "seeds": {"search": trial.seed},
-        "resources": _resources(trial),
+        "resources": _make_resources(trial),
     }
     folder = trial.starts[0].provenance.get("folder") if trial.starts else None
-    return sweep if folder is None else _each_text(sweep, lambda text: _absolute(text, folder))
+    return sweep if folder is None else _map_texts(sweep, lambda text: _make_absolute(text, folder))
 
 
 def sweep_text(sweep: dict[str, Any], *, comment: str) -> str:
@@ -43,9 +43,9 @@ def sweep_text(sweep: dict[str, Any], *, comment: str) -> str:
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]
     for name, value in sweep.items():
         if name == "fixed" and value:
-            lines += ["fixed:", *(f"  {key}: {_json(entry)}" for key, entry in value.items())]
+            lines += ["fixed:", *(f"  {key}: {_dump_json(entry)}" for key, entry in value.items())]
         else:
-            lines.append(f"{name}: {_json(value)}")
+            lines.append(f"{name}: {_dump_json(value)}")
     return "\n".join(lines) + "\n"
 
 
@@ -65,7 +65,7 @@ def local_places(value: Any) -> Iterator[str]:
         yield value
 
 
-def _resources(trial: TrialDetails) -> dict[str, Any]:
+def _make_resources(trial: TrialDetails) -> dict[str, Any]:
     """As in the file, but with the threads that the trial had: its numbers follow from them."""
     on_gpu = trial.provenance.get("device", "").startswith("cuda")
     asked: dict[str, Any] = trial.spec.get("resources") or {"gpu": "auto"}
@@ -77,15 +77,15 @@ def _resources(trial: TrialDetails) -> dict[str, Any]:
     return resources
 
 
-def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
-        return {name: _each_text(inner, change) for name, inner in value.items()}
+        return {name: _map_texts(inner, change) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_each_text(inner, change) for inner in value]
+        return [_map_texts(inner, change) for inner in value]
     return change(value) if isinstance(value, str) else value
 
 
-def _absolute(text: str, folder: str) -> str:
+def _make_absolute(text: str, folder: str) -> str:
     """A path that is there, seen from the folder, as absolute; any other text as it is."""
     place = Path(folder, text)
     return (
@@ -95,5 +95,5 @@ def _absolute(text: str, folder: str) -> str:
     )
 
 
-def _json(value: Any) -> str:
+def _dump_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)

@@ -87,7 +87,7 @@ class NodeChecks:
         self._equipped: set[str] = set()
         """The nodes to which Ray gives the packages."""
         self._slow: set[str] = set()
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._looked = -_EVERY
         self.passed: set[str] = set()
         """By Ray's ids; also those that have left since."""
@@ -102,26 +102,26 @@ class NodeChecks:
         if time.monotonic() < self._looked + _EVERY:
             return False
         before = len(self.passed)
-        self._see()
-        self._tell()
+        self._poll_nodes()
+        self._warn_of_refused()
         self._looked = time.monotonic()
         return len(self.passed) > before
 
-    def _see(self) -> None:
+    def _poll_nodes(self) -> None:
         there = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
         for name in nodes_with_room(self._slot) & there.keys():
             if name not in self.passed | self.refused.keys() | self._asked.keys():
-                self._asked[name] = self._first_question(name)
+                self._asked[name] = self._ask_for_packages(name)
         for name, inquiry in list(self._asked.items()):
             if name not in there:
                 del self._asked[name]
             elif ray.wait([inquiry.answer], timeout=0)[0]:
                 del self._asked[name]
-                self._hear(name, inquiry, _name_of(there[name]))
+                self._handle_answer(name, inquiry, _describe_node(there[name]))
             elif name not in self._slow and time.monotonic() > inquiry.since + _PATIENCE:
                 self._slow.add(name)
                 said = "has not answered for a minute, and gets no trials until it does"
-                _log.warning("%s %s", _name_of(there[name]), said)
+                _log.warning("%s %s", _describe_node(there[name]), said)
 
     def wait(self) -> None:
         """Return when all nodes have answered, or one has passed and the others take long.
@@ -135,11 +135,11 @@ class NodeChecks:
                 if time.monotonic() > passed_at + _OTHERS:
                     break
             time.sleep(0.1)
-            self._see()
+            self._poll_nodes()
         if not self.passed:
             why = "; ".join(self.refused.values())
             raise SweepRefusedError(f"no node of the cluster can run this sweep: {why}")
-        self._tell()
+        self._warn_of_refused()
 
     def avoid(self, node: str, why: str) -> bool:
         """Give a node that has passed no further trials, and say why.
@@ -151,8 +151,8 @@ class NodeChecks:
         self.passed.discard(node)
         there = {one["NodeID"]: one for one in ray.nodes()}
         wayout = "mend it, and start its Ray anew"
-        self.refused[node] = f"{_name_of(there[node])} gets no more trials: {why}; {wayout}"
-        self._tell()
+        self.refused[node] = f"{_describe_node(there[node])} gets no more trials: {why}; {wayout}"
+        self._warn_of_refused()
         return True
 
     def environment_on(self, node: str) -> dict[str, Any]:
@@ -170,35 +170,35 @@ class NodeChecks:
             "runtime_env": self.environment_on(next(iter(same))),
         }
 
-    def _tell(self) -> None:
+    def _warn_of_refused(self) -> None:
         """Warn of each refused node, once."""
-        for node in self.refused.keys() - self._told:
+        for node in self.refused.keys() - self._warned:
             _log.warning("%s", self.refused[node])
-            self._told.add(node)
+            self._warned.add(node)
 
-    def _first_question(self, node: str) -> _Inquiry:
+    def _ask_for_packages(self, node: str) -> _Inquiry:
         if not self._packages:
-            return self._last_question(node)
+            return self._ask_for_facts(node)
         return _Inquiry(ask(node, installed, [*self._packages], trial_environment()), is_last=False)
 
-    def _last_question(self, node: str, lacks: str = "") -> _Inquiry:
+    def _ask_for_facts(self, node: str, lacks: str = "") -> _Inquiry:
         answer = ask(node, find_facts, self._questions, self.environment_on(node))
         return _Inquiry(answer, lacks=lacks)
 
-    def _hear(self, node: str, inquiry: _Inquiry, name: str) -> None:
+    def _handle_answer(self, node: str, inquiry: _Inquiry, name: str) -> None:
         try:
             answer = ray.get(inquiry.answer)
         except Exception as error:  # whatever a node without this package raises
-            self.refused[node] = f"{name} gets no trials: {self._no_answer(inquiry, error)}"
+            self.refused[node] = f"{name} gets no trials: {self._explain_no_answer(inquiry, error)}"
             return
         if not inquiry.is_last:
-            self._equip(node, answer, name)
+            self._provide_packages(node, answer, name)
         elif found := differences(answer, self._here):
             self.refused[node] = why_no_trials(name, found)
         else:
             self.passed.add(node)
 
-    def _equip(self, node: str, there: Mapping[str, str], name: str) -> None:
+    def _provide_packages(self, node: str, there: Mapping[str, str], name: str) -> None:
         """Give a node the packages that it lacks; Python and torch it has to have itself."""
         facts = {package: Fact("version", number) for package, number in there.items()}
         needed = {package: self._here[package] for package in _NEEDED & self._here.keys()}
@@ -209,9 +209,9 @@ class NodeChecks:
         if lacks:
             self._equipped.add(node)
             _log.warning("%s lacks %s; Ray installs that there", name, named(lacks))
-        self._asked[node] = self._last_question(node, named(lacks))
+        self._asked[node] = self._ask_for_facts(node, named(lacks))
 
-    def _no_answer(self, inquiry: _Inquiry, error: Exception) -> str:
+    def _explain_no_answer(self, inquiry: _Inquiry, error: Exception) -> str:
         if not isinstance(error, RuntimeEnvSetupError):
             return f"{one_line(error)}; install cse-platform {version('cse-platform')} there"
         why = setup_problem(error)
@@ -227,7 +227,7 @@ class NodeChecks:
         )
 
 
-def _name_of(node: dict[str, Any]) -> str:
+def _describe_node(node: dict[str, Any]) -> str:
     return f"node {node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
 
 
@@ -306,7 +306,7 @@ class Demand:
         self._looked = time.monotonic()
         there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
         if there != self._there:  # what waits names the nodes of then, and may lie on a new one
-            self._drop(to=0)
+            self._cancel_requests(to=0)
             self._there = there
             return
         refused = self._nodes.refused.keys()
@@ -317,15 +317,15 @@ class Demand:
 
     def end(self) -> None:
         """Ask for none any more."""
-        self._drop(to=0)
+        self._cancel_requests(to=0)
 
     def _ask_for(self, slots: int) -> None:
-        self._drop(to=slots)
+        self._cancel_requests(to=slots)
         others = {NODE: f"!in({','.join(sorted(self._there))})"}
         while len(self._waiting) < slots:
             bundle = wanted_of(self._slot)
             self._waiting.append(placement_group([bundle], bundle_label_selector=[others]))
 
-    def _drop(self, *, to: int) -> None:
+    def _cancel_requests(self, *, to: int) -> None:
         while len(self._waiting) > to:
             remove_placement_group(self._waiting.pop())

@@ -58,17 +58,17 @@ def differences(there: Mapping[str, Fact], here: Mapping[str, Fact]) -> dict[Kin
     for name, fact in here.items():
         other = there.get(name, Fact(fact.kind, None, "not known there"))
         if fact.value is not None and other.value != fact.value:
-            found.setdefault(fact.kind, []).append(_difference(name, other, fact))
+            found.setdefault(fact.kind, []).append(_describe_difference(name, other, fact))
     return found
 
 
 def why_no_trials(node: str, found: Mapping[Kind, list[str]]) -> str:
     """The sentence that names the node, what differs there, and the way out."""
-    what = "; ".join(_listed(words) for words in found.values())
+    what = "; ".join(_join_first(words) for words in found.values())
     return f"{node} gets no trials: {what}; {', and '.join(WAYS_OUT[kind] for kind in found)}"
 
 
-def _difference(name: str, there: Fact, here: Fact) -> str:
+def _describe_difference(name: str, there: Fact, here: Fact) -> str:
     if there.value is None:
         return f"{name}: {there.problem}"
     if here.kind == "version":
@@ -76,7 +76,7 @@ def _difference(name: str, there: Fact, here: Fact) -> str:
     return f"{name} is another one"
 
 
-def _listed(words: list[str]) -> str:
+def _join_first(words: list[str]) -> str:
     more = len(words) - _MOST_NAMED
     return "; ".join(words[:_MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
 
@@ -125,17 +125,17 @@ def find_facts(asked: NodeQuestions) -> dict[str, Fact]:
     What the hub has and is not here yet is fetched, as a trial would.
     """
     facts = {name: Fact("version", value) for name, value in installed(_PACKAGES).items()}
-    facts["the code of cse-platform"] = _look("code", _package_code)
-    facts |= _code(asked)
-    facts["the corpus"] = _look("data", _corpus, asked)
+    facts["the code of cse-platform"] = _make_fact("code", _hash_package_code)
+    facts |= _find_code_facts(asked)
+    facts["the corpus"] = _make_fact("data", _hash_corpus, asked)
     for task in asked.dev.tasks:
-        facts[f"the dev set {task}"] = _look("data", _dev_set, asked, task)
+        facts[f"the dev set {task}"] = _make_fact("data", _hash_dev_set, asked, task)
     for name in asked.encoders:
-        facts[f"the encoder {name}"] = _look("data", encoder_sha256, name)
+        facts[f"the encoder {name}"] = _make_fact("data", encoder_sha256, name)
     for name in asked.files:
-        facts[f"the file {name}"] = _look("data", file_sha256, Path(name))
+        facts[f"the file {name}"] = _make_fact("data", file_sha256, Path(name))
     place = mask_url(asked.storage.rpartition("/")[0])
-    facts[f"the storage {place}"] = _look("storage", _read_back, asked.storage)
+    facts[f"the storage {place}"] = _make_fact("storage", _read_mark_back, asked.storage)
     return facts
 
 
@@ -156,22 +156,22 @@ def write_mark(file: str) -> None:
         ) from error
 
 
-def _look(kind: Kind, find: Callable[..., str], *arguments: Any) -> Fact:
+def _make_fact(kind: Kind, find: Callable[..., str], *arguments: Any) -> Fact:
     try:
         return Fact(kind, find(*arguments))
     except Exception as error:  # whatever a node lacks, and however that shows
         return Fact(kind, None, one_line(error))
 
 
-def _corpus(asked: NodeQuestions) -> str:
+def _hash_corpus(asked: NodeQuestions) -> str:
     return load_corpus(asked.corpus, asked.data, backbone=asked.encoders[0]).sha256
 
 
-def _dev_set(asked: NodeQuestions, task: str) -> str:
+def _hash_dev_set(asked: NodeQuestions, task: str) -> str:
     return identify_dev_set(asked.dev, task, asked.data).sha256
 
 
-def _package_code() -> str:
+def _hash_package_code() -> str:
     """The hash of all modules of the platform and of `cse_methods`."""
     digest = hashlib.sha256()
     for folder in (Path(cse_platform.errors.__file__).parent, Path(code_hash.__file__).parent):
@@ -180,9 +180,9 @@ def _package_code() -> str:
     return digest.hexdigest()
 
 
-def _code(asked: NodeQuestions) -> dict[str, Fact]:
+def _find_code_facts(asked: NodeQuestions) -> dict[str, Fact]:
     """The method with its modules, and what else its configurations need installed."""
-    known = _look("code", lambda: str(get_method(asked.method).revision))
+    known = _make_fact("code", lambda: str(get_method(asked.method).revision))
     facts = {f"the method {asked.method}": known}
     if known.value is None:  # it is not installed, or its import fails
         return facts
@@ -196,7 +196,7 @@ def _code(asked: NodeQuestions) -> dict[str, Fact]:
     return facts
 
 
-def _read_back(file: str) -> str:
+def _read_mark_back(file: str) -> str:
     """The driver's word, once another file with it has been written beside, and read."""
     files, path = filesystem(file)
     own = f"{path}-{uuid4().hex}"

@@ -72,16 +72,23 @@ class Turns:
             request.details.partition(":")[0]: request
             for request in cluster.pending_gang_resource_requests
         }
-        foreign = {group: asked for group, asked in groups.items() if _job(group) != self._own}
+        foreign = {
+            group: asked for group, asked in groups.items() if _parse_job_id(group) != self._own
+        }
         self._untaken = {group: self._untaken.get(group, 0) for group in foreign}
         if not foreign:
             return False
-        held = Counter(map(_job, {group for node in cluster.node_states for group in _held(node)}))
+        held = Counter(
+            map(
+                _parse_job_id,
+                {group for node in cluster.node_states for group in _find_held_resources(node)},
+            )
+        )
         nodes = [_Node.of(node, self._own) for node in cluster.node_states]
         yields = False
         for group, asked in foreign.items():
             to_leave = _slots_to_leave(asked.bundle_selectors[0].resource_requests, nodes)
-            gives = held[self._own] - held[_job(group)] - 1
+            gives = held[self._own] - held[_parse_job_id(group)] - 1
             yields |= to_leave <= gives and self._untaken[group] < _MOST_UNTAKEN
             self._count_untaken(group, fits=to_leave == 0)
         return yields
@@ -101,7 +108,9 @@ class _Node:
 
     @classmethod
     def of(cls, node: NodeState, job: str) -> "_Node":
-        slots = [has for group, has in _held(node).items() if _job(group) == job]
+        slots = [
+            has for group, has in _find_held_resources(node).items() if _parse_job_id(group) == job
+        ]
         return cls(node.labels, dict(node.available_resources), slots)
 
     def admits(self, request: Any) -> bool:
@@ -116,7 +125,7 @@ class _Node:
     def slots_to_leave(self, bundle: Mapping[str, float]) -> float:
         """How many of this sweep's slots have to become free before a bundle fits."""
         for count in range(len(self.slots) + 1):
-            has = _sum([self.free, *self.slots[:count]])
+            has = _sum_resources([self.free, *self.slots[:count]])
             if all(has[name] >= each - _EXACTLY for name, each in bundle.items()):
                 return count
         return float("inf")
@@ -125,7 +134,7 @@ class _Node:
         """Let a bundle have what it fits into."""
         count = int(self.slots_to_leave(bundle))
         rest = {name: -each for name, each in bundle.items()}
-        self.free = _sum([self.free, *self.slots[:count], rest])
+        self.free = _sum_resources([self.free, *self.slots[:count], rest])
         self.slots = self.slots[count:]
 
 
@@ -144,7 +153,7 @@ def _slots_to_leave(requests: Iterable[Any], nodes: Iterable[_Node]) -> float:
     return total
 
 
-def _held(node: NodeState) -> dict[str, dict[str, float]]:
+def _find_held_resources(node: NodeState) -> dict[str, dict[str, float]]:
     """What placement groups hold on a node, by their ids: `CPU_group_ID` is 2 if it is two CPUs."""
     groups: dict[str, dict[str, float]] = defaultdict(dict)
     for name, amount in node.total_resources.items():
@@ -154,7 +163,7 @@ def _held(node: NodeState) -> dict[str, dict[str, float]]:
     return groups
 
 
-def _sum(resources: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def _sum_resources(resources: Iterable[Mapping[str, float]]) -> dict[str, float]:
     total: dict[str, float] = defaultdict(float)
     for each in resources:
         for name, amount in each.items():
@@ -162,7 +171,7 @@ def _sum(resources: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return total
 
 
-def _job(group: str) -> str:
+def _parse_job_id(group: str) -> str:
     return group[-_JOB_DIGITS:]
 
 

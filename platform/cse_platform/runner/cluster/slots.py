@@ -20,17 +20,21 @@ def capacity(slot: Slot, *, among: Container[str] | None = None) -> int:
 
     `among` has the ids of the nodes that count; without it all do.
     """
-    return _room(slot, total_resources_per_node(), among)
+    return _count_slots(slot, total_resources_per_node(), among)
 
 
 def free_slots(slot: Slot, *, among: Container[str] | None = None) -> int:
     """How many more trials fit beside all that runs on the cluster, as it was a moment ago."""
-    return _room(slot, available_resources_per_node(), among)
+    return _count_slots(slot, available_resources_per_node(), among)
 
 
 def nodes_with_room(slot: Slot) -> set[str]:
     """The ids of the nodes that are large enough for a trial."""
-    return {node for node, has in total_resources_per_node().items() if _fitting(slot, has) > 0}
+    return {
+        node
+        for node, has in total_resources_per_node().items()
+        if _count_slots_on_node(slot, has) > 0
+    }
 
 
 def node_of(actor: Any) -> str:
@@ -53,13 +57,17 @@ def refuse_too_small(slot: Slot) -> None:
             )
 
 
-def _room(
+def _count_slots(
     slot: Slot, nodes: Mapping[str, Mapping[str, float]], among: Container[str] | None
 ) -> int:
-    return sum(_fitting(slot, has) for node, has in nodes.items() if among is None or node in among)
+    return sum(
+        _count_slots_on_node(slot, has)
+        for node, has in nodes.items()
+        if among is None or node in among
+    )
 
 
-def _fitting(slot: Slot, has: Mapping[str, float]) -> int:
+def _count_slots_on_node(slot: Slot, has: Mapping[str, float]) -> int:
     """How many trials fit on a node, none of which may be spread over two nodes."""
     return min(int(has.get(name, 0) / each + 1e-9) for name, each in wanted_of(slot).items())
 

@@ -21,7 +21,7 @@ def spent_budget(state: SweepState, *, now: datetime | None = None) -> str | Non
     if budget.gpu_hours is not None and gpu_seconds(state, now) >= 3600 * budget.gpu_hours:
         return f"{budget.gpu_hours:g} GPU-hours"
     if budget.improvement is not None:
-        gain = expected_improvement(list(_values(state)))
+        gain = expected_improvement(list(_iter_search_values(state)))
         if gain is not None and gain < budget.improvement:
             least = f"{100 * budget.improvement:g}"
             return f"improvement: another trial adds {100 * gain:.2g} points, fewer than {least}"
@@ -51,7 +51,7 @@ def trials_left(state: SweepState, *, seconds: float, at_once: int) -> float | N
     )
 
 
-def _values(state: SweepState) -> Iterator[float]:
+def _iter_search_values(state: SweepState) -> Iterator[float]:
     for trial in state.history.trials.values():
         ended = trial.state in ("COMPLETE", "PRUNED")
         feasible = ended and is_feasible(state.spec.search.constraints, [trial])

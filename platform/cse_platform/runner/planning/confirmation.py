@@ -66,11 +66,13 @@ def further_seeds(
         yield from ((best[key], seed) for key in best for seed in confirm.seeds if lacks(key, seed))
         return
     for seed in asked.further:
-        racing = still_racing({key: _fresh(tried(key)) for key in best}, seeds=asked.further)
+        racing = still_racing(
+            {key: _collect_fresh_values(tried(key)) for key in best}, seeds=asked.further
+        )
         yield from ((best[key], seed) for key in racing if lacks(key, seed))
 
 
-def _fresh(tried: Collection[TrialHistory]) -> SeedValues:
+def _collect_fresh_values(tried: Collection[TrialHistory]) -> SeedValues:
     """What a configuration reached in seeds that did not choose it, of trials that have ended.
 
     By the others it was chosen as one of the best, so they are too high.
@@ -102,7 +104,7 @@ def best_configurations(
         mean = fmean(values) if bound is None else bound
         return best_key(seeds=len(values), mean=mean, configuration=seeds[0].configuration)
 
-    return sorted(_feasible(history, constraints), key=key, reverse=True)
+    return sorted(_find_feasible(history, constraints), key=key, reverse=True)
 
 
 def chosen_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialHistory]:
@@ -118,8 +120,8 @@ def pareto_front(history: History, search: Search) -> list[Seeds]:
     """
     means = [
         (seeds, [fmean(values) for values in found])
-        for seeds in _feasible(history, search.constraints)
-        if all(found := [_measures(seeds, one.name) for one in search.objectives])
+        for seeds in _find_feasible(history, search.constraints)
+        if all(found := [_collect_measures(seeds, one.name) for one in search.objectives])
     ]
     front = non_dominated([point for _, point in means], search.directions)
     best = sorted(
@@ -135,11 +137,11 @@ def dev_values(seeds: Seeds) -> list[float]:
     return [trial.best_value for trial in seeds if trial.best_value is not None]
 
 
-def _feasible(history: History, constraints: Iterable[str]) -> list[Seeds]:
+def _find_feasible(history: History, constraints: Iterable[str]) -> list[Seeds]:
     every = history.configurations().values()
     return [seeds for seeds in every if is_feasible(constraints, seeds)]
 
 
-def _measures(seeds: Seeds, name: str) -> list[float]:
+def _collect_measures(seeds: Seeds, name: str) -> list[float]:
     found = (measure(trial, name) for trial in seeds)
     return [value for value in found if value is not None]

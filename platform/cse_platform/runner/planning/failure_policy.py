@@ -48,14 +48,14 @@ class TrialLimits:
 
     def follow(self, running: Collection[str]) -> None:
         """Watch these trials, the new ones from now on, and no others."""
-        now = self._now()
+        now = self._read_clock()
         kept = {name: watch for name, watch in self._watches.items() if name in running}
         self._watches = {name: kept.get(name) or _Watch(now, now) for name in running}
 
     def hear(self, name: str) -> None:
         """Note a sign of life."""
         if watch := self._watches.get(name):
-            now = self._now()
+            now = self._read_clock()
             if watch.has_reported:  # how long a process takes to start is no rhythm
                 watch.longest = max(watch.longest, now - watch.heard)
                 self._longest = max(self._longest, watch.longest)
@@ -63,7 +63,7 @@ class TrialLimits:
 
     def broken(self) -> dict[str, str]:
         """Why trials are to be ended, by name."""
-        now, found = self._now(), {}
+        now, found = self._read_clock(), {}
         for name, watch in self._watches.items():
             limit, silence = self._allowed_silence(watch), self._resources.silent_for
             timeout = self._resources.timeout
@@ -78,7 +78,7 @@ class TrialLimits:
 
     def stalled(self) -> set[str]:
         """The trials that are silent for so long that they will probably be ended."""
-        now = self._now()
+        now = self._read_clock()
         return {
             name
             for name, watch in self._watches.items()
@@ -91,7 +91,7 @@ class TrialLimits:
         rhythm = watch.longest or self._longest
         return max(RHYTHM * rhythm, LEAST_SILENCE) if rhythm else None
 
-    def _now(self) -> float:
+    def _read_clock(self) -> float:
         """The time, after which the time that the driver was away is taken out of all watches."""
         now = self._seconds()
         if (away := now - self._looked) > AWAY:
@@ -160,12 +160,12 @@ class BadNodes:
         node.failed.add(trial)
         if trial not in node.in_a_row:
             node.in_a_row.append(trial)
-        if place in self._bad or self._chance(place) > SURE:
+        if place in self._bad or self._compute_chance(place) > SURE:
             return None
         self._bad.add(place)
         return place, [*node.in_a_row]
 
-    def _chance(self, place: str) -> float:
+    def _compute_chance(self, place: str) -> float:
         """Of so many failures in a row on a node, if it failed trials as often as the others do."""
         others = [node for other, node in self._nodes.items() if other != place]
         well = sum(len(node.well) for node in others)

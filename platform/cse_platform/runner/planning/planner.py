@@ -82,7 +82,7 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
     """The planned trial with the values that the leaderboard has of it; None if it must run."""
     try:
         with state.leaderboard.session() as session:
-            for wanted in _acceptable(state, planned):
+            for wanted in _iter_acceptable(state, planned):
                 done = trial_of_key(session, wanted.trial)
                 if done is None or done.state != "COMPLETE":
                     continue
@@ -98,8 +98,8 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
                     curve={point.step: point.value for point in points if point.value is not None},
                     best_step=done.step,
                     best_value=done.value,
-                    best_metrics=_of_best(points),
-                    **_cost(stored_trials(session, [wanted.trial])[wanted.trial]),
+                    best_metrics=_find_best_metrics(points),
+                    **_read_cost(stored_trials(session, [wanted.trial])[wanted.trial]),
                     model=done.model,
                     **asked_of(wanted),
                 )
@@ -110,19 +110,19 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
     return None
 
 
-def _of_best(points: Sequence[DevPoint]) -> dict[str, float]:
+def _find_best_metrics(points: Sequence[DevPoint]) -> dict[str, float]:
     """The metrics of the kept checkpoint, those that are numbers."""
     kept = next((point.metrics for point in points if point.kept), {})
     return {name: value for name, value in kept.items() if value is not None}
 
 
-def _cost(trial: TrialRecord) -> dict[str, Any]:
+def _read_cost(trial: TrialRecord) -> dict[str, Any]:
     """What it took where it ran."""
     seconds = trial.wall_seconds
     return {"wall_seconds": seconds, "gpus": trial.gpu_seconds / seconds if seconds else 0.0}
 
 
-def _acceptable(state: SweepState, planned: TrialStarted) -> Iterator[TrialStarted]:
+def _iter_acceptable(state: SweepState, planned: TrialStarted) -> Iterator[TrialStarted]:
     """The trial by its code and, where the user accepts that, the same by unknown code."""
     if state.reuse == "nothing":
         return
@@ -150,15 +150,15 @@ class Planner:
         if self.state.history.paused or len(self.state.live) >= self.capacity():
             return None
         while self.state.left_over:
-            if again := self._resume(self.state.left_over.pop(0)):
-                return self._start(again)
+            if again := self._plan_resume(self.state.left_over.pop(0)):
+                return self._start_trial(again)
         while self.state.to_retry:
             planned = self._plan_retry(self.state.to_retry[0])
             if self.state.search_error is not None:
                 return None
             self.state.to_retry.pop(0)
             if planned and (again := self._unless_reused(planned)):
-                return self._start(again)
+                return self._start_trial(again)
         if cause := common_cause(self.state):
             if not self.state.live:  # else one of them may yet come to something
                 self.state.gave_up = cause
@@ -169,17 +169,17 @@ class Planner:
             if (spent := spent_budget(self.state)) and not self._enqueued_wait():
                 self.state.record(SearchEnded(sweep=self.state.spec.sweep, budget=spent))
                 break
-            proposal = self.state.with_search(self._propose)
+            proposal = self.state.with_search(self._propose_next)
             if proposal is None:
                 return None
             planned = self._plan_proposal(proposal)
             if planned and (fresh := self._unless_reused(planned)):
-                return self._start(fresh)
-        if self._searching():
+                return self._start_trial(fresh)
+        if self._is_searching():
             return None  # which configurations to confirm needs every value of the search
-        for further in self._confirmations():
+        for further in self._plan_confirmations():
             if planned := self._unless_reused(further):
-                return self._start(planned)
+                return self._start_trial(planned)
         if not self.state.live:  # one that crashes has to go on
             self.state.finished = self.state.with_search(self._close_surplus) is not None
         return None
@@ -194,9 +194,9 @@ class Planner:
             known, begun = state.budget, state.history.searched
             # Nobody knows how many a search without a number takes: as many again as there is room.
             return waiting + (self.capacity() if known is None else known - begun)
-        if self._searching():
+        if self._is_searching():
             return waiting
-        further = further_seeds(state.history, state.spec, hashes=self._hashes)
+        further = further_seeds(state.history, state.spec, hashes=self._find_hashes)
         return waiting + sum(1 for _ in further)
 
     def param_space(self, trial: TrialHistory) -> dict[str, Any]:
@@ -208,7 +208,7 @@ class Planner:
         run = {"seed": trial.seed, "resume_from": checkpoint, "code": trial.code}
         return {**config.model_dump(mode="json"), **run, "own_tests": own_tests}
 
-    def _searching(self) -> bool:
+    def _is_searching(self) -> bool:
         trials = self.state.history.trials
         return any(trials[key].role != "confirm" for key in self.state.live)
 
@@ -223,23 +223,23 @@ class Planner:
             self._begun[request] = begun
         return True
 
-    def _propose(self) -> Proposal:
+    def _propose_next(self) -> Proposal:
         """What was asked for and never started, then what the sampler draws."""
-        unstarted = self._unstarted()
+        unstarted = self._list_unstarted()
         return self.state.search.adopt(unstarted[0]) if unstarted else self.state.search.ask()
 
-    def _unstarted(self) -> list[int]:
+    def _list_unstarted(self) -> list[int]:
         known = {trial.search_number for trial in self.state.history.trials.values()}
         return [number for number in self.state.search.running() if number not in known]
 
     def _enqueued_wait(self) -> bool:
         """Whether something that a person has put in was not started yet, or that is unknown."""
-        unstarted = self.state.with_search(self._unstarted)
+        unstarted = self.state.with_search(self._list_unstarted)
         return unstarted is None or not {*unstarted}.isdisjoint(self._begun.values())
 
     def _close_surplus(self) -> bool:
         """Leave nothing RUNNING in the study; reached only while the search store answers."""
-        for number in self._unstarted():
+        for number in self._list_unstarted():
             self.state.search.close(number, why="the budget was spent")
         return True
 
@@ -259,7 +259,7 @@ class Planner:
             self.state.with_search(lambda: self.state.search.close(proposal.number, why=why))
             return None
         identity = self.state.identity.of(config)
-        earlier = self._seeds(identity)
+        earlier = self._find_tried_seeds(identity)
         return start_of(
             self.state,
             config,
@@ -292,23 +292,23 @@ class Planner:
         )
         return planned.model_copy(update={"number": failed.number})
 
-    def _confirmations(self) -> Iterator[TrialStarted]:
+    def _plan_confirmations(self) -> Iterator[TrialStarted]:
         """Further seeds of the best configurations of the search."""
         spec = self.state.spec
-        for first, seed in further_seeds(self.state.history, spec, hashes=self._hashes):
+        for first, seed in further_seeds(self.state.history, spec, hashes=self._find_hashes):
             config = spec.config_of(first.values)
             identity = self.state.identity.of(config)
             yield start_of(self.state, config, identity, "confirm", seed, first.searched)
 
-    def _hashes(self, trial: TrialHistory) -> set[str]:
+    def _find_hashes(self, trial: TrialHistory) -> set[str]:
         return self.state.identity.of(self.state.spec.config_of(trial.values)).hashes
 
-    def _seeds(self, identity: ConfigurationIdentity) -> set[int]:
+    def _find_tried_seeds(self, identity: ConfigurationIdentity) -> set[int]:
         """The seeds that a configuration was tried with here, by this or by unknown code."""
         trials, hashes = self.state.history.trials.values(), identity.hashes
         return {trial.seed for trial in trials if trial.configuration in hashes}
 
-    def _resume(self, trial: TrialHistory) -> TrialStarted | None:
+    def _plan_resume(self, trial: TrialHistory) -> TrialStarted | None:
         """The rest of a trial that was cut off; None, and FAIL, if it cannot be had."""
         config = accepted_config(self.state, trial)
         if config is None or not same_trial(trial, config, self.state.identity):
@@ -340,14 +340,14 @@ class Planner:
             self.state.deletions.add(trial.checkpoint[1])
         self.state.with_search(lambda: self.state.search.tell(trial))
 
-    def _start(self, started: TrialStarted) -> TrialHistory:
+    def _start_trial(self, started: TrialStarted) -> TrialHistory:
         self.state.record(started)
         self.state.live.add(started.trial)
         if started.role == "repeat":
-            self._reconcile()
+            self._reconcile_study()
         return self.state.history.trials[started.trial]
 
-    def _reconcile(self) -> None:
+    def _reconcile_study(self) -> None:
         self.state.with_search(lambda: self.state.search.reconcile(self.state.history))
 
     def _unless_reused(self, planned: TrialStarted) -> TrialStarted | None:
@@ -356,5 +356,5 @@ class Planner:
         if reused is None:
             return planned
         self.state.record(reused)
-        self._reconcile()
+        self._reconcile_study()
         return None

@@ -66,8 +66,8 @@ def gather(
         SweepRefusedError: if such a sweep trains another method.
     """
     return Evidence(
-        leaders=_leaders(history, spec, leaderboard, dev_identity=dev["identity"]),
-        learned=_learned(history, spec, leaderboard, dev),
+        leaders=_find_leaders(history, spec, leaderboard, dev_identity=dev["identity"]),
+        learned=_find_learned(history, spec, leaderboard, dev),
     )
 
 
@@ -153,7 +153,7 @@ def _refuse_values(spec: SweepSpec, origins: Mapping[str, str]) -> None:
         )
 
 
-def _leaders(
+def _find_leaders(
     history: History, spec: SweepSpec, leaderboard: Store, *, dev_identity: str
 ) -> Leaders | None:
     if "leaderboard" not in spec.search.start_from:
@@ -169,15 +169,15 @@ def _leaders(
             but=spec.sweep,
             limit=MOST_LEADERS,
         )
-    return {_whose(one, place): one.values for place, one in enumerate(found, start=1)}
+    return {_format_leader(one, place): one.values for place, one in enumerate(found, start=1)}
 
 
-def _whose(one: Leading, place: int) -> str:
+def _format_leader(one: Leading, place: int) -> str:
     seeds = counted(one.seeds, "seed")
     return f"number {place} on {one.backbone}, of {one.sweep} (dev {percent(one.mean)}, {seeds})"
 
 
-def _learned(
+def _find_learned(
     history: History, spec: SweepSpec, leaderboard: Store, dev: Mapping[str, str]
 ) -> tuple[LearnedTrial, ...]:
     before = ((history.spec or {}).get("search") or {}).get("learn_from", ())
@@ -192,7 +192,7 @@ def _learned(
                 f"sweep {spec.sweep!r} cannot learn from {name!r}, which trains {method}, and not "
                 f"{spec.method}; leave it out of search.learn_from"
             )
-        found += _usable(name, tried, spec, dev)
+        found += _select_usable(name, tried, spec, dev)
     return tuple(found)
 
 
@@ -206,7 +206,7 @@ def _learned_notes(found: Sequence[LearnedTrial]) -> list[str]:
     ]
 
 
-def _usable(
+def _select_usable(
     sweep: str, tried: Sequence[Tried], spec: SweepSpec, dev: Mapping[str, str]
 ) -> list[LearnedTrial]:
     """Those configurations that lie in the space, evenly from the best to the worst."""
@@ -214,7 +214,7 @@ def _usable(
     spread = (pstdev([one.value for one in tried], mean) if tried else 0.0) or 1.0
     found = []
     for one in sorted(tried, key=lambda each: each.value, reverse=True):
-        config = _in_space(one, spec)
+        config = _convert_to_space(one, spec)
         if config is not None:
             assignment, here = config
             found.append(
@@ -223,7 +223,7 @@ def _usable(
                     values=assignment,
                     value=one.value,
                     score=(one.value - mean) / spread,
-                    alike=_alike(one, here, spec, dev),
+                    alike=_is_comparable(one, here, spec, dev),
                 )
             )
     if not found:
@@ -235,7 +235,7 @@ def _usable(
     return evenly(found, min(len(found), MOST_LEARNED))
 
 
-def _in_space(one: Tried, spec: SweepSpec) -> tuple[dict[str, Any], MethodConfig] | None:
+def _convert_to_space(one: Tried, spec: SweepSpec) -> tuple[dict[str, Any], MethodConfig] | None:
     """A configuration as this space has it; None where a value lies outside, or is fixed here.
 
     What both sweeps have fixed may differ: then all values of the other one are told by their order
@@ -256,7 +256,9 @@ def _in_space(one: Tried, spec: SweepSpec) -> tuple[dict[str, Any], MethodConfig
     return None if varied or broken else (assignment, config)
 
 
-def _alike(one: Tried, config: MethodConfig, spec: SweepSpec, dev: Mapping[str, str]) -> bool:
+def _is_comparable(
+    one: Tried, config: MethodConfig, spec: SweepSpec, dev: Mapping[str, str]
+) -> bool:
     """Whether the configuration would be the same here, with comparable scores."""
     same = one.values == config.hyperparameters() and one.backbone == spec.backbone
     return same and (one.corpus, one.dev_identity) == (dev["corpus"], dev["identity"])

@@ -35,8 +35,10 @@ class Requests:
         self._known: set[str] = set()
         self._left: set[int] = set()
         self._closing = threading.Event()
-        self._listen()
-        self._thread = threading.Thread(target=self._run, name="requests", daemon=True)
+        self._fetch_requests()
+        self._thread = threading.Thread(
+            target=self._listen_until_closed, name="requests", daemon=True
+        )
         self._thread.start()
 
     def take(self) -> Iterator[SweepRequested]:
@@ -63,11 +65,11 @@ class Requests:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _run(self) -> None:
+    def _listen_until_closed(self) -> None:
         while not self._closing.wait(LISTEN_SECONDS):
-            self._listen()
+            self._fetch_requests()
 
-    def _listen(self) -> None:
+    def _fetch_requests(self) -> None:
         with suppress(StoreError):
             with self._leaderboard.session() as session:
                 waiting, unreadable = waiting_requests(session, self._sweep)
