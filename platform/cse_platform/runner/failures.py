@@ -1,7 +1,8 @@
-"""Why a trial failed, in one line: what was raised, and where in the method's own code.
+"""Describes in one line why a trial failed: the error, and where in the method's own code.
 
-A worker says in text what its method raised. What ends without a word was ended from outside. Text,
-because an exception comes as a pickle, and to read a pickle is to run what its writer wants.
+A worker reports as text what its method raised; one that ends without a report was ended from
+outside. It is text because an exception comes as a pickle, and reading a pickle runs whatever its
+writer wants.
 """
 
 import re
@@ -33,7 +34,7 @@ and its process was killed. After the latter two it can go on from its last chec
 
 @dataclass(frozen=True)
 class Failure:
-    """Why one trial ended before its time; without secrets."""
+    """Why a trial ended early, without secrets."""
 
     said: str
     """One line, cut where it is very long; the traceback has all of it."""
@@ -42,7 +43,7 @@ class Failure:
 
 
 def report_of(error: BaseException) -> dict[str, Any]:
-    """What a worker tells the driver of an error that its method has raised."""
+    """Make a worker's report to the driver of an error that its method has raised."""
     return {
         "said": one_line(error),
         "says_what_to_do": isinstance(error, CseError),
@@ -56,7 +57,7 @@ def is_report_of_failure(report: Mapping[str, Any]) -> bool:
 
 
 def reported(report: Mapping[str, Any], method: Method) -> Failure:
-    """A failure that the worker has told of, by `report_of`."""
+    """Make a failure from a worker's report, which `report_of` has made."""
     said, traceback = (
         cut_line(_clean_text(str(report["said"]))),
         _clean_text(str(report["traceback"])),
@@ -67,7 +68,7 @@ def reported(report: Mapping[str, Any], method: Method) -> Failure:
 
 
 def unreported(told: str) -> Failure:
-    """A trial whose worker has told nothing: it died. `told` is what Ray writes of the trial."""
+    """Make the failure of a trial whose worker died without a report; `told` is Ray's own text."""
     traceback = _clean_text(_ATTEMPT.split(told)[-1].strip())
     lines = traceback.splitlines() or ["it left no error"]
     said = lines[-1 if lines[0].startswith(_IN_A_TASK) else 0]
@@ -92,7 +93,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def with_own_line(error: Exception, traceback: str, method: Method) -> str:
-    """The error in one line, with the last line of the method's own code: file, number, text.
+    """Format an error in one line, with the last line of the method's own code: file, number, text.
 
     The file is named from its package on, since it may lie elsewhere on another machine. What we
     raise ourselves says what to do, and needs no place in the code.
@@ -104,8 +105,8 @@ def with_own_line(error: Exception, traceback: str, method: Method) -> str:
 
 
 def _with_place(said: str, traceback: str, method: Method) -> str:
-    found = _own_frame(traceback, method)
-    return f"{said}, at {found}" if found else said
+    frame = _own_frame(traceback, method)
+    return f"{said}, at {frame}" if frame else said
 
 
 def _own_frame(traceback: str, method: Method) -> str | None:
@@ -121,7 +122,7 @@ def _own_frame(traceback: str, method: Method) -> str | None:
 
 
 def _clean_text(text: str) -> str:
-    """Without secrets, and without the colours that Ray or a method gives it."""
+    """Remove secrets, and the colours that Ray or a method adds."""
     return mask_text(_COLOUR.sub("", text))
 
 

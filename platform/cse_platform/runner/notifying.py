@@ -1,4 +1,4 @@
-"""Tells people what becomes of a sweep, by whatever service Apprise knows."""
+"""Notifies people of what happens to a sweep, by any service that Apprise knows."""
 
 import logging
 import threading
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import apprise
 
 BEHIND_SECONDS = 300.0
-"""A store that is down for so long is told of."""
+"""Seconds after which a store that is down is reported."""
 SEND_SECONDS = 15.0
 """How long the end of a sweep waits for what is still to be sent."""
 _LOOK_SECONDS = 1.0
@@ -28,9 +28,10 @@ _log = logging.getLogger(__name__)
 
 
 class Notifier:
-    """Sends messages about one sweep from a thread of its own; no sweep waits for it, or fails.
+    """Sends messages about one sweep from a thread of its own, which never delays or fails it.
 
-    What ends its context other than a KeyboardInterrupt is told. Without URLs it does nothing.
+    An exception that ends its context is reported, unless it is a KeyboardInterrupt. Without URLs
+    it does nothing.
     """
 
     def __init__(
@@ -43,12 +44,12 @@ class Notifier:
             self._thread.start()
 
     def tell(self, what: str, details: str = "") -> None:
-        """Send a message, soon: what has happened in a word or two, and more of it."""
+        """Queue a message: what has happened in a word or two, and details."""
         self._messages.put((f"{self._sweep}: {what}", mask_text(details)))
 
     @contextmanager
     def watching(self, state: SweepState) -> Iterator[None]:
-        """Tell of trials that stall and of stores that stay down, while the context is open."""
+        """Report trials that stall and stores that stay down, while the context is open."""
         done = threading.Event()
         thread = threading.Thread(target=self._watch_sweep, args=[state, done], daemon=True)
         if self._urls:
@@ -131,6 +132,6 @@ def _make_service(urls: Sequence[SecretStr]) -> "apprise.Apprise":
 
 
 def _find_store_errors(state: SweepState) -> dict[str, str]:
-    """Why a store is down, by the stores that are."""
-    found = {sink.name: sink.error for sink in state.recorder.health() if sink.error}
-    return found | ({"search store": state.search_error} if state.search_error else {})
+    """Find the errors of the stores that are down, by the store's name."""
+    errors = {sink.name: sink.error for sink in state.recorder.health() if sink.error}
+    return errors | ({"search store": state.search_error} if state.search_error else {})

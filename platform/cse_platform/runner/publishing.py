@@ -54,7 +54,7 @@ class Publisher:
             self._thread.start()
 
     def stop(self) -> None:
-        """Publish no more; a process at work is ended."""
+        """Stop publishing, and end a process at work."""
         with self._starting:
             self._ending.set()
             if self._process is not None:
@@ -63,7 +63,7 @@ class Publisher:
             self._thread.join()
 
     def finish(self, journal: Journal, *, complete: bool) -> None:
-        """Publish once more, unless this end of the sweep has been."""
+        """Publish once more, unless this end of the sweep was published before."""
         self.stop()
         end, published = str(journal.end), self._stores.folder / "published"
         if not self._command or (published.is_file() and published.read_text() == end):
@@ -79,7 +79,7 @@ class Publisher:
 
     @property
     def at_work(self) -> bool:
-        """Whether `wait` would wait."""
+        """Whether a publication is under way, so that `wait` would wait."""
         return self._thread.is_alive()
 
     def wait(self) -> None:
@@ -107,7 +107,7 @@ class Publisher:
         return not problem
 
     def _run_command(self, seconds: float, *, last: bool) -> str:
-        """The last line of the command's complaint, empty if it has none."""
+        """Run the command. Returns the last line of its complaint, empty if it has none."""
         # Not among the arguments, which everyone can see: a URL can hold a password.
         stores = {"CSE_STORE": self._stores.leaderboard, "CSE_MLFLOW_URI": self._stores.mlflow}
         with self._starting:

@@ -1,4 +1,4 @@
-"""What Ray Tune calls: a searcher and a scheduler, which pass every decision on."""
+"""The searcher and the scheduler that Ray Tune calls, which pass every decision on."""
 
 import signal
 from collections.abc import Callable, Iterable
@@ -40,7 +40,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         self._bad_nodes = BadNodes()
 
     def on_trial_add(self, controller: Any, trial: Trial) -> None:
-        """On a cluster, the trial is placed where nodes have passed their checks."""
+        """Place the trial, on a cluster, where nodes have passed their checks."""
         hooks = self.hooks
         if hooks.controller is None:
             hooks.controller = controller._tune_controller  # what Ray passes only reads it
@@ -52,15 +52,16 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             manager._resource_cls = InItsEnvironment
 
     def begins(self, trial: Trial) -> None:
-        """A trial has a process, on a node."""
+        """Note that a trial has a process, on a node."""
         actor = trial.temporary_state.ray_actor
         if self.hooks.results.state.nodes is not None:
             self._call_guarded(lambda key: self._bad_nodes.begins(key, node_of(actor)), trial)
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """A trial without a slot; Ray asks several times a second, also while no trial reports.
+        """Choose a trial without a slot; Ray asks several times a second, even if no trial reports.
 
-        Not one whose process is starting: Ray would give it an idle process, and end its own.
+        A trial whose process is starting is not chosen: Ray would give it an idle process, and end
+        its own.
         """
         try:
             self._enforce_limits(tune_controller.get_live_trials())
@@ -86,7 +87,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         return str(TrialScheduler.STOP if stop else TrialScheduler.CONTINUE)
 
     def _process_result(self, trial: Trial, result: dict[str, Any]) -> bool:
-        """Take what a worker has sent, which a method can have made up; True ends the trial."""
+        """Process what a worker has sent, which a method can have made up. True ends the trial."""
         key, results = self.hooks.keys[trial.trial_id], self.hooks.results
         if is_report_of_failure(told := _extract_mapping(FAILURE, result)):
             self._told[trial.trial_id] = told
@@ -113,7 +114,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         )
 
     def on_trial_remove(self, controller: Any, trial: Trial) -> None:
-        """A trial is stopped before Ray has started it."""
+        """Record the end of a trial that is stopped before Ray has started it."""
         self._call_guarded(self.hooks.results.ended, trial)
 
     def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
@@ -126,7 +127,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         self._call_guarded(lambda key: self._handle_failure(key, self._make_failure(trial)), trial)
 
     def _handle_failure(self, key: str, failure: Failure) -> None:
-        """Take the end of a trial; a node that keeps failing trials is avoided."""
+        """Record the failure of a trial; a node that keeps failing trials is avoided."""
         self.hooks.results.failed(key, failure)
         state = self.hooks.results.state
         if state.nodes is None or (bad := self._bad_nodes.fails(key)) is None:
@@ -134,7 +135,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         node, keys = bad
         why = f"the last {len(keys)} trials failed there and others do well elsewhere"
         if state.nodes.avoid(node, f"{why} ({failure.said})"):
-            failed = [state.history.trials[one] for one in keys]
+            failed = [state.history.trials[failed_key] for failed_key in keys]
             state.to_retry += [trial for trial in failed if trial.state == "FAIL"]
 
     def _make_failure(self, trial: Trial) -> Failure:
@@ -155,7 +156,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
 
 
 def _extract_mapping(name: str, result: dict[str, Any]) -> dict[str, Any]:
-    """A mapping inside a result, which Ray flattens."""
+    """Extract a mapping from a result, which Ray flattens."""
     start = f"{name}/"
     return {
         name[len(start) :]: value
@@ -165,9 +166,10 @@ def _extract_mapping(name: str, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _find_checkpoint(trial: Trial, result: dict[str, Any], place: str) -> str | None:
-    """The place of this result's checkpoint, which the worker writes before it reports.
+    """Find the path of this result's checkpoint, which the worker writes before it reports.
 
-    Below that of all checkpoints, because Ray's own path of a trial lacks the store that it is in.
+    It is below that of all checkpoints, because Ray's own path of a trial lacks the store that it
+    is in.
     """
     name = result.get("checkpoint_dir_name")
     return f"{place}/{trial.storage.trial_dir_name}/{name}" if name else None
@@ -184,7 +186,7 @@ class Hooks:
         """Ray's trial id -> our key."""
         self.broken: Exception | None = None
         self.rays_handler: Any = None
-        """Of a Ctrl-C, while Ray's loop runs."""
+        """Ray's handler of a Ctrl-C, while its loop runs."""
         nodes = planner.state.nodes
         self.demand = None if nodes is None else Demand(planner.state.slot, nodes)
         self.yields = Turns.of_this_driver().yields if nodes is not None else lambda: False
@@ -227,7 +229,7 @@ class Hooks:
         return int(self.controller._actor_cache.num_cached_objects)
 
     def heed(self) -> None:
-        """Do what was asked of the sweep since the last call."""
+        """Act on the requests to the sweep since the last call."""
         if self.broken is not None:
             return
         try:
@@ -270,7 +272,7 @@ class Hooks:
 
 
 class Listener(Callback):  # type: ignore[misc]  # Ray is untyped
-    """Hears what is asked of the sweep, at every turn of Ray's loop."""
+    """Handles requests to the sweep, at every turn of Ray's loop."""
 
     def __init__(self, hooks: Hooks) -> None:
         self.hooks = hooks

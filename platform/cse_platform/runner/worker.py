@@ -1,4 +1,4 @@
-"""A method as a function that Ray Tune can run; what happens in a trial's worker."""
+"""Runs a method as a function of Ray Tune, in a trial's worker."""
 
 import os
 import reprlib
@@ -79,7 +79,7 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def _keep_model(wanted: Mapping[str, str] | None, resumed_from: Path | None) -> dict[str, Any]:
-    """Put the best encoder of the trial's last checkpoint in its place, where it is wanted.
+    """Keep the best encoder of the trial's last checkpoint, if that is wanted.
 
     Returns:
         What the last result says of it; nothing for a trial that has no checkpoint.
@@ -102,7 +102,7 @@ def _keep_model(wanted: Mapping[str, str] | None, resumed_from: Path | None) -> 
 def prepared(
     method: str, settings: Mapping[str, Any], *, threads: int
 ) -> tuple[Method, MethodConfig]:
-    """Make this process one that trains: test sets shut, so many CPU threads.
+    """Prepare this process for training: test sets are shut, and it uses so many CPU threads.
 
     Returns:
         The method, and the configuration of its trial.
@@ -126,7 +126,7 @@ class TuneRun:
         self._config = config
         self._code = {} if code is None else {"code": code}
         self._described: str | None = None
-        """The device that the last provenance was sent of."""
+        """The device that the last provenance described."""
 
     def report(
         self, *, step: int, metrics: Mapping[str, float], save: Callable[[Path], None] | None = None
@@ -147,7 +147,7 @@ class TuneRun:
         )
 
     def _collect_provenance(self) -> dict[str, str]:
-        """The peak memory until now; at the first report also the code, and what it runs on.
+        """Collect the peak memory; at the first report also the code, and what it runs on.
 
         A method may import torch after its first report, and only then have a GPU.
         """
@@ -165,9 +165,10 @@ class TuneRun:
 
 
 def _extract_numbers(best: object) -> dict[str, float]:
-    """What a method returns, for Tune: the numbers of its best checkpoint, or nothing.
+    """Extract the numbers of the best checkpoint from what a method returns, or nothing.
 
-    TypeError if it is something else. No sweep reads it, so a value that is no number is left out.
+    Raises TypeError if it is something else. No sweep reads it, so a value that is no number is
+    left out.
     """
     if best is None or real_number(best) is not None:
         return {}
@@ -182,7 +183,7 @@ def _extract_numbers(best: object) -> dict[str, float]:
 
 
 def _report_with_checkpoint(result: dict[str, Any], save: Callable[[Path], None]) -> None:
-    """Save, and let Tune copy what is saved to where checkpoints are kept, then report."""
+    """Save a checkpoint, let Tune copy it to where checkpoints are kept, and report."""
     with tempfile.TemporaryDirectory(prefix="cse-checkpoint-") as folder:
         save(Path(folder))
         tune.report(result, checkpoint=tune.Checkpoint.from_directory(folder))
@@ -208,7 +209,7 @@ def _refuse_other_code(method: Method, code: str | None, expected: str | None) -
 
 
 def _shut_tests(settings: Mapping[str, Any]) -> None:
-    """From here on, this process can open no test set."""
+    """Keep this process from opening any test set from here on."""
     # Not validated yet: what is no selection of dev sets is refused in a moment.
     climbs = "transfer_dev" in str(settings.get("dev"))
     if climbs:  # what the hub has of these comes in one archive with the test sets
@@ -218,7 +219,7 @@ def _shut_tests(settings: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _open_checkpoint(place: str | None) -> Iterator[Path | None]:
-    """A local folder with the checkpoint to go on from.
+    """Open a local folder with the checkpoint to go on from; None if there is none.
 
     One that Tune itself has, after `Tuner.restore`, is newer than that of `place` and wins; one
     from an object store is downloaded for the while.
@@ -235,7 +236,7 @@ def _open_checkpoint(place: str | None) -> Iterator[Path | None]:
 
 
 def _assigned_threads() -> int:
-    """CPU threads of this trial: the CPUs it was given, at least one."""
+    """CPU threads of this trial: as many as the CPUs it was given, at least one."""
     resources = tune.get_context().get_trial_resources()
     assigned = resources.required_resources.get("CPU") if resources is not None else None
     return max(1, int(assigned or os.cpu_count() or 1))

@@ -1,4 +1,4 @@
-"""Which nodes of a joined cluster get trials, where each trial runs, and what more could run."""
+"""Checks which nodes of a joined cluster get trials, places each trial, and asks for more nodes."""
 
 import logging
 import time
@@ -57,21 +57,21 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class _Inquiry:
-    """A node that has been asked, and has not answered yet."""
+    """A question to a node that it has not answered yet."""
 
     answer: Any
     since: float = field(default_factory=time.monotonic)
     is_last: bool = True
-    """Rather than about the packages that the node lacks."""
+    """False for the question about the node's packages, which comes first."""
     lacks: str = ""
     """What Ray installs there before the node can answer."""
 
 
 class NodeChecks:
-    """Asks each node of a cluster before its first trial; `storage` is where checkpoints lie.
+    """Checks each node of a cluster before its first trial; `storage` is the folder of checkpoints.
 
-    A node that lacks one of the packages, versions by name, gets them from Ray. Without any, nodes
-    are taken as they are.
+    A node that lacks one of `packages`, versions by name, gets them from Ray. If that is empty,
+    nodes are taken as they are.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class NodeChecks:
         """By node, why it gets no trials."""
 
     def look(self) -> bool:
-        """Ask the nodes that have joined, and hear those that answer; True if one has passed.
+        """Question new nodes and collect the answers. Returns True if a node has passed.
 
-        Why another one has not is said in a warning.
+        A warning says why a node is refused.
         """
         if time.monotonic() < self._looked + _EVERY:
             return False
@@ -124,9 +124,9 @@ class NodeChecks:
                 _log.warning("%s %s", _describe_node(there[name]), said)
 
     def wait(self) -> None:
-        """Return when all nodes have answered, or one has passed and the others take long.
+        """Wait until all nodes have answered, or one has passed and the others take long.
 
-        SweepRefusedError, with the sentences of all, if none passes.
+        Raises SweepRefusedError, with the reasons of all nodes, if none passes.
         """
         passed_at = float("inf")
         while not (self.passed or self.refused) or self._asked:
@@ -142,16 +142,16 @@ class NodeChecks:
         self._warn_of_refused()
 
     def avoid(self, node: str, why: str) -> bool:
-        """Give a node that has passed no further trials, and say why.
+        """Give no further trials to a node that has passed, and warn of the reason.
 
-        False, and nothing is done, where that would leave no other node.
+        Returns False, and does nothing, if no other node would be left.
         """
         if not nodes_with_room(self._slot) & (self.passed - {node}):
             return False
         self.passed.discard(node)
-        there = {one["NodeID"]: one for one in ray.nodes()}
+        nodes = {each["NodeID"]: each for each in ray.nodes()}
         wayout = "mend it, and start its Ray anew"
-        self.refused[node] = f"{_describe_node(there[node])} gets no more trials: {why}; {wayout}"
+        self.refused[node] = f"{_describe_node(nodes[node])} gets no more trials: {why}; {wayout}"
         self._warn_of_refused()
         return True
 
@@ -235,9 +235,9 @@ _NO_NODE = "none"
 
 
 class OnCheckedNodes(tune.PlacementGroupFactory):  # type: ignore[misc]  # Ray is untyped
-    """The place of a trial: a node that has passed, by the time that Ray asks for it.
+    """Places a trial on a node that has passed by the time that Ray asks.
 
-    No node while the sweep yields to another one.
+    While the sweep yields to another one, no node is eligible.
     """
 
     def __init__(
@@ -258,9 +258,9 @@ class OnCheckedNodes(tune.PlacementGroupFactory):  # type: ignore[misc]  # Ray i
 
 
 class InItsEnvironment(PlacementGroupAcquiredResources):  # type: ignore[misc]  # Ray is untyped
-    """A place that Ray has found; the trial's process there gets the environment of its node.
+    """Acquired resources that give a trial's process the environment of its node.
 
-    Ray knows one environment for all trials, and finds the place of each later.
+    Ray knows one environment for all trials, and finds the node of each later.
     """
 
     def _annotate_remote_entity(self, entity: Any, bundle: Any, bundle_index: int) -> Any:
@@ -271,7 +271,7 @@ class InItsEnvironment(PlacementGroupAcquiredResources):  # type: ignore[misc]  
 
 @dataclass(frozen=True)
 class _In:
-    """A class of Ray's that takes its options together with an environment."""
+    """A remote class whose options always include a runtime environment."""
 
     entity: Any
     environment: dict[str, Any]
@@ -287,10 +287,10 @@ _MOST = 100
 
 
 class Demand:
-    """Slots that only nodes yet to come can give: placement groups that wait for such nodes.
+    """Asks the autoscaler for slots, by placement groups that only new nodes can satisfy.
 
-    The trials themselves wait for nodes that have passed their checks, and none is begun without a
-    slot. By both, the autoscaler would see no reason to start a node.
+    The trials themselves wait for nodes that have passed their checks, and none begins without a
+    slot, so the autoscaler would see no reason to start a node.
     """
 
     def __init__(self, slot: Slot, nodes: NodeChecks) -> None:
@@ -300,7 +300,7 @@ class Demand:
         self._looked = -_DEMAND_EVERY
 
     def follow(self, trials: Callable[[], int]) -> None:
-        """Ask for as many slots as trials could begin and have none; looks seldom."""
+        """Request the slots that waiting trials lack, at most once in `_DEMAND_EVERY` seconds."""
         if time.monotonic() < self._looked + _DEMAND_EVERY:
             return
         self._looked = time.monotonic()
@@ -316,7 +316,7 @@ class Demand:
         self._ask_for(min(max(lacking, 0), _MOST))
 
     def end(self) -> None:
-        """Ask for none any more."""
+        """Cancel all requests."""
         self._cancel_requests(to=0)
 
     def _ask_for(self, slots: int) -> None:

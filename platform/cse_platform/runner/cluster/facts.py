@@ -1,4 +1,4 @@
-"""What a machine has that a sweep's numbers follow from, and how nodes differ in it."""
+"""Collects what a sweep's results depend on per machine, and compares nodes by it."""
 
 import hashlib
 import json
@@ -40,19 +40,19 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that numbers follow from, or that a trial needs, as it is on one machine."""
+    """One thing that results depend on, or that a trial needs, on one machine."""
 
     kind: Kind
     value: str | None
-    """A version, or a hash of what is there; None if it cannot be had."""
+    """A version or a hash; None if it cannot be had."""
     problem: str = ""
     """Why it cannot be had."""
 
 
 def differences(there: Mapping[str, Fact], here: Mapping[str, Fact]) -> dict[Kind, list[str]]:
-    """What of the facts of the driver, `here`, is not so on a node, by kind, a few words each.
+    """Compare a node's facts with those of the driver, `here`. Returns short phrases by kind.
 
-    What cannot be had here either is no difference.
+    A fact that the driver lacks, too, is no difference.
     """
     found: dict[Kind, list[str]] = {}
     for name, fact in here.items():
@@ -63,7 +63,7 @@ def differences(there: Mapping[str, Fact], here: Mapping[str, Fact]) -> dict[Kin
 
 
 def why_no_trials(node: str, found: Mapping[Kind, list[str]]) -> str:
-    """The sentence that names the node, what differs there, and the way out."""
+    """Explain in one sentence what differs on a node, and the way out."""
     what = "; ".join(_join_first(words) for words in found.values())
     return f"{node} gets no trials: {what}; {', and '.join(WAYS_OUT[kind] for kind in found)}"
 
@@ -82,12 +82,12 @@ def _join_first(words: list[str]) -> str:
 
 
 _PACKAGES = ("cse-platform", "transformers")
-"""Whose versions are looked up, besides those of Python and torch."""
+"""Packages whose versions are compared, besides Python and torch."""
 
 
 @dataclass(frozen=True)
 class NodeQuestions:
-    """What is looked up; without the addresses of stores, which no worker knows."""
+    """What a node looks up; without the addresses of stores, which no worker knows."""
 
     method: str
     corpus: tuple[CorpusSpec, ...]
@@ -97,13 +97,13 @@ class NodeQuestions:
     """The backbone first."""
     files: tuple[str, ...]
     settings: tuple[dict[str, Any], ...]
-    """Of configurations whose numbers depend on something else that is installed."""
+    """Settings of configurations whose results depend on another installed package."""
     storage: str
-    """A file of the driver's at the place for checkpoints."""
+    """A file that the driver has written to the folder of checkpoints."""
 
 
 def questions_of(spec: SweepSpec, method: Method, *, storage: str) -> NodeQuestions:
-    """What the trials of a sweep need; `storage` is the file or URI that the driver has written."""
+    """Collect what a sweep's trials need; `storage` is the file or URI that the driver wrote."""
     configs = [spec.config(assignment) for assignment in representatives(spec, method)]
     further = {json.dumps(c.ingredients(), sort_keys=True): c for c in configs if c.ingredients()}
     encoders = (name for config in configs for name in config.encoders())
@@ -120,9 +120,9 @@ def questions_of(spec: SweepSpec, method: Method, *, storage: str) -> NodeQuesti
 
 
 def find_facts(asked: NodeQuestions) -> dict[str, Fact]:
-    """All of it on this machine, by names for people; whatever is wrong with one is its problem.
+    """Look up all facts on this machine, by readable names; an error becomes a fact's problem.
 
-    What the hub has and is not here yet is fetched, as a trial would.
+    Files that only the hub has are fetched, as a trial would do.
     """
     facts = {name: Fact("version", value) for name, value in installed(_PACKAGES).items()}
     facts["the code of cse-platform"] = _make_fact("code", _hash_package_code)
@@ -140,9 +140,9 @@ def find_facts(asked: NodeQuestions) -> dict[str, Fact]:
 
 
 def write_mark(file: str) -> None:
-    """Write the word by which a node sees that it reads the same storage as the driver.
+    """Write a random word by which a node sees that it reads the same storage as the driver.
 
-    SweepRefusedError if it cannot be written.
+    Raises SweepRefusedError if it cannot be written.
     """
     try:
         files, path = filesystem(file)
@@ -181,7 +181,7 @@ def _hash_package_code() -> str:
 
 
 def _find_code_facts(asked: NodeQuestions) -> dict[str, Fact]:
-    """The method with its modules, and what else its configurations need installed."""
+    """Find the method's revision, the hashes of its modules, and packages that it depends on."""
     known = _make_fact("code", lambda: str(get_method(asked.method).revision))
     facts = {f"the method {asked.method}": known}
     if known.value is None:  # it is not installed, or its import fails
@@ -197,7 +197,7 @@ def _find_code_facts(asked: NodeQuestions) -> dict[str, Fact]:
 
 
 def _read_mark_back(file: str) -> str:
-    """The driver's word, once another file with it has been written beside, and read."""
+    """Read the driver's word, write it to a second file, and return what that file holds."""
     files, path = filesystem(file)
     own = f"{path}-{uuid4().hex}"
     try:

@@ -1,4 +1,4 @@
-"""Whose turn it is where several sweeps use one cluster."""
+"""Shares the slots of one cluster fairly between several sweeps."""
 
 import time
 from collections import Counter, defaultdict
@@ -24,12 +24,12 @@ _EXACTLY = 1e-9
 
 
 class Turns:
-    """Whether this sweep leaves its next free slot to another Ray job that waits for one.
+    """Decides whether this sweep leaves its next free slot to another Ray job that waits for one.
 
-    It does while the other would still have no more slots than this one, and only for a placement
-    group that fits into what is free together with the slots that this sweep would leave. So sweeps
-    come to equal shares as their trials end, no trial is stopped for that, and a sweep keeps its
-    last slot.
+    It does while the other job would still have no more slots than this sweep, and only for a
+    placement group that fits into what is free together with the slots that this sweep would leave.
+    So sweeps come to equal shares as their trials end, no trial is stopped for that, and a sweep
+    keeps its last slot.
 
     Args:
         own: the id of this sweep's Ray job.
@@ -48,13 +48,14 @@ class Turns:
         self._looked = -_EVERY
         self._yields = False
         self._untaken: dict[str, int] = {}
-        """By waiting group, the looks in a row at which it fitted into what was free."""
+        """By waiting group, the successive looks at which it fitted into what was free."""
 
     @classmethod
     def of_this_driver(cls) -> "Turns":
-        """On the cluster that this process has joined.
+        """Create one for the cluster that this process has joined.
 
-        Ray answers with what is there now. Its table of placement groups keeps every one ever made.
+        It asks for the current state, because Ray's table of placement groups keeps every one ever
+        made.
         """
         own = str(ray.get_runtime_context().get_job_id())
         return cls(own, lambda: get_cluster_resource_state(global_worker.gcs_client))
@@ -94,7 +95,7 @@ class Turns:
         return yields
 
     def _count_untaken(self, group: str, *, fits: bool) -> None:
-        """One that has waited beside free slots for long never counts again."""
+        """Count the looks at which a group left fitting slots free; too many make it ignored."""
         if self._untaken[group] < _MOST_UNTAKEN:
             self._untaken[group] = self._untaken[group] + 1 if fits else 0
 
@@ -114,7 +115,7 @@ class _Node:
         return cls(node.labels, dict(node.available_resources), slots)
 
     def admits(self, request: Any) -> bool:
-        """Whether the labels are those that a bundle asks for."""
+        """Whether the node has the labels that a bundle asks for."""
         return all(
             (self.labels.get(label.label_key) in label.label_values)
             == (label.operator == LABEL_OPERATOR_IN)
@@ -131,7 +132,7 @@ class _Node:
         return float("inf")
 
     def take(self, bundle: Mapping[str, float]) -> None:
-        """Let a bundle have what it fits into."""
+        """Assign the resources that a bundle fits into to it."""
         count = int(self.slots_to_leave(bundle))
         rest = {name: -each for name, each in bundle.items()}
         self.free = _sum_resources([self.free, *self.slots[:count], rest])
@@ -139,7 +140,7 @@ class _Node:
 
 
 def _slots_to_leave(requests: Iterable[Any], nodes: Iterable[_Node]) -> float:
-    """How many slots of this sweep a placement group waits for; infinite if they do not help it."""
+    """Count the slots of this sweep that a placement group needs; infinite if they do not help."""
     nodes = [_Node(node.labels, node.free, node.slots) for node in nodes]
     total = 0.0
     for request in requests:
@@ -154,7 +155,7 @@ def _slots_to_leave(requests: Iterable[Any], nodes: Iterable[_Node]) -> float:
 
 
 def _find_held_resources(node: NodeState) -> dict[str, dict[str, float]]:
-    """What placement groups hold on a node, by their ids: `CPU_group_ID` is 2 if it is two CPUs."""
+    """Find what placement groups hold on a node, by id: `CPU_group_ID` is 2 if it is two CPUs."""
     groups: dict[str, dict[str, float]] = defaultdict(dict)
     for name, amount in node.total_resources.items():
         resource, _, group = name.partition("_group_")
@@ -176,7 +177,7 @@ def _parse_job_id(group: str) -> str:
 
 
 class IdleWorkers(_ObjectCache):  # type: ignore[misc]  # Ray is untyped
-    """Ray's idle processes. Each is kept for the next trial unless its slot is for another job.
+    """Keeps each idle process of Ray for the next trial unless its slot is for another job.
 
     By itself, Ray keeps a single one.
     """

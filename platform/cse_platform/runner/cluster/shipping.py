@@ -1,4 +1,4 @@
-"""What travels to the nodes of a cluster: our code, the packages of outside methods, and versions.
+"""Packs what the nodes of a cluster need: our code, outside methods' packages, and versions.
 
 Each package is an archive of its own, with the metadata by which Python knows its version and its
 methods. Ray unpacks it on a node once, and Python finds it there before all that is installed.
@@ -55,9 +55,9 @@ class Shipment:
 
 
 def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
-    """What the trials of these sweeps need of this machine.
+    """Pack what the trials of these sweeps need from this machine.
 
-    SweepRefusedError if the package of an outside method is too large to travel.
+    Raises SweepRefusedError if the package of an outside method is too large to travel.
     """
     archives, packages = [_make_own_archive()], list(TRIAL_PACKAGES)
     for spec in specs:
@@ -71,7 +71,7 @@ def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
 
 
 def archive(content: Content) -> tuple[str, bytes]:
-    """The URI of an archive of these files, and the archive."""
+    """Make an archive of these files. Returns its URI and its bytes."""
     data = _make_archive(content)
     return _make_uri(data), data
 
@@ -87,7 +87,7 @@ def _make_own_archive() -> bytes:
 
 
 def _archive_method(method: Method, sources: Mapping[Path, Path]) -> bytes:
-    """An outside method's package with all that the method imports of what lies beside it."""
+    """Archive an outside method's package, and the modules beside it that the method imports."""
     content: dict[str, Path | str] = {}
     for inside, file in sources.items():
         top = file.parents[len(inside.parts) - 1] / inside.parts[0]
@@ -120,7 +120,7 @@ def _iter_files(folder: Path) -> Iterator[Path]:
 
 
 def _read_metadata(of: Distribution) -> dict[str, Path | str]:
-    """What Python is to know of a distribution; not where it is installed here."""
+    """Read a distribution's metadata, without those that say where it is installed here."""
     folder = f"{re.sub('[-_.]+', '_', of.metadata['Name'])}-{of.version}.dist-info"
     texts = {
         "METADATA": of.read_text("METADATA") or of.read_text("PKG-INFO"),
@@ -141,7 +141,7 @@ def _make_archive(content: Content) -> bytes:
 
 
 def _make_uri(data: bytes) -> str:
-    """As Ray itself names what it is given of files."""
+    """Make the URI that Ray itself gives to an archive."""
     return f"gcs://_ray_pkg_{hashlib.sha1(data).hexdigest()}.zip"
 
 
@@ -151,7 +151,7 @@ def _find_distribution(method: Method) -> Distribution | None:
 
 
 def _iter_requirements(method: Method) -> Iterator[str]:
-    """The packages that an outside method's own names as its requirements."""
+    """Yield the packages that an outside method's own package requires."""
     dist = _find_distribution(method)
     for text in (dist.requires if dist else None) or ():
         requirement = Requirement(text)
@@ -160,6 +160,6 @@ def _iter_requirements(method: Method) -> Iterator[str]:
 
 
 def _uses_tagger(spec: SweepSpec, method: Method) -> bool:
-    """Whether numbers of the sweep follow from something else that is installed."""
+    """Whether results of the sweep depend on another installed package."""
     configs = (spec.config(assignment) for assignment in representatives(spec, method))
     return any(config.ingredients() for config in configs)

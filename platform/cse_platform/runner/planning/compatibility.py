@@ -1,4 +1,4 @@
-"""Whether what a sweep has found still follows from what is there now, and what it tries again."""
+"""Checks whether a sweep's trials would still come out the same, and which it tries again."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -63,7 +63,7 @@ def to_try_again(history: History, environment: str) -> list[TrialHistory]:
 
 
 def _describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """What is other now than at the last start, for people."""
+    """Describe what has changed since the last start; None if nothing has."""
     names = [name for name in now if before.get(name) != now[name]]
     if not names:
         return None
@@ -80,7 +80,7 @@ def _describe_code_changes(before: Mapping[str, str], now: Mapping[str, str]) ->
 def _explain_other_key(
     trial: TrialHistory, spec: SweepSpec, identity: Identity, *, known: bool
 ) -> str | None:
-    """Why a trial's key is another one now; `known` says that the content is the same."""
+    """Explain why a trial's key is another one now; `known` says that the content is the same."""
     try:
         config = spec.config_of(trial.values)
     except SweepRefusedError as error:
@@ -94,7 +94,7 @@ def _explain_other_key(
 
 
 def same_trial(trial: TrialHistory, config: MethodConfig, identity: Identity) -> bool:
-    """Whether a trial's numbers still follow from what its key is the hash of."""
+    """Whether a trial would have the same key now."""
     now = identity.of(config)
     if trial.code is None:
         now = now.with_unknown_code()

@@ -1,4 +1,4 @@
-"""Which configurations a sweep may choose, and which of them get further seeds."""
+"""Selects the configurations that a sweep may choose, and those that get further seeds."""
 
 import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -42,7 +42,7 @@ def to_confirm(
 def further_seeds(
     history: History, spec: SweepSpec, *, hashes: Callable[[TrialHistory], Collection[str]]
 ) -> Iterator[tuple[TrialHistory, int]]:
-    """First trials of configurations with a seed that each of them still lacks, in order.
+    """Yield first trials of configurations, each with a seed that it still lacks, in order.
 
     `hashes` are those that the configuration of a trial goes by. In a race every configuration that
     can still be the best has a seed begun before any of them begins the next one. A further seed
@@ -57,7 +57,7 @@ def further_seeds(
     known = {key: hashes(first) for key, first in best.items()}
 
     def tried(key: str) -> list[TrialHistory]:
-        return [one for one in history.trials.values() if one.configuration in known[key]]
+        return [trial for trial in history.trials.values() if trial.configuration in known[key]]
 
     def lacks(key: str, seed: int) -> bool:
         return all(trial.seed != seed for trial in tried(key))
@@ -73,9 +73,9 @@ def further_seeds(
 
 
 def _collect_fresh_values(tried: Collection[TrialHistory]) -> SeedValues:
-    """What a configuration reached in seeds that did not choose it, of trials that have ended.
+    """Collect the dev scores of ended trials by seed; None unless it is a complete confirmation.
 
-    By the others it was chosen as one of the best, so they are too high.
+    By the other seeds the configuration was chosen as one of the best, so they are too high.
     """
     ended = [trial for trial in tried if trial.state != "RUNNING"]
     return {trial.seed: trial.best_value if _is_fresh(trial) else None for trial in ended}
@@ -94,8 +94,9 @@ def best_configurations(
 ) -> list[Seeds]:
     """The configurations that keep the constraints, the best on dev first.
 
-    By the rule of the leaderboard, of this sweep's seeds alone; with `lower_bound` by the value
-    that the mean of further seeds is above with 95 % confidence, which one seed does not give.
+    They are ranked by the rule of the leaderboard, over this sweep's seeds alone; with
+    `lower_bound` by the value that the mean of further seeds is above with 95 % confidence, which
+    one seed does not give.
     """
 
     def key(seeds: Seeds) -> BestKey:
@@ -114,19 +115,21 @@ def chosen_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialH
 
 
 def pareto_front(history: History, search: Search) -> list[Seeds]:
-    """The feasible configurations than which no other is better in all objectives.
+    """Find the feasible configurations that no other one beats in all objectives.
 
-    By the means over their seeds, in the order of the first objective.
+    They are compared by the means over their seeds, and sorted by the first objective.
     """
     means = [
         (seeds, [fmean(values) for values in found])
         for seeds in _find_feasible(history, search.constraints)
-        if all(found := [_collect_measures(seeds, one.name) for one in search.objectives])
+        if all(
+            found := [_collect_measures(seeds, objective.name) for objective in search.objectives]
+        )
     ]
     front = non_dominated([point for _, point in means], search.directions)
     best = sorted(
-        (means[place] for place in front),
-        key=lambda one: one[1],
+        (means[index] for index in front),
+        key=lambda seeds_and_means: seeds_and_means[1],
         reverse=search.directions[0] == "maximize",
     )
     return [seeds for seeds, _ in best]

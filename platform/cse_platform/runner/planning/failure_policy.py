@@ -1,4 +1,4 @@
-"""When a trial, a node or a sweep is given up: limits of time, and failures that are alike."""
+"""Decides when a trial, a node or a sweep is given up, by time limits and by repeated failures."""
 
 import time
 from collections import defaultdict
@@ -11,13 +11,13 @@ from cse_platform.runner.state import SweepState
 from cse_platform.sweep.blocks import Resources
 
 RHYTHM = 20
-"""So many times the longest time between two reports is no rhythm any more."""
+"""Silence longer than this many times the longest gap between reports counts as a hang."""
 LEAST_SILENCE = 600.0
 """Seconds of silence that are never too long, where the file does not say so."""
 STALLED = 0.5
 """The share of the allowed silence after which a trial is shown as stalled."""
 AWAY = 10.0
-"""Seconds between two looks after which it was the driver that did nothing."""
+"""Seconds between two looks after which the driver itself counts as held up."""
 
 
 @dataclass
@@ -62,19 +62,21 @@ class TrialLimits:
             watch.heard, watch.has_reported = now, True
 
     def broken(self) -> dict[str, str]:
-        """Why trials are to be ended, by name."""
-        now, found = self._read_clock(), {}
+        """Reasons to end trials, by the trial's name."""
+        now, reasons = self._read_clock(), {}
         for name, watch in self._watches.items():
             limit, silence = self._allowed_silence(watch), self._resources.silent_for
             timeout = self._resources.timeout
             if timeout is not None and now - watch.begun > timeout:
-                found[name] = f"it took longer than {clock(timeout)} (`resources: {{timeout: …}}`)"
+                reasons[name] = (
+                    f"it took longer than {clock(timeout)} (`resources: {{timeout: …}}`)"
+                )
             elif limit is not None and now - watch.heard > limit:
                 why = "" if silence else f", {RHYTHM} times as long as ever before"
-                found[name] = (
+                reasons[name] = (
                     f"it has said nothing for {clock(limit)}{why} (`resources: {{silent_for: …}}`)"
                 )
-        return found
+        return reasons
 
     def stalled(self) -> set[str]:
         """The trials that are silent for so long that they will probably be ended."""
@@ -92,7 +94,7 @@ class TrialLimits:
         return max(RHYTHM * rhythm, LEAST_SILENCE) if rhythm else None
 
     def _read_clock(self) -> float:
-        """The time, after which the time that the driver was away is taken out of all watches."""
+        """Read the clock; the time that the driver was held up counts in no watch."""
         now = self._seconds()
         if (away := now - self._looked) > AWAY:
             for watch in self._watches.values():
@@ -102,7 +104,7 @@ class TrialLimits:
 
 
 def common_cause(state: SweepState) -> str | None:
-    """The error of every trial that has ended, once enough of them have failed alike.
+    """Find the error that all ended trials share, once enough of them have failed alike.
 
     What a person has stopped has not failed by itself.
     """
@@ -132,7 +134,7 @@ class _Node:
 
 
 class BadNodes:
-    """Follows on which node each trial runs. All trials are known by key, and nodes by Ray's id."""
+    """Detects nodes on which trials keep failing. Trials are known by key, nodes by Ray's id."""
 
     def __init__(self) -> None:
         self._nodes: defaultdict[str, _Node] = defaultdict(_Node)
@@ -140,19 +142,19 @@ class BadNodes:
         self._bad: set[str] = set()
 
     def begins(self, trial: str, node: str) -> None:
-        """A trial begins on a node, or goes on there."""
+        """Note the node on which a trial begins, or goes on."""
         self._place[trial] = node
 
     def does_well(self, trial: str) -> None:
-        """A trial has reported a trained step."""
+        """Note that a trial has reported a trained step."""
         if place := self._place.get(trial):
             self._nodes[place].well.add(trial)
             self._nodes[place].in_a_row.clear()
 
     def fails(self, trial: str) -> tuple[str, list[str]] | None:
-        """A trial has failed. If that makes its node bad: the node, and what failed in a row there.
+        """Note that a trial has failed. Returns its node if that is bad now, and what failed there.
 
-        That can do well elsewhere.
+        Those trials, the last ones in a row, can do well elsewhere.
         """
         if (place := self._place.pop(trial, None)) is None:
             return None
@@ -166,7 +168,7 @@ class BadNodes:
         return place, [*node.in_a_row]
 
     def _compute_chance(self, place: str) -> float:
-        """Of so many failures in a row on a node, if it failed trials as often as the others do."""
+        """Probability of a node's failures in a row, if it failed trials as often as others do."""
         others = [node for other, node in self._nodes.items() if other != place]
         well = sum(len(node.well) for node in others)
         failed = sum(len(node.failed) for node in others)

@@ -1,4 +1,4 @@
-"""What a sweep runs next: cut-off trials first, then the search, then the confirmation."""
+"""Plans what a sweep runs next: cut-off trials first, then the search, then the confirmation."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +40,7 @@ def start_of(
     searched: tuple[str, ...],
     search_number: int | None = None,
 ) -> TrialStarted:
-    """The start of a new trial, under the next number."""
+    """Make the start of a new trial, under the next number."""
     return TrialStarted(
         trial=identity.key(seed),
         number=len(state.history.trials),
@@ -56,7 +56,7 @@ def start_of(
 
 
 def facts_of_sweep(state: SweepState) -> dict[str, Any]:
-    """What the first event of every trial says of its sweep."""
+    """Fields of every trial's first event that describe its sweep."""
     spec = state.spec
     return {
         "sweep": spec.sweep,
@@ -79,7 +79,7 @@ _log = logging.getLogger(__name__)
 
 
 def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
-    """The planned trial with the values that the leaderboard has of it; None if it must run."""
+    """Find the planned trial's values on the leaderboard; None if it must run."""
     try:
         with state.leaderboard.session() as session:
             for wanted in _iter_acceptable(state, planned):
@@ -117,13 +117,13 @@ def _find_best_metrics(points: Sequence[DevPoint]) -> dict[str, float]:
 
 
 def _read_cost(trial: TrialRecord) -> dict[str, Any]:
-    """What it took where it ran."""
+    """Read what a stored trial took where it ran."""
     seconds = trial.wall_seconds
     return {"wall_seconds": seconds, "gpus": trial.gpu_seconds / seconds if seconds else 0.0}
 
 
 def _iter_acceptable(state: SweepState, planned: TrialStarted) -> Iterator[TrialStarted]:
-    """The trial by its code and, where the user accepts that, the same by unknown code."""
+    """Yield the trial by its code and, if the user accepts that, the same by unknown code."""
     if state.reuse == "nothing":
         return
     if planned.code is not None:
@@ -141,7 +141,7 @@ class Planner:
     def __init__(self, state: SweepState, *, capacity: Callable[[], int]) -> None:
         self.state, self.capacity = state, capacity
         self._begun: dict[str, int] = {}
-        """Of what a person has put in, by request, the trial of the study."""
+        """By request, the study's trial of a configuration that a person has put in."""
         state.search.reconcile(state.history)
         state.left_over.extend(state.history.unfinished())
 
@@ -213,7 +213,7 @@ class Planner:
         return any(trials[key].role != "confirm" for key in self.state.live)
 
     def _begin_enqueued(self) -> bool:
-        """Bring into the study what a person has put in; False while the study is down."""
+        """Add what a person has put in to the study. Returns False while that is down."""
         for request, values in self.state.history.enqueued.items():
             if request in self._begun:
                 continue
@@ -224,7 +224,7 @@ class Planner:
         return True
 
     def _propose_next(self) -> Proposal:
-        """What was asked for and never started, then what the sampler draws."""
+        """Propose the next configuration: one that was never started, else a sample."""
         unstarted = self._list_unstarted()
         return self.state.search.adopt(unstarted[0]) if unstarted else self.state.search.ask()
 
@@ -233,7 +233,7 @@ class Planner:
         return [number for number in self.state.search.running() if number not in known]
 
     def _enqueued_wait(self) -> bool:
-        """Whether something that a person has put in was not started yet, or that is unknown."""
+        """Whether what a person has put in waits to be started, or that is unknown."""
         unstarted = self.state.with_search(self._list_unstarted)
         return unstarted is None or not {*unstarted}.isdisjoint(self._begun.values())
 
@@ -244,9 +244,9 @@ class Planner:
         return True
 
     def _plan_proposal(self, proposal: Proposal) -> TrialStarted | None:
-        """The search's seed, or one more seed of a configuration that was proposed before.
+        """Plan the search's seed, or one more seed of a configuration that was proposed before.
 
-        None if a person has put in a configuration that the method refuses.
+        Returns None if a person has put in a configuration that the method refuses.
         """
         spec = self.state.spec
         try:
@@ -271,9 +271,10 @@ class Planner:
         )
 
     def _plan_retry(self, failed: TrialHistory) -> TrialStarted | None:
-        """The same configuration and seed under the same number, by the code of now.
+        """Plan the same configuration, seed and number again, by the current code.
 
-        None if the method refuses the configuration by now, or while the search store is down.
+        Returns None if the method refuses the configuration by now, or while the search store is
+        down.
         """
         if (config := accepted_config(self.state, failed)) is None:
             return None
@@ -293,7 +294,7 @@ class Planner:
         return planned.model_copy(update={"number": failed.number})
 
     def _plan_confirmations(self) -> Iterator[TrialStarted]:
-        """Further seeds of the best configurations of the search."""
+        """Plan further seeds of the best configurations of the search."""
         spec = self.state.spec
         for first, seed in further_seeds(self.state.history, spec, hashes=self._find_hashes):
             config = spec.config_of(first.values)
@@ -304,12 +305,12 @@ class Planner:
         return self.state.identity.of(self.state.spec.config_of(trial.values)).hashes
 
     def _find_tried_seeds(self, identity: ConfigurationIdentity) -> set[int]:
-        """The seeds that a configuration was tried with here, by this or by unknown code."""
+        """Find the seeds that a configuration was tried with here, by this or by unknown code."""
         trials, hashes = self.state.history.trials.values(), identity.hashes
         return {trial.seed for trial in trials if trial.configuration in hashes}
 
     def _plan_resume(self, trial: TrialHistory) -> TrialStarted | None:
-        """The rest of a trial that was cut off; None, and FAIL, if it cannot be had."""
+        """Plan the rest of a trial that was cut off; None, and FAIL, if it cannot go on."""
         config = accepted_config(self.state, trial)
         if config is None or not same_trial(trial, config, self.state.identity):
             again = f"cse-sweep retry {self.state.spec.sweep} {trial.number} tries it again"
@@ -351,7 +352,7 @@ class Planner:
         self.state.with_search(lambda: self.state.search.reconcile(self.state.history))
 
     def _unless_reused(self, planned: TrialStarted) -> TrialStarted | None:
-        """The trial, unless another sweep has completed that very one: then its values."""
+        """Return the trial, or None after recording the values that another sweep has of it."""
         reused = find_reused(self.state, planned)
         if reused is None:
             return planned

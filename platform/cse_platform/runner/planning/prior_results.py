@@ -1,4 +1,4 @@
-"""What a sweep takes over from earlier sweeps when it starts. It is looked up once."""
+"""Looks up, once, what a sweep takes over from earlier sweeps when it starts."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -34,9 +34,9 @@ from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.journal import read_journal
 
 MOST_LEADERS = 3
-"""So many configurations `leaderboard` stands for."""
+"""How many configurations `leaderboard` stands for."""
 MOST_LEARNED = 50
-"""So many configurations of each sweep the sampler learns from."""
+"""How many configurations of each sweep the sampler learns from."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Evidence:
 def gather(
     history: History, spec: SweepSpec, leaderboard: Store, *, dev: Mapping[str, str]
 ) -> Evidence:
-    """What a search takes over: what it took at the sweep's first start, by its journal.
+    """Gather what a search takes over; after the first start, what the sweep's journal says.
 
     While a sweep runs, the best of the leaderboard changes and other sweeps go on, so a later start
     must not look again, unless it asks for something else. `dev` is as in TrialStarted.
@@ -107,14 +107,14 @@ def with_found_values(
 
 
 def value_notes(spec: SweepSpec, origins: Mapping[str, str]) -> list[str]:
-    """What earlier stages have found for this one, a line each."""
+    """Describe the values that earlier stages have found for this one, a line each."""
     return [
-        f"{name}={format_value(spec.fixed[name])} is {whose}" for name, whose in origins.items()
+        f"{name}={format_value(spec.fixed[name])} is {origin}" for name, origin in origins.items()
     ]
 
 
 def _best_of_stage(spec: SweepSpec, wanted: BestOf, journal: Path) -> TrialHistory | None:
-    """A trial of the configuration that a complete stage takes for the best, by its own rule."""
+    """Find a trial of a complete stage's best configuration, by that stage's own rule."""
     past = History(event for _, event in read_journal(journal)) if journal.exists() else History()
     if not past.complete:
         return None
@@ -161,7 +161,7 @@ def _find_leaders(
     if history.leaders is not None:
         return history.leaders
     with leaderboard.session() as session:
-        found = leading_configurations(
+        leading = leading_configurations(
             session,
             method=spec.method,
             backbone=spec.backbone,
@@ -169,12 +169,15 @@ def _find_leaders(
             but=spec.sweep,
             limit=MOST_LEADERS,
         )
-    return {_format_leader(one, place): one.values for place, one in enumerate(found, start=1)}
+    return {
+        _format_leader(leader, rank): leader.values for rank, leader in enumerate(leading, start=1)
+    }
 
 
-def _format_leader(one: Leading, place: int) -> str:
-    seeds = counted(one.seeds, "seed")
-    return f"number {place} on {one.backbone}, of {one.sweep} (dev {percent(one.mean)}, {seeds})"
+def _format_leader(leader: Leading, rank: int) -> str:
+    seeds = counted(leader.seeds, "seed")
+    dev = f"dev {percent(leader.mean)}"
+    return f"number {rank} on {leader.backbone}, of {leader.sweep} ({dev}, {seeds})"
 
 
 def _find_learned(
@@ -209,7 +212,7 @@ def _learned_notes(found: Sequence[LearnedTrial]) -> list[str]:
 def _select_usable(
     sweep: str, tried: Sequence[Tried], spec: SweepSpec, dev: Mapping[str, str]
 ) -> list[LearnedTrial]:
-    """Those configurations that lie in the space, evenly from the best to the worst."""
+    """Select the configurations that lie in the space, evenly from the best to the worst."""
     mean = fmean(one.value for one in tried) if tried else 0.0
     spread = (pstdev([one.value for one in tried], mean) if tried else 0.0) or 1.0
     found = []
@@ -236,7 +239,7 @@ def _select_usable(
 
 
 def _convert_to_space(one: Tried, spec: SweepSpec) -> tuple[dict[str, Any], MethodConfig] | None:
-    """A configuration as this space has it; None where a value lies outside, or is fixed here.
+    """Convert a configuration to this space; None if a value lies outside, or is fixed here.
 
     What both sweeps have fixed may differ: then all values of the other one are told by their order
     alone. What the other has searched, and this one has fixed, must be as here.
