@@ -1,4 +1,4 @@
-"""What `cse-leaderboard` prints: a board, a comparison, a paper's table or a Pareto front."""
+"""Prints the answers of `cse-leaderboard`: a board, a comparison, a paper's table or a front."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Question:
-    """What the command line asks of a leaderboard, and in which format."""
+    """What the command line asks of a leaderboard, and the format of the answer."""
 
     filters: Filters
     tasks: FamilyName | None
     per_configuration: bool
     sort: str
     published: str | None
-    """PAPER:TABLE, several with commas; empty for all that papers say, None for nothing."""
+    """PAPER:TABLE, several with commas; empty stands for all papers' numbers, None for none."""
     published_files: tuple[Path, ...]
     against: str | None
     compare: tuple[str, str] | None
@@ -49,7 +49,7 @@ class Question:
 
     @property
     def published_tables(self) -> tuple[str, ...]:
-        """The papers' tables that are asked for; none where no one is named."""
+        """The papers' tables that are asked for; empty if none is named."""
         return tuple(self.published.split(",")) if self.published else ()
 
 
@@ -183,7 +183,7 @@ def _make_storeless_document(asked: Question) -> Document:
     files = asked.published_files
     if asked.paper and asked.table:
         return paper_table(asked.paper, asked.table, [], files=files)
-    found = published_rows(
+    published = published_rows(
         backbone=asked.filters.backbone,
         method=asked.filters.method,
         files=files,
@@ -191,8 +191,8 @@ def _make_storeless_document(asked: Question) -> Document:
         ablations=False,
     )
     tasks = asked.tasks or "sts"
-    _report_unshown(asked, found, tasks)
-    return Board([], published=merged(found), family=tasks, sorted_by=asked.sort)
+    _report_unshown(asked, published, tasks)
+    return Board([], published=merged(published), family=tasks, sorted_by=asked.sort)
 
 
 def _explain_no_rows(asked: Question, there: Catalogue) -> str:

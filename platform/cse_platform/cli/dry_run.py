@@ -1,4 +1,4 @@
-"""`cse-sweep FILE --dry-run`: opens all that a run opens, and tells what the run would take."""
+"""Opens all that a run opens, and prints what the run would take: `cse-sweep FILE --dry-run`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -42,7 +42,7 @@ CHECKPOINT = 4
 
 
 def disk_bytes(backbone: str, *, trials: int, at_once: int) -> int | None:
-    """What kept models and running checkpoints take at most; None if the encoder is not here.
+    """Bytes that kept models and running checkpoints take at most; None if the encoder is not here.
 
     A trial that has ended keeps no checkpoint, and no model unless it is complete.
     """
@@ -54,12 +54,12 @@ def disk_bytes(backbone: str, *, trials: int, at_once: int) -> int | None:
 
 
 def gigabytes(size: int) -> str:
-    """A size for people."""
+    """Format a number of bytes as GB or MB."""
     return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.0f} MB"
 
 
 def disk_line(checked: Checked, at_once: int) -> str:
-    """How much disk a sweep takes, at most."""
+    """Describe how much disk a sweep takes at most."""
     spec, where = checked.spec, checked.where
     if spec.planned is None:
         one = disk_bytes(spec.backbone, trials=1, at_once=0)
@@ -84,7 +84,7 @@ def disk_line(checked: Checked, at_once: int) -> str:
 def time_line(
     checked: Checked, configs: Sequence[MethodConfig], at_once: int, *, probe: bool
 ) -> str:
-    """How long the sweep takes, and from what that is known."""
+    """Describe how long the sweep takes, and how that is known."""
     spec = checked.spec
     if checked.sizes is None:
         return f"{_format_trials(spec, at_once)}; how long is unknown until the corpus is here"
@@ -130,7 +130,7 @@ def _format_trials(spec: SweepSpec, at_once: int) -> str:
 def _format_estimate(
     spec: SweepSpec, durations: Sequence[float], at_once: int, *, finished: bool, known: str
 ) -> str:
-    """Hours and GPU-hours; of one trial, where nobody can know how many there will be."""
+    """Format hours and GPU-hours; those of one trial if the number of trials is unknown."""
     gpu = spec.resources.slot.gpu
     mean = fsum(durations) / len(durations)
     pace = Pace(mean, at_once=at_once, gpu=gpu)
@@ -151,13 +151,13 @@ def _format_estimate(
 
 
 def _format_gpu_hours(low: float, high: float) -> str:
-    """GPU-hours, from seconds."""
+    """Format a range of GPU-seconds as GPU-hours."""
     ends = [f"{seconds / 3600:.2g}" for seconds in (low, high)]
     return f"{' to '.join(dict.fromkeys(ends))} GPU-hours"
 
 
 def _compute_mean_sentences(configs: Sequence[MethodConfig], sentences: int) -> float:
-    """Sentences that a trial goes through, on average."""
+    """Compute how many sentences a trial goes through, on average."""
     found = [
         fit.steps_of(config, sentences=sentences) * getattr(config, "batch_size", 1)
         for config in configs
@@ -166,9 +166,9 @@ def _compute_mean_sentences(configs: Sequence[MethodConfig], sentences: int) -> 
 
 
 def _past_seconds(checked: Checked, work: float) -> list[float]:
-    """What past trials of the kind took, as if each had gone through as many sentences.
+    """Seconds of past trials of this kind, scaled as if each had gone through as many sentences.
 
-    What it took until the first dev point stays as it was: it is of no sentence.
+    The time until the first dev point is not scaled, because it does not depend on sentences.
     """
     spec = checked.spec
     gpu = spec.resources.slot.gpu > 0
@@ -186,7 +186,7 @@ def _past_seconds(checked: Checked, work: float) -> list[float]:
 
 
 def _can_measure(checked: Checked) -> bool:
-    """Whether a trial could start here as it is: with its device, encoders and teachers."""
+    """Whether a trial could start here now, with its device, encoders and teachers."""
     here = checked.shortage is None and checked.on_this_machine
     lacks = checked.missing or checked.to_install
     return here and not lacks and not best_references(checked.spec)
@@ -196,7 +196,7 @@ if TYPE_CHECKING:
     from cse_platform.runner.planning.prior_results import Evidence
 
 SAMPLES = 10
-"""Configurations that a dry run shows."""
+"""How many configurations a dry run shows."""
 
 
 def dry_run(
@@ -208,16 +208,16 @@ def dry_run(
     """
     stages = check_stages(draft, runs=runs, address=address, offline=offline, starts=False)
     machine = _find_capacity(address, stages)
-    for place, one in enumerate(stages):
-        checked, values = _with_found_values(one)
+    for index, stage in enumerate(stages):
+        checked, values = _with_found_values(stage)
         _check_changes(checked)
-        earlier = [one.spec for one in stages[:place]]
+        earlier = [each.spec for each in stages[:index]]
         _check_best(checked.spec, earlier, checked.where)
-        _print_plan(checked, values, earlier, at_once=machine[place], probe=probe)
+        _print_plan(checked, values, earlier, at_once=machine[index], probe=probe)
 
 
 def _find_capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
-    """How many trials of each stage run at the same time; refused where a cluster is too small."""
+    """Find how many trials of each stage run at once; refuse a cluster that is too small."""
     if all(checked.on_this_machine for checked in stages):
         return [max(fit.at_once(checked.spec.resources.slot), 1) for checked in stages]
     from cse_platform.runner.cluster.slots import capacity, refuse_too_small
@@ -231,25 +231,25 @@ def _find_capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
 
 
 def _with_found_values(checked: Checked) -> tuple[Checked, list[str]]:
-    """The stage with what earlier ones have found, and a line for each value that it takes."""
+    """Put in what earlier stages have found. Returns the stage, and a line for each such value."""
     if not values_to_find(checked.spec.fixed):
         return checked, []
     from cse_platform.runner.planning.prior_results import value_notes, with_found_values
 
     spec, origins = with_found_values(checked.spec, _read_history(checked.where), checked.where)
     awaited = values_to_find(spec.fixed)
-    lines = [f"{name}: {one}, which comes later" for name, one in awaited.items()]
+    lines = [f"{name}: {source}, which comes later" for name, source in awaited.items()]
     return replace(checked, spec=spec), [*value_notes(spec, origins), *lines]
 
 
 def _read_history(where: SweepStores) -> History:
-    """What the journal of a sweep says; nothing of one that never ran here."""
+    """Read the history of a sweep from its journal; empty if it never ran here."""
     there = where.journal.exists()
     return History(event for _, event in read_journal(where.journal)) if there else History()
 
 
 def _check_changes(checked: Checked) -> None:
-    """Refuse a sweep of another file or content than the one of its name."""
+    """Refuse a sweep whose file or content differs from the earlier one of its name."""
     spec, history = checked.spec, _read_history(checked.where)
     refuse_changes(history.spec, spec.model_dump(mode="json"))
     if checked.missing or checked.to_install or not history.trials:
@@ -257,9 +257,9 @@ def _check_changes(checked: Checked) -> None:
     from cse_platform.runner.planning.compatibility import refuse_other_content
 
     references = best_references(spec)
-    if not all(one.placeholder in history.best for one in references):
+    if not all(reference.placeholder in history.best for reference in references):
         return
-    resolved = with_best(spec, {one: history.best[one.placeholder] for one in references})
+    resolved = with_best(spec, {each: history.best[each.placeholder] for each in references})
     identity = Identity(resolved, get_method(spec.method), DevData(spec))
     refuse_other_content(history, resolved, identity, unknown_code=True)
 
@@ -334,7 +334,7 @@ def _format_head(spec: SweepSpec) -> str:
 
 
 def _format_objectives(spec: SweepSpec) -> str:
-    """What the search is after, beside the dev score."""
+    """Format the search's objectives and constraints beside the dev score."""
     objectives = ", ".join(map(str, spec.search.objectives))
     told = [f"; objectives {objectives}"] if objectives else []
     if spec.search.constraints:
@@ -343,7 +343,7 @@ def _format_objectives(spec: SweepSpec) -> str:
 
 
 def _gather_evidence(checked: Checked, earlier: Sequence[SweepSpec]) -> "Evidence":
-    """What the search takes over from earlier sweeps; those of the same file are still to come."""
+    """Gather what the search takes over from earlier sweeps, except those of the same file."""
     from cse_platform.runner.planning.prior_results import Evidence, gather
 
     where, search = checked.where, checked.spec.search

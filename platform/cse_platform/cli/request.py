@@ -1,4 +1,4 @@
-"""What a person asks of a sweep from another terminal, or another machine: the commands."""
+"""The commands by which a person directs a sweep from another terminal, or another machine."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ _R = TypeVar("_R")
 
 
 def about_sweep(command: Callable[_P, _R]) -> click.Command:
-    """A command about the sweep SWEEP of a leaderboard."""
+    """Make a command about the sweep SWEEP of a leaderboard."""
     named = click.argument("sweep")(store_options(shows_errors(command)))
     return click.command(context_settings=CONTEXT)(named)
 

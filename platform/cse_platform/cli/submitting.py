@@ -1,4 +1,4 @@
-"""What `cse-sweep submit` does: checks here, hands over, and waits until the sweep has begun."""
+"""Checks a sweep here, hands it to a cluster, and waits until it has begun: `cse-sweep submit`."""
 
 import json
 import os
@@ -21,14 +21,14 @@ from cse_platform.tracking.provenance import code_diffs, sweep_provenance, user_
 from cse_platform.tracking.submission import BEGUN, EXIT_LACKS, LACKS, ORDER_FILE
 
 SHOWN_LINES = 20
-"""So many of the last lines of a job that has failed."""
+"""How many of the last lines of a failed job are shown."""
 _OF_HERE = ("git_", "package_", "method_", "command", "folder")
-"""How those facts begin that are about the submitting machine, and not about the head."""
+"""Prefixes of facts about the submitting machine, rather than about the head."""
 _RUNNER = "cse_platform.cli.submitted"
 
 
 def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], ship: bool) -> None:
-    """Let the cluster at `address` run a sweep file, with its results in its folder `runs`.
+    """Submit a sweep file to the cluster at `address`, with its results in `runs` there.
 
     It returns when the sweep has begun, or has nothing left to do.
 
@@ -63,7 +63,7 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
 
 
 def _own_sets(parcel: Parcel) -> list[str]:
-    """What is found in the lab's own sets that travel, a line each."""
+    """Describe what is found in the lab's own sets that travel, a line each."""
     here = {str(file) for file in parcel.content.values()}
     stages = parcel.sweeps.stages
     return list(dict.fromkeys(line for spec in stages for line in own_sets(spec, among=here)))
@@ -108,7 +108,7 @@ def _submit_job(
 
 
 def _make_submission(parcel: Parcel, job: str, url: str) -> dict[str, dict[str, str]]:
-    """What the sweep's provenance has of this machine, its code and the job."""
+    """Make the part of the sweep's provenance about this machine, its code and the job."""
     sources = outside_sources(get_method(parcel.sweeps.stages[0].method))
     outside = next(iter(sources.values()), None)
     here = sweep_provenance(None, method=outside)
@@ -118,7 +118,7 @@ def _make_submission(parcel: Parcel, job: str, url: str) -> dict[str, dict[str, 
 
 
 def _read_lacking_packages(state: JobState) -> list[str]:
-    """The packages that the head lacks, as its job has said."""
+    """Read the packages that the head lacks from its job's log."""
     [line] = [line for line in state.lines if line.startswith(LACKS)]
     absent: list[str] = json.loads(line.removeprefix(LACKS))
     return absent

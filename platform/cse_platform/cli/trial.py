@@ -71,8 +71,8 @@ def reproduce_command(
     found = _load_details(trial, runs, store)
     made = write_reproduction(found, folder or Path(f"reproduce-{found.key[:8]}"))
     click.echo(f"{made.folder}: {', '.join(made.files)}")
-    for one in made.unknowns:
-        click.echo(f"note: {one}", err=True)
+    for unknown in made.unknowns:
+        click.echo(f"note: {unknown}", err=True)
 
 
 @click.command(context_settings=CONTEXT)

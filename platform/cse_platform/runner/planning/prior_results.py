@@ -200,8 +200,8 @@ def _find_learned(
 
 
 def _learned_notes(found: Sequence[LearnedTrial]) -> list[str]:
-    sweeps = Counter(one.source.rpartition("#")[0] for one in found)
-    alike = Counter(one.source.rpartition("#")[0] for one in found if one.alike)
+    sweeps = Counter(trial.source.rpartition("#")[0] for trial in found)
+    alike = Counter(trial.source.rpartition("#")[0] for trial in found if trial.alike)
     return [
         f"learn_from: {counted(count, 'configuration')} of {name}, {alike[name]} of them under the "
         "same conditions as here"
@@ -213,20 +213,20 @@ def _select_usable(
     sweep: str, tried: Sequence[Tried], spec: SweepSpec, dev: Mapping[str, str]
 ) -> list[LearnedTrial]:
     """Select the configurations that lie in the space, evenly from the best to the worst."""
-    mean = fmean(one.value for one in tried) if tried else 0.0
-    spread = (pstdev([one.value for one in tried], mean) if tried else 0.0) or 1.0
+    mean = fmean(trial.value for trial in tried) if tried else 0.0
+    spread = (pstdev([trial.value for trial in tried], mean) if tried else 0.0) or 1.0
     found = []
-    for one in sorted(tried, key=lambda each: each.value, reverse=True):
-        config = _convert_to_space(one, spec)
+    for trial in sorted(tried, key=lambda each: each.value, reverse=True):
+        config = _convert_to_space(trial, spec)
         if config is not None:
             assignment, here = config
             found.append(
                 LearnedTrial(
-                    source=f"{sweep}#{one.number}",
+                    source=f"{sweep}#{trial.number}",
                     values=assignment,
-                    value=one.value,
-                    score=(one.value - mean) / spread,
-                    alike=_is_comparable(one, here, spec, dev),
+                    value=trial.value,
+                    score=(trial.value - mean) / spread,
+                    alike=_is_comparable(trial, here, spec, dev),
                 )
             )
     if not found:
@@ -238,7 +238,7 @@ def _select_usable(
     return evenly(found, min(len(found), MOST_LEARNED))
 
 
-def _convert_to_space(one: Tried, spec: SweepSpec) -> tuple[dict[str, Any], MethodConfig] | None:
+def _convert_to_space(tried: Tried, spec: SweepSpec) -> tuple[dict[str, Any], MethodConfig] | None:
     """Convert a configuration to this space; None if a value lies outside, or is fixed here.
 
     What both sweeps have fixed may differ: then all values of the other one are told by their order
@@ -248,20 +248,20 @@ def _convert_to_space(one: Tried, spec: SweepSpec) -> tuple[dict[str, Any], Meth
     try:
         for name in spec.space.ordered():
             if spec.space.is_active(name, assignment):
-                assignment[name] = spec.space[name].find(one.values[name])
+                assignment[name] = spec.space[name].find(tried.values[name])
         config = spec.config(assignment)
     except (LookupError, SweepRefusedError):
         return None
     here = config.hyperparameters()
-    searched = [name for name in one.searched if name not in spec.space]
-    varied = any(one.values.get(name) != here.get(name) for name in searched)
+    searched = [name for name in tried.searched if name not in spec.space]
+    varied = any(tried.values.get(name) != here.get(name) for name in searched)
     broken = spec.requirements.broken_by(assignment) is not None
     return None if varied or broken else (assignment, config)
 
 
 def _is_comparable(
-    one: Tried, config: MethodConfig, spec: SweepSpec, dev: Mapping[str, str]
+    tried: Tried, config: MethodConfig, spec: SweepSpec, dev: Mapping[str, str]
 ) -> bool:
     """Whether the configuration would be the same here, with comparable scores."""
-    same = one.values == config.hyperparameters() and one.backbone == spec.backbone
-    return same and (one.corpus, one.dev_identity) == (dev["corpus"], dev["identity"])
+    same = tried.values == config.hyperparameters() and tried.backbone == spec.backbone
+    return same and (tried.corpus, tried.dev_identity) == (dev["corpus"], dev["identity"])
