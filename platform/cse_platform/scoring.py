@@ -1,4 +1,4 @@
-"""What `cse-evaluate` does: find the encoder, score it, and record it if it is a trial's."""
+"""Finds an encoder, scores it, and records the scores if it is a trial's: `cse-evaluate`."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -92,7 +92,7 @@ def _refuse_unrecorded(health: list[SinkHealth]) -> None:
 
 @dataclass(frozen=True)
 class ScoringRequest:
-    """What is asked of which encoder."""
+    """A request to score an encoder."""
 
     model: str
     tasks: Tasks
@@ -127,7 +127,7 @@ def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path) -> Eva
 
 
 def _find_key(model: str) -> str | None:
-    """The key of the trial that the model is of, or how the key begins; None for others."""
+    """Find the key of the model's trial, or how the key begins; None if it is no trial's."""
     folder = Path(model).expanduser()
     if folder.is_dir():
         return trial_in(folder)
@@ -156,10 +156,10 @@ def _explain_missing_leaderboard(model: str, key: str) -> str:
 
 def _why_no_model(board: Store, trial: TrialSummary) -> str:
     with board.session() as session:
-        told = trial_details(session, trial.key)
+        details = trial_details(session, trial.key)
     return (
-        f"trial {trial.key[:16]} has no model: {told.why_no_model}; "
-        f"cse-leaderboard reproduce {trial.key[:8]} writes {told.again}"
+        f"trial {trial.key[:16]} has no model: {details.why_no_model}; "
+        f"cse-leaderboard reproduce {trial.key[:8]} writes {details.again}"
     )
 
 
@@ -192,7 +192,7 @@ def _score_trial(
 
 
 def _open_mirror(board: Store, trial: TrialSummary, runs: Path) -> MLflowMirror | None:
-    """The MLflow store that has the trial's run; None, and a word, where there is none."""
+    """Open the MLflow store that has the trial's run; None, with a message, if there is none."""
     uri = mlflow_uri(runs)
     if not (os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file()):
         click.echo("no MLflow store here gets the scores; CSE_MLFLOW_URI names one", err=True)

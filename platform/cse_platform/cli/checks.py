@@ -87,7 +87,7 @@ def _check_stage(
     say(f"{stage.spec.sweep}: checking data, encoders and stores", log=log)
     spec = prerequisites.with_data_source(stage.spec, found)
     every = [spec.model_copy(update={"fixed": fixed}) for fixed in stage.possible]
-    configs = [config for fixed in every for config in prerequisites.sample_configs(fixed, found)]
+    configs = [config for each in every for config in prerequisites.sample_configs(each, found)]
     missing = prerequisites.missing_downloads(spec, configs, found)
     sizes = fit.sizes_of(spec, configs, found)
     found.attempt(("notify",), partial(refuse_unknown_services, spec.notify), needs=("notify",))

@@ -119,7 +119,7 @@ def _hold_empty_folder(folder: Path) -> Iterator[None]:
 
 
 def _check_as_given(draft: DraftFile, nowhere: Path, *, offline: bool) -> list[SweepSpec]:
-    """Check the file's sweeps as for a dry run, without opening their stores. Returns the sweeps."""
+    """Check the file's sweeps as for a dry run, without opening their stores, and return them."""
     stages = tuple(
         replace(stage, spec=stage.spec.model_copy(update=own_stores(nowhere)))
         for stage in draft.stages

@@ -1,7 +1,7 @@
-"""Writes down what a person says of a trial, a configuration or a sweep: a note, tags, a star.
+"""Records a person's note, tags and star for a trial, a configuration or a sweep.
 
-All of it is in a journal of its own, `annotations/journal.jsonl` in the runs folder; the
-leaderboard and MLflow are filled from it, as from a sweep's.
+They are in a journal of their own, `annotations/journal.jsonl` in the runs folder; the leaderboard
+and MLflow are filled from it, as from a sweep's.
 """
 
 import os
@@ -27,9 +27,9 @@ from cse_platform.tracking.provenance import user_and_host
 from cse_platform.tracking.recorder import Recorder, Sink, SinkHealth
 
 NOTE_LENGTH = 4000
-"""Characters of a note."""
+"""Most characters of a note."""
 WAIT, MIRROR_WAIT = 20.0, 10.0
-"""Seconds for whoever else writes now and for the leaderboard; for MLflow, which can do without."""
+"""Seconds to wait for other writers and for the leaderboard; for MLflow, which can lag behind."""
 
 _TAG: TypeAdapter[str] = TypeAdapter(Slug)
 
@@ -43,7 +43,7 @@ def annotate(
     star: bool | None = None,
     tags: Mapping[str, bool] | None = None,
 ) -> tuple[Subject, list[str]]:
-    """Write about what a reference means; what that is, and a sentence if MLflow lacks it yet.
+    """Annotate what a reference means. Returns that, and a sentence if MLflow lacks it yet.
 
     Args:
         url: of the leaderboard.
@@ -88,7 +88,7 @@ def annotate(
 
 
 def replay_annotations(url: str, runs: Path, experiment: str) -> None:
-    """Bring what was written in this runs folder into stores that lack it, as new ones do."""
+    """Write the annotations of this runs folder to stores that lack them, as new ones do."""
     if not annotations_journal(runs).exists():
         return
     with open_store(url) as board, _open_recorder(board, runs, experiment) as recorder:
@@ -101,7 +101,7 @@ def annotations_journal(runs: Path) -> Path:
 
 @contextmanager
 def _open_recorder(board: Store, runs: Path, experiment: str) -> Iterator[Recorder]:
-    """Of the one journal; whoever else has it open is waited for."""
+    """Open the recorder of the one journal, after waiting for others who have it open."""
     path, uri = annotations_journal(runs), mlflow_uri(runs)
     sinks: list[Sink] = [LeaderboardSink(board)]
     if os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file():
@@ -130,7 +130,7 @@ def _explain_lag(sink: SinkHealth) -> str:
 
 
 def _validate_note(text: str) -> str:
-    """Without secrets, and without what would steer a terminal."""
+    """Remove secrets and control characters from a note, and refuse one that is too long."""
     lines = text.strip().replace("\r\n", "\n").split("\n")
     clean = "\n".join("".join(filter(str.isprintable, line)).rstrip() for line in lines)
     if len(clean) > NOTE_LENGTH:

@@ -1,6 +1,6 @@
-"""What is asked of a sweep from elsewhere: checked against what is stored, and left for its driver.
+"""Checks requests to a sweep against what is stored, and leaves them for its driver.
 
-The leaderboard carries it, so that it works from every machine that reaches this.
+The leaderboard carries them, so that they work from every machine that reaches it.
 """
 
 import shlex
@@ -21,7 +21,7 @@ from cse_platform.tracking.events import SweepAction, SweepRequested
 from cse_platform.tracking.provenance import user_and_host
 
 _TAKES = {"stop": ("RUNNING",), "retry": ("FAIL", "PRUNED")}
-"""In which states single trials can be asked for."""
+"""By action, the states of single trials that it applies to."""
 
 
 def send_request(
@@ -33,7 +33,7 @@ def send_request(
     numbers: Sequence[int] = (),
     settings: Sequence[str] = (),
 ) -> str:
-    """Leave a request for the driver of a sweep, the one that runs or the next one; who hears it.
+    """Leave a request for a sweep's driver, the running or the next one. Returns who hears it.
 
     `trials`, `numbers` and `settings` (`NAME=VALUE`) are those of the commands. SweepRefusedError
     if the request means nothing to the sweep as it is, NotFoundError if there is none.
@@ -109,7 +109,7 @@ def _parse_spec(sweep: AskedSweep) -> SweepSpec:
 
 
 def _format_command(sweep: AskedSweep) -> str:
-    """The command of its last start, as far as it is known."""
+    """Format the command of the sweep's last start, as far as it is known."""
     last = sweep.started_by
     where = f"cd {shlex.quote(last['folder'])} && " if "folder" in last else ""
     return f"{where}{last.get('command', 'cse-sweep FILE')}"

@@ -1,4 +1,4 @@
-"""Makes a trial's kept model a version of a model in MLflow's model registry."""
+"""Registers a trial's kept model as a version of a model in MLflow's model registry."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ _NEEDED = ("torch", "transformers")
 
 
 def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> RegisteredVersion:
-    """Make the model of a trial a version of a registered model, unless it is one already.
+    """Register the model of a trial as a version of a model, unless it is one already.
 
     `runs` is the folder that has the MLflow store, where CSE_MLFLOW_URI names no other. StoreError
     if there is no model, no store or no run of the trial; OutputError if sentence-transformers

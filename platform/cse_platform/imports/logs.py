@@ -29,13 +29,13 @@ LogEntry = dict[str, float]
 
 
 def read_log(file: Path) -> list[LogEntry]:
-    """Each dictionary of a log, in order, without its texts; ImportRefusedError if unreadable."""
+    """Read the dictionaries of a log, in order, without texts; ImportRefusedError if unreadable."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise ImportRefusedError(f"{file} cannot be read: {error.strerror}") from None
-    found = (_extract_numbers(entry) for entry in _iter_dictionaries(text))
-    return [line for line in found if line]
+    lines = (_extract_numbers(entry) for entry in _iter_dictionaries(text))
+    return [line for line in lines if line]
 
 
 def _iter_dictionaries(text: str) -> Iterator[Mapping[str, Any]]:
@@ -68,7 +68,7 @@ def _parse_literal(text: str) -> Any:
 
 
 def _extract_numbers(entry: Mapping[Any, Any]) -> LogEntry:
-    """The numbers of a dictionary; newer trainers print them as text."""
+    """Extract the numbers of a dictionary; newer trainers print them as text."""
     line = {}
     for key, value in entry.items():
         try:
@@ -83,13 +83,13 @@ DEV_KEYS: dict[DevTask, str] = {
     "sickr": "eval_sickr_spearman",
     "transfer_dev": "eval_avg_transfer",
 }
-"""What SimCSE's training script, and those that came of it, call the dev scores."""
+"""Names of the dev scores in SimCSE's training script and those derived from it."""
 
 SPEARMAN: tuple[DevTask, ...] = ("stsb", "sickr")
 
 
 class LogSettings(Settings):
-    """What a log does not hold, and the user adds."""
+    """Settings that a log does not hold, and that the user adds."""
 
     sweep: Slug
     method: Text
@@ -102,7 +102,7 @@ class LogSettings(Settings):
 
 
 def log_settings(values: Mapping[str, str], **given: Any) -> LogSettings:
-    """Settings from the options of a command line; ImportRefusedError names all that are refused.
+    """Make settings from a command line's options; ImportRefusedError names all that are refused.
 
     `values` are hyperparameters as text; they get the method's types, where it is one of ours.
     """
@@ -123,7 +123,7 @@ def log_settings(values: Mapping[str, str], **given: Any) -> LogSettings:
 class LogsToImport:
     sweeps: dict[str, list[ImportedTrial]]
     source: str
-    """Where they come from, for people."""
+    """A readable name of where they come from."""
     points: int
     repeated: int
     """Further evaluations at a step, left out: the first values stay."""
@@ -181,7 +181,7 @@ def _make_trial(file: Path, lines: Sequence[LogEntry], settings: LogSettings) ->
 def _collect_points(
     file: Path, lines: Sequence[LogEntry], settings: LogSettings
 ) -> dict[int, LogEntry]:
-    """By step the dev scores, and the training loss that was logged last before it."""
+    """Collect by step the dev scores, and the training loss that was logged last before it."""
     key = DEV_KEYS[settings.dev]
     tasks = ("transfer_dev",) if settings.dev == "transfer_dev" else SPEARMAN
     points: dict[int, LogEntry] = {}

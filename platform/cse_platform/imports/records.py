@@ -1,4 +1,4 @@
-"""Trials that ran elsewhere, and the events that bring them onto the leaderboard, once."""
+"""Brings trials that ran elsewhere onto the leaderboard, once, as events."""
 
 import math
 from collections import defaultdict
@@ -40,7 +40,7 @@ SCORED_BY = dict.fromkeys((*STS_TASKS, AVG_STS), "spearman") | dict.fromkeys(
 AVERAGES = {AVG_STS: STS_TASKS, AVG_TRANSFER: TRANSFER_TASKS}
 
 RECORD = "imported_record"
-"""In a trial's provenance: the run or the file that it comes from."""
+"""Key of a trial's provenance: the run or the file that it comes from."""
 
 TEST_IDENTITY = canonical_hash([IMPORTED, "test"])
 
@@ -58,10 +58,10 @@ class ImportedTrial:
     """One run of another training script, in our terms."""
 
     name: str
-    """As messages call it."""
+    """Its name in messages."""
     lab: str
-    """The name that it comes under: of unlike names, nobody knows whether code and data are the
-    same, so they share no row."""
+    """The name that it comes under. Different labs may use different code and data, so their trials
+    share no row."""
     method: str
     backbone: str
     values: dict[str, Any]
@@ -83,12 +83,12 @@ class ImportedTrial:
 
     @cached_property
     def configuration(self) -> str:
-        """Hash of all that is known of it but the seed; no trial of our own has the same."""
+        """Hash of all that is known of the trial but its seed; no trial of our own has the same."""
         return canonical_hash([*self._identifying_values, self.lab])
 
     @cached_property
     def key(self) -> str:
-        """Runs that are attempts at the same trial share it."""
+        """Key of the trial; runs that are attempts at the same trial share it."""
         return canonical_hash([IMPORTED, self.configuration, self.seed])
 
     @property
@@ -120,7 +120,8 @@ class ImportedTrial:
     @property
     def identity(self) -> dict[str, str]:
         """What the leaderboard says of its dev set: a lab's imports of one dev task can be
-        compared, and none of them with another lab's or with a trial of our own."""
+        compared, and none of them with another lab's or with a trial of our own.
+        """
         return {
             "checkpoint": self.dev,
             "search": self.dev,
@@ -196,12 +197,12 @@ _Trials = Sequence[ImportedTrial]
 
 @dataclass(frozen=True)
 class Imported:
-    """What came, in numbers of trials."""
+    """The numbers of imported trials."""
 
     new: int
     """New ones, and attempts at incomplete ones that come further."""
     here: int
-    """That were here already."""
+    """Trials that were here already."""
     gave_way: int
     """Attempts at a trial of which a better one is taken."""
 
@@ -231,7 +232,7 @@ def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) ->
     for sweep, trials in sweeps.items():
         attempts = _group_attempts(trials)
         with board.session() as session:
-            former = {one.former_key: one for tries in attempts.values() for one in tries}
+            former = {trial.former_key: trial for tries in attempts.values() for trial in tries}
             stored = stored_trials(session, [*attempts, *former])
             problems += _find_name_problems(sweep_or_none(session, sweep), sweep, trials[0])
             first = next_number(session, sweep)
@@ -254,7 +255,7 @@ def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) ->
 
 
 def _group_attempts(trials: _Trials) -> dict[str, list[ImportedTrial]]:
-    """By key; the one that stands for a trial comes first."""
+    """Group attempts by key; the one that stands for a trial comes first."""
     found: dict[str, list[ImportedTrial]] = defaultdict(list)
     for trial in sorted(trials, key=_rank_trial, reverse=True):
         found[trial.key].append(trial)
@@ -285,7 +286,7 @@ def _find_rival_problems(
 
 
 def _find_complete(tries: _Trials) -> dict[str, str]:
-    """Names of the complete ones by their record: a copy of a record is no rival."""
+    """Find the names of complete attempts by record: a copy of a record is no rival."""
     return {trial.record: trial.name for trial in tries if trial.state == "COMPLETE"}
 
 
@@ -304,7 +305,7 @@ def _refuse_problems(problems: Sequence[str]) -> None:
 def _select_fresh(
     stored: Mapping[str, TrialRecord], shown: Mapping[str, Rank], attempts: Mapping[str, _Trials]
 ) -> list[ImportedTrial]:
-    """What says more than the leaderboard knows, oldest first."""
+    """Select the trials that say more than the leaderboard knows, oldest first."""
     fresh = []
     for key, (trial, *_) in attempts.items():
         known = stored.get(key)
@@ -325,11 +326,11 @@ def _rank_trial(trial: ImportedTrial) -> Rank:
 def _iter_events(sweep: str, trials: _Trials, first: int, source: str) -> Iterator[Event]:
     if not trials:
         return
-    one = trials[0]
-    dev = {"checkpoint": one.dev, "search": one.dev}
-    encoder = {"method": one.method, "backbone": one.backbone}
+    first_trial = trials[0]
+    dev = {"checkpoint": first_trial.dev, "search": first_trial.dev}
+    encoder = {"method": first_trial.method, "backbone": first_trial.backbone}
     yield SweepStarted(
-        time=one.started,
+        time=first_trial.started,
         sweep=sweep,
         **encoder,
         spec={"sweep": sweep, "source": IMPORTED, **encoder, "dev": dev},

@@ -1,4 +1,4 @@
-"""MLflow runs as trials, by a mapping file; every problem is named at once."""
+"""Reads MLflow runs as trials, by a mapping file, and names every problem at once."""
 
 import math
 from collections import Counter, defaultdict
@@ -28,7 +28,7 @@ from cse_platform.tracking.mlflow.tags import REHEARSAL
 
 UNFINISHED = ("RUNNING", "SCHEDULED")
 MAX_NAMED = 20
-"""Problems of runs that one message lists."""
+"""How many problems of runs one message lists."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def read_runs(uri: str, mapping_file: Path) -> RunsToImport:
 
 
 def _find_unknown_names(mapping: RunMapping, runs: Sequence[LoggedRun]) -> Iterator[Problem]:
-    """Names in the file that no run has logged, and hyperparameters that the method lacks."""
+    """Yield names in the file that no run has logged, and hyperparameters that the method lacks."""
     config = config_of(mapping.method) if isinstance(mapping.method, str) else None
     for name, param in mapping.hyperparameters.items():
         yield from _find_absent_name(
@@ -91,7 +91,7 @@ def _find_unknown_names(mapping: RunMapping, runs: Sequence[LoggedRun]) -> Itera
 def _find_absent_name(
     path: tuple[str, ...], kind: str, name: str, logged: Sequence[Mapping[str, Any]]
 ) -> Iterator[Problem]:
-    known = sorted({key for one in logged for key in one})
+    known = sorted({key for values in logged for key in values})
     if logged and name not in known:
         hint = did_you_mean(name, known) or f"; there are {', '.join(known) or 'none'}"
         yield Problem(path, f"no run has a {kind} {name!r}{hint}")
@@ -103,7 +103,7 @@ class _Reader:
         self.problems: list[str] = []
 
     def trial(self, run: LoggedRun) -> ImportedTrial | None:
-        """The run as a trial; None, with its problems added, where it cannot be one."""
+        """Make a trial of a run; if it cannot be one, add its problems and return None."""
         before = len(self.problems)
         if REHEARSAL in run.tags:
             self._add_problem(run, "a rehearsal, made by cse-sweep --smoke: it means nothing")
@@ -145,7 +145,7 @@ class _Reader:
         self.problems.append(f"{_format_name(run)}: {text}")
 
     def _read_text(self, run: LoggedRun, source: str | Logged) -> str:
-        """A fixed value of the mapping, or what the run logged in a param or tag."""
+        """Read a fixed value of the mapping, or what the run logged in a param or tag."""
         if isinstance(source, str):
             return source
         logged = run.params if source.param else run.tags
@@ -180,7 +180,7 @@ class _Reader:
         return values
 
     def _read_curve(self, run: LoggedRun) -> tuple[tuple[ImportedPoint, ...], dict[str, float]]:
-        """The dev curve and, for values logged without steps, the last value instead of a curve."""
+        """Read the dev curve or, for values logged without steps, the last value."""
         dev, name = self._mapping.dev, dev_metric(self._mapping.dev.set)
         if dev.metric not in run.metrics:
             return (), {}
@@ -188,9 +188,9 @@ class _Reader:
         by_step = {value.step: value for value in self._store.history(run.id, dev.metric)}
         points = tuple(
             ImportedPoint(
-                one.step, one.time, {name: self._convert_to_fraction(run, dev, one.value)}
+                value.step, value.time, {name: self._convert_to_fraction(run, dev, value.value)}
             )
-            for one in by_step.values()
+            for value in by_step.values()
         )
         return (points, {}) if any(point.step for point in points) else ((), points[-1].metrics)
 

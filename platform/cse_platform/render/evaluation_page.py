@@ -1,4 +1,4 @@
-"""What `cse-evaluate` prints: a page for people, a record for programs."""
+"""Makes the output of `cse-evaluate`: a page for people, a record for programs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -40,7 +40,7 @@ Values = Mapping[tuple[str, str, str], float]
 
 
 def evaluation_page(evaluation: "Evaluation") -> Page:
-    """Everything that was scored; correlations, accuracies and ranking metrics x 100."""
+    """Make a page of everything that was scored; correlations, accuracies and rankings x 100."""
     values: Values = {(s.task, str(s.split), s.metric): s.value for s in evaluation.scores}
     sts, transfer = (*STS_TASKS, AVG_STS), (*TRANSFER_TASKS, AVG_TRANSFER)
     return [
@@ -56,20 +56,20 @@ def evaluation_page(evaluation: "Evaluation") -> Page:
 
 
 def _find_own_sets(values: Values) -> Sequence[str]:
-    """The lab's own sets among the tasks, in their order."""
+    """Find the lab's own sets among the tasks, in their order."""
     known = {*STS_TASKS, AVG_STS, *TRANSFER_TASKS, AVG_TRANSFER, *LONG_TASKS}
     tests = (task for task, split, _ in values if split == "test")
     return list(dict.fromkeys(task for task in tests if task not in known))
 
 
 def evaluation_record(model: str, evaluation: "Evaluation") -> dict[str, Any]:
-    """The same for programs: fractions, with every identity and what it is the hash of."""
+    """Make a record for programs: fractions, with every identity and what it is the hash of."""
     return {
         "model": model,
-        "scores": [asdict(one) for one in evaluation.scores],
+        "scores": [asdict(score) for score in evaluation.scores],
         "without_value": [
-            dict(zip(("task", "split", "metric"), one, strict=True))
-            for one in evaluation.without_value
+            dict(zip(("task", "split", "metric"), names, strict=True))
+            for names in evaluation.without_value
         ],
         "histogram": _count_histogram(evaluation),
         "identities": {name: dict(parts) for name, parts in evaluation.identities.items()},
@@ -80,7 +80,7 @@ def evaluation_record(model: str, evaluation: "Evaluation") -> dict[str, Any]:
 def _make_table(
     title: str, values: Values, keys: Mapping[str, tuple[str, str]], tasks: Sequence[str]
 ) -> Iterator[Block]:
-    """A row for each key and a column for each task that has any of them."""
+    """Make a table with a row for each key and a column for each task that has any of them."""
     shown = [task for task in tasks if any((task, *key) in values for key in keys.values())]
     rows = [
         (name, *(percent(values.get((task, *key))) for task in shown))
@@ -108,7 +108,7 @@ def _make_geometry_blocks(values: Values, evaluation: "Evaluation") -> Iterator[
 
 
 def _count_histogram(evaluation: "Evaluation") -> dict[str, list[int]]:
-    """Pairs of the dev set by bucket of gold, in 40 equal bins of cosine; empty without any."""
+    """Count pairs of the dev set by bucket of gold, in 40 equal bins of cosine; empty if none."""
     from cse_methods.evaluation.measures.geometry import histogram
 
     dev = [pairs for pairs in evaluation.similarities if pairs.split == "dev"]
@@ -125,8 +125,8 @@ def _list_absent_values(evaluation: "Evaluation") -> Iterator[Block]:
 
 
 def _describe_reading(evaluation: "Evaluation") -> Iterator[Block]:
-    """How the encoder read its texts, and where the time went."""
-    readings = [one["reading"] for one in evaluation.identities.values() if "reading" in one]
+    """Describe how the encoder read its texts, and where the time went."""
+    readings = [parts["reading"] for parts in evaluation.identities.values() if "reading" in parts]
     if readings:
         listed = ", ".join(f"{name} {value}" for name, value in readings[0].items())
         yield Paragraph(f"Read with: {listed}")

@@ -1,4 +1,4 @@
-"""The pages of `cse-sweep describe`."""
+"""Makes the pages of `cse-sweep describe`."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,13 +11,13 @@ GENERATED = "Written by `make docs`, which is `cse-sweep describe --markdown`; d
 
 
 def methods_overview(descriptions: Sequence[Description]) -> Page:
-    """The methods, a line each."""
+    """Make a page with a line for each method."""
     rows = tuple((d.name, str(d.paper.year), d.summary) for d in descriptions)
     return [text_table(("method", "year", "in short"), rows, markup="markdown")]
 
 
 def methods_reference(descriptions: Sequence[Description]) -> Page:
-    """Everything about the methods, with how it came about."""
+    """Make the whole reference of the methods, with a note on how it was generated."""
     title = Heading("Methods and their settings", 1)
     return [
         title,
@@ -28,7 +28,7 @@ def methods_reference(descriptions: Sequence[Description]) -> Page:
 
 
 def methods_page(descriptions: Sequence[Description]) -> Page:
-    """The methods one after the other; settings that they share stand once, at the end."""
+    """Make a section for each method; settings that they share stand once, at the end."""
     blocks: list[Block] = []
     shared: dict[str, dict[SettingRow, None]] = {}
     for description in descriptions:

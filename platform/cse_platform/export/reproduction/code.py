@@ -1,4 +1,4 @@
-"""The code and packages that a trial ran with, how to get them again, and what stays unknown."""
+"""Finds the code and packages that a trial ran with, how to get them again, and what is unknown."""
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ from cse_platform.sweep.identity import code_hash
 from cse_platform.tracking.provenance import SWEEP_PACKAGES, can_be_applied, normalised
 
 OURS = "cse-platform"
-"""This package, among the distributions."""
+"""The name of this package's distribution."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Repository:
     """URL of origin; None where it is unknown or its password hidden."""
     dirty: bool
     diff: str | None
-    """What it differed by from the commit; None where it did not, or nobody recorded it."""
+    """Its difference from the commit; None if there was none, or nobody recorded it."""
 
     @property
     def can_be_had(self) -> bool:
@@ -39,19 +39,19 @@ class Repository:
 
 @dataclass(frozen=True)
 class Code:
-    """What a trial ran with, as far as it is known."""
+    """The code and packages that a trial ran with, as far as they are known."""
 
     python: str | None
     packages: dict[str, str]
-    """Versions by name; this package's too, unless it ran from a checkout."""
+    """Versions by name; this package's, too, unless it ran from a checkout."""
     whole: bool
-    """Whether `packages` is everything that was installed."""
+    """Whether `packages` has everything that was installed."""
     package: Repository | None
     """This package's checkout; None where it was installed, or nobody knows."""
     user: Repository | None
     """The repository that the sweep was started in, where it is another one."""
     method: Repository | None
-    """That of the method's own package; None where it had none, or the method is one of ours."""
+    """The repository of the method's own package; None if it had none, or the method is ours."""
 
     @property
     def installed(self) -> bool:
@@ -60,7 +60,7 @@ class Code:
 
 
 def code_of_trial(trial: TrialDetails) -> Code:
-    """The code at the start of the sweep that a trial ran under; nothing where none is known."""
+    """Find the code at the start of a trial's sweep; empty if none is known."""
     start = trial.starts[0] if trial.starts else None
     facts = start.provenance if start else {}
     package, user, method = (_make_repository(start, name) for name in ("package", "git", "method"))
@@ -80,13 +80,13 @@ def code_of_trial(trial: TrialDetails) -> Code:
 
 
 def requirements(code: Code, *, carried: str | None) -> str:
-    """The packages as pip takes them; of a build such as 2.9.0+cpu the version alone is asked.
+    """Format the packages for pip; a build such as 2.9.0+cpu is asked by its version alone.
 
     `carried` is the package whose source lies in the folder.
     """
     head = [f"# Python {code.python}"] if code.python else []
-    asked = sorted((name, found) for name, found in code.packages.items() if name != carried)
-    lines = [_format_requirement(name, found) for name, found in asked]
+    asked = sorted(pair for pair in code.packages.items() if pair[0] != carried)
+    lines = [_format_requirement(name, version) for name, version in asked]
     return "\n".join([*head, *lines]) + "\n"
 
 
@@ -110,7 +110,7 @@ def _make_repository(start: SweepStart | None, name: str) -> Repository | None:
 
 
 def unknowns(trial: TrialDetails, code: Code, sweep: Mapping[str, Any]) -> list[str]:
-    """What is unknown, missing or different; `sweep` is the sweep file of this trial alone."""
+    """List what is unknown, missing or different; `sweep` is the sweep file of this trial alone."""
     return [
         *_about_sweep_file(trial),
         *_about_packages(code),
@@ -175,7 +175,7 @@ def _about_code(code: Code) -> Iterator[str]:
 
 
 def about_repository(repository: Repository, whose: str, name: str) -> Iterator[str]:
-    """What of a repository's changes, `name`.diff, is not known whole."""
+    """Describe which of a repository's changes, `name`.diff, are not known whole."""
     if repository.dirty and repository.diff is None:
         yield f"{whose} had changes beside commit {repository.commit}, and nobody recorded them."
     elif not repository.can_be_had:
@@ -260,20 +260,20 @@ sources = ["src"]
 
 @dataclass(frozen=True)
 class CarriedMethod:
-    """What of a method's own package lies in the folder; nothing for a method of ours."""
+    """The part of a method's own package that lies in the folder; empty for a method of ours."""
 
     package: str | None = None
     """The name of its distribution, as indexes write it, if it lies in the folder."""
     files: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    """What is unknown or missing, a sentence each."""
+    """Sentences about what is unknown or missing."""
 
 
 def carry_method(trial: TrialDetails, code: Code, folder: Path) -> CarriedMethod:
     """Copy the source of another package's method into the folder, as a package in `method/`.
 
-    It is carried if it still is the code that the trial ran; else the repository is named that it
-    was in, if there was one.
+    It is carried if it still is the code that the trial ran; else its repository is named, if there
+    was one.
     """
     if trial.method in own_methods() or trial.imported_from is not None:
         return CarriedMethod()
@@ -316,7 +316,7 @@ _UNSURE = (
 
 
 def _find_secret_file(files: Iterable[Path]) -> Path | None:
-    """The first of these files that the folder must not hold: it is there to be shared."""
+    """Find the first of these files with a secret, which a folder that is shared must not hold."""
     for file in files:
         text = file.read_text(encoding="utf-8", errors="replace")
         if mask_text(text) != text:
@@ -325,7 +325,7 @@ def _find_secret_file(files: Iterable[Path]) -> Path | None:
 
 
 def _find_distribution(method: Method) -> tuple[str, str]:
-    """Name and version of the package that a method is from."""
+    """Find the name and version of the package that a method is from."""
     for entry in outside_methods().get(method.name, ()):
         if entry.dist is not None:
             return normalised(entry.dist.name), entry.dist.version
@@ -333,7 +333,7 @@ def _find_distribution(method: Method) -> tuple[str, str]:
 
 
 def _explain_missing_code(trial: TrialDetails, code: Code, reason: str) -> tuple[str, ...]:
-    """That its source is not in the folder, and where it is."""
+    """Explain that a method's source is not in the folder, and where it is."""
     missing = f"The code of the method {trial.method!r} is not in this folder, because {reason}."
     if code.method is None:
         return (f"{missing} No repository of it is known: install it into venv yourself.",)

@@ -1,4 +1,4 @@
-"""Writes a folder that has all it takes to run one trial again, and says what is unknown."""
+"""Writes a folder that has all that is needed to run one trial again, and says what is unknown."""
 
 import shlex
 import shutil
@@ -29,7 +29,7 @@ from cse_platform.sweep.file import load_sweep
 
 
 def carry_own_sets(sweep: dict[str, Any], folder: Path) -> tuple[dict[str, Any], list[str]]:
-    """Copy the files of own dev sets into the folder.
+    """Copy the files of a lab's own dev sets into the folder.
 
     Returns:
         The sweep with these files named from the folder, and what could not be carried, a sentence
@@ -79,7 +79,7 @@ _OWN_STORES = "unset CSE_STORE CSE_SEARCH_STORE CSE_MLFLOW_URI RAY_ADDRESS"
 
 
 def script(trial: TrialDetails, code: Code, method: CarriedMethod, *, expected: str) -> str:
-    """A shell script for the folder that it lies in; it can be run again after a failure.
+    """Write a shell script that runs the trial in its folder, and again after a failure.
 
     `expected` says in one line what the value must be.
     """
@@ -96,7 +96,7 @@ def script(trial: TrialDetails, code: Code, method: CarriedMethod, *, expected: 
 
 
 def _format_outcome(trial: TrialDetails, expected: str) -> Iterator[str]:
-    """Shows what came out, and compares what should be the same."""
+    """Format the lines that show the result, and compare what should be the same."""
     if trial.imported_from is not None:  # its key is not that of the trial that was run now
         yield "venv/bin/cse-leaderboard --runs runs"
     else:
@@ -123,7 +123,7 @@ def _format_own_code(code: Code) -> Iterator[str]:
 
 
 def _format_checkout(repository: Repository) -> str:
-    """The code of the commit, with the changes; under its name only once it is whole."""
+    """Format the lines that check out the commit and its changes; `code` exists only when whole."""
     asked = f"name a repository that has commit {repository.commit}"
     source = (
         f': "${{CODE:?{asked}}}"'
@@ -149,11 +149,11 @@ class Reproduction:
     folder: Path
     files: tuple[str, ...]
     unknowns: tuple[str, ...]
-    """What may keep the trial from coming out the same again, a sentence each."""
+    """Sentences about what may keep the trial from coming out the same again."""
 
 
 def write_reproduction(trial: TrialDetails, folder: Path) -> Reproduction:
-    """Write sweep file, packages, changes of the code, a script, and the trial itself.
+    """Write the sweep file, the packages, changes of the code, a script, and the trial itself.
 
     The folder must be new or empty, else OutputError is raised.
     """
@@ -190,7 +190,7 @@ def _collect_diffs(code: Code, method: CarriedMethod) -> dict[str, str]:
     repositories = {PACKAGE_DIFF: code.package, "code.diff": code.user}
     if not method.files:
         repositories[METHOD_DIFF] = code.method
-    return {name: one.diff for name, one in repositories.items() if one and one.diff}
+    return {name: repo.diff for name, repo in repositories.items() if repo and repo.diff}
 
 
 def _find_refusal(sweep: Path) -> list[str]:
@@ -210,9 +210,9 @@ def _format_expected(trial: TrialDetails) -> str:
 
 def _format_comment(trial: TrialDetails, expected: str) -> str:
     tests = [
-        f"  {one.task} {one.metric} {one.value!r}, identity {one.identity}"
-        for one in trial.main_scores
-        if one.split == "test"
+        f"  {score.task} {score.metric} {score.value!r}, identity {score.identity}"
+        for score in trial.main_scores
+        if score.split == "test"
     ]
     head = [
         f"Trial {trial.key} again: {trial.method} on {trial.backbone}, seed {trial.seed}.",
@@ -242,7 +242,7 @@ def _format_readme(
         "",
         "## What is unknown or different",
         "",
-        *(f"- {one}" for one in listed or ["Nothing that the leaderboard knows of."]),
+        *(f"- {sentence}" for sentence in listed or ["Nothing that the leaderboard knows of."]),
     ]
     return "\n".join(lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""The sweep file of exactly one trial: run anywhere, it gives the trial of the same key."""
+"""Makes the sweep file of exactly one trial: run anywhere, it gives the trial of the same key."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ def sweep_name(trial: TrialDetails) -> str:
 
 
 def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
-    """The sweep file as plain values, in the file's order.
+    """Make the sweep file of one trial as plain values, in the file's order.
 
     The trial's values are all fixed, its seed is the search's, and it has its threads. What the
     sweep that ran it did not say (an imported trial has no file) is what the leaderboard knows.
@@ -39,7 +39,7 @@ def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
 
 
 def sweep_text(sweep: dict[str, Any], *, comment: str) -> str:
-    """The file: the comment, then a line for each key; JSON values, which are YAML."""
+    """Format the file: the comment, then a line for each key; JSON values, which are YAML."""
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]
     for name, value in sweep.items():
         if name == "fixed" and value:
@@ -50,7 +50,7 @@ def sweep_text(sweep: dict[str, Any], *, comment: str) -> str:
 
 
 def local_places(value: Any) -> Iterator[str]:
-    """Every text inside a value that names a place on one machine or in a store, in order.
+    """Yield every text inside a value that names a place on one machine or in a store, in order.
 
     The hub is the same place for everybody.
     """
@@ -66,7 +66,7 @@ def local_places(value: Any) -> Iterator[str]:
 
 
 def _make_resources(trial: TrialDetails) -> dict[str, Any]:
-    """As in the file, but with the threads that the trial had: its numbers follow from them."""
+    """Make the file's resources, but with the trial's threads: its numbers depend on them."""
     on_gpu = trial.provenance.get("device", "").startswith("cuda")
     asked: dict[str, Any] = trial.spec.get("resources") or {"gpu": "auto"}
     alone = {"gpu": int(on_gpu), "cpu": 1}
@@ -86,7 +86,7 @@ def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _make_absolute(text: str, folder: str) -> str:
-    """A path that is there, seen from the folder, as absolute; any other text as it is."""
+    """Make a path that exists, seen from the folder, absolute; return any other text as it is."""
     place = Path(folder, text)
     return (
         str(place.resolve())
