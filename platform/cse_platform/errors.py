@@ -1,4 +1,4 @@
-"""What can go wrong on the platform's side, as one tree below CseError."""
+"""The platform's errors, one tree below CseError."""
 
 from cse_methods.errors import CseError
 

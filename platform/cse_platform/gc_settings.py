@@ -10,11 +10,11 @@ import gc
 from functools import cache
 
 NEW_OBJECTS = 10_000
-"""How many more there are before Python looks for garbage among them: 700 by default in 3.11."""
+"""How many new objects there are before Python looks for garbage: 700 by default in 3.11."""
 
 
 @cache
 def collect_rarely() -> None:
-    """From here on look for garbage less often, and not at all at the end of the process."""
+    """Collect garbage less often from here on, and not at all at the end of the process."""
     gc.set_threshold(NEW_OBJECTS)
     atexit.register(gc.freeze)

@@ -1,4 +1,4 @@
-"""PostgreSQL servers that fall silent, as one does whose link is cut: how long they are waited for.
+"""Limits how long PostgreSQL servers that fall silent are waited for, as after a cut link.
 
 Left to itself, TCP waits a quarter of an hour for an answer, and all that asks waits with it.
 """
@@ -16,9 +16,9 @@ _PATIENCE = {
 
 
 def patience(place: URL) -> dict[str, int]:
-    """What a connection is opened with, so that a server that is silent for seconds is down.
+    """Connection options by which a server that is silent for seconds counts as down.
 
-    What the URL itself says goes first. Empty for other databases.
+    Options of the URL itself take precedence. Empty for other databases.
     """
     if place.get_backend_name() != "postgresql":
         return {}

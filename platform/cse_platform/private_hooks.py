@@ -1,7 +1,8 @@
-"""Parts of Ray and Optuna that are not public, and that the platform needs: looked for at start.
+"""Lists the private parts of Ray and Optuna that the platform needs, and checks that they exist.
 
-Such a part can go with any version, and most are missed late or never. So each is named here, and a
-sweep is refused where one is missing. Neither library is imported before that.
+Such a part can disappear in any version, and most would be missed late or never. So each is named
+here, and a sweep is refused at its start if one is missing. Neither library is imported before
+that.
 """
 
 from functools import reduce
@@ -17,7 +18,7 @@ _RESOURCES = "ray.air.execution.resources.placement_group"
 _TOKEN = "ray._private.authentication.authentication_token_setup"
 
 RAY_HOOKS = (
-    # The loop of Tune: `runner/hooks.py` and `runner/scheduler.py`.
+    # The loop of Tune: `runner/tune.py`.
     f"{_TUNE}:TrialRunnerWrapper._tune_controller",
     f"{_TUNE}:TuneController._actor_cache",
     f"{_TUNE}:TuneController._actor_manager",
@@ -29,7 +30,7 @@ RAY_HOOKS = (
     "ray.tune.experiment:Trial.run_metadata",
     "ray.tune.experiment:Trial.temporary_state",
     "ray.tune.experiment.trial:_TemporaryTrialState.ray_actor",
-    # Where trials run: `runner/nodes/`.
+    # Where trials run: `runner/cluster/`.
     f"{_RESOURCES}:PlacementGroupAcquiredResources._annotate_remote_entity",
     f"{_RESOURCES}:PlacementGroupResourceManager._resource_cls",
     f"{_RESOURCES}:PlacementGroupResourceManager.cancel_resource_request",
@@ -41,7 +42,7 @@ RAY_HOOKS = (
     "ray._private.state:actors",
     "ray._private.state:available_resources_per_node",
     "ray._private.state:total_resources_per_node",
-    # Ray started or joined: `runner/processes/`.
+    # Ray started or joined: `runner/ray_process.py` and `runner/ray_cluster.py`.
     "ray._private.parameter:RayParams",
     "ray._private.ray_constants:ENABLE_RAY_CLUSTER",
     "ray._private.services:GcsClient",
@@ -100,7 +101,7 @@ def _is_there(hook: str) -> bool:
 
 
 def _made_at_start(owner: Any) -> set[str]:
-    """The names that the `__init__` of a class, or of one above it, uses."""
-    starts = [vars(one).get("__init__") for one in getattr(owner, "__mro__", ())]
+    """Find the names that the `__init__` of a class, or of one above it, uses."""
+    starts = [vars(cls).get("__init__") for cls in getattr(owner, "__mro__", ())]
     codes = [unwrap(start).__code__ for start in starts if hasattr(start, "__code__")]
     return {name for code in codes for name in code.co_names}

@@ -1,4 +1,4 @@
-"""What `cse-evaluate` does: find the encoder, score it, and record it if it is a trial's."""
+"""Finds an encoder, scores it, and records the scores if it is a trial's: `cse-evaluate`."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -92,7 +92,7 @@ def _refuse_unrecorded(health: list[SinkHealth]) -> None:
 
 @dataclass(frozen=True)
 class ScoringRequest:
-    """What is asked of which encoder."""
+    """A request to score an encoder."""
 
     model: str
     tasks: Tasks
@@ -113,35 +113,39 @@ def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path) -> Eva
         click.echo(f"to fetch: {line}", err=True)
     held = tuple(with_checksum(own) for own in request.tasks.own)
     request = replace(request, tasks=replace(request.tasks, own=held))
-    key = _key(request.model)
+    key = _find_key(request.model)
     if key is None:
-        return _score(request, _open(request, request.model))
+        return _run_evaluation(request, _open_model(request, request.model))
     try:
         board = open_store(leaderboard, create=False)
     except NoStoreError as problem:
-        raise NoStoreError(f"{_belongs(request.model, key)}: {problem}") from problem
+        raise NoStoreError(
+            f"{_explain_missing_leaderboard(request.model, key)}: {problem}"
+        ) from problem
     with board:
-        return _score_trial(request, _trial(board, request.model, key), board, runs)
+        return _score_trial(request, _load_trial(board, request.model, key), board, runs)
 
 
-def _key(model: str) -> str | None:
-    """The key of the trial that the model is of, or how the key begins; None for others."""
+def _find_key(model: str) -> str | None:
+    """Find the key of the model's trial, or how the key begins; None if it is no trial's."""
     folder = Path(model).expanduser()
     if folder.is_dir():
         return trial_in(folder)
     return model if is_trial_reference(model) else None
 
 
-def _trial(board: Store, model: str, key: str) -> TrialSummary:
+def _load_trial(board: Store, model: str, key: str) -> TrialSummary:
     with board.session() as session:
         if not Path(model).expanduser().is_dir():
             return find_trial(session, key)
         if (trial := trial_of_key(session, key)) is None:
-            raise NotFoundError(f"{_belongs(model, key)}, which this one does not know")
+            raise NotFoundError(
+                f"{_explain_missing_leaderboard(model, key)}, which this one does not know"
+            )
         return trial
 
 
-def _belongs(model: str, key: str) -> str:
+def _explain_missing_leaderboard(model: str, key: str) -> str:
     if model == key:
         return f"{model!r} is not a folder; as the key of a trial it needs a leaderboard"
     return (
@@ -152,10 +156,10 @@ def _belongs(model: str, key: str) -> str:
 
 def _why_no_model(board: Store, trial: TrialSummary) -> str:
     with board.session() as session:
-        told = trial_details(session, trial.key)
+        details = trial_details(session, trial.key)
     return (
-        f"trial {trial.key[:16]} has no model: {told.why_no_model}; "
-        f"cse-leaderboard reproduce {trial.key[:8]} writes {told.again}"
+        f"trial {trial.key[:16]} has no model: {details.why_no_model}; "
+        f"cse-leaderboard reproduce {trial.key[:8]} writes {details.again}"
     )
 
 
@@ -168,9 +172,11 @@ def _score_trial(
         dev = DevSelection.model_validate(find_sweep(session, trial.sweep).spec.get("dev") or {})
     refuse_dev_as_test(dev.files.values(), request.tasks.own)
     journal = runs.absolute() / "evaluations" / f"{trial.key[:16]}.jsonl"
-    mirror = _mirror(board, trial, runs.absolute())
+    mirror = _open_mirror(board, trial, runs.absolute())
     with local_copy(trial.model, trial.key) as folder:
-        opened = _open(request, str(folder))  # nothing is on record of a model that cannot be had
+        opened = _open_model(
+            request, str(folder)
+        )  # nothing is on record of a model that cannot be had
         with record_test_access(
             trial,
             request.tasks,
@@ -179,14 +185,14 @@ def _score_trial(
             mlflow=mirror,
             journal=journal,
         ) as record:
-            evaluation = _score(request, opened)
+            evaluation = _run_evaluation(request, opened)
             for sink in record(evaluation):
                 click.echo(f"{sink.name} lacks the scores yet ({sink.error})", err=True)
     return evaluation
 
 
-def _mirror(board: Store, trial: TrialSummary, runs: Path) -> MLflowMirror | None:
-    """The MLflow store that has the trial's run; None, and a word, where there is none."""
+def _open_mirror(board: Store, trial: TrialSummary, runs: Path) -> MLflowMirror | None:
+    """Open the MLflow store that has the trial's run; None, with a message, if there is none."""
     uri = mlflow_uri(runs)
     if not (os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file()):
         click.echo("no MLflow store here gets the scores; CSE_MLFLOW_URI names one", err=True)
@@ -197,7 +203,7 @@ def _mirror(board: Store, trial: TrialSummary, runs: Path) -> MLflowMirror | Non
     return MLflowMirror(uri, experiment=experiment, artifacts=runs / "artifacts")
 
 
-def _open(request: ScoringRequest, model: str) -> Model:
+def _open_model(request: ScoringRequest, model: str) -> Model:
     return open_model(
         model,
         pooler=request.pooler,
@@ -206,7 +212,7 @@ def _open(request: ScoringRequest, model: str) -> Model:
     )
 
 
-def _score(request: ScoringRequest, opened: Model) -> Evaluation:
+def _run_evaluation(request: ScoringRequest, opened: Model) -> Evaluation:
     with progress_lines("loading") as move:
         return evaluate(
             opened,

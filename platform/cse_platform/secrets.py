@@ -1,6 +1,6 @@
-"""The one place that makes text fit to be written: messages, logs, tags, the journal.
+"""Makes all text fit to be written: messages, logs, tags, the journal.
 
-Passwords and tokens are masked, and characters are written out that files or databases refuse.
+It masks passwords and tokens, and writes out characters that files or databases refuse.
 """
 
 import re
@@ -41,18 +41,18 @@ _hidden: set[str] = set()
 
 
 def hide(secret: str) -> None:
-    """From now on mask this text, too, in whatever this process writes."""
+    """Mask this text, too, in whatever this process writes from now on."""
     if secret.strip():
         _hidden.add(secret)
 
 
 def escape_text(text: str) -> str:
-    """The text with each NUL and each surrogate written out, as `\\x00` and `\\udc80`."""
+    """Write out each NUL and each surrogate of a text, as `\\x00` and `\\udc80`."""
     return _UNWRITABLE.sub(lambda character: ascii(character[0])[1:-1], text)
 
 
 def escape_values(value: Any) -> Any:
-    """A copy of JSON values with every text and every key as `escape_text` writes it."""
+    """Copy JSON values with every text and every key as `escape_text` writes it."""
     if isinstance(value, str):
         return escape_text(value)
     if isinstance(value, dict):
@@ -63,7 +63,7 @@ def escape_values(value: Any) -> Any:
 
 
 def mask_url(url: str) -> str:
-    """The URL, or an argument that holds one, with `***` for each password in it.
+    """Replace each password in a URL, or in an argument that holds one, by `***`.
 
     A malformed URL does no harm: all from the first colon after the scheme to the last `@`
     counts as password, so rather too much is masked than too little.
@@ -81,7 +81,7 @@ def mask_url(url: str) -> str:
 
 
 def mask_text(text: str) -> str:
-    """Lines of text with `***` for the passwords in URLs, and for what is named a secret.
+    """Replace the passwords in URLs, and what is named a secret, by `***` in lines of text.
 
     That is the value of a line, variable, option or literal whose name ends in `password`, `token`,
     `api_key` and the like, and what has the shape of a well-known service's token.
@@ -97,7 +97,7 @@ def _without_hidden(text: str) -> str:
 
 
 def mask_values(value: Any) -> Any:
-    """A copy of JSON values with every text masked as a URL; the keys stay."""
+    """Copy JSON values with every text masked as a URL; the keys stay."""
     if isinstance(value, str):
         return mask_url(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: both end a sweep softly, and the same command goes on from there."""
+"""Lets Ctrl-C and SIGTERM end a sweep softly, so that the same command goes on from there."""
 
 import logging
 import os
@@ -20,12 +20,12 @@ _terminated = threading.Event()
 
 
 def heed_sigterm() -> None:
-    """From now on let SIGTERM, which a preempted job gets, do what Ctrl-C does.
+    """Let SIGTERM, which a preempted job gets, do what Ctrl-C does from now on.
 
     Whatever sets a handler of its own later, as Ray does, has to be followed by another call.
     """
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminate)
+        signal.signal(signal.SIGTERM, _handle_sigterm)
         sys.unraisablehook = _interrupt_again
         for handler in filter(None, [logging.lastResort, *logging.root.handlers]):
             handler.addFilter(_is_no_interrupt)
@@ -33,13 +33,13 @@ def heed_sigterm() -> None:
 
 
 def ignore_both() -> None:
-    """Let what is left, which is tidying up, come to its end."""
+    """Ignore Ctrl-C and SIGTERM, so that tidying up comes to its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def exit_code() -> int:
-    """Of a command that one of the two has ended, as in shells: 143 for SIGTERM, else 130."""
+    """Exit code of a command that a signal has ended, as in shells: 143 for SIGTERM, else 130."""
     return 128 + (signal.SIGTERM if _terminated.is_set() else signal.SIGINT)
 
 
@@ -50,7 +50,7 @@ def interrupt() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def _terminate(_number: int, _frame: FrameType | None) -> None:
+def _handle_sigterm(_number: int, _frame: FrameType | None) -> None:
     _terminated.set()
     interrupt()
 

@@ -1,1 +1,1 @@
-"""The commands, one a file: parse the arguments, call one function, print what it returns."""
+"""The commands, one a file: each parses its arguments, calls a function, and prints the result."""

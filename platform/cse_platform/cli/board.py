@@ -1,4 +1,4 @@
-"""What `cse-leaderboard` prints: a board, a comparison, a paper's table or a Pareto front."""
+"""Prints the answers of `cse-leaderboard`: a board, a comparison, a paper's table or a front."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Question:
-    """What the command line asks of a leaderboard, and in which format."""
+    """What the command line asks of a leaderboard, and the format of the answer."""
 
     filters: Filters
     tasks: FamilyName | None
     per_configuration: bool
     sort: str
     published: str | None
-    """PAPER:TABLE, several with commas; empty for all that papers say, None for nothing."""
+    """PAPER:TABLE, several with commas; empty stands for all papers' numbers, None for none."""
     published_files: tuple[Path, ...]
     against: str | None
     compare: tuple[str, str] | None
@@ -49,7 +49,7 @@ class Question:
 
     @property
     def published_tables(self) -> tuple[str, ...]:
-        """The papers' tables that are asked for; none where no one is named."""
+        """The papers' tables that are asked for; empty if none is named."""
         return tuple(self.published.split(",")) if self.published else ()
 
 
@@ -61,13 +61,13 @@ def answer(asked: Question, *, url: str) -> None:
         if ours_only or (asked.published is None and not asked.paper):
             raise
         click.echo(f"{error}; what papers say is all there is", err=True)
-        print_document(_without_store(asked), format=asked.format, wide=asked.wide)
+        print_document(_make_storeless_document(asked), format=asked.format, wide=asked.wide)
         return
     with reader:
-        print_document(_document(asked, reader), format=asked.format, wide=asked.wide)
+        print_document(_make_document(asked, reader), format=asked.format, wide=asked.wide)
 
 
-def _document(asked: Question, reader: Leaderboard) -> Document:
+def _make_document(asked: Question, reader: Leaderboard) -> Document:
     tasks = asked.tasks or "sts"
     if asked.paper and asked.table:
         return reader.paper_table(asked.paper, asked.table, asked.filters)
@@ -79,7 +79,7 @@ def _document(asked: Question, reader: Leaderboard) -> Document:
             move(advance=done, total=total)
 
         if asked.compare and asked.on == "dev":
-            return _on_dev(*asked.compare, asked.filters, reader, progress)
+            return _compare_on_dev(*asked.compare, asked.filters, reader, progress)
         if asked.compare:
             return reader.compare(*asked.compare, asked.filters, tasks=tasks, progress=progress)
         if asked.compare_all:
@@ -89,10 +89,10 @@ def _document(asked: Question, reader: Leaderboard) -> Document:
                 per_configuration=asked.per_configuration,
                 progress=progress,
             )
-        return _board(asked, reader, progress)
+        return _make_board(asked, reader, progress)
 
 
-def _on_dev(
+def _compare_on_dev(
     a: str, b: str, filters: Filters, reader: Leaderboard, progress: Callable[[int, int], None]
 ) -> Comparison:
     from cse_platform.export.kept_model import dev_pairs
@@ -103,7 +103,9 @@ def _on_dev(
     return reader.compare_on_dev(a, b, pairs_of, filters, progress=progress)
 
 
-def _board(asked: Question, reader: Leaderboard, progress: Callable[[int, int], None]) -> Board:
+def _make_board(
+    asked: Question, reader: Leaderboard, progress: Callable[[int, int], None]
+) -> Board:
     rows = reader.rows(
         asked.filters,
         tasks=asked.tasks,
@@ -114,7 +116,7 @@ def _board(asked: Question, reader: Leaderboard, progress: Callable[[int, int], 
     if not rows:
         there = reader.catalogue()
         _refuse_unknown(asked, there)
-        click.echo(_no_rows(asked, there), err=True)
+        click.echo(_explain_no_rows(asked, there), err=True)
     tasks = asked.tasks or family_of(rows)
     columns = BOARD_FAMILIES[tasks].columns
     if asked.tasks and rows and not any(c in row.scores for row in rows for c in columns):
@@ -140,17 +142,19 @@ def _refuse_unknown(asked: Question, there: Catalogue) -> None:
     method, backbone = asked.filters.method, asked.filters.backbone
     methods = {*there.methods, *available_methods(), *(row.method for row in papers)}
     if method is not None and method not in methods:
-        raise _unknown("method", method, methods, there.methods)
+        raise _make_unknown_error("method", method, methods, there.methods)
     backbones = {*there.backbones, *(row.backbone for row in papers)}
     for name in backbones_in(backbone or ""):
         if name not in backbones:
             try:
                 resolve_backbone(name)
             except BackboneError:
-                raise _unknown("backbone", name, backbones, there.backbones) from None
+                raise _make_unknown_error("backbone", name, backbones, there.backbones) from None
 
 
-def _unknown(kind: str, name: str, known: Collection[str], here: Sequence[str]) -> NotFoundError:
+def _make_unknown_error(
+    kind: str, name: str, known: Collection[str], here: Sequence[str]
+) -> NotFoundError:
     return NotFoundError(
         f"there is no {kind} {name!r} (on this leaderboard: {', '.join(here) or 'none yet'})"
         f"{did_you_mean(name.lower(), sorted(known))}"
@@ -175,11 +179,11 @@ def _report_unshown(asked: Question, published: Sequence[PublishedRow], tasks: F
         )
 
 
-def _without_store(asked: Question) -> Document:
+def _make_storeless_document(asked: Question) -> Document:
     files = asked.published_files
     if asked.paper and asked.table:
         return paper_table(asked.paper, asked.table, [], files=files)
-    found = published_rows(
+    published = published_rows(
         backbone=asked.filters.backbone,
         method=asked.filters.method,
         files=files,
@@ -187,11 +191,11 @@ def _without_store(asked: Question) -> Document:
         ablations=False,
     )
     tasks = asked.tasks or "sts"
-    _report_unshown(asked, found, tasks)
-    return Board([], published=merged(found), family=tasks, sorted_by=asked.sort)
+    _report_unshown(asked, published, tasks)
+    return Board([], published=merged(published), family=tasks, sorted_by=asked.sort)
 
 
-def _no_rows(asked: Question, there: Catalogue) -> str:
+def _explain_no_rows(asked: Question, there: Catalogue) -> str:
     filters = {name: value for name, value in asdict(asked.filters).items() if value}
     since = filters.pop("since", None)
     named = [f"{name} {value!r}" for name, value in filters.items()]

@@ -1,4 +1,4 @@
-"""What a sweep is checked for before it starts, by a dry run and by a run alike."""
+"""Checks a sweep before it starts, for a dry run and for a run alike."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,10 +28,10 @@ ANSWER_SECONDS = 2
 
 @dataclass(frozen=True)
 class Checked:
-    """A sweep that can start, or that could elsewhere."""
+    """A sweep that can start here, or could elsewhere."""
 
     spec: SweepSpec
-    """With its data source written out."""
+    """The sweep, with its data source written out."""
     where: SweepStores
     missing: list[str]
     """What must be fetched first, a line each."""
@@ -42,9 +42,9 @@ class Checked:
     sizes: fit.Sizes | None
     """None while the corpus has to be fetched."""
     doubts: list[str]
-    """What is allowed and does not do what it seems to."""
+    """Settings that are allowed and do not do what they seem to."""
     on_this_machine: bool
-    """Rather than on a Ray cluster that was there before."""
+    """Whether it runs here, and not on a Ray cluster that was there before."""
     shortage: str | None
     """Why a trial does not fit on this machine; None on a cluster."""
 
@@ -66,14 +66,14 @@ def check_stages(
     """
     inspections = [stage.inspection.copy() for stage in draft.stages]
     checked = [
-        _check(stage, found, runs=runs, address=address, offline=offline, starts=starts)
+        _check_stage(stage, found, runs=runs, address=address, offline=offline, starts=starts)
         for stage, found in zip(draft.stages, inspections, strict=True)
     ]
     draft.finish(inspections)
     return [stage for stage in checked if stage is not None]
 
 
-def _check(
+def _check_stage(
     stage: DraftSweep,
     found: Inspection,
     *,
@@ -82,12 +82,12 @@ def _check(
     offline: bool,
     starts: bool,
 ) -> Checked | None:
-    """What is known of a sweep that can run; None for one with problems."""
+    """Check one sweep of a file. Returns None, and adds to `found`, if it has problems."""
     log: Literal["stdout"] | None = "stdout" if starts else None
     say(f"{stage.spec.sweep}: checking data, encoders and stores", log=log)
     spec = prerequisites.with_data_source(stage.spec, found)
     every = [spec.model_copy(update={"fixed": fixed}) for fixed in stage.possible]
-    configs = [config for one in every for config in prerequisites.sample_configs(one, found)]
+    configs = [config for each in every for config in prerequisites.sample_configs(each, found)]
     missing = prerequisites.missing_downloads(spec, configs, found)
     sizes = fit.sizes_of(spec, configs, found)
     found.attempt(("notify",), partial(refuse_unknown_services, spec.notify), needs=("notify",))
@@ -120,7 +120,7 @@ def _check(
 
 
 def _check_stores(where: SweepStores, found: Inspection) -> None:
-    """Find stores that a run could not begin with."""
+    """Add the problems of stores that a run could not begin with."""
     found.attempt(("stores",), partial(refuse_unwritable, where))
     found.attempt(("stores", "leaderboard"), partial(_refuse_unreadable, where.leaderboard))
     found.attempt(("stores", "search"), partial(refuse_unreachable, where.search))
@@ -132,7 +132,7 @@ def _refuse_unreadable(leaderboard: str) -> None:
 
 
 def _mlflow_doubts(where: SweepStores) -> list[str]:
-    """What is said of a server that does not answer, which a run can do without."""
+    """Describe an MLflow server that does not answer, which a run can do without."""
     if where.mlflow.startswith("http"):
         try:
             urlopen(f"{where.mlflow.rstrip('/')}/health", timeout=ANSWER_SECONDS).close()

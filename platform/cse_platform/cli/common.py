@@ -1,4 +1,4 @@
-"""What all commands share: where stores are, and the one place where an error gets an exit code."""
+"""Options and decorators that all commands share, among them the exit codes of errors."""
 
 import shlex
 import sys
@@ -26,7 +26,10 @@ _R = TypeVar("_R")
 
 
 def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """What we refuse becomes one line and exit code 1; Ctrl-C is 130, SIGTERM 143; a bug a bug."""
+    """Print expected errors as one line and exit with 1; let bugs propagate.
+
+    Ctrl-C exits with 130, SIGTERM with 143.
+    """
 
     @wraps(command)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -45,23 +48,23 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def version_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Adds `--version`, which reads it from the installed package."""
+    """Add `--version`, which prints the version of the installed package."""
     said = "%(prog)s %(version)s"
     return click.version_option(package_name="cse-platform", message=said)(command)
 
 
 def say(stage: str, *, log: Literal["stdout", "stderr"] | None = None) -> None:
-    """Say on a terminal what is being done.
+    """Print on a terminal what is being done.
 
-    Elsewhere it is a line of `log`, where a command runs for long and its log would be empty; the
-    other commands are quiet.
+    Without a terminal it is a line of `log`, for commands that run for long and whose log would be
+    empty; the other commands are quiet.
     """
     if sys.stderr.isatty() or log is not None:
         click.echo(f"{stage}…", err=sys.stderr.isatty() or log == "stderr")
 
 
 def store_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Adds `--runs` and `--store`, which `leaderboard_url` makes one URL of."""
+    """Add `--runs` and `--store`, which `leaderboard_url` combines into one URL."""
     runs = click.option(
         "--runs",
         type=click.Path(file_okay=False, path_type=Path),
@@ -82,7 +85,7 @@ _FORMATS = ("table", "json", "csv", "markdown", "latex", "html")
 
 
 def format_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Adds `--format`, `--json` and `--csv`, which `one_format` makes one of."""
+    """Add `--format`, `--json` and `--csv`, of which `one_format` picks one."""
     options = (
         click.option("--format", type=click.Choice(_FORMATS), default="table", show_default=True),
         click.option("--json", "as_json", is_flag=True, help="Same as --format json."),
@@ -94,7 +97,7 @@ def format_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def one_format(context: click.Context, asked: dict[str, Any]) -> "Format":
-    """The format that is asked for; two of them are misuse."""
+    """Pick the format that is asked for; two of them are a usage error."""
     said = {name for name in ("json", "csv") if asked.pop(f"as_{name}")}
     if context.get_parameter_source("format") is ParameterSource.COMMANDLINE:
         said.add(asked["format"])
@@ -104,7 +107,7 @@ def one_format(context: click.Context, asked: dict[str, Any]) -> "Format":
 
 
 def published_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Adds `--published-file`, as often as it is given."""
+    """Add `--published-file`, which can be given several times."""
     return click.option(
         "--published-file",
         "published_files",
@@ -117,7 +120,7 @@ def published_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def refuse_options_before(context: click.Context, program: str) -> None:
-    """Refuse options before a subcommand: they are the group's, and would do nothing."""
+    """Refuse options before a subcommand, which belong to the group and would do nothing."""
     sources = map(context.get_parameter_source, context.params)
     if ParameterSource.COMMANDLINE in sources:
         name = context.invoked_subcommand
@@ -125,7 +128,7 @@ def refuse_options_before(context: click.Context, program: str) -> None:
 
 
 def leaderboard_url(runs: Path | None, store: str | None) -> str:
-    """The URL of the leaderboard; `--runs` wins over CSE_STORE, and excludes `--store`."""
+    """Make the leaderboard's URL; `--runs` wins over CSE_STORE, and excludes `--store`."""
     if runs is None and store is not None:
         return store
     if runs is not None and _store_is_typed():
@@ -134,7 +137,10 @@ def leaderboard_url(runs: Path | None, store: str | None) -> str:
 
 
 def leaderboard_options(runs: Path | None, store: str | None) -> str:
-    """What was typed of the two, to be typed again: with a blank before it, without password."""
+    """The `--runs` and `--store` options as typed, to repeat in a suggested command.
+
+    They begin with a blank, and have no password.
+    """
     if runs is not None:
         return f" --runs {shlex.quote(str(runs))}"
     if store is not None and _store_is_typed():
@@ -143,6 +149,6 @@ def leaderboard_options(runs: Path | None, store: str | None) -> str:
 
 
 def _store_is_typed() -> bool:
-    """Rather than taken from the environment."""
+    """Whether `--store` was typed, rather than taken from the environment."""
     typed = click.get_current_context().get_parameter_source("store")
     return typed is ParameterSource.COMMANDLINE

@@ -59,7 +59,7 @@ def check(folder: Path | None) -> None:
     rows = [(c.path, c.state, c.expected, c.found) for c in checks]
     notes = [_NOTE] if any(c.state == "other checksum" for c in checks) else []
     table = text_table(("file", "state", "expected", "found"), rows)
-    print_page([table, *map(Paragraph, [_summary(checks), *notes])])
+    print_page([table, *map(Paragraph, [_format_summary(checks), *notes])])
     if lacking := sum(c.lacking for c in checks):
         raise DataError(
             f"{folder} is not whole: {lacking} of {len(checks)} files are missing or have a wrong "
@@ -94,7 +94,7 @@ def fetch(folder: Path) -> None:
             problems.append(str(error))
     click.echo("\n".join(problems), err=True, nl=bool(problems))
     checks = check_files(folder)
-    page: list[Block] = [Paragraph(f"{folder}: {_summary(checks)}")]
+    page: list[Block] = [Paragraph(f"{folder}: {_format_summary(checks)}")]
     if places := Counter(str(PurePosixPath(c.path).parent) for c in checks if c.lacking):
         rows = [(place, str(count)) for place, count in places.items()]
         page.append(text_table(("lacking in", "files"), rows))
@@ -173,6 +173,6 @@ def cache(clear: bool) -> None:
     print_page([text_table(("kind", "what", "files", "MiB"), rows), Paragraph(done)])
 
 
-def _summary(checks: Sequence["FileCheck"]) -> str:
+def _format_summary(checks: Sequence["FileCheck"]) -> str:
     states = Counter(c.state for c in checks)
     return f"{len(checks)} files: {', '.join(f'{n} {state}' for state, n in states.items())}."

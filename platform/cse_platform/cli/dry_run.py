@@ -1,4 +1,4 @@
-"""`cse-sweep FILE --dry-run`: opens all that a run opens, and tells what the run would take."""
+"""Opens all that a run opens, and prints what the run would take: `cse-sweep FILE --dry-run`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -42,7 +42,7 @@ CHECKPOINT = 4
 
 
 def disk_bytes(backbone: str, *, trials: int, at_once: int) -> int | None:
-    """What kept models and running checkpoints take at most; None if the encoder is not here.
+    """Bytes that kept models and running checkpoints take at most; None if the encoder is not here.
 
     A trial that has ended keeps no checkpoint, and no model unless it is complete.
     """
@@ -54,12 +54,12 @@ def disk_bytes(backbone: str, *, trials: int, at_once: int) -> int | None:
 
 
 def gigabytes(size: int) -> str:
-    """A size for people."""
+    """Format a number of bytes as GB or MB."""
     return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.0f} MB"
 
 
 def disk_line(checked: Checked, at_once: int) -> str:
-    """How much disk a sweep takes, at most."""
+    """Describe how much disk a sweep takes at most."""
     spec, where = checked.spec, checked.where
     if spec.planned is None:
         one = disk_bytes(spec.backbone, trials=1, at_once=0)
@@ -84,24 +84,24 @@ def disk_line(checked: Checked, at_once: int) -> str:
 def time_line(
     checked: Checked, configs: Sequence[MethodConfig], at_once: int, *, probe: bool
 ) -> str:
-    """How long the sweep takes, and from what that is known."""
+    """Describe how long the sweep takes, and how that is known."""
     spec = checked.spec
     if checked.sizes is None:
-        return f"{_trials(spec, at_once)}; how long is unknown until the corpus is here"
-    work = _work(configs, len(checked.sizes.corpus.sentences))
+        return f"{_format_trials(spec, at_once)}; how long is unknown until the corpus is here"
+    work = _compute_mean_sentences(configs, len(checked.sizes.corpus.sentences))
     if durations := _past_seconds(checked, work):
         known = f"from {counted(len(durations), 'past trial')}"
-        return _estimate(spec, durations, at_once, finished=True, known=known)
+        return _format_estimate(spec, durations, at_once, finished=True, known=known)
     config = configs[0]
     if not isinstance(config, TrainingConfig) or not _can_measure(checked):
-        return f"{_trials(spec, at_once)}; how long is unknown: no such trial has been run"
+        return f"{_format_trials(spec, at_once)}; how long is unknown: no such trial has been run"
     if not probe:
-        return f"{_trials(spec, at_once)}; how long is unknown; --probe measures it"
+        return f"{_format_trials(spec, at_once)}; how long is unknown; --probe measures it"
     steps = round(work / config.batch_size)
-    return _probed(spec, config, checked.sizes.corpus, steps=steps, at_once=at_once)
+    return _probe_time(spec, config, checked.sizes.corpus, steps=steps, at_once=at_once)
 
 
-def _probed(
+def _probe_time(
     spec: SweepSpec, config: TrainingConfig, corpus: Corpus, *, steps: int, at_once: int
 ) -> str:
     from cse_platform.forecast.measured import STEPS, measured_seconds  # imports torch
@@ -111,26 +111,26 @@ def _probed(
     try:
         seconds = measured_seconds(method, config, corpus=corpus, steps=steps, threads=threads)
     except CseError as error:
-        return f"{_trials(spec, at_once)}; a trial would fail: {error}"
+        return f"{_format_trials(spec, at_once)}; a trial would fail: {error}"
     except Exception as error:  # of the method's own code
         from cse_platform.runner.failures import with_own_line
 
         told = with_own_line(error, format_exc(), method)
-        return f"{_trials(spec, at_once)}; a trial would fail: {told}"
+        return f"{_format_trials(spec, at_once)}; a trial would fail: {told}"
     known = f"from {STEPS} steps on this machine"
-    return _estimate(spec, [seconds], at_once, finished=False, known=known)
+    return _format_estimate(spec, [seconds], at_once, finished=False, known=known)
 
 
-def _trials(spec: SweepSpec, at_once: int) -> str:
+def _format_trials(spec: SweepSpec, at_once: int) -> str:
     if spec.planned is None:
         return f"{counted(at_once, 'trial')} at once"
     return f"{counted(spec.planned, 'trial')}, {min(at_once, spec.planned)} at once"
 
 
-def _estimate(
+def _format_estimate(
     spec: SweepSpec, durations: Sequence[float], at_once: int, *, finished: bool, known: str
 ) -> str:
-    """Hours and GPU-hours; of one trial, where nobody can know how many there will be."""
+    """Format hours and GPU-hours; those of one trial if the number of trials is unknown."""
     gpu = spec.resources.slot.gpu
     mean = fsum(durations) / len(durations)
     pace = Pace(mean, at_once=at_once, gpu=gpu)
@@ -138,26 +138,26 @@ def _estimate(
     pruned = "" if isinstance(spec.pruner, NoPruner) else ", less what the pruner stops"
     if searched is None:
         one = time_left(durations, trials=1, at_once=1, finished=finished)
-        return f"{_trials(spec, at_once)}; {span(one)} each{pruned} ({known})"
+        return f"{_format_trials(spec, at_once)}; {span(one)} each{pruned} ({known})"
     trials = max(searched + spec.confirming, 1)
     fitting = min(at_once, max(round(trials), 1))
     low, high = time_left(durations, trials=trials, at_once=fitting, finished=finished)
-    hours = f", {_range_of_hours(low * fitting * gpu, high * fitting * gpu)}" if gpu else ""
-    head = _trials(spec, at_once)
+    hours = f", {_format_gpu_hours(low * fitting * gpu, high * fitting * gpu)}" if gpu else ""
+    head = _format_trials(spec, at_once)
     if spec.budget is None or searched < spec.budget:
         head = f"about {counted(round(trials), 'trial')}, {fitting} at once"
     total = span(with_ray((low, high)))
     return f"{head}: {total}{hours}{pruned} ({known}, and the start of Ray)"
 
 
-def _range_of_hours(low: float, high: float) -> str:
-    """GPU-hours, from seconds."""
+def _format_gpu_hours(low: float, high: float) -> str:
+    """Format a range of GPU-seconds as GPU-hours."""
     ends = [f"{seconds / 3600:.2g}" for seconds in (low, high)]
     return f"{' to '.join(dict.fromkeys(ends))} GPU-hours"
 
 
-def _work(configs: Sequence[MethodConfig], sentences: int) -> float:
-    """Sentences that a trial goes through, on average."""
+def _compute_mean_sentences(configs: Sequence[MethodConfig], sentences: int) -> float:
+    """Compute how many sentences a trial goes through, on average."""
     found = [
         fit.steps_of(config, sentences=sentences) * getattr(config, "batch_size", 1)
         for config in configs
@@ -166,9 +166,9 @@ def _work(configs: Sequence[MethodConfig], sentences: int) -> float:
 
 
 def _past_seconds(checked: Checked, work: float) -> list[float]:
-    """What past trials of the kind took, as if each had gone through as many sentences.
+    """Seconds of past trials of this kind, scaled as if each had gone through as many sentences.
 
-    What it took until the first dev point stays as it was: it is of no sentence.
+    The time until the first dev point is not scaled, because it does not depend on sentences.
     """
     spec = checked.spec
     gpu = spec.resources.slot.gpu > 0
@@ -186,7 +186,7 @@ def _past_seconds(checked: Checked, work: float) -> list[float]:
 
 
 def _can_measure(checked: Checked) -> bool:
-    """Whether a trial could start here as it is: with its device, encoders and teachers."""
+    """Whether a trial could start here now, with its device, encoders and teachers."""
     here = checked.shortage is None and checked.on_this_machine
     lacks = checked.missing or checked.to_install
     return here and not lacks and not best_references(checked.spec)
@@ -196,7 +196,7 @@ if TYPE_CHECKING:
     from cse_platform.runner.planning.prior_results import Evidence
 
 SAMPLES = 10
-"""Configurations that a dry run shows."""
+"""How many configurations a dry run shows."""
 
 
 def dry_run(
@@ -207,17 +207,17 @@ def dry_run(
     `probe` trains a few steps where no past trial says how long one takes.
     """
     stages = check_stages(draft, runs=runs, address=address, offline=offline, starts=False)
-    machine = _capacity(address, stages)
-    for place, one in enumerate(stages):
-        checked, values = _with_found_values(one)
+    machine = _find_capacity(address, stages)
+    for index, stage in enumerate(stages):
+        checked, values = _with_found_values(stage)
         _check_changes(checked)
-        earlier = [one.spec for one in stages[:place]]
+        earlier = [each.spec for each in stages[:index]]
         _check_best(checked.spec, earlier, checked.where)
-        _print_plan(checked, values, earlier, at_once=machine[place], probe=probe)
+        _print_plan(checked, values, earlier, at_once=machine[index], probe=probe)
 
 
-def _capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
-    """How many trials of each stage run at the same time; refused where a cluster is too small."""
+def _find_capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
+    """Find how many trials of each stage run at once; refuse a cluster that is too small."""
     if all(checked.on_this_machine for checked in stages):
         return [max(fit.at_once(checked.spec.resources.slot), 1) for checked in stages]
     from cse_platform.runner.cluster.slots import capacity, refuse_too_small
@@ -231,35 +231,35 @@ def _capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
 
 
 def _with_found_values(checked: Checked) -> tuple[Checked, list[str]]:
-    """The stage with what earlier ones have found, and a line for each value that it takes."""
+    """Put in what earlier stages have found. Returns the stage, and a line for each such value."""
     if not values_to_find(checked.spec.fixed):
         return checked, []
     from cse_platform.runner.planning.prior_results import value_notes, with_found_values
 
-    spec, origins = with_found_values(checked.spec, _past(checked.where), checked.where)
+    spec, origins = with_found_values(checked.spec, _read_history(checked.where), checked.where)
     awaited = values_to_find(spec.fixed)
-    lines = [f"{name}: {one}, which comes later" for name, one in awaited.items()]
+    lines = [f"{name}: {source}, which comes later" for name, source in awaited.items()]
     return replace(checked, spec=spec), [*value_notes(spec, origins), *lines]
 
 
-def _past(where: SweepStores) -> History:
-    """What the journal of a sweep says; nothing of one that never ran here."""
+def _read_history(where: SweepStores) -> History:
+    """Read the history of a sweep from its journal; empty if it never ran here."""
     there = where.journal.exists()
     return History(event for _, event in read_journal(where.journal)) if there else History()
 
 
 def _check_changes(checked: Checked) -> None:
-    """Refuse a sweep of another file or content than the one of its name."""
-    spec, history = checked.spec, _past(checked.where)
+    """Refuse a sweep whose file or content differs from the earlier one of its name."""
+    spec, history = checked.spec, _read_history(checked.where)
     refuse_changes(history.spec, spec.model_dump(mode="json"))
     if checked.missing or checked.to_install or not history.trials:
         return
     from cse_platform.runner.planning.compatibility import refuse_other_content
 
     references = best_references(spec)
-    if not all(one.placeholder in history.best for one in references):
+    if not all(reference.placeholder in history.best for reference in references):
         return
-    resolved = with_best(spec, {one: history.best[one.placeholder] for one in references})
+    resolved = with_best(spec, {each: history.best[each.placeholder] for each in references})
     identity = Identity(resolved, get_method(spec.method), DevData(spec))
     refuse_other_content(history, resolved, identity, unknown_code=True)
 
@@ -283,7 +283,7 @@ def _print_plan(
     probe: bool,
 ) -> None:
     spec, method = checked.spec, get_method(checked.spec.method)
-    evidence = _evidence(checked, earlier)
+    evidence = _gather_evidence(checked, earlier)
     drawn = preview(
         spec,
         start_points=start_points(spec, method, evidence.leaders or {}),
@@ -291,7 +291,7 @@ def _print_plan(
         learned=evidence.learned,
     )
     configs = [spec.config(assignment) for assignment in drawn]
-    click.echo(_head(spec))
+    click.echo(_format_head(spec))
     for assignment in drawn:
         settings = " ".join(f"{name}={format_value(value)}" for name, value in assignment.items())
         click.echo(f"  {settings or 'nothing is searched'}")
@@ -310,7 +310,7 @@ def _print_plan(
         corpus = sizes.corpus
         what = f"rows of {len(corpus.columns)} sentences" if corpus.columns else "sentences"
         click.echo(f"  corpus: {corpus.name}, {len(corpus.sentences):,} {what}")
-        click.echo(f"  steps: {_range(sizes.fewest_steps, sizes.most_steps)} a trial")
+        click.echo(f"  steps: {_format_range(sizes.fewest_steps, sizes.most_steps)} a trial")
     click.echo(f"  disk: {disk_line(checked, at_once)}")
     for line in [*checked.doubts, *evidence.notes(spec)]:
         click.echo(f"  note: {line}")
@@ -321,7 +321,7 @@ def _print_plan(
     click.echo(f"  time: {time_line(checked, configs, at_once, probe=probe)}")
 
 
-def _head(spec: SweepSpec) -> str:
+def _format_head(spec: SweepSpec) -> str:
     confirm, asked = spec.seeds.confirm, spec.evaluate
     more = len(spec.seeds.further)
     further = f" and {counted(more, 'seed')} of the best {confirm.top}" if confirm and more else ""
@@ -330,11 +330,11 @@ def _head(spec: SweepSpec) -> str:
     limits = trials if spec.search.budget is None else [*trials, *spec.search.budget.words()]
     at_most = "at most " if len(limits) > 1 else ""
     head = f"{spec.sweep}: {spec.method} on {spec.backbone}, {at_most}{', '.join(limits)}"
-    return head + further + _after(spec) + tested
+    return head + further + _format_objectives(spec) + tested
 
 
-def _after(spec: SweepSpec) -> str:
-    """What the search is after, beside the dev score."""
+def _format_objectives(spec: SweepSpec) -> str:
+    """Format the search's objectives and constraints beside the dev score."""
     objectives = ", ".join(map(str, spec.search.objectives))
     told = [f"; objectives {objectives}"] if objectives else []
     if spec.search.constraints:
@@ -342,8 +342,8 @@ def _after(spec: SweepSpec) -> str:
     return "".join(told)
 
 
-def _evidence(checked: Checked, earlier: Sequence[SweepSpec]) -> "Evidence":
-    """What the search takes over from earlier sweeps; those of the same file are still to come."""
+def _gather_evidence(checked: Checked, earlier: Sequence[SweepSpec]) -> "Evidence":
+    """Gather what the search takes over from earlier sweeps, except those of the same file."""
     from cse_platform.runner.planning.prior_results import Evidence, gather
 
     where, search = checked.where, checked.spec.search
@@ -355,7 +355,7 @@ def _evidence(checked: Checked, earlier: Sequence[SweepSpec]) -> "Evidence":
     spec = checked.spec.model_copy(update={"search": asked})
     try:
         with open_read_only(where.leaderboard) as store:
-            return gather(_past(where), spec, store, dev=DevData(spec).columns)
+            return gather(_read_history(where), spec, store, dev=DevData(spec).columns)
     except NoStoreError as error:
         if there:
             raise SweepRefusedError(f"nothing can be learned from {there[0]!r}: {error}") from error
@@ -364,5 +364,5 @@ def _evidence(checked: Checked, earlier: Sequence[SweepSpec]) -> "Evidence":
         return Evidence()
 
 
-def _range(low: int, high: int) -> str:
+def _format_range(low: int, high: int) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"

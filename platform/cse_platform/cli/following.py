@@ -1,4 +1,4 @@
-"""What `cse-sweep logs` and `cse-sweep attach` print, from the leaderboard alone."""
+"""Prints `cse-sweep logs` and `cse-sweep attach`, from the leaderboard alone."""
 
 import time
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from cse_platform.tracking.history import TrialHistory
 
 _LOOK_SECONDS = 1.0
 _OVERLAP = timedelta(minutes=1)
-"""Threads of a driver write what they say not quite in the order in which they say it."""
+"""Messages of a driver's threads can be stored slightly out of order."""
 
 
 def print_logs(url: str, sweep: str) -> None:
@@ -35,9 +35,9 @@ def print_logs(url: str, sweep: str) -> None:
 
 
 def follow(url: str, sweep: str) -> int:
-    """Show how a sweep goes on until it does not run any longer; the exit code of its command.
+    """Show the progress of a sweep until it ends. Returns the exit code of its command.
 
-    A Ctrl-C or SIGTERM ends the showing alone.
+    A Ctrl-C or SIGTERM ends the display alone.
     """
     heed_sigterm()
     console = Console(markup=False, highlight=False)
@@ -45,7 +45,7 @@ def follow(url: str, sweep: str) -> int:
         followed = FollowedSweep(board, sweep)
         followed.look()  # what was before is in the logs
         try:
-            (_live if console.is_terminal else _lines)(followed, console)
+            (_show_live if console.is_terminal else _print_lines)(followed, console)
         except KeyboardInterrupt:
             click.echo(f"sweep {sweep!r} runs on; cse-sweep stop {sweep} ends it", err=True)
             return exit_code()
@@ -54,7 +54,7 @@ def follow(url: str, sweep: str) -> int:
 
 
 class FollowedSweep:
-    """A sweep that another process runs; what is known of it grows with every look."""
+    """A sweep that another process runs, as known from the last look at the leaderboard."""
 
     def __init__(self, board: Store, name: str) -> None:
         self._board, self._name = board, name
@@ -65,7 +65,7 @@ class FollowedSweep:
         self.news: SweepNews
 
     def look(self) -> list[SweepLine]:
-        """What is new; nothing while the leaderboard is down, unless it was never asked."""
+        """Fetch new lines; none while the leaderboard is down, unless it was never reached."""
         since = None if self._newest is None else self._newest - _OVERLAP
         try:
             with self._board.session() as session:
@@ -76,7 +76,7 @@ class FollowedSweep:
             self._down = str(error)
             return []
         self.news, self._down = news, ""
-        self._take(news)
+        self._merge_updates(news)
         if self._lines is None:
             holder = news.overview.holder
             errors = None if holder is None else errors_folder(Path(holder.folder))
@@ -86,8 +86,8 @@ class FollowedSweep:
         self._newest = max([*times, *filter(None, [self._newest])], default=None)
         return lines
 
-    def _take(self, news: SweepNews) -> None:
-        """Keep what is known of the curves of trials that run on."""
+    def _merge_updates(self, news: SweepNews) -> None:
+        """Merge new trials and points, and keep the curves of trials that run on."""
         for trial in news.trials:
             known = self._trials.get(trial.number)
             runs_on = (
@@ -108,7 +108,7 @@ class FollowedSweep:
         return self.news.overview
 
     def summary(self) -> str:
-        """One line: how far, the best so far, elapsed and remaining time."""
+        """Summarise the sweep in one line: trials, the best so far, elapsed and remaining time."""
         sweep = self.overview
         more = [f"elapsed {stopwatch(sweep.elapsed)}"]
         if sweep.left is not None:
@@ -126,7 +126,7 @@ class FollowedSweep:
         )
 
     def screen(self, *, width: int, height: int) -> Text:
-        """The summary, the trials, and the best ones in full, as they fit on a terminal."""
+        """Render the summary, the trials, and the best ones in full, to fit on a terminal."""
         trials = [self._trials[number] for number in sorted(self._trials)]
         broken = (t.key for t in trials if breaks_constraint(t, self.news.constraints))
         return screen(
@@ -139,28 +139,28 @@ class FollowedSweep:
         )
 
     def _best_value(self, trial: TrialHistory) -> float | None:
-        found = trial.best(checkpoint=self.news.checkpoint)
-        return trial.best_value if found is None else found.value
+        best = trial.best(checkpoint=self.news.checkpoint)
+        return trial.best_value if best is None else best.value
 
 
-def _live(followed: FollowedSweep, console: Console) -> None:
+def _show_live(followed: FollowedSweep, console: Console) -> None:
     with Live(console=console, refresh_per_second=4, transient=True) as live:
-        for lines in _looks(followed):
+        for lines in _iter_looks(followed):
             for line in lines:
                 if line.is_news:
                     console.print(line.text, soft_wrap=True)
             live.update(followed.screen(width=console.width, height=console.height))
 
 
-def _lines(followed: FollowedSweep, console: Console) -> None:
+def _print_lines(followed: FollowedSweep, console: Console) -> None:
     console.print(followed.summary(), soft_wrap=True)
-    for lines in _looks(followed):
+    for lines in _iter_looks(followed):
         for line in lines:
             console.print(line.text, soft_wrap=True)
 
 
-def _looks(followed: FollowedSweep) -> Iterator[list[SweepLine]]:
-    """What is new at each look, until the sweep does not run any longer."""
+def _iter_looks(followed: FollowedSweep) -> Iterator[list[SweepLine]]:
+    """Yield the new lines of each look, until the sweep has ended."""
     while followed.overview.state == "RUNNING":
         yield followed.look()
         if followed.overview.state == "RUNNING":
@@ -174,8 +174,8 @@ def _say_end(followed: FollowedSweep) -> int:
             return 0
         click.echo(f"Error: no trial of sweep {sweep.name!r} was completed", err=True)
         return 1
-    said = [one for one in followed.news.messages if one.time >= sweep.restarted]
-    if any(one.level == "error" for one in said):
+    messages = [each for each in followed.news.messages if each.time >= sweep.restarted]
+    if any(message.level == "error" for message in messages):
         return 1
     click.echo(f"sweep {sweep.name!r} was interrupted; its command goes on from there", err=True)
     return exit_code()

@@ -39,7 +39,7 @@ def merge_command(
     from cse_platform.render.terminal import progress_bar
     from cse_platform.runner.models import may_hold_model
 
-    names = dict(_pair(text, "--rename") for text in rename)
+    names = dict(_parse_pair(text, "--rename") for text in rename)
     with (
         open_other_store(_other_url(other)) as source,
         open_store(leaderboard_url(runs, store)) as target,
@@ -134,7 +134,7 @@ def import_log(
     from cse_platform.imports.records import apply_trials
     from cse_platform.leaderboard.store import open_store
 
-    settings = log_settings(dict(_pair(text, "--set") for text in values), **given)
+    settings = log_settings(dict(_parse_pair(text, "--set") for text in values), **given)
     logs = read_logs(files, settings)  # what is refused leaves no empty leaderboard behind
     with open_store(leaderboard_url(runs, store)) as board:
         imported = apply_trials(board, logs.sweeps, source=logs.source)
@@ -149,7 +149,7 @@ def _other_url(other: str) -> str:
     return f"sqlite:///{path / 'leaderboard.db' if path.is_dir() else path}"
 
 
-def _pair(text: str, option: str) -> tuple[str, str]:
+def _parse_pair(text: str, option: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise click.UsageError(f"{option} takes NAME=VALUE, got {text!r}")

@@ -120,19 +120,19 @@ _OF_THE_BOARD = ("published", "against", "sort")
 def _refuse_two_questions(context: click.Context, asked: dict[str, Any]) -> None:
     given = [name for name in _QUESTIONS if asked[name]]
     if len(given) > 1:
-        options = " and ".join(map(_option, given))
+        options = " and ".join(map(_format_option, given))
         raise click.UsageError(f"{options} are two questions; ask one at a time")
     typed, source = ParameterSource.COMMANDLINE, context.get_parameter_source
-    useless = " and ".join(_option(name) for name in _OF_THE_BOARD if source(name) is typed)
+    useless = " and ".join(_format_option(name) for name in _OF_THE_BOARD if source(name) is typed)
     if given and useless:
-        raise click.UsageError(f"{_option(given[0])} has no use for {useless}")
+        raise click.UsageError(f"{_format_option(given[0])} has no use for {useless}")
     if asked["on"] == "dev" and (not asked["compare"] or asked["tasks"]):
         raise click.UsageError("--on dev goes with --compare A B, and without --tasks")
     if bool(asked["paper"]) != bool(asked["table"]):
         raise click.UsageError("--paper and --table go together, e.g. --paper rankcse --table 2")
 
 
-def _option(name: str) -> str:
+def _format_option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 

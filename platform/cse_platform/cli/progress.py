@@ -1,4 +1,4 @@
-"""A sweep while it runs: a live table on a terminal, a line a finished trial elsewhere."""
+"""Shows a running sweep: a live table on a terminal, else a line per finished trial."""
 
 import threading
 import time
@@ -26,12 +26,12 @@ from cse_platform.tracking.history import TrialHistory
 STALLED, INFEASIBLE = "stalled", "infeasible"
 SHOWN_TRIALS = 12
 LEAST_TRIALS = 3
-"""So many are shown on the lowest terminal."""
+"""How many trials are shown on the lowest terminal."""
 SHOWN_CONFIRMED = 3
 
 _HEADS = ("trial", "state", "step", "dev", "best", "seed", "settings")
 _LEAST = (5, 8, 5, 5, 5, 4, 0)
-"""Widths of the columns, so that they do not jump; what is wider widens its column."""
+"""Least widths of the columns, so that they do not jump; a wider cell widens its column."""
 _GAP = "  "
 _wrapped = partial(wrap, break_on_hyphens=False)  # 1e-05 is one word
 
@@ -48,25 +48,25 @@ def screen(
     width: int,
     height: int,
 ) -> Text:
-    """The summary, the newest trials in a line each, and the best and confirmed ones in full.
+    """Render the summary, a line for each of the newest trials, and the best and confirmed ones.
 
     `marks` are words that stand for the states of some trials, by their keys: `stalled` of those
     that have said nothing for long, `infeasible` of those that break a constraint.
     """
     choice = [trial for trial in trials if marks.get(trial.key) != INFEASIBLE]
-    above, below = _wrapped(summary, width), _in_full(trials, choice, best_value, width)
+    above, below = _wrapped(summary, width), _format_in_full(trials, choice, best_value, width)
     free = height - len(above) - len(below) - 2  # the table's head, and the cursor's line
     newest = sorted(trials, key=lambda t: (t.state != "RUNNING", -t.number))
     rows = newest[: min(SHOWN_TRIALS, max(free, LEAST_TRIALS))]
-    lines = [*above, *_table(rows, best_value, marks, width), *below]
+    lines = [*above, *_format_table(rows, best_value, marks, width), *below]
     return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
 
 
-def _table(
+def _format_table(
     trials: Iterable[TrialHistory], best_value: Value, marks: Mapping[str, str], width: int
 ) -> list[str]:
-    """A head and a line a trial; only the settings are cut, at the end of the line."""
-    cells = [_HEADS, *(_cells(trial, best_value, marks) for trial in trials)]
+    """Format a head and a line per trial; only the settings are cut, at the end of the line."""
+    cells = [_HEADS, *(_format_cells(trial, best_value, marks) for trial in trials)]
     columns = zip(_LEAST, *cells, strict=True)
     *widths, _ = (max(least, *map(len, column)) for least, *column in columns)
     lines = []
@@ -76,11 +76,13 @@ def _table(
             for head, cell, size in zip(_HEADS, short, widths, strict=False)
         ]
         start = _GAP.join(aligned) + _GAP
-        lines.append(start + _fitting(settings, width - len(start)))
+        lines.append(start + _cut_to_width(settings, width - len(start)))
     return lines
 
 
-def _cells(trial: TrialHistory, best_value: Value, marks: Mapping[str, str]) -> tuple[str, ...]:
+def _format_cells(
+    trial: TrialHistory, best_value: Value, marks: Mapping[str, str]
+) -> tuple[str, ...]:
     starting = trial.state == "RUNNING" and not trial.curve
     state = "starting" if starting else trial.state.lower()
     return (
@@ -94,8 +96,8 @@ def _cells(trial: TrialHistory, best_value: Value, marks: Mapping[str, str]) -> 
     )
 
 
-def _fitting(text: str, width: int) -> str:
-    """As many whole words of a text as fit, and a mark where words are left out."""
+def _cut_to_width(text: str, width: int) -> str:
+    """Cut a text to as many whole words as fit, with a mark where words are left out."""
     if cell_len(text) <= width:
         return text
     words = text.split(" ")
@@ -104,13 +106,13 @@ def _fitting(text: str, width: int) -> str:
     return " ".join([*words, "…"])
 
 
-def _in_full(
+def _format_in_full(
     trials: Sequence[TrialHistory],
     choice: Sequence[TrialHistory],
     best_value: Value,
     width: int,
 ) -> list[str]:
-    """The best trial, and the configurations that the search has picked for further seeds.
+    """Format the best trial, and the configurations that the search picked for further seeds.
 
     `choice` are those of the trials that can be the best.
     """
@@ -118,11 +120,11 @@ def _in_full(
     best = max(scored, key=lambda trial: best_value(trial) or 0.0, default=None)
     if best is None:
         return []
-    shown = {best.configuration: [f"best: {_dev(best, best_value)}"]}
+    shown = {best.configuration: [f"best: {_format_dev(best, best_value)}"]}
     picked = dict.fromkeys(trial.configuration for trial in trials if trial.role == "confirm")
     for name in islice(picked, SHOWN_CONFIRMED):
         seeds = [trial for trial in trials if trial.configuration == name]
-        shown.setdefault(name, []).append(f"confirmed: {_mean_dev(seeds, best_value)}")
+        shown.setdefault(name, []).append(f"confirmed: {_format_mean_dev(seeds, best_value)}")
     of = {trial.configuration: short_settings(trial.searched_values) for trial in trials}
     lines = []
     for name, texts in shown.items():
@@ -131,11 +133,11 @@ def _in_full(
     return lines
 
 
-def _dev(trial: TrialHistory, best_value: Value) -> str:
+def _format_dev(trial: TrialHistory, best_value: Value) -> str:
     return f"trial {trial.number}, dev {percent(best_value(trial))}, seed {trial.seed}"
 
 
-def _mean_dev(trials: Sequence[TrialHistory], best_value: Value) -> str:
+def _format_mean_dev(trials: Sequence[TrialHistory], best_value: Value) -> str:
     values = [value for trial in trials if (value := best_value(trial)) is not None]
     mean = percent(sum(values) / len(values)) if values else "unknown"
     seeds = " ".join(str(trial.seed) for trial in trials)
@@ -144,7 +146,7 @@ def _mean_dev(trials: Sequence[TrialHistory], best_value: Value) -> str:
 
 LOOK_SECONDS = 0.5
 LEAST_LEFT = 0.05
-"""Share of a trial that is taken to be left of one that runs longer than the others did."""
+"""Share of a trial that counts as left if it already runs longer than the others did."""
 
 
 @contextmanager
@@ -155,7 +157,7 @@ def watching(state: SweepState, console: Console, *, errors: Path) -> Iterator[N
     """
     view = SweepProgress(state, errors=errors)
     done = threading.Event()
-    target = _live if console.is_terminal else _lines
+    target = _show_live if console.is_terminal else _print_lines
     thread = threading.Thread(target=target, args=(view, console, done), daemon=True)
     thread.start()
     try:
@@ -176,9 +178,9 @@ class SweepProgress:
         self._lines.new(self.trials, ())  # what ended before this start
 
     def new_lines(self) -> list[SweepLine]:
-        """What has to be said since the last call, but for warnings, which Python has printed."""
-        said = [one for one in list(self.state.history.messages) if one.level == "note"]
-        return self._lines.new(self.trials, said)
+        """The lines since the last call, without warnings, which Python has printed."""
+        notes = [each for each in list(self.state.history.messages) if each.level == "note"]
+        return self._lines.new(self.trials, notes)
 
     @property
     def trials(self) -> list[TrialHistory]:
@@ -186,7 +188,7 @@ class SweepProgress:
 
     @property
     def planned(self) -> int | None:
-        """How many trials there will be, as far as that is known."""
+        """How many trials there will be; None while that is unknown."""
         known = self.state.planned
         return None if known is None else max(known, len(self.trials))
 
@@ -202,14 +204,14 @@ class SweepProgress:
 
     def best_value(self, trial: TrialHistory) -> float | None:
         """A trial's best dev score so far, a fraction."""
-        found = trial.best(checkpoint=self.state.spec.dev.checkpoint)
-        return trial.best_value if found is None else found.value
+        best = trial.best(checkpoint=self.state.spec.dev.checkpoint)
+        return trial.best_value if best is None else best.value
 
     def _breaks_constraint(self, trial: TrialHistory) -> bool:
         return breaks_constraint(trial, self.state.spec.search.constraints)
 
     def summary(self) -> str:
-        """One line: how far, the best so far, elapsed and remaining time."""
+        """Summarise the sweep in one line: trials, the best so far, elapsed and remaining time."""
         best, parts = self.best, list[str]()
         if not self.is_ray_up():
             measuring = ", measuring trials at once" * self.state.spec.resources.measured
@@ -255,11 +257,11 @@ class SweepProgress:
         return self._ray_is_up
 
     def time_left(self) -> TimeInterval | None:
-        """How long the trials still take; None while nothing says so, or nothing is left."""
+        """Estimate how long the trials still take; None if that is unknown or nothing is left."""
         trials, running = self.trials, [t for t in self.trials if t.key in self.state.live]
         done = [t.busy_seconds for t in trials if t.state in ("COMPLETE", "PRUNED")]
         durations = [seconds for seconds in done if seconds > 0]  # what is reused took none
-        projected = [t.busy_seconds / share for t in running if (share := _progress(t)) > 0]
+        projected = [t.busy_seconds / share for t in running if (share := _read_progress(t)) > 0]
         if not (known := durations or projected):
             return None
         mean = sum(known) / len(known)
@@ -279,7 +281,7 @@ class SweepProgress:
         return 0 if self.state.finished else max(self.state.spec.confirming - further, 0)
 
     def screen(self, *, width: int, height: int) -> Text:
-        """All that fits on a terminal: the summary, the trials, and the best ones in full."""
+        """Render what fits on a terminal: the summary, the trials, and the best ones in full."""
         broken = (trial.key for trial in self.trials if self._breaks_constraint(trial))
         return screen(
             self.trials,
@@ -291,7 +293,7 @@ class SweepProgress:
         )
 
 
-def _live(view: SweepProgress, console: Console, done: threading.Event) -> None:
+def _show_live(view: SweepProgress, console: Console, done: threading.Event) -> None:
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         last = False
         while not last:
@@ -303,7 +305,7 @@ def _live(view: SweepProgress, console: Console, done: threading.Event) -> None:
     _print_end(view, console)
 
 
-def _lines(view: SweepProgress, console: Console, done: threading.Event) -> None:
+def _print_lines(view: SweepProgress, console: Console, done: threading.Event) -> None:
     log = SweepLog(view)
     last = False
     while not last:
@@ -314,7 +316,7 @@ def _lines(view: SweepProgress, console: Console, done: threading.Event) -> None
 
 
 class SweepLog:
-    """What a sweep says where there is no terminal: each line once, and how far it is in between.
+    """Prints a sweep without a terminal: each line once, and summaries in between.
 
     Args:
         view: the sweep.
@@ -326,16 +328,16 @@ class SweepLog:
         self._told_ray = self._told_begin = False
 
     def new_texts(self) -> list[str]:
-        """What is to be printed now; nothing most of the time."""
-        texts = [*self._beginnings(), *(line.text for line in self._view.new_lines())]
+        """The texts to print now; none most of the time."""
+        texts = [*self._iter_beginnings(), *(line.text for line in self._view.new_lines())]
         if not texts and self._silence.is_long:
             texts = [self._view.summary()]
         if texts:
             self._silence.end()
         return texts
 
-    def _beginnings(self) -> Iterator[str]:
-        """That Ray is there, and that the first trial runs; both once."""
+    def _iter_beginnings(self) -> Iterator[str]:
+        """Yield once that Ray has started, and once that the first trial has begun."""
         if self._view.state.ray_is_up and not self._told_ray:
             self._told_ray = True
             yield "Ray started"
@@ -350,5 +352,5 @@ def _print_end(view: SweepProgress, console: Console) -> None:
         console.print(view.summary(), soft_wrap=True)
 
 
-def _progress(trial: TrialHistory) -> float:
+def _read_progress(trial: TrialHistory) -> float:
     return trial.last_metrics.get("train/progress", 0.0)

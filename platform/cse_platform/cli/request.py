@@ -1,4 +1,4 @@
-"""What a person asks of a sweep from another terminal, or another machine: the commands."""
+"""The commands by which a person directs a sweep from another terminal, or another machine."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ _R = TypeVar("_R")
 
 
 def about_sweep(command: Callable[_P, _R]) -> click.Command:
-    """A command about the sweep SWEEP of a leaderboard."""
+    """Make a command about the sweep SWEEP of a leaderboard."""
     named = click.argument("sweep")(store_options(shows_errors(command)))
     return click.command(context_settings=CONTEXT)(named)
 
@@ -41,7 +41,7 @@ def stop(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, .
         cse-sweep stop rankcse-bert-base
         cse-sweep stop rankcse-bert-base --trial 7
     """
-    _ask(leaderboard_url(runs, store), sweep, "stop", numbers=numbers)
+    _send_request(leaderboard_url(runs, store), sweep, "stop", numbers=numbers)
 
 
 @about_sweep
@@ -52,7 +52,7 @@ def pause(sweep: str, runs: Path | None, store: str | None) -> None:
     Example:
         cse-sweep pause rankcse-bert-base
     """
-    _ask(leaderboard_url(runs, store), sweep, "pause")
+    _send_request(leaderboard_url(runs, store), sweep, "pause")
 
 
 @about_sweep
@@ -65,7 +65,7 @@ def resume(sweep: str, runs: Path | None, store: str | None, trials: int | None)
         cse-sweep resume rankcse-bert-base
         cse-sweep resume rankcse-bert-base --trials 60
     """
-    _ask(leaderboard_url(runs, store), sweep, "resume", trials=trials)
+    _send_request(leaderboard_url(runs, store), sweep, "resume", trials=trials)
 
 
 @about_sweep
@@ -80,7 +80,7 @@ def retry(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, 
         cse-sweep retry rankcse-bert-base
         cse-sweep retry rankcse-bert-base 3 7
     """
-    _ask(leaderboard_url(runs, store), sweep, "retry", numbers=numbers)
+    _send_request(leaderboard_url(runs, store), sweep, "retry", numbers=numbers)
 
 
 @about_sweep
@@ -101,10 +101,10 @@ def enqueue(sweep: str, runs: Path | None, store: str | None, settings: tuple[st
     Example:
         cse-sweep enqueue rankcse-bert-base --set learning_rate=3e-5 --set tau2=0.05
     """
-    _ask(leaderboard_url(runs, store), sweep, "enqueue", settings=settings)
+    _send_request(leaderboard_url(runs, store), sweep, "enqueue", settings=settings)
 
 
-def _ask(url: str, sweep: str, action: "SweepAction", **what: Any) -> None:
+def _send_request(url: str, sweep: str, action: "SweepAction", **what: Any) -> None:
     from cse_platform.control.requests import send_request
 
     click.echo(send_request(url, sweep, action, **what))

@@ -1,4 +1,4 @@
-"""What `cse-sweep FILE` does and prints, stage by stage."""
+"""Runs `cse-sweep FILE`, stage by stage, and prints the results."""
 
 import shlex
 from collections import Counter
@@ -50,11 +50,11 @@ from cse_platform.tracking.mlflow.store import experiment_id, is_server
 from cse_platform.tracking.mlflow.tags import view_link
 
 SHOWN_OF_FRONT = 10
-"""Configurations of a front that are shown."""
+"""How many configurations of a front are shown."""
 
 
 def best_lines(spec: SweepSpec, history: History) -> Iterator[str]:
-    """What a sweep takes for the best; nothing while no trial is complete."""
+    """Describe what a sweep takes for the best; nothing while no trial is complete."""
     ranked = best_configurations(
         history, constraints=spec.search.constraints, value=spec.seeds.value
     )
@@ -71,7 +71,7 @@ def best_lines(spec: SweepSpec, history: History) -> Iterator[str]:
 
 
 def _best_trial(spec: SweepSpec, ranked: list[Seeds]) -> Iterator[str]:
-    """The best trial and, where a lower bound decides, the configuration that has the highest.
+    """Describe the best trial and, if a lower bound decides, the configuration with the highest.
 
     A trial that breaks a constraint, which the means over its seeds keep, is not named if another
     one keeps it.
@@ -81,7 +81,7 @@ def _best_trial(spec: SweepSpec, ranked: list[Seeds]) -> Iterator[str]:
     best = max(kept or every, key=lambda trial: (trial.best_value or 0.0, -trial.number))
     yield (
         f"best dev {spec.dev.search_name}: {percent(best.best_value)} at step {best.best_step} "
-        f"(trial {best.number}, seed {best.seed}{_settings(best)})"
+        f"(trial {best.number}, seed {best.seed}{_format_settings(best)})"
     )
     if said := below_untrained(best):
         yield said
@@ -92,12 +92,12 @@ def _best_trial(spec: SweepSpec, ranked: list[Seeds]) -> Iterator[str]:
     if (bound := lower_bound(values)) is not None:
         yield (
             f"best by lower bound: {percent(bound)}, mean {percent(fmean(values))} over "
-            f"{len(values)} seeds (trial {first[0].number}{_settings(first[0])})"
+            f"{len(values)} seeds (trial {first[0].number}{_format_settings(first[0])})"
         )
 
 
 def _front_lines(spec: SweepSpec, history: History) -> Iterator[str]:
-    names = [one.name for one in spec.search.objectives]
+    names = [objective.name for objective in spec.search.objectives]
     front = pareto_front(history, spec.search)
     several = "configurations are" if len(front) > 1 else "configuration is"
     yield (
@@ -105,25 +105,26 @@ def _front_lines(spec: SweepSpec, history: History) -> Iterator[str]:
         f"{', '.join(map(str, spec.search.objectives))}:"
     )
     for seeds in islice(front, SHOWN_OF_FRONT):
-        yield f"  {_means(seeds, names)} (trial {seeds[0].number}{_settings(seeds[0])})"
+        settings = _format_settings(seeds[0])
+        yield f"  {_format_means(seeds, names)} (trial {seeds[0].number}{settings})"
     if len(front) > SHOWN_OF_FRONT:
         yield f"  and {len(front) - SHOWN_OF_FRONT} more: cse-leaderboard --front {spec.sweep}"
 
 
-def _means(seeds: Seeds, names: list[str]) -> str:
+def _format_means(seeds: Seeds, names: list[str]) -> str:
     shown = []
     for name in names:
-        found = [value for trial in seeds if (value := measure(trial, name)) is not None]
-        shown.append(f"{name} {measured(name, fmean(found))}")
+        values = [value for trial in seeds if (value := measure(trial, name)) is not None]
+        shown.append(f"{name} {measured(name, fmean(values))}")
     return ", ".join(shown) + (f", means of {len(seeds)} seeds" if len(seeds) > 1 else "")
 
 
-def _settings(trial: TrialHistory) -> str:
+def _format_settings(trial: TrialHistory) -> str:
     return ", " * bool(trial.searched) + short_settings(trial.searched_values)
 
 
 def below_untrained(best: TrialHistory) -> str | None:
-    """What to try where even the best trial is below the backbone before training; else None."""
+    """Suggest what to try if even the best trial is below the untrained backbone; else None."""
     untrained = best.curve.get(0)
     if best.best_value is None or untrained is None or best.best_value >= untrained:
         return None
@@ -184,7 +185,7 @@ def run_stage(
     ship: bool,
     reuse: Reuse,
 ) -> None:
-    """Run one sweep to its end, and print what became of it.
+    """Run one sweep to its end, and print the outcome.
 
     SweepRefusedError if no trial was completed.
     """
@@ -192,7 +193,7 @@ def run_stage(
     say(f"{spec.sweep}: opening the stores, reading weights and data", log="stdout")
     with Notifier(spec.sweep, spec.notify) as notifier:
         show = partial(watching, console=console, errors=where.errors)
-        watch = _both(show, notifier.watching)
+        watch = _combine_watches(show, notifier.watching)
         outcome = run_sweep(
             spec, where, publisher, address=address, ship=ship, reuse=reuse, watch=watch
         )
@@ -202,22 +203,22 @@ def run_stage(
         if outcome.state == "INTERRUPTED":
             raise KeyboardInterrupt
         if not outcome.history.configurations():
-            raise SweepRefusedError(_nothing_completed(spec, outcome.history))
+            raise SweepRefusedError(_explain_nothing_completed(spec, outcome.history))
         if outcome.state == "COMPLETE":
-            notifier.tell("finished", "\n".join(_summary(spec, outcome)))
+            notifier.tell("finished", "\n".join(_summarize_outcome(spec, outcome)))
 
 
-def _both(one: Watch, other: Watch) -> Watch:
+def _combine_watches(first: Watch, second: Watch) -> Watch:
     @contextmanager
     def watch(state: SweepState) -> Iterator[None]:
-        with one(state), other(state):
+        with first(state), second(state):
             yield
 
     return watch
 
 
 def _print_outcome(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
-    for line in _summary(spec, outcome):
+    for line in _summarize_outcome(spec, outcome):
         console.print(line, soft_wrap=True)
     for sink in outcome.behind:
         click.echo(
@@ -227,8 +228,8 @@ def _print_outcome(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
         )
 
 
-def _summary(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
-    """How many trials there are of each state, and which ones are the best."""
+def _summarize_outcome(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
+    """Summarise how many trials there are of each state, and which ones are the best."""
     trials = list(outcome.history.trials.values())
     counts = Counter(trial.state.lower() for trial in trials)
     listed = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
@@ -239,7 +240,7 @@ def _summary(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
     if outcome.history.spent:
         yield f"the search was ended by its budget: {outcome.history.spent}"
     if outcome.state != "INTERRUPTED":
-        yield from _saved(spec, trials)
+        yield from _describe_savings(spec, trials)
     if deleted := sum(trial.model_deleted for trial in trials):
         yield (
             f"{counted(deleted, 'model')} deleted; the best {spec.kept} configurations keep theirs "
@@ -249,8 +250,8 @@ def _summary(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
         yield from best_lines(spec, outcome.history)
 
 
-def _saved(spec: SweepSpec, trials: Sequence[TrialHistory]) -> Iterator[str]:
-    """What a race did without."""
+def _describe_savings(spec: SweepSpec, trials: Sequence[TrialHistory]) -> Iterator[str]:
+    """Describe the further seeds that a race did without."""
     confirm, further = spec.seeds.confirm, sum(trial.role == "confirm" for trial in trials)
     if confirm is not None and confirm.race and 0 < further < spec.confirming:
         yield (
@@ -260,7 +261,7 @@ def _saved(spec: SweepSpec, trials: Sequence[TrialHistory]) -> Iterator[str]:
 
 
 def _print_findings(spec: SweepSpec, where: SweepStores, console: Console) -> None:
-    """How far what the search has found can be trusted; nothing of a short search."""
+    """Print how far the search's findings can be trusted; nothing for a short search."""
     try:
         with open_leaderboard(where.leaderboard) as board:
             found = search_findings(board.search(spec.sweep, limit=MOST))
@@ -272,7 +273,7 @@ def _print_findings(spec: SweepSpec, where: SweepStores, console: Console) -> No
 
 
 def print_results(specs: Sequence[SweepSpec], where: SweepStores, console: Console) -> None:
-    """Print what these sweeps have found, and then the best of all there is on the last backbone.
+    """Print what these sweeps have found, then the best of all sweeps on the last backbone.
 
     Where these are the same, they are printed once.
     """
@@ -300,7 +301,7 @@ def print_results(specs: Sequence[SweepSpec], where: SweepStores, console: Conso
 
 
 def _where_to_compare(uri: str, experiment: str) -> Iterator[str]:
-    """How to open MLflow's table of all trials, seeds averaged."""
+    """Describe how to open MLflow's table of all trials, seeds averaged."""
     shown = mask_url(uri)
     try:
         view = f"/{view_link(experiment_id(uri, experiment))}"
@@ -314,14 +315,14 @@ def _where_to_compare(uri: str, experiment: str) -> Iterator[str]:
 
 
 def _replay_annotations(spec: SweepSpec, where: SweepStores) -> None:
-    """Stores that were filled anew get what people wrote, too."""
+    """Write people's annotations to stores that were filled anew, too."""
     try:
         replay_annotations(where.leaderboard, where.runs, spec.experiment)
     except (StoreError, JournalError) as error:
         click.echo(f"annotations are not brought over: {error}", err=True)
 
 
-def _nothing_completed(spec: SweepSpec, history: History) -> str:
+def _explain_nothing_completed(spec: SweepSpec, history: History) -> str:
     errors = Counter(trial.error for trial in history.trials.values() if trial.error)
     reason = f"; {errors.most_common(1)[0][0]}" if errors else ""
     return f"no trial of sweep {spec.sweep!r} was completed{reason}"

@@ -1,4 +1,4 @@
-"""What `cse-sweep FILE --smoke` does: it rehearses the whole file on a small encoder."""
+"""Rehearses a whole file on a small encoder, for `cse-sweep FILE --smoke`."""
 
 import math
 import shutil
@@ -48,12 +48,12 @@ from cse_platform.tracking.journal import read_journal
 
 @dataclass(frozen=True)
 class _Report:
-    """What became of one stage."""
+    """The outcome of one stage."""
 
     sweep: str
     trials: int
     numbers: tuple[str, ...]
-    """What gave numbers, in words."""
+    """Families of scores that gave numbers."""
     failures: tuple[str, ...]
     """What failed, each with its cause."""
 
@@ -74,28 +74,28 @@ def rehearse_file(
     console = Console(markup=False, highlight=False)
     folder = runs / SMOKE / (draft.path.stem.strip(".") or "sweep")
     given = _check_as_given(draft, folder / "given", offline=offline)
-    with _emptied(folder):
+    with _hold_empty_folder(folder):
         rehearsals = rehearse(given, folder)
-        for line in _told(draft, folder, rehearsals):
+        for line in _describe_rehearsal(draft, folder, rehearsals):
             click.echo(line)
         reports = []
         for rehearsal in rehearsals:
             cause = None
             try:
-                checked = _check(draft, rehearsal, folder, address=address, offline=offline)
+                checked = _check_stage(draft, rehearsal, folder, address=address, offline=offline)
                 silent = Publisher(checked.spec.sweep, checked.where, command="")
                 run_stage(checked, silent, console, address=address, ship=ship, reuse=reuse)
             except CseError as error:
                 cause = str(error)
                 click.echo(f"{rehearsal.spec.sweep}: {cause}", err=True)
-            reports.append(_report(rehearsal.spec, folder, cause))
+            reports.append(_make_report(rehearsal.spec, folder, cause))
         stop_own()
     _print_reports(reports, folder)
 
 
 @contextmanager
-def _emptied(folder: Path) -> Iterator[None]:
-    """Hold the folder of a file's rehearsal, without what the last one left there."""
+def _hold_empty_folder(folder: Path) -> Iterator[None]:
+    """Hold the folder of a file's rehearsal, emptied of what the last one left there."""
     lock = FileLock(folder.with_name(f"{folder.name}.lock"), timeout=0)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ def _emptied(folder: Path) -> Iterator[None]:
 
 
 def _check_as_given(draft: DraftFile, nowhere: Path, *, offline: bool) -> list[SweepSpec]:
-    """The sweeps of the file, checked as for a dry run; the stores that they name stay shut."""
+    """Check the file's sweeps as for a dry run, without opening their stores, and return them."""
     stages = tuple(
         replace(stage, spec=stage.spec.model_copy(update=own_stores(nowhere)))
         for stage in draft.stages
@@ -127,12 +127,12 @@ def _check_as_given(draft: DraftFile, nowhere: Path, *, offline: bool) -> list[S
     checked = check_stages(
         replace(draft, stages=stages), runs=nowhere, address=None, offline=offline, starts=False
     )
-    for line in dict.fromkeys(line for one in checked for line in one.doubts):
+    for line in dict.fromkeys(line for stage in checked for line in stage.doubts):
         click.echo(f"note: {line}", err=True)
     return [stage.spec for stage in stages]
 
 
-def _check(
+def _check_stage(
     draft: DraftFile,
     rehearsal: Rehearsal,
     folder: Path,
@@ -140,7 +140,7 @@ def _check(
     address: str | None,
     offline: bool,
 ) -> Checked:
-    """The stage as a run needs it, with what it reads fetched."""
+    """Check the stage as a run does, and fetch what it reads."""
     possible = (with_examples(rehearsal.spec.fixed),)
     alone = replace(draft, stages=(DraftSweep(rehearsal.spec, Inspection(), possible),))
     for fetched in (False, True):
@@ -154,44 +154,46 @@ def _check(
     return checked
 
 
-def _told(draft: DraftFile, folder: Path, rehearsals: Sequence[Rehearsal]) -> Iterator[str]:
-    """What the rehearsal has replaced."""
+def _describe_rehearsal(
+    draft: DraftFile, folder: Path, rehearsals: Sequence[Rehearsal]
+) -> Iterator[str]:
+    """Describe what the rehearsal has replaced."""
     yield f"{draft.path} is rehearsed in {folder}: its numbers mean nothing, and stay there"
-    encoders = {name for one in rehearsals for name in (one.original.backbone, *one.encoders)}
-    corpora = {corpus.short_name for one in rehearsals for corpus in one.original.corpus}
-    data = {one.spec.data or "" for one in rehearsals}
+    encoders = {name for each in rehearsals for name in (each.original.backbone, *each.encoders)}
+    corpora = {corpus.short_name for each in rehearsals for corpus in each.original.corpus}
+    data = {each.spec.data or "" for each in rehearsals}
     steps = f"{BRIEF['max_steps']} steps a trial in batches of an eighth, {BRIEF['precision']}"
-    yield f"  {ENCODER} stands in for {_listed(encoders - {ENCODER}) or 'itself'}"
+    yield f"  {ENCODER} stands in for {_join_names(encoders - {ENCODER}) or 'itself'}"
     sentences = f"at most {SENTENCES:,} built-in sentences"
-    yield f"  {sentences} stand in for {_listed(corpora)}; data: {_listed(data)}"
+    yield f"  {sentences} stand in for {_join_names(corpora)}; data: {_join_names(data)}"
     yield f"  {steps}, on one CPU core; every searched value, and one further seed"
-    changed = Counter(line for one in rehearsals for line in one.changes)
+    changed = Counter(line for each in rehearsals for line in each.changes)
     for line, count in changed.items():
         stages = f" ({counted(count, 'stage')})" if len(rehearsals) > 1 else ""
         yield f"  {line}{stages}"
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 
-def _report(spec: SweepSpec, folder: Path, cause: str | None) -> _Report:
+def _make_report(spec: SweepSpec, folder: Path, cause: str | None) -> _Report:
     where = sweep_stores(spec, runs=folder)
     if not where.journal.exists():
         return _Report(spec.sweep, 0, (), (cause or "it did not begin",))
     history = History(event for _, event in read_journal(where.journal))
     trials = list(history.trials.values())
-    failures = [f"trial {one.number}: {one.error}" for one in trials if one.state == "FAIL"]
+    failures = [f"trial {trial.number}: {trial.error}" for trial in trials if trial.state == "FAIL"]
     if not history.configurations():
         return _Report(spec.sweep, len(trials), (), tuple(failures) or (cause or "",))
-    numbers, lacking = _numbers(spec, history, where)
+    numbers, lacking = _find_numbers(spec, history, where)
     return _Report(spec.sweep, len(trials), numbers, (*failures, *([cause] if cause else lacking)))
 
 
-def _numbers(
+def _find_numbers(
     spec: SweepSpec, history: History, where: SweepStores
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What each family of scores gave, and what lacks a number."""
+    """Find which families of scores gave numbers, and what lacks one."""
     asked = spec.evaluate.asked if spec.evaluate else Tasks()
     chosen = chosen_trials(history, spec, top=spec.evaluate.top if spec.evaluate else 0)
     done = [set().union(*trial.evaluated.values()) for trial in chosen]
@@ -219,14 +221,14 @@ def _numbers(
 
 def _print_reports(reports: Sequence[_Report], folder: Path) -> None:
     click.echo("")
-    for one in reports:
-        state = "FAILED" if one.failures else "ok"
-        numbers = "; ".join(one.numbers) or "no numbers"
-        click.echo(f"{state:6}  {one.sweep}: {counted(one.trials, 'trial')}; {numbers}")
-        for failure in one.failures:
+    for report in reports:
+        state = "FAILED" if report.failures else "ok"
+        numbers = "; ".join(report.numbers) or "no numbers"
+        click.echo(f"{state:6}  {report.sweep}: {counted(report.trials, 'trial')}; {numbers}")
+        for failure in report.failures:
             click.echo(f"        {failure}")
     click.echo(f"Look at it: cse-leaderboard --runs {folder}")
-    if failed := [one.sweep for one in reports if one.failures]:
+    if failed := [report.sweep for report in reports if report.failures]:
         raise SweepRefusedError(
             f"{len(failed)} of {counted(len(reports), 'stage')} failed in the rehearsal; what is "
             "wrong stands above"

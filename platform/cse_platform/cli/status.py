@@ -1,4 +1,4 @@
-"""What `cse-sweep status` prints: how far each sweep is."""
+"""Prints `cse-sweep status`: how far each sweep is."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -23,7 +23,7 @@ _RUNNING = ("trial", "key", "started", "step", "dev", "seed", "settings")
 
 
 SHOWN_MESSAGES = 5
-"""So many of the latest, of those since the last start."""
+"""How many of the latest messages since the last start are shown."""
 
 
 def print_status(url: str, sweep: str | None, *, as_json: bool) -> None:
@@ -33,15 +33,15 @@ def print_status(url: str, sweep: str | None, *, as_json: bool) -> None:
         running = [] if sweep is None else board.running(sweep)
         said = [] if sweep is None else board.messages(sweep)
     if as_json:
-        click.echo(to_json([asdict(one) for one in found]), nl=False)
+        click.echo(to_json([asdict(overview) for overview in found]), nl=False)
     elif not found:
         click.echo("no sweep yet")
     else:
-        table = text_table(_HEADS, [_line(one) for one in found])
-        print_page([table] if sweep is None else [table, *_details(found[0], running, said)])
+        table = text_table(_HEADS, [_format_sweep(overview) for overview in found])
+        print_page([table] if sweep is None else [table, *_make_details(found[0], running, said)])
 
 
-def _details(
+def _make_details(
     sweep: SweepOverview, running: Sequence[TrialSummary], said: Sequence[DriverMessage]
 ) -> Page:
     blocks: list[Block] = []
@@ -67,14 +67,14 @@ def _details(
         blocks.append(Paragraph(f"constraints: {', '.join(sweep.constraints)}; {kept}"))
     if sweep.asked:
         blocks.append(Paragraph(f"asked, and not heard yet: {', '.join(sweep.asked)}"))
-    for message in [one for one in said if one.time >= sweep.restarted][-SHOWN_MESSAGES:]:
+    for message in [each for each in said if each.time >= sweep.restarted][-SHOWN_MESSAGES:]:
         blocks.append(Paragraph(f"{utc(message.time)}: {message_line(message)}"))
     if running and sweep.state == "RUNNING":
-        blocks.append(text_table(_RUNNING, [_running(trial) for trial in running]))
+        blocks.append(text_table(_RUNNING, [_format_trial(trial) for trial in running]))
     return blocks
 
 
-def _running(trial: TrialSummary) -> tuple[str, ...]:
+def _format_trial(trial: TrialSummary) -> tuple[str, ...]:
     return (
         str(trial.number),
         trial.key[:HASH_DIGITS],
@@ -86,7 +86,7 @@ def _running(trial: TrialSummary) -> tuple[str, ...]:
     )
 
 
-def _line(sweep: SweepOverview) -> tuple[str, ...]:
+def _format_sweep(sweep: SweepOverview) -> tuple[str, ...]:
     return (
         f"{sweep.name} {STARRED}" if sweep.written.star else sweep.name,
         sweep.method,

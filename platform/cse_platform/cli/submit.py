@@ -1,4 +1,4 @@
-"""Handing a sweep to a cluster, which runs it when this machine is off: the command."""
+"""The command that hands a sweep to a cluster, which runs it even when this machine is off."""
 
 from pathlib import Path
 

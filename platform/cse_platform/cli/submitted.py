@@ -1,4 +1,4 @@
-"""A sweep that was submitted to a cluster, as its head runs it: `python -m` this module.
+"""Runs a submitted sweep on the head of a cluster, by `python -m` this module.
 
 It imports nothing but Python's own modules before it knows that the head has the others.
 """
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _keep_own_environment() -> None:
-    """Let the workers of this sweep get what its driver gives them, and not this job's own.
+    """Give the workers of this sweep their driver's environment instead of this job's.
 
     Its metadata stay: by these Ray knows that the driver belongs to the job.
     """

@@ -1,4 +1,4 @@
-"""What `cse-sweep submit` does: checks here, hands over, and waits until the sweep has begun."""
+"""Checks a sweep here, hands it to a cluster, and waits until it has begun: `cse-sweep submit`."""
 
 import json
 import os
@@ -21,14 +21,14 @@ from cse_platform.tracking.provenance import code_diffs, sweep_provenance, user_
 from cse_platform.tracking.submission import BEGUN, EXIT_LACKS, LACKS, ORDER_FILE
 
 SHOWN_LINES = 20
-"""So many of the last lines of a job that has failed."""
+"""How many of the last lines of a failed job are shown."""
 _OF_HERE = ("git_", "package_", "method_", "command", "folder")
-"""How those facts begin that are about the submitting machine, and not about the head."""
+"""Prefixes of facts about the submitting machine, rather than about the head."""
 _RUNNER = "cse_platform.cli.submitted"
 
 
 def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], ship: bool) -> None:
-    """Let the cluster at `address` run a sweep file, with its results in its folder `runs`.
+    """Submit a sweep file to the cluster at `address`, with its results in `runs` there.
 
     It returns when the sweep has begun, or has nothing left to do.
 
@@ -53,23 +53,23 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
             f"attach {name}, or end it by cse-sweep stop {name}"
         )
     job = f"{name}-{secrets.token_hex(4)}"
-    state = _run(server, job, parcel, runs=runs, ship=ship)
+    state = _submit_job(server, job, parcel, runs=runs, ship=ship)
     if state.exit_code == EXIT_LACKS:
-        absent = _lacking(state)
+        absent = _read_lacking_packages(state)
         say(f"{name}: the head installs {', '.join(absent)}")
         job = f"{name}-{secrets.token_hex(4)}"
-        state = _run(server, job, parcel, runs=runs, ship=ship, absent=absent)
+        state = _submit_job(server, job, parcel, runs=runs, ship=ship, absent=absent)
     _say_what_became(server, parcel, job, state)
 
 
 def _own_sets(parcel: Parcel) -> list[str]:
-    """What is found in the lab's own sets that travel, a line each."""
+    """Describe what is found in the lab's own sets that travel, a line each."""
     here = {str(file) for file in parcel.content.values()}
     stages = parcel.sweeps.stages
     return list(dict.fromkeys(line for spec in stages for line in own_sets(spec, among=here)))
 
 
-def _run(
+def _submit_job(
     server: JobServer,
     job: str,
     parcel: Parcel,
@@ -85,7 +85,7 @@ def _run(
         "runs": runs,
         "packages": {**shipment.packages, **pinned(DRIVER_PACKAGES)} if ship else {},
         "arguments": [SWEEP_FILE, "--runs", runs, *([] if ship else ["--no-ship"])],
-        "submission": _submission(parcel, job, server.url),
+        "submission": _make_submission(parcel, job, server.url),
     }
     folder, data = archive({**parcel.content, ORDER_FILE: json.dumps(order)})
     server.put({**shipment.archives, folder: data})
@@ -107,8 +107,8 @@ def _run(
     return state
 
 
-def _submission(parcel: Parcel, job: str, url: str) -> dict[str, dict[str, str]]:
-    """What the sweep's provenance has of this machine, its code and the job."""
+def _make_submission(parcel: Parcel, job: str, url: str) -> dict[str, dict[str, str]]:
+    """Make the part of the sweep's provenance about this machine, its code and the job."""
     sources = outside_sources(get_method(parcel.sweeps.stages[0].method))
     outside = next(iter(sources.values()), None)
     here = sweep_provenance(None, method=outside)
@@ -117,8 +117,8 @@ def _submission(parcel: Parcel, job: str, url: str) -> dict[str, dict[str, str]]
     return {"provenance": kept | told, "diffs": code_diffs(None, method=outside)}
 
 
-def _lacking(state: JobState) -> list[str]:
-    """The packages that the head lacks, as its job has said."""
+def _read_lacking_packages(state: JobState) -> list[str]:
+    """Read the packages that the head lacks from its job's log."""
     [line] = [line for line in state.lines if line.startswith(LACKS)]
     absent: list[str] = json.loads(line.removeprefix(LACKS))
     return absent

@@ -1,4 +1,4 @@
-"""What there is to say of a sweep that runs, a line each: what it says, and its trials' ends."""
+"""Makes the log lines of a running sweep: its messages, and its trials' ends."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from cse_platform.tracking.history import TrialHistory
 
 @dataclass(frozen=True)
 class SweepLine:
-    """One of them."""
+    """One line of a sweep's log."""
 
     time: datetime
     text: str
     is_news: bool = True
-    """Whether it has to be said beside a table of the trials, too."""
+    """Whether it has to be printed beside a table of the trials, too."""
 
 
 class SweepLines:
-    """Each line once, in the order in which things happened."""
+    """Gives each line once, in the order in which things happened."""
 
     def __init__(self, constraints: Sequence[str], *, errors: Path | None) -> None:
         """`errors` is the folder with the tracebacks of failed trials."""
@@ -54,23 +54,25 @@ class SweepLines:
 
 
 def message_line(message: DriverMessage) -> str:
-    """What a driver has said."""
+    """Format a driver's message."""
     return f"Error: {message.text}" if message.level == "error" else message.text
 
 
 def trial_line(
     trial: TrialHistory, constraints: Collection[str] = (), *, errors: Path | None
 ) -> str:
-    """What became of a trial; of a failed one also where to look."""
+    """Format a trial's outcome; for a failed one also where to look."""
     value = percent(trial.best_value)
     at = f" at step {trial.best_step}" if trial.best_step is not None else ""
     head = f"trial {trial.number:>3} {trial.state:<8} dev {value:>6}{at}  seed {trial.seed}"
     infeasible = "  infeasible" * breaks_constraint(trial, constraints)
-    return f"{head}  {short_settings(trial.searched_values)}{infeasible}{_why(trial, errors)}"
+    return (
+        f"{head}  {short_settings(trial.searched_values)}{infeasible}{_explain_end(trial, errors)}"
+    )
 
 
 def breaks_constraint(trial: TrialHistory, constraints: Collection[str]) -> bool:
-    """What a trial measures is known at its end."""
+    """Whether a trial has ended and breaks a constraint; its measures are known at its end."""
     return trial.state in ("COMPLETE", "PRUNED") and not is_feasible(constraints, [trial])
 
 
@@ -82,7 +84,7 @@ def summary_line(
     best: tuple[float | None, int] | None,
     more: Iterable[str],
 ) -> str:
-    """How far a sweep is: trials, the best dev score and its trial's number, and `more`."""
+    """Summarise a sweep: trials, the best dev score and its trial's number, and `more`."""
     trials = counted(ended, "trial")
     if planned is not None:
         trials = f"{ended} of {counted(planned, 'trial')}"
@@ -92,7 +94,7 @@ def summary_line(
     return " · ".join([*parts, *more])
 
 
-def _why(trial: TrialHistory, errors: Path | None) -> str:
+def _explain_end(trial: TrialHistory, errors: Path | None) -> str:
     if trial.reused_from is not None:
         same = "same code" if trial.code else "code unknown"
         return f"  reused from {trial.reused_from} ({same})"

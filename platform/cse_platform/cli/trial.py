@@ -33,7 +33,7 @@ def show_command(trial: str, runs: Path | None, store: str | None, as_json: bool
         cse-leaderboard show 10bba02b
         cse-leaderboard show quickstart-simcse#0
     """
-    found = _details(trial, runs, store)
+    found = _load_details(trial, runs, store)
     if as_json:
         from cse_platform.render.table import to_json
 
@@ -68,11 +68,11 @@ def reproduce_command(
     """
     from cse_platform.export.reproduction.folder import write_reproduction
 
-    found = _details(trial, runs, store)
+    found = _load_details(trial, runs, store)
     made = write_reproduction(found, folder or Path(f"reproduce-{found.key[:8]}"))
     click.echo(f"{made.folder}: {', '.join(made.files)}")
-    for one in made.unknowns:
-        click.echo(f"note: {one}", err=True)
+    for unknown in made.unknowns:
+        click.echo(f"note: {unknown}", err=True)
 
 
 @click.command(context_settings=CONTEXT)
@@ -90,7 +90,7 @@ def export_command(trial: str, folder: Path, runs: Path | None, store: str | Non
     from cse_platform.export import kept_model as kept
     from cse_platform.export.model_card import model_card
 
-    found = _details(trial, runs, store)
+    found = _load_details(trial, runs, store)
     with kept.kept_model(found) as model:
         pooler = kept.pooler_of(model)
         kept.export_model(model, folder, card=model_card(found, pooler=pooler))
@@ -120,14 +120,14 @@ def register_command(trial: str, name: str, runs: Path | None, store: str | None
     """
     from cse_platform.export.registration import register_trial
 
-    found = _details(trial, runs, store)
+    found = _load_details(trial, runs, store)
     version = register_trial(found, name, runs=runs or RUNS)
     is_version = "is now" if version.is_new else "was registered before: it is"
     click.echo(f"trial {found.key[:8]} {is_version} version {version.number} of {name}")
     click.echo(f'mlflow.sentence_transformers.load_model("models:/{name}/{version.number}")')
 
 
-def _details(trial: str, runs: Path | None, store: str | None) -> "TrialDetails":
+def _load_details(trial: str, runs: Path | None, store: str | None) -> "TrialDetails":
     from cse_platform.leaderboard.store import open_store
     from cse_platform.leaderboard.trial_details import trial_details
 

@@ -1,1 +1,1 @@
-"""What people say to sweeps from elsewhere: requests, and annotations."""
+"""Takes what people send to sweeps from elsewhere: requests and annotations."""

@@ -1,7 +1,7 @@
-"""Writes down what a person says of a trial, a configuration or a sweep: a note, tags, a star.
+"""Records a person's note, tags and star for a trial, a configuration or a sweep.
 
-All of it is in a journal of its own, `annotations/journal.jsonl` in the runs folder; the
-leaderboard and MLflow are filled from it, as from a sweep's.
+They are in a journal of their own, `annotations/journal.jsonl` in the runs folder; the leaderboard
+and MLflow are filled from it, as from a sweep's.
 """
 
 import os
@@ -27,9 +27,9 @@ from cse_platform.tracking.provenance import user_and_host
 from cse_platform.tracking.recorder import Recorder, Sink, SinkHealth
 
 NOTE_LENGTH = 4000
-"""Characters of a note."""
+"""Most characters of a note."""
 WAIT, MIRROR_WAIT = 20.0, 10.0
-"""Seconds for whoever else writes now and for the leaderboard; for MLflow, which can do without."""
+"""Seconds to wait for other writers and for the leaderboard; for MLflow, which can lag behind."""
 
 _TAG: TypeAdapter[str] = TypeAdapter(Slug)
 
@@ -43,7 +43,7 @@ def annotate(
     star: bool | None = None,
     tags: Mapping[str, bool] | None = None,
 ) -> tuple[Subject, list[str]]:
-    """Write about what a reference means; what that is, and a sentence if MLflow lacks it yet.
+    """Annotate what a reference means. Returns that, and a sentence if MLflow lacks it yet.
 
     Args:
         url: of the leaderboard.
@@ -59,8 +59,8 @@ def annotate(
         JournalError: if the journal cannot be written.
         StoreError: if the leaderboard cannot be opened, or does not take it now.
     """
-    said = {"note": None if note is None else _checked_note(note), "star": star}
-    words = {_checked_tag(word): stands for word, stands in (tags or {}).items()}
+    said = {"note": None if note is None else _validate_note(note), "star": star}
+    words = {_validate_tag(word): stands for word, stands in (tags or {}).items()}
     with open_store(url, create=False) as board:
         with board.session() as session:
             subject = find_subject(session, reference)
@@ -75,7 +75,7 @@ def annotate(
             tags=words,
             **said,
         )
-        with _recorder(board, runs, subject.experiment) as recorder:
+        with _open_recorder(board, runs, subject.experiment) as recorder:
             recorder.record(event)
             for sink in recorder.flush(WAIT, only=LeaderboardSink.name):
                 if sink.name == LeaderboardSink.name and sink.behind:
@@ -84,14 +84,14 @@ def annotate(
                         f"down in {annotations_journal(runs)} and comes with the next annotation"
                     )
             behind = [sink for sink in recorder.flush(MIRROR_WAIT) if sink.behind]
-            return subject, [_lacks(sink) for sink in behind]
+            return subject, [_explain_lag(sink) for sink in behind]
 
 
 def replay_annotations(url: str, runs: Path, experiment: str) -> None:
-    """Bring what was written in this runs folder into stores that lack it, as new ones do."""
+    """Write the annotations of this runs folder to stores that lack them, as new ones do."""
     if not annotations_journal(runs).exists():
         return
-    with open_store(url) as board, _recorder(board, runs, experiment) as recorder:
+    with open_store(url) as board, _open_recorder(board, runs, experiment) as recorder:
         recorder.flush(WAIT)
 
 
@@ -100,8 +100,8 @@ def annotations_journal(runs: Path) -> Path:
 
 
 @contextmanager
-def _recorder(board: Store, runs: Path, experiment: str) -> Iterator[Recorder]:
-    """Of the one journal; whoever else has it open is waited for."""
+def _open_recorder(board: Store, runs: Path, experiment: str) -> Iterator[Recorder]:
+    """Open the recorder of the one journal, after waiting for others who have it open."""
     path, uri = annotations_journal(runs), mlflow_uri(runs)
     sinks: list[Sink] = [LeaderboardSink(board)]
     if os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file():
@@ -124,13 +124,13 @@ def _recorder(board: Store, runs: Path, experiment: str) -> Iterator[Recorder]:
         turn.release()
 
 
-def _lacks(sink: SinkHealth) -> str:
+def _explain_lag(sink: SinkHealth) -> str:
     why = sink.error or f"it takes more than {MIRROR_WAIT:.0f} s"
     return f"{sink.name} lacks it yet ({why}); the next annotation brings it over"
 
 
-def _checked_note(text: str) -> str:
-    """Without secrets, and without what would steer a terminal."""
+def _validate_note(text: str) -> str:
+    """Remove secrets and control characters from a note, and refuse one that is too long."""
     lines = text.strip().replace("\r\n", "\n").split("\n")
     clean = "\n".join("".join(filter(str.isprintable, line)).rstrip() for line in lines)
     if len(clean) > NOTE_LENGTH:
@@ -141,7 +141,7 @@ def _checked_note(text: str) -> str:
     return mask_text(clean)
 
 
-def _checked_tag(word: str) -> str:
+def _validate_tag(word: str) -> str:
     try:
         return _TAG.validate_python(word)
     except ValidationError:

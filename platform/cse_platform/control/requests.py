@@ -1,6 +1,6 @@
-"""What is asked of a sweep from elsewhere: checked against what is stored, and left for its driver.
+"""Checks requests to a sweep against what is stored, and leaves them for its driver.
 
-The leaderboard carries it, so that it works from every machine that reaches this.
+The leaderboard carries them, so that they work from every machine that reaches it.
 """
 
 import shlex
@@ -21,7 +21,7 @@ from cse_platform.tracking.events import SweepAction, SweepRequested
 from cse_platform.tracking.provenance import user_and_host
 
 _TAKES = {"stop": ("RUNNING",), "retry": ("FAIL", "PRUNED")}
-"""In which states single trials can be asked for."""
+"""By action, the states of single trials that it applies to."""
 
 
 def send_request(
@@ -33,7 +33,7 @@ def send_request(
     numbers: Sequence[int] = (),
     settings: Sequence[str] = (),
 ) -> str:
-    """Leave a request for the driver of a sweep, the one that runs or the next one; who hears it.
+    """Leave a request for a sweep's driver, the running or the next one. Returns who hears it.
 
     `trials`, `numbers` and `settings` (`NAME=VALUE`) are those of the commands. SweepRefusedError
     if the request means nothing to the sweep as it is, NotFoundError if there is none.
@@ -45,8 +45,8 @@ def send_request(
             raise SweepRefusedError(f"sweep {sweep!r} does not run now, it is {asked.state}")
         _refuse_other_trials(asked, action, numbers)
         if trials is not None:
-            _refuse_budget(_spec(asked), trials)
-        values = _values(asked, settings) if settings else {}
+            _refuse_budget(_parse_spec(asked), trials)
+        values = _parse_values(asked, settings) if settings else {}
         request = SweepRequested(
             sweep=sweep,
             request=str(uuid4()),
@@ -59,7 +59,7 @@ def send_request(
         add_request(board, request)
     if asked.holder is not None:
         return f"asked process {asked.holder.pid} on {asked.holder.host}, which runs it"
-    return f"sweep {sweep!r} does not run now; its next start does this: {_command(asked)}"
+    return f"sweep {sweep!r} does not run now; its next start does this: {_format_command(asked)}"
 
 
 def _refuse_other_trials(sweep: AskedSweep, action: SweepAction, numbers: Sequence[int]) -> None:
@@ -90,15 +90,15 @@ def _refuse_budget(spec: SweepSpec, trials: int) -> None:
         )
 
 
-def _values(sweep: AskedSweep, settings: Sequence[str]) -> dict[str, Any]:
+def _parse_values(sweep: AskedSweep, settings: Sequence[str]) -> dict[str, Any]:
     try:
         values = dict(map(read_setting, settings))
     except OverrideError as error:
         raise SweepRefusedError(f"--set: {error}") from None
-    return point_to_try(_spec(sweep), values)
+    return point_to_try(_parse_spec(sweep), values)
 
 
-def _spec(sweep: AskedSweep) -> SweepSpec:
+def _parse_spec(sweep: AskedSweep) -> SweepSpec:
     try:
         return SweepSpec.model_validate(sweep.spec)
     except ValidationError:
@@ -108,8 +108,8 @@ def _spec(sweep: AskedSweep) -> SweepSpec:
         ) from None
 
 
-def _command(sweep: AskedSweep) -> str:
-    """The command of its last start, as far as it is known."""
+def _format_command(sweep: AskedSweep) -> str:
+    """Format the command of the sweep's last start, as far as it is known."""
     last = sweep.started_by
     where = f"cd {shlex.quote(last['folder'])} && " if "folder" in last else ""
     return f"{where}{last.get('command', 'cse-sweep FILE')}"

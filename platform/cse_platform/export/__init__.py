@@ -1,1 +1,1 @@
-"""What leaves the leaderboard with one trial: its model, its registry entry, its reproduction."""
+"""Exports one trial: its model, its registry entry, its reproduction."""

@@ -1,4 +1,4 @@
-"""The model that a trial kept: as a folder to give away, and on the pairs of its dev set."""
+"""Exports the model that a trial kept, and scores it on the pairs of its dev set."""
 
 import shutil
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ from cse_platform.runner.models import local_copy
 from cse_platform.sweep.identity import dev_identity
 
 COMMON_POOLERS = ("cls", "avg")
-"""Those that sentence-transformers has too; with another it refuses to load the model."""
+"""Poolers that sentence-transformers has, too; with another it refuses to load the model."""
 
 
 @contextmanager
 def kept_model(trial: TrialDetails) -> Iterator[Path]:
-    """The folder of a trial's best checkpoint, fetched for the while where it lies elsewhere.
+    """Yield the folder of a trial's best checkpoint, a temporary copy if it lies elsewhere.
 
     NotFoundError if none was kept, or it is gone or another trial's; BackboneError if it cannot be
     reached.
@@ -45,7 +45,7 @@ def kept_model(trial: TrialDetails) -> Iterator[Path]:
 
 
 def pooler_of(folder: Path) -> str:
-    """How a kept model pools; BackboneError if the folder does not say so in a readable way."""
+    """Read how a kept model pools; BackboneError if the folder does not say so readably."""
     pooling = read_pooling(folder)
     return pooling.pooler if pooling is not None else "avg"
 
@@ -61,7 +61,7 @@ def export_model(model: Path, folder: Path, *, card: str) -> None:
 
 
 def dev_pairs(trial: TrialDetails) -> DevPairs:
-    """The cosine of each pair of the dev set that the search climbs, under the kept model.
+    """Compute the cosine of each pair of the searched dev set, under the kept model.
 
     Raises:
         NotFoundError: if the trial kept no model, or it is gone.
@@ -80,12 +80,12 @@ def dev_pairs(trial: TrialDetails) -> DevPairs:
     with kept_model(trial) as folder:
         encoder = load_encoder(str(folder)).to("cuda" if torch.cuda.is_available() else "cpu")
         # The very batches of the training: cosines that differ in a last digit rank otherwise.
-        found = DevSuite(dev, data=data).similarities(encoder)[trial.dev.search]
-    return DevPairs(gold, found.numpy())
+        cosines = DevSuite(dev, data=data).similarities(encoder)[trial.dev.search]
+    return DevPairs(gold, cosines.numpy())
 
 
 def data_setting_of(trial: TrialDetails) -> str | None:
-    """The setting `data` of a trial; where its file left it to CSE_DATA, what that named."""
+    """Find the setting `data` of a trial; if its file left that to CSE_DATA, what that named."""
     named: str | None = one_trial_sweep(trial)["data"]
     if named is None and trial.dev.source in ("builtin", "hub"):
         return trial.dev.source

@@ -1,4 +1,4 @@
-"""The README of an exported model: a head for the model hub, then what a reader wants to know."""
+"""Writes the README of an exported model: metadata for the model hub, then text for readers."""
 
 import json
 from statistics import fmean, stdev
@@ -18,44 +18,44 @@ from cse_platform.render.text import render_template, to_markdown
 from cse_platform.tracking.provenance import SWEEP_PACKAGES
 
 _OF_THE_START = ("git_commit", "package_commit", "python", *SWEEP_PACKAGES)
-"""Of the sweep's start; host, folder and command line are nobody's business outside the lab."""
+"""Facts of the sweep's start; host, folder and command line do not leave the lab."""
 
 _OF_THE_WORKER = ("device", "gpu", "cpu", "threads", "precision", "attention")
 
 
 def model_card(trial: TrialDetails, *, pooler: str) -> str:
-    """The card, as Markdown. Which library can load the model depends on its pooler."""
+    """Make the card, as Markdown. Which library can load the model depends on its pooler."""
     seeds = trial.complete_values
     return render_template(
         "cse_platform.export",
         "model_card.md.j2",
         filters={"json": json.dumps, "mean": fmean, "stdev": stdev, "percent": percent},
-        head=_head(trial, pooler),
+        head=_build_hub_metadata(trial, pooler),
         trial=trial,
-        paper=_paper(trial),
+        paper=_find_paper(trial),
         pooler=pooler,
         settings=to_markdown([settings_table(trial)]),
-        scores=to_markdown([_scores(trial)]),
+        scores=to_markdown([_make_scores_table(trial)]),
         seeds=seeds if len(seeds) > 1 else {},
-        provenance=to_markdown([_provenance(trial)]),
+        provenance=to_markdown([_make_provenance_table(trial)]),
     )
 
 
-def _head(trial: TrialDetails, pooler: str) -> dict[str, Any]:
-    """What the hub reads."""
+def _build_hub_metadata(trial: TrialDetails, pooler: str) -> dict[str, Any]:
+    """Build the metadata that the hub reads."""
     library = "sentence-transformers"
     fields: dict[str, Any] = {"library_name": library} if pooler in COMMON_POOLERS else {}
     fields["pipeline_tag"] = "sentence-similarity"
     fields["tags"] = [*fields.values(), "feature-extraction", trial.method]
-    if base := _base_model(trial):
+    if base := _find_base_model(trial):
         fields["base_model"] = base
-    if datasets := _datasets(trial):
+    if datasets := _find_datasets(trial):
         fields["datasets"] = datasets
     return fields
 
 
-def _base_model(trial: TrialDetails) -> str | None:
-    """The backbone's id on the hub; None for one that is not there."""
+def _find_base_model(trial: TrialDetails) -> str | None:
+    """Find the backbone's id on the hub; None if it is not there."""
     try:
         model = resolve_backbone(trial.backbone).model
     except BackboneError:
@@ -63,20 +63,20 @@ def _base_model(trial: TrialDetails) -> str | None:
     return model if isinstance(model, str) else None
 
 
-def _datasets(trial: TrialDetails) -> list[str]:
-    """The hub's ids of the corpora that it has."""
+def _find_datasets(trial: TrialDetails) -> list[str]:
+    """Find the hub's ids of the corpora that it has."""
     names = [name for name in trial.corpus.split("+") if name in KNOWN]
     return list(dict.fromkeys(file.repository for name in names for file in KNOWN[name].hub))
 
 
-def _paper(trial: TrialDetails) -> Paper | None:
+def _find_paper(trial: TrialDetails) -> Paper | None:
     try:
         return get_method(trial.method).paper
     except UnknownMethodError:
         return None
 
 
-def _scores(trial: TrialDetails) -> Table:
+def _make_scores_table(trial: TrialDetails) -> Table:
     rows = [
         (s.task, s.split, s.metric, score_text(s.metric, s.value), s.identity[:HASH_DIGITS])
         for s in trial.main_scores
@@ -84,7 +84,7 @@ def _scores(trial: TrialDetails) -> Table:
     return text_table(("task", "split", "metric", "value", "identity"), rows)
 
 
-def _provenance(trial: TrialDetails) -> Table:
+def _make_provenance_table(trial: TrialDetails) -> Table:
     start = trial.starts[0].provenance if trial.starts else {}
     facts = {
         "trial": trial.key,

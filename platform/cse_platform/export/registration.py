@@ -1,4 +1,4 @@
-"""Makes a trial's kept model a version of a model in MLflow's model registry."""
+"""Registers a trial's kept model as a version of a model in MLflow's model registry."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ _NEEDED = ("torch", "transformers")
 
 
 def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> RegisteredVersion:
-    """Make the model of a trial a version of a registered model, unless it is one already.
+    """Register the model of a trial as a version of a model, unless it is one already.
 
     `runs` is the folder that has the MLflow store, where CSE_MLFLOW_URI names no other. StoreError
     if there is no model, no store or no run of the trial; OutputError if sentence-transformers
@@ -34,7 +34,7 @@ def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> RegisteredV
             )
         return register_model(
             folder,
-            _entry(trial),
+            _make_entry(trial),
             name=name,
             uri=mlflow_uri(runs),
             experiment=trial.spec.get("experiment", "cse"),
@@ -42,7 +42,7 @@ def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> RegisteredV
         )
 
 
-def _entry(trial: TrialDetails) -> RegistryEntry:
+def _make_entry(trial: TrialDetails) -> RegistryEntry:
     dev = f"dev {trial.dev.search} {trial.best_value!r} at step {trial.best_step}"
     facts = trial.provenance
     versions = {name: facts[name].partition("+")[0] for name in _NEEDED if name in facts}

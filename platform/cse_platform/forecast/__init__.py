@@ -1,1 +1,1 @@
-"""How long a sweep takes, and how much disk: before it runs, and while it does."""
+"""Forecasts how long a sweep takes, before it runs and while it does."""

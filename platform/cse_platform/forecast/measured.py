@@ -1,4 +1,4 @@
-"""How long a trial takes, from one step of it."""
+"""Measures how long a trial takes, from one step of it."""
 
 import json
 import math
@@ -26,7 +26,7 @@ def measured_seconds(
     steps: int,
     threads: int,
 ) -> float:
-    """Train two steps on some of the corpus; the seconds of a trial of so many steps.
+    """Train two steps on some of the corpus. Returns the seconds of a trial of so many steps.
 
     Dev points are measured on the built-in dev set, whatever the configuration's are; the start of
     a worker counts as what this process has used so far. Raises what the method raises.
@@ -66,7 +66,7 @@ def train_some(
 
 
 def _some_of(corpus: Corpus, number: int, file: Path) -> CorpusSpec:
-    """The first rows of a corpus, written to a file, as a corpus of its own."""
+    """Write the first rows of a corpus to a file, as a corpus of its own."""
     columns = corpus.columns or (corpus.sentences,)
     names = [str(place) for place in range(len(columns))]
     rows = zip(*(column[:number] for column in columns), strict=True)

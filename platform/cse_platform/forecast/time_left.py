@@ -1,4 +1,4 @@
-"""How long trials take that have not run yet, and how many of them fit into a budget."""
+"""Estimates how long further trials take, and how many of them fit into a budget."""
 
 import math
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from cse_platform.sweep.blocks import Budget
 
 GUESSED_SPREAD = 1 / 3
-"""Standard deviation of durations, relative to their mean, that one trial more must overcome."""
+"""Prior standard deviation of durations, relative to their mean, which further trials overcome."""
 RAY_SECONDS = (4.0, 40.0)
 """How long Ray takes to start on this machine, or to be joined: alone, and beside other work."""
 A_PROJECTION = 0.5
-"""What a trial that still runs counts, as an observation, where none has finished."""
+"""How many observations the running trials count as, if none has finished."""
 
 _UNITS = (("h", 3600, 1), ("min", 60, 0), ("s", 1, 0))
 """Name, seconds, decimals; the first of which the longer end has two or more is used."""
@@ -23,7 +23,7 @@ TimeInterval = tuple[float, float]
 def time_left(
     durations: Sequence[float], *, trials: float, at_once: int, finished: bool = True
 ) -> TimeInterval:
-    """An interval for the time that further trials take; it narrows with every duration.
+    """Estimate an interval for the time of further trials; it narrows with every duration.
 
     Args:
         durations: seconds of trials, one or more, each more than 0.
@@ -44,12 +44,12 @@ def time_left(
 
 
 def with_ray(interval: TimeInterval) -> TimeInterval:
-    """The time that trials take, and before them Ray to start."""
+    """Add the time that Ray takes to start."""
     return interval[0] + RAY_SECONDS[0], interval[1] + RAY_SECONDS[1]
 
 
 def span(interval: TimeInterval) -> str:
-    """An interval of time for people, e.g. `3 to 9 min` or `about 2.5 h`."""
+    """Format an interval of time, e.g. `3 to 9 min` or `about 2.5 h`."""
     low, high = interval
     name, unit, decimals = next((u for u in _UNITS if high >= 2 * u[1]), _UNITS[-1])
     shortest, longest = (f"{end / unit:.{decimals}f}" for end in (low, high))
@@ -62,10 +62,10 @@ def span(interval: TimeInterval) -> str:
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast a sweep spends."""
+    """How fast a sweep runs trials and spends its budget."""
 
     seconds: float
-    """That a trial takes."""
+    """Seconds of a trial."""
     at_once: int
     """Trials that run at the same time."""
     gpu: float
@@ -79,7 +79,7 @@ class Pace:
         seconds: float = 0.0,
         gpu_seconds: float = 0.0,
     ) -> float | None:
-        """How many trials are begun before a budget is spent; None where nobody can know.
+        """Estimate how many trials begin before a budget is spent; None if that is unknown.
 
         `count` limits them too; `seconds` and `gpu_seconds` are spent already.
         """

@@ -29,46 +29,46 @@ LogEntry = dict[str, float]
 
 
 def read_log(file: Path) -> list[LogEntry]:
-    """Each dictionary of a log, in order, without its texts; ImportRefusedError if unreadable."""
+    """Read the dictionaries of a log, in order, without texts; ImportRefusedError if unreadable."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise ImportRefusedError(f"{file} cannot be read: {error.strerror}") from None
-    found = (_numbers(entry) for entry in _dictionaries(text))
-    return [line for line in found if line]
+    lines = (_extract_numbers(entry) for entry in _iter_dictionaries(text))
+    return [line for line in lines if line]
 
 
-def _dictionaries(text: str) -> Iterator[Mapping[str, Any]]:
-    state = _json(text)
+def _iter_dictionaries(text: str) -> Iterator[Mapping[str, Any]]:
+    state = _parse_json(text)
     if isinstance(state, dict) and isinstance(state.get("log_history"), list):
         yield from (entry for entry in state["log_history"] if isinstance(entry, dict))
         return
     for line in text.splitlines():
-        whole = _json(line) if line.startswith("{") else None
+        whole = _parse_json(line) if line.startswith("{") else None
         if isinstance(whole, dict):
             yield whole
             continue
         for match in _DICT.finditer(line):  # a progress bar can stand before it
-            if isinstance(entry := _literal(match[0]), dict):
+            if isinstance(entry := _parse_literal(match[0]), dict):
                 yield entry
 
 
-def _json(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         return None
 
 
-def _literal(text: str) -> Any:
+def _parse_literal(text: str) -> Any:
     try:
         return ast.literal_eval(_NOT_FINITE.sub("'nan'", text))
     except (ValueError, SyntaxError):
         return None
 
 
-def _numbers(entry: Mapping[Any, Any]) -> LogEntry:
-    """The numbers of a dictionary; newer trainers print them as text."""
+def _extract_numbers(entry: Mapping[Any, Any]) -> LogEntry:
+    """Extract the numbers of a dictionary; newer trainers print them as text."""
     line = {}
     for key, value in entry.items():
         try:
@@ -83,13 +83,13 @@ DEV_KEYS: dict[DevTask, str] = {
     "sickr": "eval_sickr_spearman",
     "transfer_dev": "eval_avg_transfer",
 }
-"""What SimCSE's training script, and those that came of it, call the dev scores."""
+"""Names of the dev scores in SimCSE's training script and those derived from it."""
 
 SPEARMAN: tuple[DevTask, ...] = ("stsb", "sickr")
 
 
 class LogSettings(Settings):
-    """What a log does not hold, and the user adds."""
+    """Settings that a log does not hold, and that the user adds."""
 
     sweep: Slug
     method: Text
@@ -102,7 +102,7 @@ class LogSettings(Settings):
 
 
 def log_settings(values: Mapping[str, str], **given: Any) -> LogSettings:
-    """Settings from the options of a command line; ImportRefusedError names all that are refused.
+    """Make settings from a command line's options; ImportRefusedError names all that are refused.
 
     `values` are hyperparameters as text; they get the method's types, where it is one of ours.
     """
@@ -123,7 +123,7 @@ def log_settings(values: Mapping[str, str], **given: Any) -> LogSettings:
 class LogsToImport:
     sweeps: dict[str, list[ImportedTrial]]
     source: str
-    """Where they come from, for people."""
+    """A readable name of where they come from."""
     points: int
     repeated: int
     """Further evaluations at a step, left out: the first values stay."""
@@ -138,7 +138,7 @@ def read_logs(files: Sequence[Path], settings: LogSettings) -> LogsToImport:
     for file in files:
         try:
             lines = read_log(file)
-            trials.append(_trial(file, lines, settings))
+            trials.append(_make_trial(file, lines, settings))
             evaluations += sum(DEV_KEYS[settings.dev] in line for line in lines)
         except ImportRefusedError as error:
             problems.append(str(error))
@@ -151,8 +151,8 @@ def read_logs(files: Sequence[Path], settings: LogSettings) -> LogsToImport:
     return LogsToImport(sweeps, source, points, evaluations - points)
 
 
-def _trial(file: Path, lines: Sequence[LogEntry], settings: LogSettings) -> ImportedTrial:
-    points = _points(file, lines, settings)
+def _make_trial(file: Path, lines: Sequence[LogEntry], settings: LogSettings) -> ImportedTrial:
+    points = _collect_points(file, lines, settings)
     written = datetime.fromtimestamp(file.stat().st_mtime, UTC)
     runtime = next((line["train_runtime"] for line in lines if "train_runtime" in line), None)
     trial = ImportedTrial(
@@ -178,8 +178,10 @@ def _trial(file: Path, lines: Sequence[LogEntry], settings: LogSettings) -> Impo
     return trial
 
 
-def _points(file: Path, lines: Sequence[LogEntry], settings: LogSettings) -> dict[int, LogEntry]:
-    """By step the dev scores, and the training loss that was logged last before it."""
+def _collect_points(
+    file: Path, lines: Sequence[LogEntry], settings: LogSettings
+) -> dict[int, LogEntry]:
+    """Collect by step the dev scores, and the training loss that was logged last before it."""
     key = DEV_KEYS[settings.dev]
     tasks = ("transfer_dev",) if settings.dev == "transfer_dev" else SPEARMAN
     points: dict[int, LogEntry] = {}
@@ -190,31 +192,31 @@ def _points(file: Path, lines: Sequence[LogEntry], settings: LogSettings) -> dic
         if key not in line:
             continue
         scores = {
-            dev_metric(task): _fraction(file, name, line[name], settings.scale)
+            dev_metric(task): _convert_to_fraction(file, name, line[name], settings.scale)
             for task in tasks
             if (name := DEV_KEYS[task]) in line
         }
-        points.setdefault(_step(file, line, settings.steps_per_epoch), scores | loss)
+        points.setdefault(_find_step(file, line, settings.steps_per_epoch), scores | loss)
     if not points:
-        raise ImportRefusedError(f"{file} has no {key!r}{_found(lines, key)}")
+        raise ImportRefusedError(f"{file} has no {key!r}{_describe_keys(lines, key)}")
     return points
 
 
-def _found(lines: Sequence[LogEntry], key: str) -> str:
+def _describe_keys(lines: Sequence[LogEntry], key: str) -> str:
     keys = sorted({name for line in lines for name in line})
     if not keys:
         return ", nor any other dictionary of numbers"
     return f"{did_you_mean(key, keys)}; it has {', '.join(keys)} (--dev names another dev set)"
 
 
-def _fraction(file: Path, name: str, value: float, scale: float) -> float:
+def _convert_to_fraction(file: Path, name: str, value: float, scale: float) -> float:
     if abs(fraction := value / scale) > 1:
         hint = "; for percentages, write --scale 100" if scale == 1 else ""
         raise ImportRefusedError(f"{file}: {name} is {fraction:g}, not between -1 and 1{hint}")
     return fraction
 
 
-def _step(file: Path, line: LogEntry, steps_per_epoch: int | None) -> int:
+def _find_step(file: Path, line: LogEntry, steps_per_epoch: int | None) -> int:
     if math.isfinite(step := line.get("step", math.nan)):
         return int(step)
     if not math.isfinite(epoch := line.get("epoch", math.nan)):

@@ -1,4 +1,4 @@
-"""The file that says what the parameters, tags and metrics of another lab's runs mean."""
+"""Reads the file that says what the parameters, tags and metrics of another lab's runs mean."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -69,7 +69,7 @@ class LoggedDevMetric(LoggedMetric):
 
 
 class RunMapping(Settings):
-    """What params, tags and metrics of some MLflow experiments are in our terms."""
+    """Maps the params, tags and metrics of some MLflow experiments to our terms."""
 
     sweep: Slug = Field(description="the name that they come under")
     experiments: tuple[Text, ...] = Field(min_length=1)
@@ -93,7 +93,7 @@ class RunMapping(Settings):
         return scores
 
     def sweep_of(self, method: str, backbone: str) -> str:
-        """The sweep of a run: where runs can differ in method or backbone, each has its own."""
+        """Name the sweep of a run; if runs can differ in method or backbone, each has its own."""
         sources = ((method, self.method), (backbone, self.backbone))
         differing = [value for value, source in sources if isinstance(source, Logged)]
         return "-".join([self.sweep, *differing])
@@ -112,12 +112,12 @@ def load_mapping(path: Path) -> tuple[RunMapping, YamlDocument]:
 
 
 def mapping_error(path: Path, problems: list[Problem], source: YamlDocument) -> ImportRefusedError:
-    """The error that names the problems of a mapping file, each with its line."""
+    """Make the error that names the problems of a mapping file, each with its line."""
     return ImportRefusedError(problem_list(path, f"is not {_WHAT}", problems, source))
 
 
 def parse_text(text: str) -> Any:
-    """The YAML value that a text holds: a number, a truth value, a list or null; else the text.
+    """Parse the YAML value that a text holds: a number, truth value, list or null; else the text.
 
     `None`, as Python prints it, is null too.
     """
@@ -131,7 +131,7 @@ def parse_text(text: str) -> Any:
 
 
 def config_of(method: str) -> type[MethodConfig] | None:
-    """The settings of a method; None for one that this installation does not have."""
+    """Find the settings of a method; None if this installation does not have it."""
     try:
         return get_method(method).config
     except UnknownMethodError:
@@ -139,7 +139,7 @@ def config_of(method: str) -> type[MethodConfig] | None:
 
 
 def typed_values(method: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """The values in the types of the method's settings, and what does not fit.
+    """Convert values to the types of the method's settings. Also returns what does not fit.
 
     A method that this installation does not have takes all values as they are.
     """

@@ -1,4 +1,4 @@
-"""Trials that ran elsewhere, and the events that bring them onto the leaderboard, once."""
+"""Brings trials that ran elsewhere onto the leaderboard, once, as events."""
 
 import math
 from collections import defaultdict
@@ -40,7 +40,7 @@ SCORED_BY = dict.fromkeys((*STS_TASKS, AVG_STS), "spearman") | dict.fromkeys(
 AVERAGES = {AVG_STS: STS_TASKS, AVG_TRANSFER: TRANSFER_TASKS}
 
 RECORD = "imported_record"
-"""In a trial's provenance: the run or the file that it comes from."""
+"""Key of a trial's provenance: the run or the file that it comes from."""
 
 TEST_IDENTITY = canonical_hash([IMPORTED, "test"])
 
@@ -58,10 +58,10 @@ class ImportedTrial:
     """One run of another training script, in our terms."""
 
     name: str
-    """As messages call it."""
+    """Its name in messages."""
     lab: str
-    """The name that it comes under: of unlike names, nobody knows whether code and data are the
-    same, so they share no row."""
+    """The name that it comes under. Different labs may use different code and data, so their trials
+    share no row."""
     method: str
     backbone: str
     values: dict[str, Any]
@@ -83,21 +83,21 @@ class ImportedTrial:
 
     @cached_property
     def configuration(self) -> str:
-        """Hash of all that is known of it but the seed; no trial of our own has the same."""
-        return canonical_hash([*self._known, self.lab])
+        """Hash of all that is known of the trial but its seed; no trial of our own has the same."""
+        return canonical_hash([*self._identifying_values, self.lab])
 
     @cached_property
     def key(self) -> str:
-        """Runs that are attempts at the same trial share it."""
+        """Key of the trial; runs that are attempts at the same trial share it."""
         return canonical_hash([IMPORTED, self.configuration, self.seed])
 
     @property
     def former_key(self) -> str:
         """The key by which versions that did not tell labs apart stored it."""
-        return canonical_hash([IMPORTED, canonical_hash(self._known), self.seed])
+        return canonical_hash([IMPORTED, canonical_hash(self._identifying_values), self.seed])
 
     @property
-    def _known(self) -> list[Any]:
+    def _identifying_values(self) -> list[Any]:
         return [IMPORTED, self.method, self.backbone, self.values, self.dev]
 
     @property
@@ -120,7 +120,8 @@ class ImportedTrial:
     @property
     def identity(self) -> dict[str, str]:
         """What the leaderboard says of its dev set: a lab's imports of one dev task can be
-        compared, and none of them with another lab's or with a trial of our own."""
+        compared, and none of them with another lab's or with a trial of our own.
+        """
         return {
             "checkpoint": self.dev,
             "search": self.dev,
@@ -163,9 +164,9 @@ class ImportedTrial:
             provenance=self.provenance,
         )
         if self.scores:
-            yield self._evaluated(sweep)
+            yield self._make_evaluation(sweep)
 
-    def _evaluated(self, sweep: str) -> TrialEvaluated:
+    def _make_evaluation(self, sweep: str) -> TrialEvaluated:
         means = {
             average: sum(self.scores[task] for task in tasks) / len(tasks)
             for average, tasks in AVERAGES.items()
@@ -196,12 +197,12 @@ _Trials = Sequence[ImportedTrial]
 
 @dataclass(frozen=True)
 class Imported:
-    """What came, in numbers of trials."""
+    """The numbers of imported trials."""
 
     new: int
     """New ones, and attempts at incomplete ones that come further."""
     here: int
-    """That were here already."""
+    """Trials that were here already."""
     gave_way: int
     """Attempts at a trial of which a better one is taken."""
 
@@ -209,12 +210,12 @@ class Imported:
 def refuse_rivals(sweeps: Mapping[str, _Trials]) -> None:
     """Raise ImportRefusedError where several complete records are attempts at one trial."""
     problems = [
-        _rivals(complete, tries[0].seed)
+        _describe_rivals(complete, tries[0].seed)
         for trials in sweeps.values()
-        for tries in _attempts(trials).values()
-        if len(complete := _complete(tries)) > 1
+        for tries in _group_attempts(trials).values()
+        if len(complete := _find_complete(tries)) > 1
     ]
-    _refuse(problems)
+    _refuse_problems(problems)
 
 
 def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) -> Imported:
@@ -229,11 +230,11 @@ def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) ->
     events: list[Event] = []
     new = chosen = 0
     for sweep, trials in sweeps.items():
-        attempts = _attempts(trials)
+        attempts = _group_attempts(trials)
         with board.session() as session:
-            former = {one.former_key: one for tries in attempts.values() for one in tries}
+            former = {trial.former_key: trial for tries in attempts.values() for trial in tries}
             stored = stored_trials(session, [*attempts, *former])
-            problems += _name_problems(sweep_or_none(session, sweep), sweep, trials[0])
+            problems += _find_name_problems(sweep_or_none(session, sweep), sweep, trials[0])
             first = next_number(session, sweep)
             shown = ranks(session, [*stored.values()])
         stored |= {
@@ -241,11 +242,11 @@ def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) ->
             for key, known in stored.items()
             if key in former and known.provenance.get(RECORD) == former[key].record
         }
-        problems += _rival_problems(stored, attempts)
-        fresh = _fresh(stored, shown, attempts)
+        problems += _find_rival_problems(stored, attempts)
+        fresh = _select_fresh(stored, shown, attempts)
         chosen, new = chosen + len(attempts), new + len(fresh)
-        events += _events(sweep, fresh, first, source)
-    _refuse(problems)
+        events += _iter_events(sweep, fresh, first, source)
+    _refuse_problems(problems)
     if events:
         # Under a name of its own: an import is no journal that goes on where it ended.
         take_over(board, f"import {uuid4()}", list(enumerate(events, 1)))
@@ -253,15 +254,17 @@ def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) ->
     return Imported(new=new, here=chosen - new, gave_way=total - chosen)
 
 
-def _attempts(trials: _Trials) -> dict[str, list[ImportedTrial]]:
-    """By key; the one that stands for a trial comes first."""
+def _group_attempts(trials: _Trials) -> dict[str, list[ImportedTrial]]:
+    """Group attempts by key; the one that stands for a trial comes first."""
     found: dict[str, list[ImportedTrial]] = defaultdict(list)
-    for trial in sorted(trials, key=_rank, reverse=True):
+    for trial in sorted(trials, key=_rank_trial, reverse=True):
         found[trial.key].append(trial)
     return found
 
 
-def _name_problems(taken: SweepRecord | None, sweep: str, example: ImportedTrial) -> Iterator[str]:
+def _find_name_problems(
+    taken: SweepRecord | None, sweep: str, example: ImportedTrial
+) -> Iterator[str]:
     mine = (IMPORTED, example.method, example.backbone)
     if taken and (taken.spec.get("source"), taken.method, taken.backbone) != mine:
         yield (
@@ -270,48 +273,48 @@ def _name_problems(taken: SweepRecord | None, sweep: str, example: ImportedTrial
         )
 
 
-def _rival_problems(
+def _find_rival_problems(
     stored: Mapping[str, TrialRecord], attempts: Mapping[str, _Trials]
 ) -> Iterator[str]:
     for key, tries in attempts.items():
-        complete = _complete(tries)
+        complete = _find_complete(tries)
         if complete and key in stored and stored[key].state == "COMPLETE":
             record = stored[key].provenance[RECORD]
             complete.setdefault(record, f"{record}, which is on the leaderboard,")
         if len(complete) > 1:
-            yield _rivals(complete, tries[0].seed)
+            yield _describe_rivals(complete, tries[0].seed)
 
 
-def _complete(tries: _Trials) -> dict[str, str]:
-    """Names of the complete ones by their record: a copy of a record is no rival."""
+def _find_complete(tries: _Trials) -> dict[str, str]:
+    """Find the names of complete attempts by record: a copy of a record is no rival."""
     return {trial.record: trial.name for trial in tries if trial.state == "COMPLETE"}
 
 
-def _rivals(complete: Mapping[str, str], seed: int) -> str:
+def _describe_rivals(complete: Mapping[str, str], seed: int) -> str:
     return (
         f"{' and '.join(complete.values())} are all complete, with seed {seed} and equal "
         "hyperparameters; leave all but one out, or name the hyperparameter that tells them apart"
     )
 
 
-def _refuse(problems: Sequence[str]) -> None:
+def _refuse_problems(problems: Sequence[str]) -> None:
     if problems:
         raise ImportRefusedError("\n  ".join(["nothing is imported:", *problems]))
 
 
-def _fresh(
+def _select_fresh(
     stored: Mapping[str, TrialRecord], shown: Mapping[str, Rank], attempts: Mapping[str, _Trials]
 ) -> list[ImportedTrial]:
-    """What says more than the leaderboard knows, oldest first."""
+    """Select the trials that say more than the leaderboard knows, oldest first."""
     fresh = []
     for key, (trial, *_) in attempts.items():
         known = stored.get(key)
-        if known is None or (known.state != "COMPLETE" and _rank(trial) > shown[known.key]):
+        if known is None or (known.state != "COMPLETE" and _rank_trial(trial) > shown[known.key]):
             fresh.append(trial)
     return sorted(fresh, key=lambda trial: (trial.started, trial.key))
 
 
-def _rank(trial: ImportedTrial) -> Rank:
+def _rank_trial(trial: ImportedTrial) -> Rank:
     return rank(
         state=trial.state,
         reached=max((point.step for point in trial.points), default=None),
@@ -320,14 +323,14 @@ def _rank(trial: ImportedTrial) -> Rank:
     )
 
 
-def _events(sweep: str, trials: _Trials, first: int, source: str) -> Iterator[Event]:
+def _iter_events(sweep: str, trials: _Trials, first: int, source: str) -> Iterator[Event]:
     if not trials:
         return
-    one = trials[0]
-    dev = {"checkpoint": one.dev, "search": one.dev}
-    encoder = {"method": one.method, "backbone": one.backbone}
+    first_trial = trials[0]
+    dev = {"checkpoint": first_trial.dev, "search": first_trial.dev}
+    encoder = {"method": first_trial.method, "backbone": first_trial.backbone}
     yield SweepStarted(
-        time=one.started,
+        time=first_trial.started,
         sweep=sweep,
         **encoder,
         spec={"sweep": sweep, "source": IMPORTED, **encoder, "dev": dev},

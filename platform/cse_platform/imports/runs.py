@@ -1,4 +1,4 @@
-"""MLflow runs as trials, by a mapping file; every problem is named at once."""
+"""Reads MLflow runs as trials, by a mapping file, and names every problem at once."""
 
 import math
 from collections import Counter, defaultdict
@@ -28,7 +28,7 @@ from cse_platform.tracking.mlflow.tags import REHEARSAL
 
 UNFINISHED = ("RUNNING", "SCHEDULED")
 MAX_NAMED = 20
-"""Problems of runs that one message lists."""
+"""How many problems of runs one message lists."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ def read_runs(uri: str, mapping_file: Path) -> RunsToImport:
     store = LoggedRuns(uri)
     found = list(store.search(mapping.experiments, condition=mapping.filter))
     ended = [run for run in found if run.status not in UNFINISHED]
-    if problems := list(_unknown_names(mapping, ended)):
+    if problems := list(_find_unknown_names(mapping, ended)):
         raise mapping_error(mapping_file, problems, source)
     reader = _Reader(mapping, store, mask_url(uri))
     trials = [trial for run in ended if (trial := reader.trial(run))]
     if reader.problems:
-        raise ImportRefusedError(_error_text(reader.problems, mapping_file))
+        raise ImportRefusedError(_format_error(reader.problems, mapping_file))
     sweeps: dict[str, list[ImportedTrial]] = defaultdict(list)
     for trial in trials:
         sweeps[mapping.sweep_of(trial.method, trial.backbone)].append(trial)
@@ -64,30 +64,34 @@ def read_runs(uri: str, mapping_file: Path) -> RunsToImport:
     return RunsToImport(sweeps, mask_url(uri), len(found), len(found) - len(ended))
 
 
-def _unknown_names(mapping: RunMapping, runs: Sequence[LoggedRun]) -> Iterator[Problem]:
-    """Names in the file that no run has logged, and hyperparameters that the method lacks."""
+def _find_unknown_names(mapping: RunMapping, runs: Sequence[LoggedRun]) -> Iterator[Problem]:
+    """Yield names in the file that no run has logged, and hyperparameters that the method lacks."""
     config = config_of(mapping.method) if isinstance(mapping.method, str) else None
     for name, param in mapping.hyperparameters.items():
-        yield from _absent(("hyperparameters", name), "param", param, [r.params for r in runs])
+        yield from _find_absent_name(
+            ("hyperparameters", name), "param", param, [r.params for r in runs]
+        )
         if config and name not in config.model_fields:
             text = f"{mapping.method} has no such hyperparameter"
             yield Problem(("hyperparameters", name), text + did_you_mean(name, config.model_fields))
     for key in ("method", "backbone", "seed"):
         logged = getattr(mapping, key)
         if isinstance(logged, Logged) and logged.param:
-            yield from _absent((key, "param"), "param", logged.param, [r.params for r in runs])
+            yield from _find_absent_name(
+                (key, "param"), "param", logged.param, [r.params for r in runs]
+            )
         elif isinstance(logged, Logged) and logged.tag:
-            yield from _absent((key, "tag"), "tag", logged.tag, [r.tags for r in runs])
+            yield from _find_absent_name((key, "tag"), "tag", logged.tag, [r.tags for r in runs])
     metrics = [run.metrics for run in runs]
-    yield from _absent(("dev", "metric"), "metric", mapping.dev.metric, metrics)
+    yield from _find_absent_name(("dev", "metric"), "metric", mapping.dev.metric, metrics)
     for task, score in mapping.scores.items():
-        yield from _absent(("scores", task, "metric"), "metric", score.metric, metrics)
+        yield from _find_absent_name(("scores", task, "metric"), "metric", score.metric, metrics)
 
 
-def _absent(
+def _find_absent_name(
     path: tuple[str, ...], kind: str, name: str, logged: Sequence[Mapping[str, Any]]
 ) -> Iterator[Problem]:
-    known = sorted({key for one in logged for key in one})
+    known = sorted({key for values in logged for key in values})
     if logged and name not in known:
         hint = did_you_mean(name, known) or f"; there are {', '.join(known) or 'none'}"
         yield Problem(path, f"no run has a {kind} {name!r}{hint}")
@@ -99,19 +103,19 @@ class _Reader:
         self.problems: list[str] = []
 
     def trial(self, run: LoggedRun) -> ImportedTrial | None:
-        """The run as a trial; None, with its problems added, where it cannot be one."""
+        """Make a trial of a run; if it cannot be one, add its problems and return None."""
         before = len(self.problems)
         if REHEARSAL in run.tags:
             self._add_problem(run, "a rehearsal, made by cse-sweep --smoke: it means nothing")
-        method = self._text(run, self._mapping.method)
-        points, final = self._curve(run)
-        backbone, seed = self._text(run, self._mapping.backbone), self._seed(run)
-        values, scores = self._values(run, method), self._scores(run)
+        method = self._read_text(run, self._mapping.method)
+        points, final = self._read_curve(run)
+        backbone, seed = self._read_text(run, self._mapping.backbone), self._read_seed(run)
+        values, scores = self._read_values(run, method), self._read_scores(run)
         if len(self.problems) > before:
             return None
         ended = run.ended or max((point.time for point in points), default=run.started)
         trial = ImportedTrial(
-            name=_name(run),
+            name=_format_name(run),
             lab=self._mapping.sweep,
             method=method,
             backbone=backbone,
@@ -133,15 +137,15 @@ class _Reader:
             scores=scores,
             wall_seconds=(ended - run.started).total_seconds(),
         )
-        if error := _failure(run, trial, self._mapping.dev.metric):
+        if error := _explain_failure(run, trial, self._mapping.dev.metric):
             return replace(trial, state="FAIL", error=error, scores={})
         return trial
 
     def _add_problem(self, run: LoggedRun, text: str) -> None:
-        self.problems.append(f"{_name(run)}: {text}")
+        self.problems.append(f"{_format_name(run)}: {text}")
 
-    def _text(self, run: LoggedRun, source: str | Logged) -> str:
-        """A fixed value of the mapping, or what the run logged in a param or tag."""
+    def _read_text(self, run: LoggedRun, source: str | Logged) -> str:
+        """Read a fixed value of the mapping, or what the run logged in a param or tag."""
         if isinstance(source, str):
             return source
         logged = run.params if source.param else run.tags
@@ -153,17 +157,17 @@ class _Reader:
             self._add_problem(run, f"{source.place} is {got}, which 'names' does not translate")
         return source.names.get(value or "", value or "")
 
-    def _seed(self, run: LoggedRun) -> int:
+    def _read_seed(self, run: LoggedRun) -> int:
         if isinstance(self._mapping.seed, int):
             return self._mapping.seed
-        value = parse_text(self._text(run, self._mapping.seed))
+        value = parse_text(self._read_text(run, self._mapping.seed))
         if not isinstance(value, int) or not 0 <= value < 2**32:
             got = format_value(value)
             self._add_problem(run, f"its seed must be a whole number from 0, got {got}")
             return 0
         return value
 
-    def _values(self, run: LoggedRun, method: str) -> dict[str, Any]:
+    def _read_values(self, run: LoggedRun, method: str) -> dict[str, Any]:
         given = {}
         for name, param in self._mapping.hyperparameters.items():
             if param in run.params:
@@ -175,34 +179,36 @@ class _Reader:
             self._add_problem(run, f"{dotted_path(problem.path)}: {problem.text}")
         return values
 
-    def _curve(self, run: LoggedRun) -> tuple[tuple[ImportedPoint, ...], dict[str, float]]:
-        """The dev curve and, for values logged without steps, the last value instead of a curve."""
+    def _read_curve(self, run: LoggedRun) -> tuple[tuple[ImportedPoint, ...], dict[str, float]]:
+        """Read the dev curve or, for values logged without steps, the last value."""
         dev, name = self._mapping.dev, dev_metric(self._mapping.dev.set)
         if dev.metric not in run.metrics:
             return (), {}
         # Of several values of one step the last stays, as MLflow shows it.
         by_step = {value.step: value for value in self._store.history(run.id, dev.metric)}
         points = tuple(
-            ImportedPoint(one.step, one.time, {name: self._fraction(run, dev, one.value)})
-            for one in by_step.values()
+            ImportedPoint(
+                value.step, value.time, {name: self._convert_to_fraction(run, dev, value.value)}
+            )
+            for value in by_step.values()
         )
         return (points, {}) if any(point.step for point in points) else ((), points[-1].metrics)
 
-    def _scores(self, run: LoggedRun) -> dict[str, float]:
+    def _read_scores(self, run: LoggedRun) -> dict[str, float]:
         return {
-            task: self._fraction(run, score, run.metrics[score.metric])
+            task: self._convert_to_fraction(run, score, run.metrics[score.metric])
             for task, score in self._mapping.scores.items()
             if score.metric in run.metrics
         }
 
-    def _fraction(self, run: LoggedRun, measured: LoggedMetric, value: float) -> float:
+    def _convert_to_fraction(self, run: LoggedRun, measured: LoggedMetric, value: float) -> float:
         if abs(fraction := value / measured.scale) > 1:
             hint = "; is it a percentage (scale: 100)?" if measured.scale == 1 else ""
             self._add_problem(run, f"{measured.metric} is {fraction:g}, not between -1 and 1{hint}")
         return fraction
 
 
-def _failure(run: LoggedRun, trial: ImportedTrial, metric: str) -> str | None:
+def _explain_failure(run: LoggedRun, trial: ImportedTrial, metric: str) -> str | None:
     if run.status != "FINISHED":
         return f"{run.status} in MLflow"
     if not math.isfinite(trial.best[1].get(dev_metric(trial.dev), math.nan)):
@@ -210,11 +216,11 @@ def _failure(run: LoggedRun, trial: ImportedTrial, metric: str) -> str | None:
     return None
 
 
-def _name(run: LoggedRun) -> str:
+def _format_name(run: LoggedRun) -> str:
     return f"run {run.name} ({run.id[:8]})"
 
 
-def _error_text(problems: list[str], mapping_file: Path) -> str:
+def _format_error(problems: list[str], mapping_file: Path) -> str:
     each = list(Counter(problems))
     left = [f"and {len(each) - MAX_NAMED} more"] if len(each) > MAX_NAMED else []
     head = f"nothing is imported; mend {mapping_file}, or leave runs out by its 'filter':"

@@ -1,1 +1,1 @@
-"""How results are written: tables and pages for people, JSON, CSV and pandas for programs."""
+"""Writes results: tables and pages for people, JSON, CSV and pandas for programs."""

@@ -1,4 +1,4 @@
-"""What `cse-evaluate` prints: a page for people, a record for programs."""
+"""Makes the output of `cse-evaluate`: a page for people, a record for programs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -40,47 +40,47 @@ Values = Mapping[tuple[str, str, str], float]
 
 
 def evaluation_page(evaluation: "Evaluation") -> Page:
-    """Everything that was scored; correlations, accuracies and ranking metrics x 100."""
+    """Make a page of everything that was scored; correlations, accuracies and rankings x 100."""
     values: Values = {(s.task, str(s.split), s.metric): s.value for s in evaluation.scores}
     sts, transfer = (*STS_TASKS, AVG_STS), (*TRANSFER_TASKS, AVG_TRANSFER)
     return [
-        *_table("STS test sets, correlation x 100", values, CORRELATIONS, sts),
-        *_table("Own test sets, correlation x 100", values, OWN, _own(values)),
-        *_table("Ranking on the STS test sets, x 100", values, RANKING, sts),
-        *_table("Transfer, accuracy x 100", values, ACCURACIES, transfer),
-        *_table("Long text, accuracy x 100", values, ACCURACIES, LONG_TASKS),
-        *_space(values, evaluation),
-        *_absent(evaluation),
-        *_reading(evaluation),
+        *_make_table("STS test sets, correlation x 100", values, CORRELATIONS, sts),
+        *_make_table("Own test sets, correlation x 100", values, OWN, _find_own_sets(values)),
+        *_make_table("Ranking on the STS test sets, x 100", values, RANKING, sts),
+        *_make_table("Transfer, accuracy x 100", values, ACCURACIES, transfer),
+        *_make_table("Long text, accuracy x 100", values, ACCURACIES, LONG_TASKS),
+        *_make_geometry_blocks(values, evaluation),
+        *_list_absent_values(evaluation),
+        *_describe_reading(evaluation),
     ]
 
 
-def _own(values: Values) -> Sequence[str]:
-    """The lab's own sets among the tasks, in their order."""
+def _find_own_sets(values: Values) -> Sequence[str]:
+    """Find the lab's own sets among the tasks, in their order."""
     known = {*STS_TASKS, AVG_STS, *TRANSFER_TASKS, AVG_TRANSFER, *LONG_TASKS}
     tests = (task for task, split, _ in values if split == "test")
     return list(dict.fromkeys(task for task in tests if task not in known))
 
 
 def evaluation_record(model: str, evaluation: "Evaluation") -> dict[str, Any]:
-    """The same for programs: fractions, with every identity and what it is the hash of."""
+    """Make a record for programs: fractions, with every identity and what it is the hash of."""
     return {
         "model": model,
-        "scores": [asdict(one) for one in evaluation.scores],
+        "scores": [asdict(score) for score in evaluation.scores],
         "without_value": [
-            dict(zip(("task", "split", "metric"), one, strict=True))
-            for one in evaluation.without_value
+            dict(zip(("task", "split", "metric"), names, strict=True))
+            for names in evaluation.without_value
         ],
-        "histogram": _histogram_counts(evaluation),
+        "histogram": _count_histogram(evaluation),
         "identities": {name: dict(parts) for name, parts in evaluation.identities.items()},
         "seconds": dict(evaluation.seconds),
     }
 
 
-def _table(
+def _make_table(
     title: str, values: Values, keys: Mapping[str, tuple[str, str]], tasks: Sequence[str]
 ) -> Iterator[Block]:
-    """A row for each key and a column for each task that has any of them."""
+    """Make a table with a row for each key and a column for each task that has any of them."""
     shown = [task for task in tasks if any((task, *key) in values for key in keys.values())]
     rows = [
         (name, *(percent(values.get((task, *key))) for task in shown))
@@ -92,7 +92,7 @@ def _table(
         yield text_table(("", *shown), rows)
 
 
-def _space(values: Values, evaluation: "Evaluation") -> Iterator[Block]:
+def _make_geometry_blocks(values: Values, evaluation: "Evaluation") -> Iterator[Block]:
     measures = [
         (name.replace("_", " "), f"{value:.4f}")
         for (_, _, name), value in values.items()
@@ -102,20 +102,20 @@ def _space(values: Values, evaluation: "Evaluation") -> Iterator[Block]:
         return
     yield Heading("Geometry on STS-B dev", 2)
     yield text_table(("measure", "value"), measures)
-    counted = _histogram_counts(evaluation).items()
+    counted = _count_histogram(evaluation).items()
     rows = tuple((gold, str(sum(counts)), bars(counts)) for gold, counts in counted)
     yield text_table(("gold", "pairs", "cosine from -1 to 1"), rows)
 
 
-def _histogram_counts(evaluation: "Evaluation") -> dict[str, list[int]]:
-    """Pairs of the dev set by bucket of gold, in 40 equal bins of cosine; empty without any."""
+def _count_histogram(evaluation: "Evaluation") -> dict[str, list[int]]:
+    """Count pairs of the dev set by bucket of gold, in 40 equal bins of cosine; empty if none."""
     from cse_methods.evaluation.measures.geometry import histogram
 
     dev = [pairs for pairs in evaluation.similarities if pairs.split == "dev"]
     return dict(histogram(dev[0].cosines, dev[0].gold)) if dev else {}
 
 
-def _absent(evaluation: "Evaluation") -> Iterator[Block]:
+def _list_absent_values(evaluation: "Evaluation") -> Iterator[Block]:
     if evaluation.without_value:
         listed = ", ".join(f"{task} {metric}" for task, _, metric in evaluation.without_value)
         yield Paragraph(
@@ -124,9 +124,9 @@ def _absent(evaluation: "Evaluation") -> Iterator[Block]:
         )
 
 
-def _reading(evaluation: "Evaluation") -> Iterator[Block]:
-    """How the encoder read its texts, and where the time went."""
-    readings = [one["reading"] for one in evaluation.identities.values() if "reading" in one]
+def _describe_reading(evaluation: "Evaluation") -> Iterator[Block]:
+    """Describe how the encoder read its texts, and where the time went."""
+    readings = [parts["reading"] for parts in evaluation.identities.values() if "reading" in parts]
     if readings:
         listed = ", ".join(f"{name} {value}" for name, value in readings[0].items())
         yield Paragraph(f"Read with: {listed}")

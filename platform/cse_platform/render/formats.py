@@ -1,50 +1,50 @@
-"""How numbers, times and settings are written for people. Scores are shown x 100."""
+"""Formats numbers, times and settings for people. Scores are shown x 100."""
 
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 HASH_DIGITS = 8
-"""So many digits of a hash or a trial's key are shown."""
+"""How many digits of a hash or a trial's key are shown."""
 LEAST_P = 0.001
 LINE_LENGTH = 1000
 """In characters; a longer line of foreign text is cut."""
 
 
 def percent(fraction: float | None) -> str:
-    """A fraction x 100, with two decimals; nothing for None."""
+    """Format a fraction x 100, with two decimals; empty for None."""
     return "" if fraction is None else f"{100 * fraction:z.2f}"
 
 
 def signed_percent(fraction: float) -> str:
-    """A difference x 100, with its sign."""
+    """Format a difference x 100, with its sign."""
     return f"{100 * fraction:+z.2f}"
 
 
 def probability(p: float | None) -> str:
-    """A p value with three decimals, or `<0.001`; nothing for None."""
+    """Format a p value with three decimals, or as `<0.001`; empty for None."""
     if p is None:
         return ""
     return f"<{LEAST_P}" if p < LEAST_P else f"{p:.3f}"
 
 
 def short_value(value: Any) -> str:
-    """A setting's value; floats have three significant digits."""
+    """Format a setting's value; floats have three significant digits."""
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def short_settings(values: Mapping[str, Any]) -> str:
-    """Settings on one line, e.g. `learning_rate=3e-05 pooler=cls`."""
+    """Format settings on one line, e.g. `learning_rate=3e-05 pooler=cls`."""
     return " ".join(f"{name}={short_value(value)}" for name, value in values.items())
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things, e.g. `1 trial` or `2 trials`."""
+    """Format a number of things, e.g. `1 trial` or `2 trials`."""
     return f"{number} {thing}{'s' * (number != 1)}"
 
 
 def clock(seconds: float | None) -> str:
-    """`2 h 05 min`, `3 min 20 s`, `12 s`; days from two on."""
+    """Format a duration: `2 h 05 min`, `3 min 20 s`, `12 s`; in days from two on."""
     if seconds is None:
         return ""
     whole = round(seconds)
@@ -58,19 +58,19 @@ def clock(seconds: float | None) -> str:
 
 
 def stopwatch(seconds: float) -> str:
-    """`2:05:20` or `3:20`, for what is shown while it grows."""
+    """Format a duration that is shown while it grows: `2:05:20` or `3:20`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def utc(time: datetime) -> str:
-    """A moment to the second."""
+    """Format a time to the second, in UTC."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def cut_line(text: str) -> str:
-    """A line of at most `LINE_LENGTH` characters: the head, how many are left out, the tail."""
+    """Cut a line to at most `LINE_LENGTH` characters: head, how many are left out, tail."""
     if len(text) <= LINE_LENGTH:
         return text
     head, tail = text[: LINE_LENGTH // 2], text[-LINE_LENGTH // 4 :]

@@ -1,4 +1,4 @@
-"""The pages of `cse-sweep describe`."""
+"""Makes the pages of `cse-sweep describe`."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,13 +11,13 @@ GENERATED = "Written by `make docs`, which is `cse-sweep describe --markdown`; d
 
 
 def methods_overview(descriptions: Sequence[Description]) -> Page:
-    """The methods, a line each."""
+    """Make a page with a line for each method."""
     rows = tuple((d.name, str(d.paper.year), d.summary) for d in descriptions)
     return [text_table(("method", "year", "in short"), rows, markup="markdown")]
 
 
 def methods_reference(descriptions: Sequence[Description]) -> Page:
-    """Everything about the methods, with how it came about."""
+    """Make the whole reference of the methods, with a note on how it was generated."""
     title = Heading("Methods and their settings", 1)
     return [
         title,
@@ -28,21 +28,25 @@ def methods_reference(descriptions: Sequence[Description]) -> Page:
 
 
 def methods_page(descriptions: Sequence[Description]) -> Page:
-    """The methods one after the other; settings that they share stand once, at the end."""
+    """Make a section for each method; settings that they share stand once, at the end."""
     blocks: list[Block] = []
     shared: dict[str, dict[SettingRow, None]] = {}
     for description in descriptions:
         own, *others = description.groups
-        blocks += [*_paper(description), Heading(own.title, 3), _settings(own.rows)]
-        blocks += [*_published(description), *_departures(description)]
+        blocks += [
+            *_make_paper_blocks(description),
+            Heading(own.title, 3),
+            _make_settings_table(own.rows),
+        ]
+        blocks += [*_make_published_blocks(description), *_make_departure_blocks(description)]
         for group in others:
             shared.setdefault(group.title, {}).update(dict.fromkeys(group.rows))
     for title, rows in shared.items():
-        blocks += [Heading(title, 2), _settings(tuple(rows))]
+        blocks += [Heading(title, 2), _make_settings_table(tuple(rows))]
     return blocks
 
 
-def _paper(description: Description) -> Iterator[Block]:
+def _make_paper_blocks(description: Description) -> Iterator[Block]:
     paper = description.paper
     yield Heading(description.name, 2)
     yield Paragraph(description.summary)
@@ -50,7 +54,7 @@ def _paper(description: Description) -> Iterator[Block]:
     yield from map(Paragraph, description.notes)
 
 
-def _settings(rows: Sequence[SettingRow]) -> Table:
+def _make_settings_table(rows: Sequence[SettingRow]) -> Table:
     head = ("setting", "symbol", "takes", "default", "only with", "meaning", "source")
     cells = tuple(
         (r.name, r.symbol, r.kind, r.default, r.only_with, r.description, r.source) for r in rows
@@ -58,11 +62,11 @@ def _settings(rows: Sequence[SettingRow]) -> Table:
     return text_table(head, cells, markup="markdown")
 
 
-def _published(description: Description) -> Iterator[Block]:
+def _make_published_blocks(description: Description) -> Iterator[Block]:
     if not description.columns:
         return
     yield Heading(f"Published settings of {description.name}", 3)
-    yield _columns(description.columns)
+    yield _make_columns_table(description.columns)
     if description.throughout:
         listed = ", ".join(f"{name}: {value}" for name, value in description.throughout.items())
         yield Paragraph(f"For all of these: {listed}.")
@@ -72,7 +76,7 @@ def _published(description: Description) -> Iterator[Block]:
         yield text_table(("setting", "space", "for"), rows, markup="markdown")
 
 
-def _departures(description: Description) -> Iterator[Block]:
+def _make_departure_blocks(description: Description) -> Iterator[Block]:
     if description.departures:
         yield Heading(f"Where the sweep files of the paper of {description.name} depart from it", 3)
     for departure in description.departures:
@@ -80,7 +84,7 @@ def _departures(description: Description) -> Iterator[Block]:
         yield Paragraph(f"{named.capitalize()}: {departure.text}")
 
 
-def _columns(columns: Sequence[PublishedColumn]) -> Table:
+def _make_columns_table(columns: Sequence[PublishedColumn]) -> Table:
     names = tuple(dict.fromkeys(name for column in columns for name in column.values))
     rows = tuple(
         (c.backbone, c.variant, *(c.values.get(name, "") for name in names), c.source)

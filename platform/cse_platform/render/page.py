@@ -1,4 +1,4 @@
-"""A page for people: headings, paragraphs, tables and curves."""
+"""Pages for people, of headings, paragraphs, tables and curves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ BARS = " ▁▂▃▄▅▆▇█"
 
 
 def bars(counts: Sequence[float]) -> str:
-    """A bar for each count, from nothing for 0 to a whole block for the highest."""
+    """Draw a bar for each count, from nothing for 0 to a whole block for the highest."""
     most = max((*counts, 0)) or 1
     return "".join(BARS[ceil(count * (len(BARS) - 1) / most)] for count in counts)
 
 
 def sparkline(values: Sequence[float | None], *, width: int = 60) -> str:
-    """A curve from its lowest to its highest value; a value that is missing is a blank.
+    """Draw a curve from its lowest to its highest value; a missing value is a blank.
 
     Where there are more values than `width` characters, the means of neighbours are drawn.
     """

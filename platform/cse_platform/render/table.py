@@ -1,4 +1,4 @@
-"""Columns over rows, and the tables, JSON, CSV and pandas frames that they give."""
+"""Makes tables, JSON, CSV and pandas frames from rows, by their columns."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 Align = Literal["left", "right"]
 Emphasis = Literal["none", "best", "second"]
 Markup = Literal["text", "code", "markdown"]
-"""How Markdown takes a cell: escaped, as code, or as Markdown already."""
+"""How a cell is written in Markdown: escaped, as code, or as Markdown already."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ class Table:
 
     heads: tuple[ColumnHead, ...]
     groups: tuple[tuple[TableRow, ...], ...]
-    """Rows with as many cells as there are heads. A line separates two groups."""
+    """Groups of rows, each with as many cells as there are heads. A line separates two groups."""
     title: str = ""
     notes: tuple[str, ...] = ()
-    """What stands below the table."""
+    """Lines below the table."""
 
     @property
     def rows(self) -> tuple[TableRow, ...]:
@@ -76,7 +76,7 @@ _R = TypeVar("_R")
 
 
 def as_text(value: Any) -> str:
-    """A value as text: nothing for None, ISO 8601 for times, lists with blanks or semicolons."""
+    """Format a value: empty for None, ISO 8601 for times, lists with blanks or semicolons."""
     match value:
         case None:
             return ""
@@ -85,7 +85,7 @@ def as_text(value: Any) -> str:
         case datetime():
             return value.isoformat()
         case list() | tuple():
-            return ("; " if any(isinstance(one, str) for one in value) else " ").join(
+            return ("; " if any(isinstance(entry, str) for entry in value) else " ").join(
                 map(str, value)
             )
     return str(value)
@@ -93,7 +93,7 @@ def as_text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Column(Generic[_R]):
-    """One column: what it is called, its value for a row, and how the value is written.
+    """A column: its name, its value for a row, and the format of the value.
 
     JSON and pandas take the value, CSV its format. People see the format under the title.
     """
@@ -106,19 +106,19 @@ class Column(Generic[_R]):
     """The head for people; left out, the name with blanks for underscores."""
     align: Align = "left"
     dtype: str = "object"
-    """What pandas calls the type of the values."""
+    """Pandas' name for the type of the values."""
     compared: Callable[[_R], float | None] | None = None
     """The fraction by which the best and the second row of the column are found, if they are."""
 
     def cell(self, row: _R) -> Cell:
-        """What people see of a row."""
+        """Make the cell that people see for a row."""
         value = self.value(row)
         written = "" if value is None else self.format(value)
         return Cell(written) if isinstance(written, str) else written
 
     @property
     def head(self) -> ColumnHead:
-        """What people see above the column."""
+        """The head that people see above the column."""
         return ColumnHead(self.title or self.name.replace("_", " "), self.align)
 
 
@@ -132,7 +132,7 @@ def to_table(
     compare_groups: bool = False,
     apart: Callable[[_R], Hashable] = lambda _row: None,
 ) -> Table:
-    """A table of rows, without the columns that are empty.
+    """Make a table of rows, without the columns that are empty.
 
     A line separates two groups. The legend has the meaning of each mark; those that no cell bears
     are left out. With `compare_groups`, each group has a best and a second row of its own; so have
@@ -140,7 +140,7 @@ def to_table(
     """
     kept = [list(group) for group in groups if group]
     parts = kept if compare_groups else [list(chain.from_iterable(kept))]
-    cells = [row for part in parts for row in _cells(columns, part, apart)]
+    cells = [row for part in parts for row in _make_cells(columns, part, apart)]
     shown = [any(row[place].plain for row in cells) or not cells for place in range(len(columns))]
     marks = {mark for row in cells for cell in row for mark in cell.mark.split()}
     meanings = (f"{mark} {means}" for mark, means in (legend or {}).items() if mark in marks)
@@ -156,7 +156,7 @@ def to_table(
 def text_table(
     heads: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", markup: Markup = "text"
 ) -> Table:
-    """A table of texts, without the columns that are empty; the first column is names.
+    """Make a table of texts, without the columns that are empty; the first column has names.
 
     The markup is that of all columns but the first.
     """
@@ -169,10 +169,10 @@ def text_table(
     return to_table(columns, [list(rows)], title=title)
 
 
-def _cells(
+def _make_cells(
     columns: Sequence[Column[_R]], rows: Sequence[_R], apart: Callable[[_R], Hashable]
 ) -> Iterator[TableRow]:
-    """The cells of rows, those of one kind compared with each other."""
+    """Make the cells of rows; rows of one kind are compared with each other."""
     written = [[column.cell(row) for row in rows] for column in columns]
     kinds = grouped(range(len(rows)), lambda place: apart(rows[place])).values()
     for cells, column in zip(written, columns, strict=True):
@@ -186,26 +186,26 @@ def _cells(
 
 
 def places(fractions: Sequence[float | None]) -> list[Emphasis]:
-    """Which fractions are the best and the second of a column.
+    """Find the best and the second of a column's fractions.
 
-    They are compared as they are shown: equal ones share a place. One that stands alone is neither.
+    They are compared as they are shown: equal ones share a place. A single one is neither.
     """
-    shown = [None if one is None else round(100 * one, 2) for one in fractions]
-    there = [one for one in shown if one is not None]
-    highest = sorted(set(there), reverse=True)[:2] if len(there) > 1 else []
+    shown = [None if each is None else round(100 * each, 2) for each in fractions]
+    present = [each for each in shown if each is not None]
+    highest = sorted(set(present), reverse=True)[:2] if len(present) > 1 else []
     names: dict[float | None, Emphasis] = dict(zip(highest, ("best", "second"), strict=False))
-    return [names.get(one, "none") for one in shown]
+    return [names.get(each, "none") for each in shown]
 
 
 _Key = TypeVar("_Key", bound=Hashable)
 
 
 def grouped(rows: Iterable[_R], key: Callable[[_R], _Key]) -> dict[_Key, list[_R]]:
-    """Rows by key, in the order in which keys appear."""
-    found: dict[_Key, list[_R]] = {}
+    """Group rows by key, in the order in which keys appear."""
+    groups: dict[_Key, list[_R]] = {}
     for row in rows:
-        found.setdefault(key(row), []).append(row)
-    return found
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 if TYPE_CHECKING:
@@ -213,17 +213,17 @@ if TYPE_CHECKING:
 
 
 def to_record(columns: Sequence[Column[_R]], row: _R) -> dict[str, Any]:
-    """The values of a row by the names of the columns."""
+    """Collect the values of a row by the names of the columns."""
     return {column.name: column.value(row) for column in columns}
 
 
 def to_json(value: Any) -> str:
-    """Anything as JSON that ends in a line break; records keep their names, times are ISO 8601."""
-    return json.dumps(value, indent=2, default=_plain) + "\n"
+    """Dump anything as JSON with a final line break; records keep names, times are ISO 8601."""
+    return json.dumps(value, indent=2, default=_to_json_value) + "\n"
 
 
 def to_csv(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> str:
-    """A line a row under the names of the columns."""
+    """Write a line per row under the names of the columns."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(column.name for column in columns)
@@ -232,7 +232,7 @@ def to_csv(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> str:
 
 
 def to_frame(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> "pd.DataFrame":
-    """A pandas frame; numbers, counts, truths and times have their type where some are missing."""
+    """Make a pandas frame; numbers, counts, truths and times keep their type if some lack."""
     import pandas as pd
 
     records = [to_record(columns, row) for row in rows]
@@ -240,5 +240,5 @@ def to_frame(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> "pd.DataFrame
     return pd.DataFrame(records, columns=list(types)).astype(types)
 
 
-def _plain(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else asdict(value)

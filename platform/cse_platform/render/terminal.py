@@ -1,4 +1,4 @@
-"""Pages on standard output, by rich."""
+"""Prints pages on standard output, by rich."""
 
 import re
 import sys
@@ -17,11 +17,11 @@ from cse_platform.render.page import Page
 from cse_platform.render.table import Cell, Emphasis, Table
 
 UNBOUNDED = 100_000
-"""Columns of characters where lines are as long as they are."""
+"""Width in characters of a console that folds nothing."""
 LINES = Box("    \n    \n ── \n    \n ── \n    \n    \n    \n")
 """A line below the head, and between two groups of rows."""
 SILENCE_SECONDS = 60.0
-"""How long a log may say nothing."""
+"""Seconds that a log may be silent."""
 STYLES: dict[Emphasis, str] = {"none": "", "best": "bold", "second": "underline"}
 
 
@@ -53,7 +53,7 @@ def print_page(page: Page, *, wide: bool = False) -> None:
 
 
 class Silence:
-    """How long nothing has been printed where nobody watches, as in the log of a batch job.
+    """Measures how long nothing has been printed, for outputs such as the log of a batch job.
 
     Args:
         clock: gives seconds that only grow.
@@ -64,18 +64,18 @@ class Silence:
         self._broken = clock()
 
     def end(self) -> None:
-        """Something has been printed now."""
+        """Note that something has been printed now."""
         self._broken = self._clock()
 
     @property
     def is_long(self) -> bool:
-        """Whether a line is due that says how far things are."""
+        """Whether a line about the progress is due."""
         return self._clock() - self._broken >= SILENCE_SECONDS
 
 
 @contextmanager
 def progress_lines(what: str, silence: Silence | None = None) -> Iterator[Callable[..., None]]:
-    """On standard error a bar, as `progress_bar`; without a terminal a line a minute at most.
+    """Show a bar on standard error as `progress_bar` does; without a terminal, a line a minute.
 
     Yields:
         Moves on, by `description`, `completed` and `total`.
@@ -95,7 +95,7 @@ def progress_lines(what: str, silence: Silence | None = None) -> Iterator[Callab
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[..., None]]:
-    """A bar on a terminal's standard error, and nothing elsewhere.
+    """Show a bar on a terminal's standard error, and nothing elsewhere.
 
     Yields:
         Moves the bar on, by what `rich.progress.Progress.update` takes.
@@ -115,18 +115,18 @@ def progress_bar(what: str) -> Iterator[Callable[..., None]]:
 def _print_table(console: Console, table: Table, printed_notes: set[str]) -> None:
     if table.title:
         console.print(table.title, style="bold")
-    shown = _rich_table(table)
+    shown = _make_rich_table(table)
     unbounded = console.options.update(max_width=UNBOUNDED)
     if console.measure(shown, options=unbounded).maximum > console.width:
-        shown = _rich_table(table, narrow=True)
+        shown = _make_rich_table(table, narrow=True)
     console.print(shown)
     for note in table.notes:
         if note not in printed_notes:
             console.print(note)
 
 
-def _rich_table(table: Table, *, narrow: bool = False) -> RichTable:
-    """The table; a narrow one has its numbers folded between words, and one blank as a gap."""
+def _make_rich_table(table: Table, *, narrow: bool = False) -> RichTable:
+    """Make rich's table; a narrow one folds numbers between words, and has gaps of one blank."""
     shown = RichTable(
         box=LINES,
         padding=(0, 0 if narrow else 1, 0, 0),
@@ -146,10 +146,10 @@ def _rich_table(table: Table, *, narrow: bool = False) -> RichTable:
     for group in table.groups:
         shown.add_section()
         for row in group:
-            shown.add_row(*map(_text, row))
+            shown.add_row(*map(_make_text, row))
     return shown
 
 
-def _text(cell: Cell) -> Text:
+def _make_text(cell: Cell) -> Text:
     rest = f" {cell.rest}" if cell.text and cell.rest else cell.rest
     return Text.assemble((cell.text, STYLES[cell.emphasis]), rest)

@@ -1,4 +1,4 @@
-"""Pages and tables as Markdown, LaTeX and HTML, by Jinja templates."""
+"""Writes pages and tables as Markdown, LaTeX and HTML, by Jinja templates."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ NEGATIVE = re.compile(r"(?<!\w)-(?=\d)")
 
 
 def to_markdown(page: Page) -> str:
-    """A page as GitHub's Markdown: the best numbers bold, the second ones underlined.
+    """Write a page as GitHub's Markdown: the best numbers bold, the second ones underlined.
 
     Markdown has no lines between rows, so groups follow each other.
     """
@@ -55,7 +55,7 @@ def to_markdown(page: Page) -> str:
 
 
 def to_latex(tables: Sequence[Table]) -> str:
-    """A floating table each, with caption, label and notes, by booktabs; nothing for no tables.
+    """Write floating tables with caption, label and notes, by booktabs; empty for no tables.
 
     The best numbers are bold, the second ones underlined, standard deviations small after a
     plus-minus sign, and marks raised.
@@ -72,17 +72,17 @@ def to_latex(tables: Sequence[Table]) -> str:
     filters: dict[str, Callable[..., Any]] = {
         "latex": escape_latex,
         "latex_marks": lambda mark: mark.translate(LATEX_MARKS),
-        "latex_columns": _latex_columns,
-        "slug": _slug,
+        "latex_columns": _align_latex_columns,
+        "slug": _make_slug,
     }
-    environment = _environment("cse_platform.render", **signs)
+    environment = _make_environment("cse_platform.render", **signs)
     environment.filters.update(filters)
     return environment.get_template("tables.tex.j2").render(tables=tables, long=[LONG_COLUMN])
 
 
 def to_html(tables: Sequence[Table]) -> str:
-    """A fragment of HTML that needs nothing around it; heads of columns and rows have a scope."""
-    environment = _environment("cse_platform.render", autoescape=True)
+    """Write a fragment of HTML that stands alone; heads of columns and rows have a scope."""
+    environment = _make_environment("cse_platform.render", autoescape=True)
     return environment.get_template("tables.html.j2").render(tables=tables)
 
 
@@ -98,13 +98,13 @@ def render_template(
     It is in the package's folder `templates`. `filters` stand beside `markdown`, which escapes
     text.
     """
-    environment = _environment(package)
+    environment = _make_environment(package)
     environment.filters.update(filters or {})
     return environment.get_template(name).render(**values)
 
 
 def escape_markdown(text: str, markup: Markup = "text") -> str:
-    """One line of a table in which no character has a meaning; code and Markdown stay such."""
+    """Escape one line of a table, so that no character has a meaning; code and Markdown stay."""
     line = re.sub(r"\s+", " ", text)
     if markup == "text":
         return MARKDOWN_SPECIAL.sub(r"\\\1", line)
@@ -113,13 +113,13 @@ def escape_markdown(text: str, markup: Markup = "text") -> str:
 
 
 def escape_latex(text: str) -> str:
-    """One line in which no character has a meaning."""
+    """Escape one line, so that no character has a meaning."""
     line = NEGATIVE.sub("−", re.sub(r"\s+", " ", text))
     return "".join(LATEX_SPECIAL.get(character, character) for character in line)
 
 
-def _latex_columns(table: Table) -> list[str]:
-    """How each column is aligned, or that its texts are broken into lines."""
+def _align_latex_columns(table: Table) -> list[str]:
+    """Find how each column is aligned, or that its texts are broken into lines."""
     longest = [max((len(row[n].plain) for row in table.rows), default=0)
                for n in range(len(table.heads))]  # fmt: skip
     return [
@@ -128,13 +128,13 @@ def _latex_columns(table: Table) -> list[str]:
     ]
 
 
-def _slug(text: str) -> str:
+def _make_slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 @cache
-def _environment(package: str, **options: Any) -> Environment:
-    """The templates of a package; a name that is not given is an error."""
+def _make_environment(package: str, **options: Any) -> Environment:
+    """Make the environment of a package's templates; a name that is not given is an error."""
     made = Environment(
         loader=PackageLoader(package),
         undefined=StrictUndefined,

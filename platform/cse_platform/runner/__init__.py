@@ -1,1 +1,1 @@
-"""The only import of Ray: trainables, searcher, scheduler, resources, cluster."""
+"""Runs sweeps on Ray, which only this package imports: trainables, searcher, scheduler, cluster."""

@@ -1,4 +1,4 @@
-"""Writes that wait while a disk is full, and then go on."""
+"""Repeats writes while a disk is full."""
 
 import errno
 import logging
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 def wait_for_room(
     write: Callable[[], _T], *, what: str, waiting: Callable[[], None] = lambda: None
 ) -> _T:
-    """Call `write`; where the disk is full, say so once and call it again until there is room.
+    """Call `write`; if the disk is full, warn once and call it again until there is room.
 
     `waiting` is called before each wait, of a few seconds at most.
     """

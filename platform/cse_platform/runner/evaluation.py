@@ -1,4 +1,4 @@
-"""Test sets, opened for the trials that a sweep's `evaluate:` selects on dev, and only then."""
+"""Scores the trials that a sweep's `evaluate:` selects on dev, and opens test sets only then."""
 
 import json
 from collections.abc import Callable
@@ -22,21 +22,23 @@ from cse_platform.tracking.provenance import user_and_host
 
 
 def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
-    """Score the trials that dev has chosen, in processes that train nothing, and record it.
+    """Score the trials that dev has chosen, in processes that train nothing, and record the scores.
 
-    `heed` is called every second: it does what is asked of the sweep meanwhile.
+    `heed` is called every second and handles requests to the sweep meanwhile. Trials that were
+    scored before are not scored again; each opening is recorded before it happens.
 
-    What was scored before is not scored again; each opening is recorded before it happens.
-    SweepRefusedError if a trial could not be scored; the others are.
+    Raises SweepRefusedError if a trial could not be scored; the others are.
     """
     spec = state.spec
     if spec.evaluate is None:
         return
-    tasks, under = spec.evaluate.asked, _settings(spec)
+    tasks, under = spec.evaluate.asked, _format_settings(spec)
     chosen = chosen_trials(state.history, spec, top=spec.evaluate.top)
     waiting = [trial for trial in chosen if not tasks.parts <= trial.evaluated.get(under, set())]
     state.scored = (len(chosen) - len(waiting), len(chosen))
-    running = {_open(state, t, spec.evaluate): t for t in waiting if t.model is not None}
+    running = {
+        _start_evaluation(state, t, spec.evaluate): t for t in waiting if t.model is not None
+    }
     problems = [f"trial {t.number}: {_why_no_model(t)}" for t in waiting if t.model is None]
     while running:
         heed()
@@ -72,13 +74,13 @@ def _why_no_model(trial: TrialHistory) -> str:
     return "its model was not kept"
 
 
-def _settings(spec: SweepSpec) -> str:
-    """All that scores follow from beside the trial and the tasks."""
+def _format_settings(spec: SweepSpec) -> str:
+    """Format the settings that scores depend on beside the trial and the tasks, as JSON."""
     slicing = None if spec.evaluate is None else spec.evaluate.slicing_length
     return json.dumps({"data": spec.data, "slicing_length": slicing})
 
 
-def _open(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
+def _start_evaluation(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
     spec, tasks = state.spec, asked.asked
     if tasks.opens_tests:
         state.record(

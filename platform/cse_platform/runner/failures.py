@@ -1,7 +1,8 @@
-"""Why a trial failed, in one line: what was raised, and where in the method's own code.
+"""Describes in one line why a trial failed: the error, and where in the method's own code.
 
-A worker says in text what its method raised. What ends without a word was ended from outside. Text,
-because an exception comes as a pickle, and to read a pickle is to run what its writer wants.
+A worker reports as text what its method raised; one that ends without a report was ended from
+outside. It is text because an exception comes as a pickle, and reading a pickle runs whatever its
+writer wants.
 """
 
 import re
@@ -33,7 +34,7 @@ and its process was killed. After the latter two it can go on from its last chec
 
 @dataclass(frozen=True)
 class Failure:
-    """Why one trial ended before its time; without secrets."""
+    """Why a trial ended early, without secrets."""
 
     said: str
     """One line, cut where it is very long; the traceback has all of it."""
@@ -42,7 +43,7 @@ class Failure:
 
 
 def report_of(error: BaseException) -> dict[str, Any]:
-    """What a worker tells the driver of an error that its method has raised."""
+    """Make a worker's report to the driver of an error that its method has raised."""
     return {
         "said": one_line(error),
         "says_what_to_do": isinstance(error, CseError),
@@ -56,16 +57,19 @@ def is_report_of_failure(report: Mapping[str, Any]) -> bool:
 
 
 def reported(report: Mapping[str, Any], method: Method) -> Failure:
-    """A failure that the worker has told of, by `report_of`."""
-    said, traceback = cut_line(_plain(str(report["said"]))), _plain(str(report["traceback"]))
+    """Make a failure from a worker's report, which `report_of` has made."""
+    said, traceback = (
+        cut_line(_clean_text(str(report["said"]))),
+        _clean_text(str(report["traceback"])),
+    )
     if not report["says_what_to_do"]:
         said = _with_place(said, traceback, method)
     return Failure(said, traceback, end="error")
 
 
 def unreported(told: str) -> Failure:
-    """A trial whose worker has told nothing: it died. `told` is what Ray writes of the trial."""
-    traceback = _plain(_ATTEMPT.split(told)[-1].strip())
+    """Make the failure of a trial whose worker died without a report; `told` is Ray's own text."""
+    traceback = _clean_text(_ATTEMPT.split(told)[-1].strip())
     lines = traceback.splitlines() or ["it left no error"]
     said = lines[-1 if lines[0].startswith(_IN_A_TASK) else 0]
     return Failure(cut_line(said), traceback, end="crash")
@@ -73,7 +77,7 @@ def unreported(told: str) -> Failure:
 
 def one_line(error: BaseException) -> str:
     """The first line of a worker's error, without Ray's own words and without secrets."""
-    cause = _cause(error)
+    cause = _unwrap_cause(error)
     if isinstance(cause, SystemExit):
         return f"the method ended its process, by sys.exit({_text_of(cause)})"
     line = cut_line(mask_text((_text_of(cause).strip().splitlines() or [""])[0]))
@@ -89,18 +93,20 @@ def _text_of(error: BaseException) -> str:
 
 
 def with_own_line(error: Exception, traceback: str, method: Method) -> str:
-    """The error in one line, with the last line of the method's own code: file, number, text.
+    """Format an error in one line, with the last line of the method's own code: file, number, text.
 
     The file is named from its package on, since it may lie elsewhere on another machine. What we
     raise ourselves says what to do, and needs no place in the code.
     """
     said = one_line(error)
-    return said if isinstance(_cause(error), CseError) else _with_place(said, traceback, method)
+    return (
+        said if isinstance(_unwrap_cause(error), CseError) else _with_place(said, traceback, method)
+    )
 
 
 def _with_place(said: str, traceback: str, method: Method) -> str:
-    found = _own_frame(traceback, method)
-    return f"{said}, at {found}" if found else said
+    frame = _own_frame(traceback, method)
+    return f"{said}, at {frame}" if frame else said
 
 
 def _own_frame(traceback: str, method: Method) -> str | None:
@@ -115,10 +121,10 @@ def _own_frame(traceback: str, method: Method) -> str | None:
     return None
 
 
-def _plain(text: str) -> str:
-    """Without secrets, and without the colours that Ray or a method gives it."""
+def _clean_text(text: str) -> str:
+    """Remove secrets, and the colours that Ray or a method adds."""
     return mask_text(_COLOUR.sub("", text))
 
 
-def _cause(error: BaseException) -> BaseException:
+def _unwrap_cause(error: BaseException) -> BaseException:
     return error.cause if isinstance(error, RayTaskError) else error

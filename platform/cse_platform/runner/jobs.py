@@ -1,4 +1,4 @@
-"""The job server of a Ray cluster, which is its dashboard: asked by HTTP, from any machine."""
+"""Talks to the job server of a Ray cluster, its dashboard, by HTTP from any machine."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from cse_platform.tracking.submission import BEGUN, ENDED
 
 DASHBOARD_PORT = 8265
 SWEEP = "sweep"
-"""Of a job's metadata: the name of what it runs."""
+"""Key of a job's metadata that names its sweep."""
 _PATIENCE = 4.0
 """Seconds in which a server is to say that it is there."""
 _LONG_PATIENCE = 60.0
@@ -35,21 +35,21 @@ _HEADS_PYTHON = re.compile(r"--python_worker_command=(.+?) \S*/ray/_private/work
 
 @dataclass(frozen=True)
 class JobState:
-    """How far a job is."""
+    """The state of a job."""
 
     has_ended: bool
     exit_code: int | None
-    """Of its command; None before its end, and where it was never started."""
+    """Exit code of its command; None before its end, and if it was never started."""
     lines: tuple[str, ...]
-    """All that it has said."""
+    """Its whole log."""
     why: str
-    """What Ray says of it."""
+    """Ray's message about it."""
 
 
 class JobServer:
     """The job server at an address: http://HOST:PORT, HOST:PORT or HOST.
 
-    Every question is refused by a SweepRefusedError, in one sentence, where there is no answer.
+    Every method raises SweepRefusedError, with one sentence, if there is no answer.
 
     Raises:
         SweepRefusedError: within ten seconds, if none answers there, or it does not let us in.
@@ -57,20 +57,20 @@ class JobServer:
 
     def __init__(self, address: str) -> None:
         self.url = _url_of(address)
-        headers = _headers(self.url)
+        headers = _find_headers(self.url)
         # Ray takes this variable, or RAY_ADDRESS, for the address that it is given.
         os.environ["RAY_API_SERVER_ADDRESS"] = self.url
         self._client = _Client(self.url, headers=headers)
 
     def running(self, sweep: str) -> str | None:
-        """The job that runs a sweep now, by its id; one that is about to end may do so first."""
+        """Find the id of the job that runs a sweep; one that is about to end may do so first."""
         until = time.monotonic() + _ENDING
-        while (job := self._running(sweep)) is not None and time.monotonic() < until:
+        while (job := self._find_running_job(sweep)) is not None and time.monotonic() < until:
             time.sleep(_LOOK_SECONDS)
         return job
 
-    def _running(self, sweep: str) -> str | None:
-        with self._answering("does not tell its jobs"):
+    def _find_running_job(self, sweep: str) -> str | None:
+        with self._refuse_no_answer("does not tell its jobs"):
             jobs = self._client.list_jobs()
             for job in jobs:
                 named = (job.metadata or {}).get(SWEEP) == sweep
@@ -79,13 +79,13 @@ class JobServer:
         return None
 
     def _is_done(self, job: str) -> bool:
-        """Whether what is left of a job has no sweep any longer: it may still publish a report."""
+        """Whether a job's sweep has ended; the job itself may still publish a report."""
         lines = str(self._client.get_job_logs(job)).splitlines()
         told = [line for line in lines if line.endswith((BEGUN, ENDED))]
         return bool(told) and told[-1].endswith(ENDED)
 
     def python(self) -> str:
-        """The Python of the head's Ray, for a shell; it need not be the first on the PATH there."""
+        """Find the Python of the head's Ray, for a shell; the PATH may have another first."""
         try:
             answer = self._client._do_request("GET", "/nodes?view=summary")
             nodes = answer.json()["data"]["summary"]
@@ -96,8 +96,8 @@ class JobServer:
         return shlex.quote(found[1]) if found else "python"
 
     def put(self, archives: Mapping[str, bytes]) -> None:
-        """Let the cluster have these archives, by their URIs."""
-        with self._answering("does not take the code"):
+        """Upload these archives to the cluster, by their URIs."""
+        with self._refuse_no_answer("does not take the code"):
             for uri, data in archives.items():
                 place = f"/api/packages/gcs/{uri.rpartition('/')[2]}"
                 if self._client._do_request("GET", place).status_code == 404:
@@ -106,14 +106,14 @@ class JobServer:
     def submit(
         self, job: str, command: str, *, environment: dict[str, Any], metadata: dict[str, str]
     ) -> None:
-        """Let the head run a command as a job of this id."""
-        with self._answering("does not take the job"):
+        """Submit a command that the head runs as a job of this id."""
+        with self._refuse_no_answer("does not take the job"):
             self._client.submit_job(
                 entrypoint=command, submission_id=job, runtime_env=environment, metadata=metadata
             )
 
     def states(self, job: str) -> Iterator[JobState]:
-        """How far a job is, time and again, until it has ended."""
+        """Yield the state of a job repeatedly, until it has ended."""
         has_ended, heard = False, time.monotonic()
         while not has_ended:
             try:
@@ -132,15 +132,15 @@ class JobServer:
             time.sleep(_LOOK_SECONDS)
 
     @contextmanager
-    def _answering(self, what: str) -> Iterator[None]:
+    def _refuse_no_answer(self, what: str) -> Iterator[None]:
         try:
             yield
         except (requests.RequestException, RuntimeError) as error:
-            raise SweepRefusedError(_no_answer(self.url, what, str(error))) from error
+            raise SweepRefusedError(_explain_no_answer(self.url, what, str(error))) from error
 
 
 class _Client(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
-    """Ray's own, which waits for answers for ever."""
+    """Ray's client, with a timeout; by itself it waits for answers for ever."""
 
     def _do_request(self, method: str, endpoint: str, **more: Any) -> requests.Response:
         answer: requests.Response = super()._do_request(
@@ -160,8 +160,8 @@ def _url_of(address: str) -> str:
     return address.rstrip("/")
 
 
-def _headers(url: str) -> dict[str, str]:
-    """What the server wants to see of us: nothing, or the token that is known here."""
+def _find_headers(url: str) -> dict[str, str]:
+    """Find the headers that the server accepts: none, or the token that is known here."""
     if _lets_in(url, {}):
         return {}
     known = has_token()
@@ -174,7 +174,7 @@ def _headers(url: str) -> dict[str, str]:
 
 
 def _lets_in(url: str, headers: Mapping[str, str]) -> bool:
-    """Whether the server answers to that; False if it wants a token, or another one."""
+    """Whether the server accepts these headers; False if it wants a token, or another one."""
     try:
         answer = requests.get(f"{url}/api/version", headers=headers, timeout=_PATIENCE)
         if answer.status_code in _WANTS_TOKEN:
@@ -192,7 +192,7 @@ def _lets_in(url: str, headers: Mapping[str, str]) -> bool:
     return True
 
 
-def _no_answer(url: str, what: str, why: str) -> str:
+def _explain_no_answer(url: str, what: str, why: str) -> str:
     wayout = "look into dashboard.log of its head, in /tmp/ray/session_latest/logs"
     if "No available agent" in why:
         wayout = (

@@ -54,16 +54,16 @@ from cse_platform.tracking.submission import BEGUN, ENDED
 
 @contextmanager
 def warnings_told(state: SweepState) -> Iterator[None]:
-    """Put every warning of the platform into the journal, too, while the context is open."""
-    teller, logger = _Teller(state), logging.getLogger("cse_platform")
-    logger.addHandler(teller)
+    """Write every warning of the platform to the journal, too, while the context is open."""
+    handler, logger = _JournalLogHandler(state), logging.getLogger("cse_platform")
+    logger.addHandler(handler)
     try:
         yield
     finally:
-        logger.removeHandler(teller)
+        logger.removeHandler(handler)
 
 
-class _Teller(logging.Handler):
+class _JournalLogHandler(logging.Handler):
     def __init__(self, state: SweepState) -> None:
         super().__init__(logging.WARNING)
         self._state = state
@@ -79,17 +79,17 @@ _log = logging.getLogger(__name__)
 
 
 def delete_surplus_models(state: SweepState) -> None:
-    """Keep the models of the best configurations, and those that other sweeps need.
+    """Delete models except those of the best configurations and those that other sweeps need.
 
-    The journal has each deletion before it happens: no record ever names a model that is gone.
-    While the leaderboard is down, which knows what others need, nothing is deleted.
+    Each deletion is recorded before it happens, so no record ever names a model that is gone. While
+    the leaderboard is down, which knows what others need, nothing is deleted.
     """
     if state.spec.kept is None:
         return
     surplus = surplus_models(state.history, state.spec, configurations=state.spec.kept)
     try:
         with state.leaderboard.session() as session:
-            used = used_elsewhere(session, [one.key for one in surplus], sweep=state.spec.sweep)
+            used = used_elsewhere(session, [trial.key for trial in surplus], sweep=state.spec.sweep)
     except StoreError as error:
         _log.warning("%s; so no model was deleted", error)
         return
@@ -116,7 +116,7 @@ def _may_delete(place: str, trial: str) -> bool:
 def surplus_models(
     history: History, spec: SweepSpec, *, configurations: int
 ) -> Collection[TrialHistory]:
-    """The trials that ran here and kept a model, and are none of the best configurations.
+    """Find trials that ran here and kept a model, but are of none of the best configurations.
 
     Those on the Pareto front keep theirs, too. The trial with the highest value keeps its model in
     any case: it is what `best:` stands for.
@@ -145,7 +145,7 @@ Watch = Callable[[SweepState], AbstractContextManager[object]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one start of a sweep."""
+    """The result of one start of a sweep."""
 
     state: EndState
     history: History
@@ -258,11 +258,12 @@ def prepare(
     reuse: Reuse,
     origins: Mapping[str, str],
 ) -> Callable[[Recorder, Lease], SweepState] | None:
-    """Everything that can fail before the first trial: encoders, data, the search store.
+    """Do everything that can fail before the first trial: encoders, data, the search store.
 
     `asked` is the sweep as JSON, for the journal with the identity `journal`; best encoders are
     looked up in the leaderboard. `origins` says which settings have values of earlier stages.
-    What is returned begins the sweep: no start is recorded of one that is refused here. None if
+
+    Returns a function that begins the sweep, so that no start is recorded of a refused one; None if
     the sweep has nothing left to do.
     """
     method, dev, references = get_method(spec.method), DevData(spec), best_references(spec)
@@ -290,7 +291,7 @@ def prepare(
     now = {"content": content, "environment": environment, "packages": packages}
     taken = {"best": best, "leaders": evidence.leaders, "learned": evidence.learned}
     notes = [*value_notes(spec, origins), *evidence.notes(resolved)]
-    started = _started(spec, method, origins, spec=asked, **taken, **now)
+    started = _make_start_event(spec, method, origins, spec=asked, **taken, **now)
 
     def begin(recorder: Recorder, lease: Lease) -> SweepState:
         stores = (recorder, search, leaderboard, lease)
@@ -305,17 +306,17 @@ def prepare(
     return begin
 
 
-def _started(
+def _make_start_event(
     sweep: SweepSpec, method: Method, origins: Mapping[str, str], **facts: Any
 ) -> SweepStarted:
-    """The event of a start, with the code and the values of earlier stages that it starts from."""
+    """Make the event of a start, with the code and the values of earlier stages."""
     outside = next(iter(outside_sources(method).values()), None)
-    found = {f"fixed.{name}": whose for name, whose in origins.items()}
+    found_values = {f"fixed.{name}": origin for name, origin in origins.items()}
     return SweepStarted(
         sweep=sweep.sweep,
         method=sweep.method,
         backbone=sweep.backbone,
-        provenance=sweep_provenance(None, method=outside) | found,
+        provenance=sweep_provenance(None, method=outside) | found_values,
         diffs=code_diffs(None, method=outside),
         **facts,
     )
@@ -330,7 +331,7 @@ def run_to_end(
     ship: bool,
     watch: Watch,
 ) -> EndState:
-    """Run what the planner wants, on Ray; the sweep's end, or its interruption, is recorded."""
+    """Run the planner's trials on Ray, and record the sweep's end or interruption."""
     end: EndState = "INTERRUPTED"
 
     def finish() -> None:
@@ -363,8 +364,8 @@ def run_to_end(
 def best_folders(
     spec: SweepSpec, dev: DevData, leaderboard: Store, references: Sequence[BestReference]
 ) -> dict[str, str]:
-    """The folder of each of these best encoders, by placeholder; SweepRefusedError if one lacks."""
-    found = {}
+    """Find the folder of each best encoder, by placeholder; SweepRefusedError if one is missing."""
+    folders = {}
     for reference in references:
         with leaderboard.session() as session:
             best = best_kept_trial(
@@ -386,5 +387,5 @@ def best_folders(
                 "the model back there, or train it again, for example in an earlier stage of the "
                 "same file"
             )
-        found[reference.placeholder] = best.model
-    return found
+        folders[reference.placeholder] = best.model
+    return folders

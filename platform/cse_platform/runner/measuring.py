@@ -1,4 +1,4 @@
-"""Processes that train a few steps beside each other, on a node; they need what a trial needs."""
+"""Trains a few steps in several processes of a node at once; they need what a trial needs."""
 
 import asyncio
 import sys
@@ -20,7 +20,7 @@ _STEPS = 20
 
 
 class StartLine:
-    """Where trials wait for each other."""
+    """A barrier at which trials wait for each other."""
 
     def __init__(self, trials: int) -> None:
         self._barrier = asyncio.Barrier(trials)
@@ -35,7 +35,7 @@ class TimedTrial:
     def train(
         self, method: str, settings: dict[str, Any], threads: int, line: Any
     ) -> tuple[float, tuple[float, float]]:
-        """Sentences a second; the share of the machine's memory, and of the GPU's, that is used."""
+        """Train a few steps. Returns sentences a second, and the shares of memory that are used."""
         from cse_platform.forecast.measured import train_some  # imports torch
 
         found, config = prepared(method, settings, threads=threads)
@@ -44,7 +44,7 @@ class TimedTrial:
         with as_found():
             run = _Paced(line)
             train_some(found, config, run, corpus=corpus, steps=_STEPS, eval_steps=_STEPS // 2)
-            return run.sentences_per_second, _memory()
+            return run.sentences_per_second, _measure_memory()
 
 
 class _Paced:
@@ -66,9 +66,11 @@ class _Paced:
         self.sentences_per_second = speed
 
 
-def _memory() -> tuple[float, float]:
-    """The share of the machine's memory that this process took at most, of what it could have; the
-    share of the GPU's that all processes take."""
+def _measure_memory() -> tuple[float, float]:
+    """Measure the used shares of the machine's memory and of the GPU's.
+
+    The first is this process's peak, of what it could have; the second is that of all processes.
+    """
     own = int(peak_memory("cpu")["peak_memory_mib"]) << 20
     share = own / (own + psutil.virtual_memory().available)
     torch = sys.modules.get("torch")

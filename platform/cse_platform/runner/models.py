@@ -28,7 +28,7 @@ NOT_ITS_MODEL = (
     "is not the model of trial {}, though it is recorded as such: a kept model names its trial in "
     f"{TRIAL_FILE}"
 )
-"""What is said of a place after its name, with the trial's key to be filled in."""
+"""The end of a message that begins with a place; the trial's key is filled in."""
 
 _THREADS = 8
 """How many folders are deleted at once. A deletion in an object store takes seven requests."""
@@ -44,10 +44,11 @@ def exists(place: str) -> bool:
 
 
 def keep_model(files: FileSystem, checkpoint: str, target: str, *, trial: str) -> str | None:
-    """Copy the best encoder out of a trial's last checkpoint; what prevents it, or None.
+    """Copy the best encoder out of a trial's last checkpoint. Returns what prevented it, or None.
 
     The target folder, in the sentence-transformers format, then also holds the trial's key,
-    wherever it is copied. An OSError where the disk is full, because there may be room later.
+    wherever it is copied. Raises OSError if the disk is full, because
+    there may be room later.
     """
     target_files, folder = filesystem(target)
     best = f"{checkpoint}/{BEST_FOLDER}"
@@ -106,14 +107,14 @@ def may_hold_model(place: str, trial: str) -> bool:
         return True
     try:
         places = (place, str(Path(place).expanduser()))
-        return not any(holds_other_model(one, trial) for one in places)
+        return not any(holds_other_model(path, trial) for path in places)
     except (BackboneError, RuntimeError):  # RuntimeError: the home of a user who is not here
         return False
 
 
 @contextmanager
 def local_copy(place: str, trial: str) -> Iterator[Path]:
-    """The folder of a trial's model, on this machine; where there is none, it is not there either.
+    """Yield a local folder with a trial's model; it is missing if the model is.
 
     Raises:
         NotFoundError: if what lies at the path or URI is not the model of this trial.
@@ -139,9 +140,9 @@ def local_copy(place: str, trial: str) -> Iterator[Path]:
 
 
 class FolderDeletions:
-    """Folders that are deleted by a few threads, while the driver goes on.
+    """Deletes folders in a few threads, while the driver goes on.
 
-    What a kill leaves of them is deleted at the next start (`stale_checkpoints`).
+    Folders that are left after a kill are deleted at the next start (`stale_checkpoints`).
     """
 
     def __init__(self) -> None:
@@ -161,9 +162,9 @@ class FolderDeletions:
 
 
 def stale_checkpoints(root: str, *, needed: Collection[str]) -> list[str]:
-    """The checkpoints below the folder of all checkpoints but those that are needed.
+    """List the checkpoints below the folder of all checkpoints that are not needed.
 
-    None, with a warning, where the folder cannot be read.
+    Returns none, with a warning, if the folder cannot be read.
     """
     files, path = filesystem(root)
     kept = {filesystem(place)[1] for place in needed}

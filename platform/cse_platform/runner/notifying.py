@@ -1,4 +1,4 @@
-"""Tells people what becomes of a sweep, by whatever service Apprise knows."""
+"""Notifies people of what happens to a sweep, by any service that Apprise knows."""
 
 import logging
 import threading
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import apprise
 
 BEHIND_SECONDS = 300.0
-"""A store that is down for so long is told of."""
+"""Seconds after which a store that is down is reported."""
 SEND_SECONDS = 15.0
 """How long the end of a sweep waits for what is still to be sent."""
 _LOOK_SECONDS = 1.0
@@ -28,9 +28,10 @@ _log = logging.getLogger(__name__)
 
 
 class Notifier:
-    """Sends messages about one sweep from a thread of its own; no sweep waits for it, or fails.
+    """Sends messages about one sweep from a thread of its own, which never delays or fails it.
 
-    What ends its context other than a KeyboardInterrupt is told. Without URLs it does nothing.
+    An exception that ends its context is reported, unless it is a KeyboardInterrupt. Without URLs
+    it does nothing.
     """
 
     def __init__(
@@ -38,19 +39,19 @@ class Notifier:
     ) -> None:
         self._sweep, self._urls, self._patience = sweep, urls, patience
         self._messages: Queue[tuple[str, str] | None] = Queue()
-        self._thread = threading.Thread(target=self._send, name="notifier", daemon=True)
+        self._thread = threading.Thread(target=self._send_messages, name="notifier", daemon=True)
         if urls:
             self._thread.start()
 
     def tell(self, what: str, details: str = "") -> None:
-        """Send a message, soon: what has happened in a word or two, and more of it."""
+        """Queue a message: what has happened in a word or two, and details."""
         self._messages.put((f"{self._sweep}: {what}", mask_text(details)))
 
     @contextmanager
     def watching(self, state: SweepState) -> Iterator[None]:
-        """Tell of trials that stall and of stores that stay down, while the context is open."""
+        """Report trials that stall and stores that stay down, while the context is open."""
         done = threading.Event()
-        thread = threading.Thread(target=self._watch, args=[state, done], daemon=True)
+        thread = threading.Thread(target=self._watch_sweep, args=[state, done], daemon=True)
         if self._urls:
             thread.start()
         try:
@@ -75,7 +76,7 @@ class Notifier:
         if self._thread.is_alive():
             self._thread.join(SEND_SECONDS)
 
-    def _watch(self, state: SweepState, done: threading.Event) -> None:
+    def _watch_sweep(self, state: SweepState, done: threading.Event) -> None:
         stalled: set[str] = set()
         down: dict[str, float] = {}
         while not done.wait(_LOOK_SECONDS):
@@ -84,15 +85,15 @@ class Notifier:
                 number = state.history.trials[key].number
                 self.tell(f"trial {number} has stalled", "it has not reported for long")
             stalled = now_stalled
-            errors = _errors(state)
+            errors = _find_store_errors(state)
             down = {name: down.get(name, time.monotonic()) for name in errors}
             for name, since in down.items():
                 if time.monotonic() - since >= self._patience:
                     self.tell(f"{name} is behind", errors[name])
                     down[name] = float("inf")  # once, until it is back
 
-    def _send(self) -> None:
-        service = _service(self._urls)
+    def _send_messages(self) -> None:
+        service = _make_service(self._urls)
         while (message := self._messages.get()) is not None:
             title, body = message
             if not service.notify(title=title, body=body or title):
@@ -121,7 +122,7 @@ def refuse_unknown_services(urls: Sequence[SecretStr]) -> None:
             )
 
 
-def _service(urls: Sequence[SecretStr]) -> "apprise.Apprise":
+def _make_service(urls: Sequence[SecretStr]) -> "apprise.Apprise":
     import apprise
 
     service = apprise.Apprise()
@@ -130,7 +131,7 @@ def _service(urls: Sequence[SecretStr]) -> "apprise.Apprise":
     return service
 
 
-def _errors(state: SweepState) -> dict[str, str]:
-    """Why a store is down, by the stores that are."""
-    found = {sink.name: sink.error for sink in state.recorder.health() if sink.error}
-    return found | ({"search store": state.search_error} if state.search_error else {})
+def _find_store_errors(state: SweepState) -> dict[str, str]:
+    """Find the errors of the stores that are down, by the store's name."""
+    errors = {sink.name: sink.error for sink in state.recorder.health() if sink.error}
+    return errors | ({"search store": state.search_error} if state.search_error else {})

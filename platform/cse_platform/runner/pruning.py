@@ -1,4 +1,4 @@
-"""Whether a trial is stopped after a dev point: by Optuna's pruners, or by the rule `curve`."""
+"""Decides whether a trial is stopped after a dev point, by Optuna's pruners or the rule `curve`."""
 
 import logging
 import math
@@ -30,7 +30,7 @@ class Pruning:
         self.state = state
         self._past = PastCurves()
         self._known: set[str] = set()
-        """Keys of the trials in it."""
+        """Keys of the trials in `_past`."""
         if isinstance(state.spec.pruner, CurvePruner):
             self._read_other_sweeps()
 

@@ -36,7 +36,7 @@ class Publisher:
 
     def __init__(self, sweep: str, stores: SweepStores, *, command: str | None = None) -> None:
         self._sweep, self._stores = sweep, stores
-        named = os.environ.get("CSE_DASHBOARD", _installed())
+        named = os.environ.get("CSE_DASHBOARD", _find_command())
         self._command = named if command is None else command
         self._process: subprocess.Popen[str] | None = None
         self._starting = threading.Lock()
@@ -46,13 +46,15 @@ class Publisher:
 
     def start(self, journal: Journal) -> None:
         """Publish every few minutes what the journal has."""
-        self._thread = threading.Thread(target=self._repeat, args=[journal], name="publisher")
+        self._thread = threading.Thread(
+            target=self._publish_repeatedly, args=[journal], name="publisher"
+        )
         self._thread.daemon = True
         if self._command:
             self._thread.start()
 
     def stop(self) -> None:
-        """Publish no more; a process at work is ended."""
+        """Stop publishing, and end a process at work."""
         with self._starting:
             self._ending.set()
             if self._process is not None:
@@ -61,14 +63,14 @@ class Publisher:
             self._thread.join()
 
     def finish(self, journal: Journal, *, complete: bool) -> None:
-        """Publish once more, unless this end of the sweep has been."""
+        """Publish once more, unless this end of the sweep was published before."""
         self.stop()
         end, published = str(journal.end), self._stores.folder / "published"
         if not self._command or (published.is_file() and published.read_text() == end):
             return
 
         def publish() -> None:
-            done = self._publish(END_SECONDS if complete else INTERRUPTED_SECONDS, last=True)
+            done = self._publish_once(END_SECONDS if complete else INTERRUPTED_SECONDS, last=True)
             if done and complete:
                 published.write_text(end)
 
@@ -77,7 +79,7 @@ class Publisher:
 
     @property
     def at_work(self) -> bool:
-        """Whether `wait` would wait."""
+        """Whether a publication is under way, so that `wait` would wait."""
         return self._thread.is_alive()
 
     def wait(self) -> None:
@@ -85,15 +87,15 @@ class Publisher:
         if self.at_work:
             self._thread.join()
 
-    def _repeat(self, journal: Journal) -> None:
+    def _publish_repeatedly(self, journal: Journal) -> None:
         published = -1
         while not self._ending.wait(PUBLISH_SECONDS):
-            if (end := journal.end) != published and self._publish(LONGEST_SECONDS):
+            if (end := journal.end) != published and self._publish_once(LONGEST_SECONDS):
                 published = end
 
-    def _publish(self, seconds: float, *, last: bool = False) -> bool:
+    def _publish_once(self, seconds: float, *, last: bool = False) -> bool:
         try:
-            problem = self._run(seconds, last=last)
+            problem = self._run_command(seconds, last=last)
         except subprocess.TimeoutExpired:
             problem = f"it takes longer than {seconds:g} s"
         except OSError as error:
@@ -104,8 +106,8 @@ class Publisher:
         self._warned = bool(problem)
         return not problem
 
-    def _run(self, seconds: float, *, last: bool) -> str:
-        """The last line of the command's complaint, empty if it has none."""
+    def _run_command(self, seconds: float, *, last: bool) -> str:
+        """Run the command. Returns the last line of its complaint, empty if it has none."""
         # Not among the arguments, which everyone can see: a URL can hold a password.
         stores = {"CSE_STORE": self._stores.leaderboard, "CSE_MLFLOW_URI": self._stores.mlflow}
         with self._starting:
@@ -130,5 +132,5 @@ class Publisher:
         return lines[-1].removeprefix("Error: ") if process.returncode else ""
 
 
-def _installed() -> str:
+def _find_command() -> str:
     return shutil.which("cse-dashboard", path=sysconfig.get_path("scripts")) or "cse-dashboard"

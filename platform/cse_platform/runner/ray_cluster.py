@@ -1,4 +1,4 @@
-"""Ray: started on this machine or joined, and given trials to run."""
+"""Starts Ray on this machine or joins a cluster, and gives it trials to run."""
 
 import logging
 import os
@@ -46,7 +46,7 @@ _QUICKLY = '{"py_gcs_connect_timeout_s": 3, "gcs_rpc_server_connect_timeout_s": 
 
 
 def prepare_to_join(address: str) -> str:
-    """Let this process join a cluster: with the token where that wants one, and else without.
+    """Prepare this process to join a cluster, with a token if the cluster wants one.
 
     To an address that somebody gives, Ray itself sends a token only where RAY_AUTH_MODE says so,
     whatever the cluster wants.
@@ -62,7 +62,7 @@ def prepare_to_join(address: str) -> str:
         place: str = canonicalize_bootstrap_address_or_die(address)
         host, _, port = place.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
-        client = _enter(place, with_token=False) or _enter_with_token(place)
+        client = _connect_client(place, with_token=False) or _connect_with_token(place)
         nodes = client.get_all_node_info(timeout=_PATIENCE).values()
     except (OSError, ValueError, RayError) as error:
         raise SweepRefusedError(
@@ -79,17 +79,17 @@ def prepare_to_join(address: str) -> str:
 
 
 def upload(shipment: Shipment, place: str) -> None:
-    """Put what travels into a cluster that can be joined; Ray deletes it with its last user."""
+    """Upload a shipment to a cluster that can be joined; Ray deletes it with its last user."""
     client = GcsClient(address=place)
     for uri, data in shipment.archives.items():
         client.pin_runtime_env_uri(uri, _UNTIL_JOINED)  # another user may be the last, and end now
         client.internal_kv_put(uri.encode(), data, True, None)
 
 
-def _enter(place: str, *, with_token: bool) -> GcsClient | None:
-    """A connection to a cluster, with which this process sends a token, or none, from then on.
+def _connect_client(place: str, *, with_token: bool) -> GcsClient | None:
+    """Connect to a cluster; from then on this process sends a token, or none.
 
-    None if the cluster does not take it so.
+    Returns None if the cluster does not take it so.
     """
     os.environ.pop(AUTH_MODE_ENV_VAR, None)
     if with_token:
@@ -117,15 +117,15 @@ def _stderr_closed() -> Iterator[None]:
         os.close(kept)
 
 
-def _enter_with_token(place: str) -> GcsClient:
+def _connect_with_token(place: str) -> GcsClient:
     known = has_token()  # without one, Ray would end this process
-    if known and (client := _enter(place, with_token=True)):
+    if known and (client := _connect_client(place, with_token=True)):
         return client
     raise SweepRefusedError(token_refusal(place, known=known))
 
 
 def token_refusal(place: str, *, known: bool) -> str:
-    """What is said where a cluster wants a token, and none, or another one, is `known` here."""
+    """Explain that a cluster wants a token, or another one than that which is `known` here."""
     wants = "wants another token than that of" if known else "wants a token, and there is none in"
     named = os.environ.get(_TOKEN_FILE) or "~/.ray/auth_token"
     looked = _TOKEN if os.environ.get(_TOKEN) else named
@@ -206,7 +206,7 @@ def _has_other_code(shipment: Shipment | None) -> bool:
 
 
 def worker_environment(address: str | None) -> dict[str, Any]:
-    """The environment of a cluster's workers, where this Python's path has a blank or the like.
+    """Make the environment of a cluster's workers, if this Python's path has a blank or the like.
 
     Ray writes the path into a shell command as it is, so that no worker would ever start. On a
     cluster elsewhere the path is its own and may be another.

@@ -1,4 +1,4 @@
-"""A Ray of this machine alone: it hears nobody else, and says nothing on the terminal."""
+"""Starts and stops a Ray of this machine alone, which hears nobody else and prints nothing."""
 
 import gc
 import logging
@@ -22,7 +22,7 @@ _NEEDED = ("gcs_server", "raylet")
 """The processes without which a Ray does nothing, and for which there is no other here."""
 
 _needed: list[psutil.Process] = []
-"""Those of the Ray that this process has started."""
+"""The needed processes of the Ray that this process has started."""
 
 _log = logging.getLogger(__name__)
 
@@ -147,11 +147,11 @@ def _start_once(init: Callable[..., Any]) -> None:
                 process.kill()
         psutil.wait_procs(started, timeout=10)
         raise
-    _needed[:] = [one for one in psutil.Process().children() if one.name() in _NEEDED]
+    _needed[:] = [child for child in psutil.Process().children() if child.name() in _NEEDED]
 
 
 def _make_token_private() -> None:
-    """Let nobody else read the word that Ray's processes know each other by.
+    """Make the token of Ray's processes unreadable for everyone else.
 
     Ray itself makes the file readable for everyone.
     """

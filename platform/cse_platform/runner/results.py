@@ -1,6 +1,7 @@
-"""What comes back from the trials: the one place that receives every report.
+"""Receives every report of the trials, which no other place does.
 
-The journal first, then the search store, then whether the trial goes on.
+A report goes to the journal first, then to the search store; then the pruning decides whether the
+trial goes on.
 """
 
 import logging
@@ -49,7 +50,7 @@ class Results:
         self.state, self.errors = state, errors
         self.checkpoints, self.models = checkpoints, models
         self.pruning = Pruning(state)
-        last = [one.checkpoint for one in state.history.trials.values() if _needs_checkpoint(one)]
+        last = [t.checkpoint for t in state.history.trials.values() if _needs_checkpoint(t)]
         needed = [place for _, place in filter(None, last)]
         for place in stale_checkpoints(checkpoints, needed=needed):
             state.deletions.add(place)
@@ -78,7 +79,7 @@ class Results:
         checkpoint: str | None = None,
         provenance: Mapping[str, str] | None = None,
     ) -> bool:
-        """Take one dev point, after `step` optimiser steps; True if the trial is to stop here.
+        """Record one dev point after `step` optimiser steps. Returns True if the trial is to stop.
 
         A step that is known is dropped: the first values stay. A report that means nothing ends the
         trial. `checkpoint` is where the whole checkpoint of this step lies; `provenance` is what
@@ -93,7 +94,7 @@ class Results:
         epoch = self._epoch_sentences(trial)
         costs = costs_of_report(metrics, provenance or {}, epoch_sentences=epoch)
         metrics = {**metrics, **costs}
-        if refusal := self._refusal(step, metrics):
+        if refusal := self._find_refusal(step, metrics):
             self.refuse(key, refusal)
             return True
         before, measured = trial.checkpoint, spec.dev.with_mean(metrics)
@@ -139,7 +140,7 @@ class Results:
         )
 
     def refuse(self, key: str, why: str) -> None:
-        """A trial has reported what means nothing: it fails once it has ended."""
+        """Note that a trial has reported what means nothing: it fails once it has ended."""
         self._refused[key] = why
 
     def model_place(self, key: str) -> str:
@@ -147,7 +148,7 @@ class Results:
         return f"{self.models}/{key[:MODEL_DIGITS]}"
 
     def model_kept(self, key: str, *, problem: str | None) -> None:
-        """The worker has put the model of a trial in its place, unless something prevented it."""
+        """Note that a trial's worker has put the model in its place, or what prevented it."""
         self._models[key] = problem
 
     def _keeps_model(self, trial: TrialHistory) -> bool:
@@ -158,11 +159,11 @@ class Results:
         return problem is None
 
     def stop(self, key: str) -> None:
-        """A person ends this trial early: what it has reported counts as of a pruned one."""
+        """Note that a person ends this trial early: its reports count as those of a pruned one."""
         self._stopped.add(key)
 
     def waits(self, key: str, why: str) -> None:
-        """A trial is alive and cannot go on now, which is said once."""
+        """Warn once that a trial is alive and cannot go on now."""
         if key not in self._waiting:
             self._waiting.add(key)
             number = self.state.history.trials[key].number
@@ -171,23 +172,23 @@ class Results:
             )
 
     def ended(self, key: str) -> None:
-        """A trial came to its last step, or was stopped by `point`."""
+        """Record the end of a trial that came to its last step, or was stopped by `point`."""
         trial = self.state.history.trials[key]
         if key in self._refused:
-            self._finish(trial, "FAIL", error=self._refused[key], cause="trial")
+            self._finish_trial(trial, "FAIL", error=self._refused[key], cause="trial")
         elif (best := trial.best(checkpoint=self.state.spec.dev.checkpoint)) is None:
             early = key in self._stopped
             said = STOPPED if early else "it reported no dev score that is a number"
-            self._finish(trial, "FAIL", error=said, cause="person" if early else "trial")
+            self._finish_trial(trial, "FAIL", error=said, cause="person" if early else "trial")
         elif key in self._pruned or key in self._stopped:
-            self._finish(trial, "PRUNED", why=self._pruned.get(key, STOPPED))
-        elif why := self._unmeasured(best):
-            self._finish(trial, "FAIL", error=why, cause="trial")
+            self._finish_trial(trial, "PRUNED", why=self._pruned.get(key, STOPPED))
+        elif why := self._explain_unmeasured(best):
+            self._finish_trial(trial, "FAIL", error=why, cause="trial")
         else:
-            self._finish(trial, "COMPLETE")
+            self._finish_trial(trial, "COMPLETE")
 
     def failed(self, key: str, failure: Failure) -> None:
-        """A trial raised an error, or its process ended: then it goes on from its checkpoint.
+        """Let a trial that raised an error or lost its process go on, or record that it failed.
 
         The whole traceback goes into a file in the sweep's folder.
         """
@@ -197,7 +198,8 @@ class Results:
         trial = self.state.history.trials[key]
         file = self.errors / f"trial-{trial.number}.txt"
         wait_for_room(
-            lambda: _write(file, failure.traceback), what=f"the traceback of trial {trial.number}"
+            lambda: _write_traceback(file, failure.traceback),
+            what=f"the traceback of trial {trial.number}",
         )
         self._cut_off[key, failure.end] += 1
         if self._cut_off[key, failure.end] <= GOES_ON[failure.end]:
@@ -212,9 +214,9 @@ class Results:
             self.state.left_over.append(trial)
         else:
             cause: FailureCause = "machine" if failure.end == "crash" else "trial"
-            self._finish(trial, "FAIL", error=failure.said, cause=cause)
+            self._finish_trial(trial, "FAIL", error=failure.said, cause=cause)
 
-    def _finish(
+    def _finish_trial(
         self,
         trial: TrialHistory,
         state: TrialState,
@@ -260,8 +262,8 @@ class Results:
         known = {} if "host" in facts else self._provenance.get(key, {})
         self._provenance[key] = {**known, **facts}
 
-    def _refusal(self, step: int, metrics: Mapping[str, float]) -> str | None:
-        """Why a report means nothing; None if it does. NaN is a value: the end tells it."""
+    def _find_refusal(self, step: int, metrics: Mapping[str, float]) -> str | None:
+        """Find out why a report is invalid; None if it is not. NaN is a value: the end tells it."""
         dev = self.state.spec.dev
         for name in map(dev_metric, (dev.checkpoint, *dev.climbed)):
             if name not in metrics:
@@ -269,19 +271,19 @@ class Results:
             if abs(metrics[name]) > 1:
                 return f"it reported {name} = {metrics[name]:g} at step {step}, no fraction"
         known = dev.with_mean(metrics)
-        for name in self._metrics() if step > 0 else ():
+        for name in self._list_measured_metrics() if step > 0 else ():
             if name not in known:
                 hint = did_you_mean(name, known)
                 return f"it reported no {name} at step {step}, which the search is after{hint}"
         return None
 
-    def _metrics(self) -> list[str]:
-        """The metrics that the search's objectives and constraints are about."""
+    def _list_measured_metrics(self) -> list[str]:
+        """List the metrics of the search's objectives and constraints."""
         return [metric_of(name) for name in self.state.spec.search.measured if is_metric(name)]
 
-    def _unmeasured(self, best: TrialPoint) -> str | None:
-        """Why a trial cannot count: what the search is after is no number at its best step."""
-        for name in self._metrics():
+    def _explain_unmeasured(self, best: TrialPoint) -> str | None:
+        """Explain why a trial cannot count: a searched metric is no number at its best step."""
+        for name in self._list_measured_metrics():
             if not math.isfinite(best.metrics[name]):
                 return f"its {name} is {best.metrics[name]} at its best step, {best.step}"
         return None
@@ -295,6 +297,6 @@ def _needs_checkpoint(trial: TrialHistory) -> bool:
     return trial.state == "RUNNING" or (trial.state == "COMPLETE" and trial.model is None)
 
 
-def _write(file: Path, text: str) -> None:
+def _write_traceback(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)

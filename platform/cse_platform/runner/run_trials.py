@@ -1,4 +1,4 @@
-"""Runs the trials of one sweep on Ray, to the last one or to where it makes no sense to go on."""
+"""Runs the trials of one sweep on Ray, until none is left or the sweep gives up."""
 
 import logging
 from _thread import interrupt_main
@@ -30,9 +30,9 @@ _log = logging.getLogger(__name__)
 def run_trials(
     state: SweepState, requests: Requests, places: SweepStores, *, address: str | None, ship: bool
 ) -> bool:
-    """Run what the planner wants; a Ray of our own that dies is started again.
+    """Run the planner's trials; a Ray of our own that dies is started again.
 
-    False on Ctrl-C, which leaves something to do. SweepRefusedError if the cluster does not have
+    Returns False on Ctrl-C, which leaves something to do. SweepRefusedError if the cluster lacks
     what a trial asks for, if our own Ray dies again and again, or if all trials fail alike.
     """
     state.finished = False
@@ -51,7 +51,7 @@ def run_trials(
             f"Ray on this machine has died {MAX_LOST} times; the same command goes on from here"
         )
     if state.gave_up is not None:
-        raise SweepRefusedError(_gave_up(state.spec, state.gave_up))
+        raise SweepRefusedError(_explain_giving_up(state.spec, state.gave_up))
     return state.finished and not state.live
 
 
@@ -72,7 +72,7 @@ def _run_on_ray(
         state.nodes.wait()
     share_devices(state)
     hooks = Hooks(
-        Planner(state, capacity=_capacity(state)),
+        Planner(state, capacity=_make_capacity(state)),
         Results(state, checkpoints=places.checkpoints, models=places.models, errors=places.errors),
         requests,
     )
@@ -85,18 +85,18 @@ def _run_on_ray(
         raise hooks.broken
 
 
-def _capacity(state: SweepState) -> Callable[[], int]:
-    """How many trials run at once. A Ray of our own stays as it is, and is asked once.
+def _make_capacity(state: SweepState) -> Callable[[], int]:
+    """Make a function that counts the trials that run at once; a Ray of our own is asked once.
 
     If its GCS died during a question, Ray would wait for a minute, and then end this process.
     """
     if is_own():
-        found = capacity(state.slot)
-        return lambda: found
+        slots = capacity(state.slot)
+        return lambda: slots
     return lambda: capacity(state.slot, among=state.checked)
 
 
-def _gave_up(spec: SweepSpec, cause: str) -> str:
+def _explain_giving_up(spec: SweepSpec, cause: str) -> str:
     return (
         f"sweep {spec.sweep!r} has stopped, because every trial so far has failed alike: {cause}; "
         "the same command tries them again once the file, the code, the data or a package has "

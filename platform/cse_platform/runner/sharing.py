@@ -1,4 +1,4 @@
-"""How many trials share a device where `resources:` says `auto`: the first trials measure it."""
+"""Measures how many trials share a device, where `resources:` says `auto`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ ROOM = 0.9
 
 @dataclass(frozen=True)
 class Throughput:
-    """What so many trials get done on one device at the same time."""
+    """The throughput of several trials at once on one device."""
 
     trials: int
     sentences_per_second: float
@@ -38,19 +38,19 @@ class Throughput:
     """The share of the memory that they filled, in [0, 1]."""
 
     def fit(self, trials: int) -> bool:
-        """Whether another number of them has room too."""
+        """Whether another number of trials has room, too."""
         return self.memory / self.trials * trials <= ROOM
 
 
 def fewest_near_best(measured: Sequence[Throughput]) -> Throughput:
-    """The fewest trials at once that get done nearly as much as any number of them."""
-    best = max(one.sentences_per_second for one in measured)
-    near = [one for one in measured if one.sentences_per_second >= NEAR_BEST * best]
-    return min(near, key=lambda one: one.trials)
+    """Find the fewest trials at once whose throughput is nearly the best."""
+    best = max(each.sentences_per_second for each in measured)
+    near = [each for each in measured if each.sentences_per_second >= NEAR_BEST * best]
+    return min(near, key=lambda throughput: throughput.trials)
 
 
 def slots_of(resources: Resources, *, cores: float, gpus: float) -> dict[int, Slot]:
-    """What a trial can occupy, by how many trials then share a GPU; or the machine, without GPUs.
+    """Slots that a trial can occupy, by how many trials share a GPU, or else the machine.
 
     What the file leaves open is divided. Cores and GPUs are those of a machine; with fewer cores
     than trials, each trial still gets one.
@@ -84,28 +84,28 @@ def share_devices(state: SweepState) -> None:
     resources = state.spec.resources
     if not resources.measured:
         return
-    node = _smallest_node(state)
+    node = _find_smallest_node(state)
     has = node["Resources"]
     slots = slots_of(resources, cores=has["CPU"], gpus=has.get("GPU", 0))
-    config = _largest(state)
+    config = _find_largest_config(state)
     if len(slots) > 1 and isinstance(config, TrainingConfig):
-        found = _known_or_measured(state, config, node, slots)
+        found = _load_or_measure(state, config, node, slots)
         state.slot = slots[fewest_near_best(found).trials] if found else slots[min(slots)]
         if found:
-            state.say(_in_words(found, state.slot))
+            state.say(_describe_throughputs(found, state.slot))
     else:
         state.slot = slots[min(slots)]
 
 
-def _in_words(found: Sequence[Throughput], slot: Slot) -> str:
-    """How fast so many trials at once are, and what a trial occupies for that."""
+def _describe_throughputs(found: Sequence[Throughput], slot: Slot) -> str:
+    """Describe how fast so many trials at once are, and what a trial occupies for that."""
     speeds = ", ".join(f"{one.sentences_per_second:,.0f} by {one.trials}" for one in found)
     gpu = f", gpu: {slot.gpu:g}" if slot.gpu else ""
     return f"sentences a second: {speeds} at once; resources: cpu: {slot.cpu:g}{gpu}"
 
 
-def _smallest_node(state: SweepState) -> Mapping[str, Any]:
-    """The machine with the fewest cores, of those with a GPU if there are any."""
+def _find_smallest_node(state: SweepState) -> Mapping[str, Any]:
+    """Find the machine with the fewest cores, of those with a GPU if there are any."""
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     if state.nodes is not None:
         alive = [node for node in alive if node["NodeID"] in state.nodes.passed]
@@ -113,14 +113,14 @@ def _smallest_node(state: SweepState) -> Mapping[str, Any]:
     return min(with_gpu or alive, key=lambda node: node["Resources"]["CPU"])
 
 
-def _largest(state: SweepState) -> MethodConfig:
-    """The configuration that takes the most memory, by the size of its batches."""
+def _find_largest_config(state: SweepState) -> MethodConfig:
+    """Find the configuration that takes the most memory, by the size of its batches."""
     spec = state.spec
     configs = [spec.config(assignment) for assignment in representatives(spec, state.method)]
     return max(configs, key=lambda c: getattr(c, "batch_size", 0) * getattr(c, "max_length", 0))
 
 
-def _known_or_measured(
+def _load_or_measure(
     state: SweepState, config: TrainingConfig, node: Mapping[str, Any], slots: Mapping[int, Slot]
 ) -> tuple[Throughput, ...]:
     settings = config.model_dump(mode="json")
@@ -135,14 +135,14 @@ def _known_or_measured(
     def write(stream: IO[bytes]) -> None:
         nodes = state.nodes
         environment = {} if nodes is None else nodes.environment_on(node["NodeID"])
-        measured = _measured(state.method.name, settings, node, slots, environment)
+        measured = _measure_throughputs(state.method.name, settings, node, slots, environment)
         if not measured:
             raise _NothingMeasuredError
         stream.write(json.dumps([asdict(one) for one in measured]).encode())
 
     file = cache_folder("throughput") / f"{cache_key(asked)}.json"
     try:
-        return written_once(file, read=_read, write=write)
+        return written_once(file, read=_read_throughputs, write=write)
     except _NothingMeasuredError:
         return ()  # a trial says itself what is wrong, and the next start tries again
 
@@ -152,25 +152,25 @@ class _NothingMeasuredError(Exception):
 
 
 def _is_hardware(resource: str) -> bool:
-    """Whether it is the same at every start; how much memory Ray manages is not."""
+    """Whether a resource is the same at every start; the memory that Ray manages is not."""
     return resource in ("CPU", "GPU") or resource.startswith("accelerator_type:")
 
 
-def _read(file: Path) -> tuple[Throughput, ...] | None:
+def _read_throughputs(file: Path) -> tuple[Throughput, ...] | None:
     try:
         return tuple(Throughput(**one) for one in json.loads(file.read_text()))
     except (OSError, ValueError, TypeError):
         return None
 
 
-def _measured(
+def _measure_throughputs(
     method: str,
     settings: dict[str, Any],
     node: Mapping[str, Any],
     slots: Mapping[int, Slot],
     environment: dict[str, Any],
 ) -> list[Throughput]:
-    """The throughput of so many trials at once, up to where there is no room for more."""
+    """Measure more and more trials at once, up to where there is no room for more."""
     actors: list[Any] = []
     found: list[Throughput] = []
     start = ray.remote(TimedTrial).options(
@@ -187,7 +187,7 @@ def _measured(
             line = ray.remote(StartLine).options(num_cpus=0).remote(trials)
             done = [actor.train.remote(method, settings, slot.threads, line) for actor in actors]
             speeds, filled = zip(*ray.get(done, timeout=_PATIENCE), strict=True)
-            found.append(Throughput(trials, sum(speeds), _together(filled)))
+            found.append(Throughput(trials, sum(speeds), _sum_memory_shares(filled)))
     except (RayError, TimeoutError):
         pass  # so many are too many
     finally:
@@ -196,7 +196,7 @@ def _measured(
     return found
 
 
-def _together(filled: tuple[tuple[float, float], ...]) -> float:
-    """The share of memory that trials fill together, of the machine's or of the GPU's."""
+def _sum_memory_shares(filled: tuple[tuple[float, float], ...]) -> float:
+    """Share of the machine's or of the GPU's memory that trials fill together, the larger one."""
     own, on_gpu = zip(*filled, strict=True)
     return float(max(sum(own), *on_gpu))

@@ -1,4 +1,4 @@
-"""What the planner and the results of one running sweep share."""
+"""The state of a running sweep, which the planner and the results share."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""What Ray Tune calls: a searcher and a scheduler, which pass every decision on."""
+"""The searcher and the scheduler that Ray Tune calls, which pass every decision on."""
 
 import signal
 from collections.abc import Callable, Iterable
@@ -40,7 +40,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         self._bad_nodes = BadNodes()
 
     def on_trial_add(self, controller: Any, trial: Trial) -> None:
-        """On a cluster, the trial is placed where nodes have passed their checks."""
+        """Place the trial, on a cluster, where nodes have passed their checks."""
         hooks = self.hooks
         if hooks.controller is None:
             hooks.controller = controller._tune_controller  # what Ray passes only reads it
@@ -52,15 +52,16 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             manager._resource_cls = InItsEnvironment
 
     def begins(self, trial: Trial) -> None:
-        """A trial has a process, on a node."""
+        """Note that a trial has a process, on a node."""
         actor = trial.temporary_state.ray_actor
         if self.hooks.results.state.nodes is not None:
-            self._guarded(lambda key: self._bad_nodes.begins(key, node_of(actor)), trial)
+            self._call_guarded(lambda key: self._bad_nodes.begins(key, node_of(actor)), trial)
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """A trial without a slot; Ray asks several times a second, also while no trial reports.
+        """Choose a trial without a slot; Ray asks several times a second, even if no trial reports.
 
-        Not one whose process is starting: Ray would give it an idle process, and end its own.
+        A trial whose process is starting is not chosen: Ray would give it an idle process, and end
+        its own.
         """
         try:
             self._enforce_limits(tune_controller.get_live_trials())
@@ -80,15 +81,15 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     def on_trial_result(self, controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         self._limits.hear(trial.trial_id)
         try:
-            stop = self._hear(trial, result)
+            stop = self._process_result(trial, result)
         except Exception as error:
             self.hooks.broken, stop = error, True
         return str(TrialScheduler.STOP if stop else TrialScheduler.CONTINUE)
 
-    def _hear(self, trial: Trial, result: dict[str, Any]) -> bool:
-        """Take what a worker has sent, which a method can have made up; True ends the trial."""
+    def _process_result(self, trial: Trial, result: dict[str, Any]) -> bool:
+        """Process what a worker has sent, which a method can have made up. True ends the trial."""
         key, results = self.hooks.keys[trial.trial_id], self.hooks.results
-        if is_report_of_failure(told := _below(FAILURE, result)):
+        if is_report_of_failure(told := _extract_mapping(FAILURE, result)):
             self._told[trial.trial_id] = told
         if WAITS in result:
             results.waits(key, str(result[WAITS]))
@@ -108,25 +109,25 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             key,
             step=step,
             metrics=metrics,
-            checkpoint=_checkpoint(trial, result, results.checkpoints),
-            provenance={n: str(v) for n, v in _below("provenance", result).items()},
+            checkpoint=_find_checkpoint(trial, result, results.checkpoints),
+            provenance={n: str(v) for n, v in _extract_mapping("provenance", result).items()},
         )
 
     def on_trial_remove(self, controller: Any, trial: Trial) -> None:
-        """A trial is stopped before Ray has started it."""
-        self._guarded(self.hooks.results.ended, trial)
+        """Record the end of a trial that is stopped before Ray has started it."""
+        self._call_guarded(self.hooks.results.ended, trial)
 
     def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
         if self.hooks.broken is None:
-            self._guarded(self.hooks.results.ended, trial)
+            self._call_guarded(self.hooks.results.ended, trial)
 
     def on_trial_error(self, controller: Any, trial: Trial) -> None:
         # Ray pickles the error into the sweep's storage. At the end it would read that again.
         trial.run_metadata.pickled_error_filename = None
-        self._guarded(lambda key: self._fails(key, self._failure(trial)), trial)
+        self._call_guarded(lambda key: self._handle_failure(key, self._make_failure(trial)), trial)
 
-    def _fails(self, key: str, failure: Failure) -> None:
-        """Take the end of a trial; a node that keeps failing trials is avoided."""
+    def _handle_failure(self, key: str, failure: Failure) -> None:
+        """Record the failure of a trial; a node that keeps failing trials is avoided."""
         self.hooks.results.failed(key, failure)
         state = self.hooks.results.state
         if state.nodes is None or (bad := self._bad_nodes.fails(key)) is None:
@@ -134,10 +135,10 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         node, keys = bad
         why = f"the last {len(keys)} trials failed there and others do well elsewhere"
         if state.nodes.avoid(node, f"{why} ({failure.said})"):
-            failed = [state.history.trials[one] for one in keys]
+            failed = [state.history.trials[failed_key] for failed_key in keys]
             state.to_retry += [trial for trial in failed if trial.state == "FAIL"]
 
-    def _failure(self, trial: Trial) -> Failure:
+    def _make_failure(self, trial: Trial) -> Failure:
         if why := self._killed.pop(trial.trial_id, None):
             return Failure(why, traceback=why, end="limit")
         if told := self._told.pop(trial.trial_id, None):
@@ -147,15 +148,15 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             text = Path(trial.error_file).read_text(errors="replace")
         return unreported(text)
 
-    def _guarded(self, call: Callable[[str], None], trial: Trial) -> None:
+    def _call_guarded(self, call: Callable[[str], None], trial: Trial) -> None:
         try:
             call(self.hooks.keys[trial.trial_id])
         except Exception as error:
             self.hooks.broken = error
 
 
-def _below(name: str, result: dict[str, Any]) -> dict[str, Any]:
-    """A mapping inside a result, which Ray flattens."""
+def _extract_mapping(name: str, result: dict[str, Any]) -> dict[str, Any]:
+    """Extract a mapping from a result, which Ray flattens."""
     start = f"{name}/"
     return {
         name[len(start) :]: value
@@ -164,10 +165,11 @@ def _below(name: str, result: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _checkpoint(trial: Trial, result: dict[str, Any], place: str) -> str | None:
-    """The place of this result's checkpoint, which the worker writes before it reports.
+def _find_checkpoint(trial: Trial, result: dict[str, Any], place: str) -> str | None:
+    """Find the path of this result's checkpoint, which the worker writes before it reports.
 
-    Below that of all checkpoints, because Ray's own path of a trial lacks the store that it is in.
+    It is below that of all checkpoints, because Ray's own path of a trial lacks the store that it
+    is in.
     """
     name = result.get("checkpoint_dir_name")
     return f"{place}/{trial.storage.trial_dir_name}/{name}" if name else None
@@ -184,7 +186,7 @@ class Hooks:
         """Ray's trial id -> our key."""
         self.broken: Exception | None = None
         self.rays_handler: Any = None
-        """Of a Ctrl-C, while Ray's loop runs."""
+        """Ray's handler of a Ctrl-C, while its loop runs."""
         nodes = planner.state.nodes
         self.demand = None if nodes is None else Demand(planner.state.slot, nodes)
         self.yields = Turns.of_this_driver().yields if nodes is not None else lambda: False
@@ -227,11 +229,11 @@ class Hooks:
         return int(self.controller._actor_cache.num_cached_objects)
 
     def heed(self) -> None:
-        """Do what was asked of the sweep since the last call."""
+        """Act on the requests to the sweep since the last call."""
         if self.broken is not None:
             return
         try:
-            self.requests.heed(self.planner.state, stop_trial=self._stop)
+            self.requests.heed(self.planner.state, stop_trial=self._stop_trial)
             self._heed_nodes()
         except Exception as error:
             self.broken = error
@@ -255,7 +257,7 @@ class Hooks:
             manager.cancel_resource_request(trial.placement_group_factory)
             manager.request_resources(trial.placement_group_factory)
 
-    def _stop(self, key: str) -> None:
+    def _stop_trial(self, key: str) -> None:
         self.results.stop(key)
         if key not in self.planner.state.live:
             self.results.ended(key)
@@ -270,7 +272,7 @@ class Hooks:
 
 
 class Listener(Callback):  # type: ignore[misc]  # Ray is untyped
-    """Hears what is asked of the sweep, at every turn of Ray's loop."""
+    """Handles requests to the sweep, at every turn of Ray's loop."""
 
     def __init__(self, hooks: Hooks) -> None:
         self.hooks = hooks

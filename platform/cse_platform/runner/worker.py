@@ -1,4 +1,4 @@
-"""A method as a function that Ray Tune can run; what happens in a trial's worker."""
+"""Runs a method as a function of Ray Tune, in a trial's worker."""
 
 import os
 import reprlib
@@ -69,9 +69,9 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
         found, config = prepared(method, settings, threads=_assigned_threads())
         code = code_hash(found)
         _refuse_other_code(found, code, settings.get("code"))
-        with as_found(), _checkpoint(settings.get("resume_from")) as folder:
+        with as_found(), _open_checkpoint(settings.get("resume_from")) as folder:
             run = TuneRun(settings.get("seed", 0), folder, config, code=code)
-            best = _returned(found.train(config, run))
+            best = _extract_numbers(found.train(config, run))
             return best | _keep_model(settings.get("kept_model"), folder)
 
     run_trial.__name__ = method
@@ -79,7 +79,7 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def _keep_model(wanted: Mapping[str, str] | None, resumed_from: Path | None) -> dict[str, Any]:
-    """Put the best encoder of the trial's last checkpoint in its place, where it is wanted.
+    """Keep the best encoder of the trial's last checkpoint, if that is wanted.
 
     Returns:
         What the last result says of it; nothing for a trial that has no checkpoint.
@@ -102,7 +102,7 @@ def _keep_model(wanted: Mapping[str, str] | None, resumed_from: Path | None) -> 
 def prepared(
     method: str, settings: Mapping[str, Any], *, threads: int
 ) -> tuple[Method, MethodConfig]:
-    """Make this process one that trains: test sets shut, so many CPU threads.
+    """Prepare this process for training: test sets are shut, and it uses so many CPU threads.
 
     Returns:
         The method, and the configuration of its trial.
@@ -112,7 +112,7 @@ def prepared(
     found = get_method(method)
     _use_threads(threads)
     given = {name: value for name, value in settings.items() if name not in RESERVED}
-    return found, _checked(method, found.config, given)
+    return found, _validate_settings(method, found.config, given)
 
 
 class TuneRun:
@@ -126,7 +126,7 @@ class TuneRun:
         self._config = config
         self._code = {} if code is None else {"code": code}
         self._described: str | None = None
-        """The device that the last provenance was sent of."""
+        """The device that the last provenance described."""
 
     def report(
         self, *, step: int, metrics: Mapping[str, float], save: Callable[[Path], None] | None = None
@@ -136,7 +136,7 @@ class TuneRun:
         ValueError, before anything is saved, if a metric or the step is no number.
         """
         count, numbers = checked_report(step, metrics)
-        result = {"step": count, **numbers, "provenance": self._provenance()}
+        result = {"step": count, **numbers, "provenance": self._collect_provenance()}
         if save is None:
             tune.report(result)
             return
@@ -146,12 +146,12 @@ class TuneRun:
             waiting=lambda: tune.report({WAITS: "no room on the disk for a checkpoint"}),
         )
 
-    def _provenance(self) -> dict[str, str]:
-        """The peak memory until now; at the first report also the code, and what it runs on.
+    def _collect_provenance(self) -> dict[str, str]:
+        """Collect the peak memory; at the first report also the code, and what it runs on.
 
         A method may import torch after its first report, and only then have a GPU.
         """
-        device = _device()
+        device = _find_device()
         if device == self._described:
             return peak_memory(device)
         self._described = device
@@ -164,10 +164,11 @@ class TuneRun:
         return facts | self._code | peak_memory(device)
 
 
-def _returned(best: object) -> dict[str, float]:
-    """What a method returns, for Tune: the numbers of its best checkpoint, or nothing.
+def _extract_numbers(best: object) -> dict[str, float]:
+    """Extract the numbers of the best checkpoint from what a method returns, or nothing.
 
-    TypeError if it is something else. No sweep reads it, so a value that is no number is left out.
+    Raises TypeError if it is something else. No sweep reads it, so a value that is no number is
+    left out.
     """
     if best is None or real_number(best) is not None:
         return {}
@@ -182,13 +183,15 @@ def _returned(best: object) -> dict[str, float]:
 
 
 def _report_with_checkpoint(result: dict[str, Any], save: Callable[[Path], None]) -> None:
-    """Save, and let Tune copy what is saved to where checkpoints are kept, then report."""
+    """Save a checkpoint, let Tune copy it to where checkpoints are kept, and report."""
     with tempfile.TemporaryDirectory(prefix="cse-checkpoint-") as folder:
         save(Path(folder))
         tune.report(result, checkpoint=tune.Checkpoint.from_directory(folder))
 
 
-def _checked(method: str, config: type[MethodConfig], settings: Mapping[str, Any]) -> MethodConfig:
+def _validate_settings(
+    method: str, config: type[MethodConfig], settings: Mapping[str, Any]
+) -> MethodConfig:
     try:
         return config.model_validate(settings)
     except ValidationError as error:
@@ -206,7 +209,7 @@ def _refuse_other_code(method: Method, code: str | None, expected: str | None) -
 
 
 def _shut_tests(settings: Mapping[str, Any]) -> None:
-    """From here on, this process can open no test set."""
+    """Keep this process from opening any test set from here on."""
     # Not validated yet: what is no selection of dev sets is refused in a moment.
     climbs = "transfer_dev" in str(settings.get("dev"))
     if climbs:  # what the hub has of these comes in one archive with the test sets
@@ -215,8 +218,8 @@ def _shut_tests(settings: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def _checkpoint(place: str | None) -> Iterator[Path | None]:
-    """A local folder with the checkpoint to go on from.
+def _open_checkpoint(place: str | None) -> Iterator[Path | None]:
+    """Open a local folder with the checkpoint to go on from; None if there is none.
 
     One that Tune itself has, after `Tuner.restore`, is newer than that of `place` and wins; one
     from an object store is downloaded for the while.
@@ -233,7 +236,7 @@ def _checkpoint(place: str | None) -> Iterator[Path | None]:
 
 
 def _assigned_threads() -> int:
-    """CPU threads of this trial: the CPUs it was given, at least one."""
+    """CPU threads of this trial: as many as the CPUs it was given, at least one."""
     resources = tune.get_context().get_trial_resources()
     assigned = resources.required_resources.get("CPU") if resources is not None else None
     return max(1, int(assigned or os.cpu_count() or 1))
@@ -248,6 +251,6 @@ def _use_threads(threads: int) -> None:
         torch.set_num_threads(threads)
 
 
-def _device() -> str:
+def _find_device() -> str:
     torch = sys.modules.get("torch")
     return "cuda" if torch and torch.cuda.is_available() else "cpu"

@@ -1,4 +1,4 @@
-"""A worker's process, in which one trial runs after another, each as if the process were new."""
+"""Lets a worker's process run one trial after another, each as if the process were new."""
 
 import gc
 import sys
@@ -17,21 +17,21 @@ from cse_platform.runner.failures import report_of
 from cse_platform.tracking.provenance import reset_peak_memory
 
 FAILURE = "failure"
-"""The entry of a last result that tells what the method has raised."""
+"""The entry of a last result that says what the method has raised."""
 
 _FRESH_SEED = 67280421310721
 """Torch's generators have this seed before anyone sets one."""
 
 
 def reusable(function: Callable[[dict[str, Any]], Any]) -> type:
-    """A function that Tune can run, as a trainable whose process runs further trials.
+    """Make a trainable of a function that Tune can run, whose process runs further trials.
 
     It tells the driver what the function raises, and that ends its process: what has failed once,
     such as a GPU, can fail the next trial.
     """
 
     @wraps(function)
-    def telling(settings: dict[str, Any]) -> Any:
+    def run_and_report(settings: dict[str, Any]) -> Any:
         try:
             return function(settings)
         except BaseException as error:
@@ -41,7 +41,7 @@ def reusable(function: Callable[[dict[str, Any]], Any]) -> type:
         # Not the error itself: Ray would pickle it, and the driver may not have what it needs.
         raise RuntimeError("the method has failed, and the driver was told")
 
-    class Reusable(wrap_function(telling)):  # type: ignore[misc]  # Ray is untyped
+    class Reusable(wrap_function(run_and_report)):  # type: ignore[misc]  # Ray is untyped
         def reset_config(self, new_config: dict[str, Any]) -> bool:
             """Prepare for the next trial, once the thread of the one before has ended.
 
@@ -65,7 +65,7 @@ def _is_stopped_by_tune(error: BaseException) -> bool:
 
 @contextmanager
 def as_found() -> Iterator[None]:
-    """Leave the process at the end of a trial as the next one would find a new process.
+    """Reset the process at the end of a trial, so that the next one finds it like a new one.
 
     Memory goes back, torch's generators have their first seed again, and the peak of memory counts
     anew. State in the modules of a method is not touched.

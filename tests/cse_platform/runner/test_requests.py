@@ -84,7 +84,7 @@ def test_a_request_of_another_version_waits_and_harms_no_other(
         session.add(SweepRequestRecord(sweep="small", event=newer))
     add_request(board, asked("pause"))
     with Requests(board, "small") as requests:
-        requests._listen()
+        requests._fetch_requests()
         assert [request.action for request in requests.take()] == ["pause"]
     [said] = caplog.messages
     assert said.startswith("ann@lab asks for 'compact', which cse-platform ")

@@ -1,1 +1,1 @@
-"""The folder that runs one trial again: sweep file, requirements, script, and what is unknown."""
+"""Writes a folder that runs one trial again: sweep file, requirements, script, and unknowns."""

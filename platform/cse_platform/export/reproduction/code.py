@@ -1,4 +1,4 @@
-"""The code and packages that a trial ran with, how to get them again, and what stays unknown."""
+"""Finds the code and packages that a trial ran with, how to get them again, and what is unknown."""
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ from cse_platform.sweep.identity import code_hash
 from cse_platform.tracking.provenance import SWEEP_PACKAGES, can_be_applied, normalised
 
 OURS = "cse-platform"
-"""This package, among the distributions."""
+"""The name of this package's distribution."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Repository:
     """URL of origin; None where it is unknown or its password hidden."""
     dirty: bool
     diff: str | None
-    """What it differed by from the commit; None where it did not, or nobody recorded it."""
+    """Its difference from the commit; None if there was none, or nobody recorded it."""
 
     @property
     def can_be_had(self) -> bool:
@@ -39,19 +39,19 @@ class Repository:
 
 @dataclass(frozen=True)
 class Code:
-    """What a trial ran with, as far as it is known."""
+    """The code and packages that a trial ran with, as far as they are known."""
 
     python: str | None
     packages: dict[str, str]
-    """Versions by name; this package's too, unless it ran from a checkout."""
+    """Versions by name; this package's, too, unless it ran from a checkout."""
     whole: bool
-    """Whether `packages` is everything that was installed."""
+    """Whether `packages` has everything that was installed."""
     package: Repository | None
     """This package's checkout; None where it was installed, or nobody knows."""
     user: Repository | None
     """The repository that the sweep was started in, where it is another one."""
     method: Repository | None
-    """That of the method's own package; None where it had none, or the method is one of ours."""
+    """The repository of the method's own package; None if it had none, or the method is ours."""
 
     @property
     def installed(self) -> bool:
@@ -60,10 +60,10 @@ class Code:
 
 
 def code_of_trial(trial: TrialDetails) -> Code:
-    """The code at the start of the sweep that a trial ran under; nothing where none is known."""
+    """Find the code at the start of a trial's sweep; empty if none is known."""
     start = trial.starts[0] if trial.starts else None
     facts = start.provenance if start else {}
-    package, user, method = (_repository(start, name) for name in ("package", "git", "method"))
+    package, user, method = (_make_repository(start, name) for name in ("package", "git", "method"))
     packages = dict(start.packages) if start else {}
     known = {name: facts[name] for name in SWEEP_PACKAGES if name in facts}
     versions = packages or known
@@ -80,23 +80,23 @@ def code_of_trial(trial: TrialDetails) -> Code:
 
 
 def requirements(code: Code, *, carried: str | None) -> str:
-    """The packages as pip takes them; of a build such as 2.9.0+cpu the version alone is asked.
+    """Format the packages for pip; a build such as 2.9.0+cpu is asked by its version alone.
 
     `carried` is the package whose source lies in the folder.
     """
     head = [f"# Python {code.python}"] if code.python else []
-    asked = sorted((name, found) for name, found in code.packages.items() if name != carried)
-    lines = [_requirement(name, found) for name, found in asked]
+    asked = sorted(pair for pair in code.packages.items() if pair[0] != carried)
+    lines = [_format_requirement(name, version) for name, version in asked]
     return "\n".join([*head, *lines]) + "\n"
 
 
-def _requirement(name: str, version: str) -> str:
+def _format_requirement(name: str, version: str) -> str:
     # Builds with a local version are in no index that pip asks by itself.
     public, _, build = version.partition("+")
     return f"{name}=={public}" + (f"  # it was {version}" if build else "")
 
 
-def _repository(start: SweepStart | None, name: str) -> Repository | None:
+def _make_repository(start: SweepStart | None, name: str) -> Repository | None:
     facts = start.provenance if start else {}
     if start is None or f"{name}_commit" not in facts:
         return None
@@ -110,7 +110,7 @@ def _repository(start: SweepStart | None, name: str) -> Repository | None:
 
 
 def unknowns(trial: TrialDetails, code: Code, sweep: Mapping[str, Any]) -> list[str]:
-    """What is unknown, missing or different; `sweep` is the sweep file of this trial alone."""
+    """List what is unknown, missing or different; `sweep` is the sweep file of this trial alone."""
     return [
         *_about_sweep_file(trial),
         *_about_packages(code),
@@ -175,7 +175,7 @@ def _about_code(code: Code) -> Iterator[str]:
 
 
 def about_repository(repository: Repository, whose: str, name: str) -> Iterator[str]:
-    """What of a repository's changes, `name`.diff, is not known whole."""
+    """Describe which of a repository's changes, `name`.diff, are not known whole."""
     if repository.dirty and repository.diff is None:
         yield f"{whose} had changes beside commit {repository.commit}, and nobody recorded them."
     elif not repository.can_be_had:
@@ -186,14 +186,14 @@ def about_repository(repository: Repository, whose: str, name: str) -> Iterator[
 
 
 def _about_interruptions(trial: TrialDetails) -> Iterator[str]:
-    if any(_differs(trial, place) for place in range(1, len(trial.starts))):
+    if any(_has_other_code(trial, place) for place in range(1, len(trial.starts))):
         yield (
             "It was cut off and went on with other code or packages than it began with; "
             "trial.json has both under starts."
         )
 
 
-def _differs(trial: TrialDetails, place: int) -> bool:
+def _has_other_code(trial: TrialDetails, place: int) -> bool:
     """Whether a later start had other code or other packages than the first."""
     first, later = trial.starts[0], trial.starts[place]
     names = ("git_commit", "package_commit")
@@ -260,20 +260,20 @@ sources = ["src"]
 
 @dataclass(frozen=True)
 class CarriedMethod:
-    """What of a method's own package lies in the folder; nothing for a method of ours."""
+    """The part of a method's own package that lies in the folder; empty for a method of ours."""
 
     package: str | None = None
     """The name of its distribution, as indexes write it, if it lies in the folder."""
     files: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    """What is unknown or missing, a sentence each."""
+    """Sentences about what is unknown or missing."""
 
 
 def carry_method(trial: TrialDetails, code: Code, folder: Path) -> CarriedMethod:
     """Copy the source of another package's method into the folder, as a package in `method/`.
 
-    It is carried if it still is the code that the trial ran; else the repository is named that it
-    was in, if there was one.
+    It is carried if it still is the code that the trial ran; else its repository is named, if there
+    was one.
     """
     if trial.method in own_methods() or trial.imported_from is not None:
         return CarriedMethod()
@@ -281,20 +281,22 @@ def carry_method(trial: TrialDetails, code: Code, folder: Path) -> CarriedMethod
     try:
         method = get_method(trial.method)
     except UnknownMethodError:
-        return CarriedMethod(unknown=_elsewhere(trial, code, "it cannot be loaded here"))
+        return CarriedMethod(unknown=_explain_missing_code(trial, code, "it cannot be loaded here"))
     if not (sources := outside_sources(method)):
-        return CarriedMethod(unknown=_elsewhere(trial, code, "its source cannot be read"))
+        return CarriedMethod(
+            unknown=_explain_missing_code(trial, code, "its source cannot be read")
+        )
     if then is not None and code_hash(method) != then:
         reason = "it, or what it uses of cse_methods, is other code here than the trial ran"
-        return CarriedMethod(unknown=_elsewhere(trial, code, reason))
-    if secret := _with_a_secret(sources.values()):
+        return CarriedMethod(unknown=_explain_missing_code(trial, code, reason))
+    if secret := _find_secret_file(sources.values()):
         reason = f"{secret.name} holds what looks like a secret"
-        return CarriedMethod(unknown=_elsewhere(trial, code, reason))
+        return CarriedMethod(unknown=_explain_missing_code(trial, code, reason))
     for place, file in sources.items():
         copy = folder / "method" / "src" / place
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)
-    package, version = _distribution(method)
+    package, version = _find_distribution(method)
     project = _PROJECT.format(
         package=package,
         version=version,
@@ -313,8 +315,8 @@ _UNSURE = (
 )
 
 
-def _with_a_secret(files: Iterable[Path]) -> Path | None:
-    """The first of these files that the folder must not hold: it is there to be shared."""
+def _find_secret_file(files: Iterable[Path]) -> Path | None:
+    """Find the first of these files with a secret, which a folder that is shared must not hold."""
     for file in files:
         text = file.read_text(encoding="utf-8", errors="replace")
         if mask_text(text) != text:
@@ -322,16 +324,16 @@ def _with_a_secret(files: Iterable[Path]) -> Path | None:
     return None
 
 
-def _distribution(method: Method) -> tuple[str, str]:
-    """Name and version of the package that a method is from."""
+def _find_distribution(method: Method) -> tuple[str, str]:
+    """Find the name and version of the package that a method is from."""
     for entry in outside_methods().get(method.name, ()):
         if entry.dist is not None:
             return normalised(entry.dist.name), entry.dist.version
     return normalised(method.name), "0"
 
 
-def _elsewhere(trial: TrialDetails, code: Code, reason: str) -> tuple[str, ...]:
-    """That its source is not in the folder, and where it is."""
+def _explain_missing_code(trial: TrialDetails, code: Code, reason: str) -> tuple[str, ...]:
+    """Explain that a method's source is not in the folder, and where it is."""
     missing = f"The code of the method {trial.method!r} is not in this folder, because {reason}."
     if code.method is None:
         return (f"{missing} No repository of it is known: install it into venv yourself.",)

@@ -1,4 +1,4 @@
-"""Writes a folder that has all it takes to run one trial again, and says what is unknown."""
+"""Writes a folder that has all that is needed to run one trial again, and says what is unknown."""
 
 import shlex
 import shutil
@@ -29,7 +29,7 @@ from cse_platform.sweep.file import load_sweep
 
 
 def carry_own_sets(sweep: dict[str, Any], folder: Path) -> tuple[dict[str, Any], list[str]]:
-    """Copy the files of own dev sets into the folder.
+    """Copy the files of a lab's own dev sets into the folder.
 
     Returns:
         The sweep with these files named from the folder, and what could not be carried, a sentence
@@ -79,7 +79,7 @@ _OWN_STORES = "unset CSE_STORE CSE_SEARCH_STORE CSE_MLFLOW_URI RAY_ADDRESS"
 
 
 def script(trial: TrialDetails, code: Code, method: CarriedMethod, *, expected: str) -> str:
-    """A shell script for the folder that it lies in; it can be run again after a failure.
+    """Write a shell script that runs the trial in its folder, and again after a failure.
 
     `expected` says in one line what the value must be.
     """
@@ -87,16 +87,16 @@ def script(trial: TrialDetails, code: Code, method: CarriedMethod, *, expected: 
         f"#!/bin/sh\n# Runs trial {trial.key} again.\nset -eu\n"
         'cd "$(dirname "$0")"\n'
         f"# A store that others use would give the old trial back.\n{_OWN_STORES}",
-        f"{_python(code)}{_ENVIRONMENT}",
-        *_own_code(code),
+        f"{_format_python_comment(code)}{_ENVIRONMENT}",
+        *_format_own_code(code),
         *(["venv/bin/pip install --quiet --no-deps ./method"] if method.files else []),
-        "\n".join(["venv/bin/cse-sweep sweep.yaml --runs runs", *_outcome(trial, expected)]),
+        "\n".join(["venv/bin/cse-sweep sweep.yaml --runs runs", *_format_outcome(trial, expected)]),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _outcome(trial: TrialDetails, expected: str) -> Iterator[str]:
-    """Shows what came out, and compares what should be the same."""
+def _format_outcome(trial: TrialDetails, expected: str) -> Iterator[str]:
+    """Format the lines that show the result, and compare what should be the same."""
     if trial.imported_from is not None:  # its key is not that of the trial that was run now
         yield "venv/bin/cse-leaderboard --runs runs"
     else:
@@ -106,14 +106,14 @@ def _outcome(trial: TrialDetails, expected: str) -> Iterator[str]:
         yield _COMPARISON.format(key=trial.key[:8])
 
 
-def _python(code: Code) -> str:
+def _format_python_comment(code: Code) -> str:
     known = f"# It ran on Python {code.python}; PYTHON names another than python3.\n"
     return known if code.python else ""
 
 
-def _own_code(code: Code) -> Iterator[str]:
+def _format_own_code(code: Code) -> Iterator[str]:
     if code.package is not None:
-        yield _checkout(code.package)
+        yield _format_checkout(code.package)
         yield "venv/bin/pip install --quiet --no-deps --editable code"
     elif not code.installed:
         yield (
@@ -122,8 +122,8 @@ def _own_code(code: Code) -> Iterator[str]:
         )
 
 
-def _checkout(repository: Repository) -> str:
-    """The code of the commit, with the changes; under its name only once it is whole."""
+def _format_checkout(repository: Repository) -> str:
+    """Format the lines that check out the commit and its changes; `code` exists only when whole."""
     asked = f"name a repository that has commit {repository.commit}"
     source = (
         f': "${{CODE:?{asked}}}"'
@@ -149,11 +149,11 @@ class Reproduction:
     folder: Path
     files: tuple[str, ...]
     unknowns: tuple[str, ...]
-    """What may keep the trial from coming out the same again, a sentence each."""
+    """Sentences about what may keep the trial from coming out the same again."""
 
 
 def write_reproduction(trial: TrialDetails, folder: Path) -> Reproduction:
-    """Write sweep file, packages, changes of the code, a script, and the trial itself.
+    """Write the sweep file, the packages, changes of the code, a script, and the trial itself.
 
     The folder must be new or empty, else OutputError is raised.
     """
@@ -161,11 +161,11 @@ def write_reproduction(trial: TrialDetails, folder: Path) -> Reproduction:
     code = code_of_trial(trial)
     method = carry_method(trial, code, folder)
     sweep, not_carried = carry_own_sets(one_trial_sweep(trial), folder)
-    expected = _expected(trial)
+    expected = _format_expected(trial)
     files = {
-        "sweep.yaml": sweep_text(sweep, comment=_comment(trial, expected)),
+        "sweep.yaml": sweep_text(sweep, comment=_format_comment(trial, expected)),
         "requirements.txt": requirements(code, carried=method.package),
-        **_diffs(code, method),
+        **_collect_diffs(code, method),
         "reproduce.sh": script(trial, code, method, expected=expected),
         "trial.json": to_json(trial.as_record()),
     }
@@ -177,21 +177,23 @@ def write_reproduction(trial: TrialDetails, folder: Path) -> Reproduction:
         *unknowns(trial, code, sweep),
         *method.unknown,
         *not_carried,
-        *_refused(folder / "sweep.yaml"),
+        *_find_refusal(folder / "sweep.yaml"),
     ]
     every = (*files, *method.files, "README.md")
-    (folder / "README.md").write_text(_readme(trial, every, listed, expected), encoding="utf-8")
+    (folder / "README.md").write_text(
+        _format_readme(trial, every, listed, expected), encoding="utf-8"
+    )
     return Reproduction(folder, every, tuple(listed))
 
 
-def _diffs(code: Code, method: CarriedMethod) -> dict[str, str]:
+def _collect_diffs(code: Code, method: CarriedMethod) -> dict[str, str]:
     repositories = {PACKAGE_DIFF: code.package, "code.diff": code.user}
     if not method.files:
         repositories[METHOD_DIFF] = code.method
-    return {name: one.diff for name, one in repositories.items() if one and one.diff}
+    return {name: repo.diff for name, repo in repositories.items() if repo and repo.diff}
 
 
-def _refused(sweep: Path) -> list[str]:
+def _find_refusal(sweep: Path) -> list[str]:
     try:
         load_sweep(sweep)
     except SweepFileError as error:
@@ -199,18 +201,18 @@ def _refused(sweep: Path) -> list[str]:
     return []
 
 
-def _expected(trial: TrialDetails) -> str:
+def _format_expected(trial: TrialDetails) -> str:
     if trial.best_value is None:
         return f"Expected: no dev value; the trial is {trial.state}."
     step = "" if trial.best_step is None else f" at step {trial.best_step}"
     return f"Expected: dev {trial.dev.search} {trial.best_value!r}{step}."
 
 
-def _comment(trial: TrialDetails, expected: str) -> str:
+def _format_comment(trial: TrialDetails, expected: str) -> str:
     tests = [
-        f"  {one.task} {one.metric} {one.value!r}, identity {one.identity}"
-        for one in trial.main_scores
-        if one.split == "test"
+        f"  {score.task} {score.metric} {score.value!r}, identity {score.identity}"
+        for score in trial.main_scores
+        if score.split == "test"
     ]
     head = [
         f"Trial {trial.key} again: {trial.method} on {trial.backbone}, seed {trial.seed}.",
@@ -222,7 +224,9 @@ def _comment(trial: TrialDetails, expected: str) -> str:
     return "\n".join(head)
 
 
-def _readme(trial: TrialDetails, files: Sequence[str], listed: list[str], expected: str) -> str:
+def _format_readme(
+    trial: TrialDetails, files: Sequence[str], listed: list[str], expected: str
+) -> str:
     machine = trial.machine or "not known"
     threads = trial.provenance.get("threads", "not known")
     lines = [
@@ -232,18 +236,18 @@ def _readme(trial: TrialDetails, files: Sequence[str], listed: list[str], expect
         f"Machine: {machine}; CPU threads: {threads}. On one like it the dev curve is the same bit "
         "for bit; another GPU, CPU or number of threads changes last digits.",
         "",
-        f"`./reproduce.sh` makes an environment, gets the code, runs the sweep and {_end(trial)}. "
-        f"Files: {', '.join(files[:-1])}.",
+        "`./reproduce.sh` makes an environment, gets the code, runs the sweep and "
+        f"{_describe_end(trial)}. Files: {', '.join(files[:-1])}.",
         "Files that git does not track are in no diff.",
         "",
         "## What is unknown or different",
         "",
-        *(f"- {one}" for one in listed or ["Nothing that the leaderboard knows of."]),
+        *(f"- {sentence}" for sentence in listed or ["Nothing that the leaderboard knows of."]),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _end(trial: TrialDetails) -> str:
+def _describe_end(trial: TrialDetails) -> str:
     if trial.can_come_out_again:
         return (
             f"shows the trial under the same key, `{trial.key[:8]}`; it ends with exit code 1 "

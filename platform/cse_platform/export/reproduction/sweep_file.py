@@ -1,4 +1,4 @@
-"""The sweep file of exactly one trial: run anywhere, it gives the trial of the same key."""
+"""Makes the sweep file of exactly one trial: run anywhere, it gives the trial of the same key."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ def sweep_name(trial: TrialDetails) -> str:
 
 
 def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
-    """The sweep file as plain values, in the file's order.
+    """Make the sweep file of one trial as plain values, in the file's order.
 
     The trial's values are all fixed, its seed is the search's, and it has its threads. What the
     sweep that ran it did not say (an imported trial has no file) is what the leaderboard knows.
@@ -32,25 +32,25 @@ def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
         "fixed": trial.configuration.values,
         "search": {"sampler": "random", "trials": 1},
         "seeds": {"search": trial.seed},
-        "resources": _resources(trial),
+        "resources": _make_resources(trial),
     }
     folder = trial.starts[0].provenance.get("folder") if trial.starts else None
-    return sweep if folder is None else _each_text(sweep, lambda text: _absolute(text, folder))
+    return sweep if folder is None else _map_texts(sweep, lambda text: _make_absolute(text, folder))
 
 
 def sweep_text(sweep: dict[str, Any], *, comment: str) -> str:
-    """The file: the comment, then a line for each key; JSON values, which are YAML."""
+    """Format the file: the comment, then a line for each key; JSON values, which are YAML."""
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]
     for name, value in sweep.items():
         if name == "fixed" and value:
-            lines += ["fixed:", *(f"  {key}: {_json(entry)}" for key, entry in value.items())]
+            lines += ["fixed:", *(f"  {key}: {_dump_json(entry)}" for key, entry in value.items())]
         else:
-            lines.append(f"{name}: {_json(value)}")
+            lines.append(f"{name}: {_dump_json(value)}")
     return "\n".join(lines) + "\n"
 
 
 def local_places(value: Any) -> Iterator[str]:
-    """Every text inside a value that names a place on one machine or in a store, in order.
+    """Yield every text inside a value that names a place on one machine or in a store, in order.
 
     The hub is the same place for everybody.
     """
@@ -65,8 +65,8 @@ def local_places(value: Any) -> Iterator[str]:
         yield value
 
 
-def _resources(trial: TrialDetails) -> dict[str, Any]:
-    """As in the file, but with the threads that the trial had: its numbers follow from them."""
+def _make_resources(trial: TrialDetails) -> dict[str, Any]:
+    """Make the file's resources, but with the trial's threads: its numbers depend on them."""
     on_gpu = trial.provenance.get("device", "").startswith("cuda")
     asked: dict[str, Any] = trial.spec.get("resources") or {"gpu": "auto"}
     alone = {"gpu": int(on_gpu), "cpu": 1}
@@ -77,16 +77,16 @@ def _resources(trial: TrialDetails) -> dict[str, Any]:
     return resources
 
 
-def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
-        return {name: _each_text(inner, change) for name, inner in value.items()}
+        return {name: _map_texts(inner, change) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_each_text(inner, change) for inner in value]
+        return [_map_texts(inner, change) for inner in value]
     return change(value) if isinstance(value, str) else value
 
 
-def _absolute(text: str, folder: str) -> str:
-    """A path that is there, seen from the folder, as absolute; any other text as it is."""
+def _make_absolute(text: str, folder: str) -> str:
+    """Make a path that exists, seen from the folder, absolute; return any other text as it is."""
     place = Path(folder, text)
     return (
         str(place.resolve())
@@ -95,5 +95,5 @@ def _absolute(text: str, folder: str) -> str:
     )
 
 
-def _json(value: Any) -> str:
+def _dump_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)

@@ -1,1 +1,1 @@
-"""The nodes of a Ray cluster: what they have, which get trials, and whose turn it is."""
+"""Manages the nodes of a Ray cluster: their checks, their code, and fair shares of their slots."""

@@ -1,4 +1,4 @@
-"""Which nodes of a joined cluster get trials, where each trial runs, and what more could run."""
+"""Checks which nodes of a joined cluster get trials, places each trial, and asks for more nodes."""
 
 import logging
 import time
@@ -57,21 +57,21 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class _Inquiry:
-    """A node that has been asked, and has not answered yet."""
+    """A question to a node that it has not answered yet."""
 
     answer: Any
     since: float = field(default_factory=time.monotonic)
     is_last: bool = True
-    """Rather than about the packages that the node lacks."""
+    """False for the question about the node's packages, which comes first."""
     lacks: str = ""
     """What Ray installs there before the node can answer."""
 
 
 class NodeChecks:
-    """Asks each node of a cluster before its first trial; `storage` is where checkpoints lie.
+    """Checks each node of a cluster before its first trial; `storage` is the folder of checkpoints.
 
-    A node that lacks one of the packages, versions by name, gets them from Ray. Without any, nodes
-    are taken as they are.
+    A node that lacks one of `packages`, versions by name, gets them from Ray. If that is empty,
+    nodes are taken as they are.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class NodeChecks:
         self._equipped: set[str] = set()
         """The nodes to which Ray gives the packages."""
         self._slow: set[str] = set()
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._looked = -_EVERY
         self.passed: set[str] = set()
         """By Ray's ids; also those that have left since."""
@@ -95,38 +95,38 @@ class NodeChecks:
         """By node, why it gets no trials."""
 
     def look(self) -> bool:
-        """Ask the nodes that have joined, and hear those that answer; True if one has passed.
+        """Question new nodes and collect the answers. Returns True if a node has passed.
 
-        Why another one has not is said in a warning.
+        A warning says why a node is refused.
         """
         if time.monotonic() < self._looked + _EVERY:
             return False
         before = len(self.passed)
-        self._see()
-        self._tell()
+        self._poll_nodes()
+        self._warn_of_refused()
         self._looked = time.monotonic()
         return len(self.passed) > before
 
-    def _see(self) -> None:
+    def _poll_nodes(self) -> None:
         there = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
         for name in nodes_with_room(self._slot) & there.keys():
             if name not in self.passed | self.refused.keys() | self._asked.keys():
-                self._asked[name] = self._first_question(name)
+                self._asked[name] = self._ask_for_packages(name)
         for name, inquiry in list(self._asked.items()):
             if name not in there:
                 del self._asked[name]
             elif ray.wait([inquiry.answer], timeout=0)[0]:
                 del self._asked[name]
-                self._hear(name, inquiry, _name_of(there[name]))
+                self._handle_answer(name, inquiry, _describe_node(there[name]))
             elif name not in self._slow and time.monotonic() > inquiry.since + _PATIENCE:
                 self._slow.add(name)
                 said = "has not answered for a minute, and gets no trials until it does"
-                _log.warning("%s %s", _name_of(there[name]), said)
+                _log.warning("%s %s", _describe_node(there[name]), said)
 
     def wait(self) -> None:
-        """Return when all nodes have answered, or one has passed and the others take long.
+        """Wait until all nodes have answered, or one has passed and the others take long.
 
-        SweepRefusedError, with the sentences of all, if none passes.
+        Raises SweepRefusedError, with the reasons of all nodes, if none passes.
         """
         passed_at = float("inf")
         while not (self.passed or self.refused) or self._asked:
@@ -135,24 +135,24 @@ class NodeChecks:
                 if time.monotonic() > passed_at + _OTHERS:
                     break
             time.sleep(0.1)
-            self._see()
+            self._poll_nodes()
         if not self.passed:
             why = "; ".join(self.refused.values())
             raise SweepRefusedError(f"no node of the cluster can run this sweep: {why}")
-        self._tell()
+        self._warn_of_refused()
 
     def avoid(self, node: str, why: str) -> bool:
-        """Give a node that has passed no further trials, and say why.
+        """Give no further trials to a node that has passed, and warn of the reason.
 
-        False, and nothing is done, where that would leave no other node.
+        Returns False, and does nothing, if no other node would be left.
         """
         if not nodes_with_room(self._slot) & (self.passed - {node}):
             return False
         self.passed.discard(node)
-        there = {one["NodeID"]: one for one in ray.nodes()}
+        nodes = {each["NodeID"]: each for each in ray.nodes()}
         wayout = "mend it, and start its Ray anew"
-        self.refused[node] = f"{_name_of(there[node])} gets no more trials: {why}; {wayout}"
-        self._tell()
+        self.refused[node] = f"{_describe_node(nodes[node])} gets no more trials: {why}; {wayout}"
+        self._warn_of_refused()
         return True
 
     def environment_on(self, node: str) -> dict[str, Any]:
@@ -170,35 +170,35 @@ class NodeChecks:
             "runtime_env": self.environment_on(next(iter(same))),
         }
 
-    def _tell(self) -> None:
+    def _warn_of_refused(self) -> None:
         """Warn of each refused node, once."""
-        for node in self.refused.keys() - self._told:
+        for node in self.refused.keys() - self._warned:
             _log.warning("%s", self.refused[node])
-            self._told.add(node)
+            self._warned.add(node)
 
-    def _first_question(self, node: str) -> _Inquiry:
+    def _ask_for_packages(self, node: str) -> _Inquiry:
         if not self._packages:
-            return self._last_question(node)
+            return self._ask_for_facts(node)
         return _Inquiry(ask(node, installed, [*self._packages], trial_environment()), is_last=False)
 
-    def _last_question(self, node: str, lacks: str = "") -> _Inquiry:
+    def _ask_for_facts(self, node: str, lacks: str = "") -> _Inquiry:
         answer = ask(node, find_facts, self._questions, self.environment_on(node))
         return _Inquiry(answer, lacks=lacks)
 
-    def _hear(self, node: str, inquiry: _Inquiry, name: str) -> None:
+    def _handle_answer(self, node: str, inquiry: _Inquiry, name: str) -> None:
         try:
             answer = ray.get(inquiry.answer)
         except Exception as error:  # whatever a node without this package raises
-            self.refused[node] = f"{name} gets no trials: {self._no_answer(inquiry, error)}"
+            self.refused[node] = f"{name} gets no trials: {self._explain_no_answer(inquiry, error)}"
             return
         if not inquiry.is_last:
-            self._equip(node, answer, name)
+            self._provide_packages(node, answer, name)
         elif found := differences(answer, self._here):
             self.refused[node] = why_no_trials(name, found)
         else:
             self.passed.add(node)
 
-    def _equip(self, node: str, there: Mapping[str, str], name: str) -> None:
+    def _provide_packages(self, node: str, there: Mapping[str, str], name: str) -> None:
         """Give a node the packages that it lacks; Python and torch it has to have itself."""
         facts = {package: Fact("version", number) for package, number in there.items()}
         needed = {package: self._here[package] for package in _NEEDED & self._here.keys()}
@@ -209,9 +209,9 @@ class NodeChecks:
         if lacks:
             self._equipped.add(node)
             _log.warning("%s lacks %s; Ray installs that there", name, named(lacks))
-        self._asked[node] = self._last_question(node, named(lacks))
+        self._asked[node] = self._ask_for_facts(node, named(lacks))
 
-    def _no_answer(self, inquiry: _Inquiry, error: Exception) -> str:
+    def _explain_no_answer(self, inquiry: _Inquiry, error: Exception) -> str:
         if not isinstance(error, RuntimeEnvSetupError):
             return f"{one_line(error)}; install cse-platform {version('cse-platform')} there"
         why = setup_problem(error)
@@ -227,7 +227,7 @@ class NodeChecks:
         )
 
 
-def _name_of(node: dict[str, Any]) -> str:
+def _describe_node(node: dict[str, Any]) -> str:
     return f"node {node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
 
 
@@ -235,9 +235,9 @@ _NO_NODE = "none"
 
 
 class OnCheckedNodes(tune.PlacementGroupFactory):  # type: ignore[misc]  # Ray is untyped
-    """The place of a trial: a node that has passed, by the time that Ray asks for it.
+    """Places a trial on a node that has passed by the time that Ray asks.
 
-    No node while the sweep yields to another one.
+    While the sweep yields to another one, no node is eligible.
     """
 
     def __init__(
@@ -258,9 +258,9 @@ class OnCheckedNodes(tune.PlacementGroupFactory):  # type: ignore[misc]  # Ray i
 
 
 class InItsEnvironment(PlacementGroupAcquiredResources):  # type: ignore[misc]  # Ray is untyped
-    """A place that Ray has found; the trial's process there gets the environment of its node.
+    """Acquired resources that give a trial's process the environment of its node.
 
-    Ray knows one environment for all trials, and finds the place of each later.
+    Ray knows one environment for all trials, and finds the node of each later.
     """
 
     def _annotate_remote_entity(self, entity: Any, bundle: Any, bundle_index: int) -> Any:
@@ -271,7 +271,7 @@ class InItsEnvironment(PlacementGroupAcquiredResources):  # type: ignore[misc]  
 
 @dataclass(frozen=True)
 class _In:
-    """A class of Ray's that takes its options together with an environment."""
+    """A remote class whose options always include a runtime environment."""
 
     entity: Any
     environment: dict[str, Any]
@@ -287,10 +287,10 @@ _MOST = 100
 
 
 class Demand:
-    """Slots that only nodes yet to come can give: placement groups that wait for such nodes.
+    """Asks the autoscaler for slots, by placement groups that only new nodes can satisfy.
 
-    The trials themselves wait for nodes that have passed their checks, and none is begun without a
-    slot. By both, the autoscaler would see no reason to start a node.
+    The trials themselves wait for nodes that have passed their checks, and none begins without a
+    slot, so the autoscaler would see no reason to start a node.
     """
 
     def __init__(self, slot: Slot, nodes: NodeChecks) -> None:
@@ -300,13 +300,13 @@ class Demand:
         self._looked = -_DEMAND_EVERY
 
     def follow(self, trials: Callable[[], int]) -> None:
-        """Ask for as many slots as trials could begin and have none; looks seldom."""
+        """Request the slots that waiting trials lack, at most once in `_DEMAND_EVERY` seconds."""
         if time.monotonic() < self._looked + _DEMAND_EVERY:
             return
         self._looked = time.monotonic()
         there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
         if there != self._there:  # what waits names the nodes of then, and may lie on a new one
-            self._drop(to=0)
+            self._cancel_requests(to=0)
             self._there = there
             return
         refused = self._nodes.refused.keys()
@@ -316,16 +316,16 @@ class Demand:
         self._ask_for(min(max(lacking, 0), _MOST))
 
     def end(self) -> None:
-        """Ask for none any more."""
-        self._drop(to=0)
+        """Cancel all requests."""
+        self._cancel_requests(to=0)
 
     def _ask_for(self, slots: int) -> None:
-        self._drop(to=slots)
+        self._cancel_requests(to=slots)
         others = {NODE: f"!in({','.join(sorted(self._there))})"}
         while len(self._waiting) < slots:
             bundle = wanted_of(self._slot)
             self._waiting.append(placement_group([bundle], bundle_label_selector=[others]))
 
-    def _drop(self, *, to: int) -> None:
+    def _cancel_requests(self, *, to: int) -> None:
         while len(self._waiting) > to:
             remove_placement_group(self._waiting.pop())

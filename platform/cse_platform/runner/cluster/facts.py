@@ -1,4 +1,4 @@
-"""What a machine has that a sweep's numbers follow from, and how nodes differ in it."""
+"""Collects what a sweep's results depend on per machine, and compares nodes by it."""
 
 import hashlib
 import json
@@ -40,35 +40,35 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that numbers follow from, or that a trial needs, as it is on one machine."""
+    """One thing that results depend on, or that a trial needs, on one machine."""
 
     kind: Kind
     value: str | None
-    """A version, or a hash of what is there; None if it cannot be had."""
+    """A version or a hash; None if it cannot be had."""
     problem: str = ""
     """Why it cannot be had."""
 
 
 def differences(there: Mapping[str, Fact], here: Mapping[str, Fact]) -> dict[Kind, list[str]]:
-    """What of the facts of the driver, `here`, is not so on a node, by kind, a few words each.
+    """Compare a node's facts with those of the driver, `here`. Returns short phrases by kind.
 
-    What cannot be had here either is no difference.
+    A fact that the driver lacks, too, is no difference.
     """
     found: dict[Kind, list[str]] = {}
     for name, fact in here.items():
         other = there.get(name, Fact(fact.kind, None, "not known there"))
         if fact.value is not None and other.value != fact.value:
-            found.setdefault(fact.kind, []).append(_difference(name, other, fact))
+            found.setdefault(fact.kind, []).append(_describe_difference(name, other, fact))
     return found
 
 
 def why_no_trials(node: str, found: Mapping[Kind, list[str]]) -> str:
-    """The sentence that names the node, what differs there, and the way out."""
-    what = "; ".join(_listed(words) for words in found.values())
+    """Explain in one sentence what differs on a node, and the way out."""
+    what = "; ".join(_join_first(words) for words in found.values())
     return f"{node} gets no trials: {what}; {', and '.join(WAYS_OUT[kind] for kind in found)}"
 
 
-def _difference(name: str, there: Fact, here: Fact) -> str:
+def _describe_difference(name: str, there: Fact, here: Fact) -> str:
     if there.value is None:
         return f"{name}: {there.problem}"
     if here.kind == "version":
@@ -76,18 +76,18 @@ def _difference(name: str, there: Fact, here: Fact) -> str:
     return f"{name} is another one"
 
 
-def _listed(words: list[str]) -> str:
+def _join_first(words: list[str]) -> str:
     more = len(words) - _MOST_NAMED
     return "; ".join(words[:_MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
 
 
 _PACKAGES = ("cse-platform", "transformers")
-"""Whose versions are looked up, besides those of Python and torch."""
+"""Packages whose versions are compared, besides Python and torch."""
 
 
 @dataclass(frozen=True)
 class NodeQuestions:
-    """What is looked up; without the addresses of stores, which no worker knows."""
+    """What a node looks up; without the addresses of stores, which no worker knows."""
 
     method: str
     corpus: tuple[CorpusSpec, ...]
@@ -97,13 +97,13 @@ class NodeQuestions:
     """The backbone first."""
     files: tuple[str, ...]
     settings: tuple[dict[str, Any], ...]
-    """Of configurations whose numbers depend on something else that is installed."""
+    """Settings of configurations whose results depend on another installed package."""
     storage: str
-    """A file of the driver's at the place for checkpoints."""
+    """A file that the driver has written to the folder of checkpoints."""
 
 
 def questions_of(spec: SweepSpec, method: Method, *, storage: str) -> NodeQuestions:
-    """What the trials of a sweep need; `storage` is the file or URI that the driver has written."""
+    """Collect what a sweep's trials need; `storage` is the file or URI that the driver wrote."""
     configs = [spec.config(assignment) for assignment in representatives(spec, method)]
     further = {json.dumps(c.ingredients(), sort_keys=True): c for c in configs if c.ingredients()}
     encoders = (name for config in configs for name in config.encoders())
@@ -120,29 +120,29 @@ def questions_of(spec: SweepSpec, method: Method, *, storage: str) -> NodeQuesti
 
 
 def find_facts(asked: NodeQuestions) -> dict[str, Fact]:
-    """All of it on this machine, by names for people; whatever is wrong with one is its problem.
+    """Look up all facts on this machine, by readable names; an error becomes a fact's problem.
 
-    What the hub has and is not here yet is fetched, as a trial would.
+    Files that only the hub has are fetched, as a trial would do.
     """
     facts = {name: Fact("version", value) for name, value in installed(_PACKAGES).items()}
-    facts["the code of cse-platform"] = _look("code", _package_code)
-    facts |= _code(asked)
-    facts["the corpus"] = _look("data", _corpus, asked)
+    facts["the code of cse-platform"] = _make_fact("code", _hash_package_code)
+    facts |= _find_code_facts(asked)
+    facts["the corpus"] = _make_fact("data", _hash_corpus, asked)
     for task in asked.dev.tasks:
-        facts[f"the dev set {task}"] = _look("data", _dev_set, asked, task)
+        facts[f"the dev set {task}"] = _make_fact("data", _hash_dev_set, asked, task)
     for name in asked.encoders:
-        facts[f"the encoder {name}"] = _look("data", encoder_sha256, name)
+        facts[f"the encoder {name}"] = _make_fact("data", encoder_sha256, name)
     for name in asked.files:
-        facts[f"the file {name}"] = _look("data", file_sha256, Path(name))
+        facts[f"the file {name}"] = _make_fact("data", file_sha256, Path(name))
     place = mask_url(asked.storage.rpartition("/")[0])
-    facts[f"the storage {place}"] = _look("storage", _read_back, asked.storage)
+    facts[f"the storage {place}"] = _make_fact("storage", _read_mark_back, asked.storage)
     return facts
 
 
 def write_mark(file: str) -> None:
-    """Write the word by which a node sees that it reads the same storage as the driver.
+    """Write a random word by which a node sees that it reads the same storage as the driver.
 
-    SweepRefusedError if it cannot be written.
+    Raises SweepRefusedError if it cannot be written.
     """
     try:
         files, path = filesystem(file)
@@ -156,22 +156,22 @@ def write_mark(file: str) -> None:
         ) from error
 
 
-def _look(kind: Kind, find: Callable[..., str], *arguments: Any) -> Fact:
+def _make_fact(kind: Kind, find: Callable[..., str], *arguments: Any) -> Fact:
     try:
         return Fact(kind, find(*arguments))
     except Exception as error:  # whatever a node lacks, and however that shows
         return Fact(kind, None, one_line(error))
 
 
-def _corpus(asked: NodeQuestions) -> str:
+def _hash_corpus(asked: NodeQuestions) -> str:
     return load_corpus(asked.corpus, asked.data, backbone=asked.encoders[0]).sha256
 
 
-def _dev_set(asked: NodeQuestions, task: str) -> str:
+def _hash_dev_set(asked: NodeQuestions, task: str) -> str:
     return identify_dev_set(asked.dev, task, asked.data).sha256
 
 
-def _package_code() -> str:
+def _hash_package_code() -> str:
     """The hash of all modules of the platform and of `cse_methods`."""
     digest = hashlib.sha256()
     for folder in (Path(cse_platform.errors.__file__).parent, Path(code_hash.__file__).parent):
@@ -180,9 +180,9 @@ def _package_code() -> str:
     return digest.hexdigest()
 
 
-def _code(asked: NodeQuestions) -> dict[str, Fact]:
-    """The method with its modules, and what else its configurations need installed."""
-    known = _look("code", lambda: str(get_method(asked.method).revision))
+def _find_code_facts(asked: NodeQuestions) -> dict[str, Fact]:
+    """Find the method's revision, the hashes of its modules, and packages that it depends on."""
+    known = _make_fact("code", lambda: str(get_method(asked.method).revision))
     facts = {f"the method {asked.method}": known}
     if known.value is None:  # it is not installed, or its import fails
         return facts
@@ -196,8 +196,8 @@ def _code(asked: NodeQuestions) -> dict[str, Fact]:
     return facts
 
 
-def _read_back(file: str) -> str:
-    """The driver's word, once another file with it has been written beside, and read."""
+def _read_mark_back(file: str) -> str:
+    """Read the driver's word, write it to a second file, and return what that file holds."""
     files, path = filesystem(file)
     own = f"{path}-{uuid4().hex}"
     try:

@@ -1,4 +1,4 @@
-"""Whose turn it is where several sweeps use one cluster."""
+"""Shares the slots of one cluster fairly between several sweeps."""
 
 import time
 from collections import Counter, defaultdict
@@ -24,12 +24,12 @@ _EXACTLY = 1e-9
 
 
 class Turns:
-    """Whether this sweep leaves its next free slot to another Ray job that waits for one.
+    """Decides whether this sweep leaves its next free slot to another Ray job that waits for one.
 
-    It does while the other would still have no more slots than this one, and only for a placement
-    group that fits into what is free together with the slots that this sweep would leave. So sweeps
-    come to equal shares as their trials end, no trial is stopped for that, and a sweep keeps its
-    last slot.
+    It does while the other job would still have no more slots than this sweep, and only for a
+    placement group that fits into what is free together with the slots that this sweep would leave.
+    So sweeps come to equal shares as their trials end, no trial is stopped for that, and a sweep
+    keeps its last slot.
 
     Args:
         own: the id of this sweep's Ray job.
@@ -48,13 +48,14 @@ class Turns:
         self._looked = -_EVERY
         self._yields = False
         self._untaken: dict[str, int] = {}
-        """By waiting group, the looks in a row at which it fitted into what was free."""
+        """By waiting group, the successive looks at which it fitted into what was free."""
 
     @classmethod
     def of_this_driver(cls) -> "Turns":
-        """On the cluster that this process has joined.
+        """Create one for the cluster that this process has joined.
 
-        Ray answers with what is there now. Its table of placement groups keeps every one ever made.
+        It asks for the current state, because Ray's table of placement groups keeps every one ever
+        made.
         """
         own = str(ray.get_runtime_context().get_job_id())
         return cls(own, lambda: get_cluster_resource_state(global_worker.gcs_client))
@@ -72,22 +73,29 @@ class Turns:
             request.details.partition(":")[0]: request
             for request in cluster.pending_gang_resource_requests
         }
-        foreign = {group: asked for group, asked in groups.items() if _job(group) != self._own}
+        foreign = {
+            group: asked for group, asked in groups.items() if _parse_job_id(group) != self._own
+        }
         self._untaken = {group: self._untaken.get(group, 0) for group in foreign}
         if not foreign:
             return False
-        held = Counter(map(_job, {group for node in cluster.node_states for group in _held(node)}))
+        held = Counter(
+            map(
+                _parse_job_id,
+                {group for node in cluster.node_states for group in _find_held_resources(node)},
+            )
+        )
         nodes = [_Node.of(node, self._own) for node in cluster.node_states]
         yields = False
         for group, asked in foreign.items():
             to_leave = _slots_to_leave(asked.bundle_selectors[0].resource_requests, nodes)
-            gives = held[self._own] - held[_job(group)] - 1
+            gives = held[self._own] - held[_parse_job_id(group)] - 1
             yields |= to_leave <= gives and self._untaken[group] < _MOST_UNTAKEN
             self._count_untaken(group, fits=to_leave == 0)
         return yields
 
     def _count_untaken(self, group: str, *, fits: bool) -> None:
-        """One that has waited beside free slots for long never counts again."""
+        """Count the looks at which a group left fitting slots free; too many make it ignored."""
         if self._untaken[group] < _MOST_UNTAKEN:
             self._untaken[group] = self._untaken[group] + 1 if fits else 0
 
@@ -101,11 +109,13 @@ class _Node:
 
     @classmethod
     def of(cls, node: NodeState, job: str) -> "_Node":
-        slots = [has for group, has in _held(node).items() if _job(group) == job]
+        slots = [
+            has for group, has in _find_held_resources(node).items() if _parse_job_id(group) == job
+        ]
         return cls(node.labels, dict(node.available_resources), slots)
 
     def admits(self, request: Any) -> bool:
-        """Whether the labels are those that a bundle asks for."""
+        """Whether the node has the labels that a bundle asks for."""
         return all(
             (self.labels.get(label.label_key) in label.label_values)
             == (label.operator == LABEL_OPERATOR_IN)
@@ -116,21 +126,21 @@ class _Node:
     def slots_to_leave(self, bundle: Mapping[str, float]) -> float:
         """How many of this sweep's slots have to become free before a bundle fits."""
         for count in range(len(self.slots) + 1):
-            has = _sum([self.free, *self.slots[:count]])
+            has = _sum_resources([self.free, *self.slots[:count]])
             if all(has[name] >= each - _EXACTLY for name, each in bundle.items()):
                 return count
         return float("inf")
 
     def take(self, bundle: Mapping[str, float]) -> None:
-        """Let a bundle have what it fits into."""
+        """Assign the resources that a bundle fits into to it."""
         count = int(self.slots_to_leave(bundle))
         rest = {name: -each for name, each in bundle.items()}
-        self.free = _sum([self.free, *self.slots[:count], rest])
+        self.free = _sum_resources([self.free, *self.slots[:count], rest])
         self.slots = self.slots[count:]
 
 
 def _slots_to_leave(requests: Iterable[Any], nodes: Iterable[_Node]) -> float:
-    """How many slots of this sweep a placement group waits for; infinite if they do not help it."""
+    """Count the slots of this sweep that a placement group needs; infinite if they do not help."""
     nodes = [_Node(node.labels, node.free, node.slots) for node in nodes]
     total = 0.0
     for request in requests:
@@ -144,8 +154,8 @@ def _slots_to_leave(requests: Iterable[Any], nodes: Iterable[_Node]) -> float:
     return total
 
 
-def _held(node: NodeState) -> dict[str, dict[str, float]]:
-    """What placement groups hold on a node, by their ids: `CPU_group_ID` is 2 if it is two CPUs."""
+def _find_held_resources(node: NodeState) -> dict[str, dict[str, float]]:
+    """Find what placement groups hold on a node, by id: `CPU_group_ID` is 2 if it is two CPUs."""
     groups: dict[str, dict[str, float]] = defaultdict(dict)
     for name, amount in node.total_resources.items():
         resource, _, group = name.partition("_group_")
@@ -154,7 +164,7 @@ def _held(node: NodeState) -> dict[str, dict[str, float]]:
     return groups
 
 
-def _sum(resources: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def _sum_resources(resources: Iterable[Mapping[str, float]]) -> dict[str, float]:
     total: dict[str, float] = defaultdict(float)
     for each in resources:
         for name, amount in each.items():
@@ -162,12 +172,12 @@ def _sum(resources: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return total
 
 
-def _job(group: str) -> str:
+def _parse_job_id(group: str) -> str:
     return group[-_JOB_DIGITS:]
 
 
 class IdleWorkers(_ObjectCache):  # type: ignore[misc]  # Ray is untyped
-    """Ray's idle processes. Each is kept for the next trial unless its slot is for another job.
+    """Keeps each idle process of Ray for the next trial unless its slot is for another job.
 
     By itself, Ray keeps a single one.
     """

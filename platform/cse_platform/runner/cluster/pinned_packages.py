@@ -1,4 +1,4 @@
-"""The packages that a trial needs beside Python, torch and Ray, and what a machine has of them.
+"""Lists the packages that a trial needs beside Python, torch and Ray, and finds their versions.
 
 It imports nothing but Python's own modules: a node may have none of the others.
 """
@@ -48,7 +48,7 @@ _NEVER_INSTALLED = frozenset({"cse-platform", "ray", "torch"})
 
 
 def pinned(packages: Iterable[str]) -> dict[str, str]:
-    """The version that is installed here, by package, of those that an index has.
+    """Find the installed version of each package, except of those that no index has.
 
     A package that was installed from a folder is left out: an index may have a stranger's package
     of that name.
@@ -65,9 +65,9 @@ def pinned(packages: Iterable[str]) -> dict[str, str]:
 
 
 def installed(packages: Iterable[str]) -> dict[str, str]:
-    """The versions of Python, torch and these packages on this machine; what it lacks is left out.
+    """Find the versions of Python, torch and these packages on this machine, without missing ones.
 
-    Torch without its build: a head node without GPU drives nodes with one.
+    Torch's version has no build: a head node without GPU drives nodes with one.
     """
     found = {"Python": platform.python_version()}
     for package in ("torch", *packages):
@@ -79,11 +79,11 @@ def installed(packages: Iterable[str]) -> dict[str, str]:
 
 
 def lacking(packages: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
-    """Of packages by version, what a machine has not, or in another version: `NAME==VERSION`."""
+    """Packages that are missing or at another version there, as NAME==VERSION."""
     return [f"{name}=={wanted}" for name, wanted in packages.items() if there.get(name) != wanted]
 
 
 def named(packages: Sequence[str]) -> str:
-    """The first one, and how many more there are."""
+    """Name the first package, and count the others."""
     first, more = next(iter(packages), ""), len(packages) - 1
     return f"{first} and {more} more packages" if more > 0 else first

@@ -1,4 +1,4 @@
-"""What travels to the nodes of a cluster: our code, the packages of outside methods, and versions.
+"""Packs what the nodes of a cluster need: our code, outside methods' packages, and versions.
 
 Each package is an archive of its own, with the metadata by which Python knows its version and its
 methods. Ray unpacks it on a node once, and Python finds it there before all that is installed.
@@ -55,43 +55,43 @@ class Shipment:
 
 
 def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
-    """What the trials of these sweeps need of this machine.
+    """Pack what the trials of these sweeps need from this machine.
 
-    SweepRefusedError if the package of an outside method is too large to travel.
+    Raises SweepRefusedError if the package of an outside method is too large to travel.
     """
-    archives, packages = [_our_archive()], list(TRIAL_PACKAGES)
+    archives, packages = [_make_own_archive()], list(TRIAL_PACKAGES)
     for spec in specs:
         method = get_method(spec.method)
         if sources := outside_sources(method):
-            archives.append(_archive_of(method, sources))
-            packages += _requirements(method)
+            archives.append(_archive_method(method, sources))
+            packages += _iter_requirements(method)
         if _uses_tagger(spec, method):
             packages += TAGGER_PACKAGES
-    return Shipment({_uri(data): data for data in archives}, pinned(packages))
+    return Shipment({_make_uri(data): data for data in archives}, pinned(packages))
 
 
 def archive(content: Content) -> tuple[str, bytes]:
-    """The URI of an archive of these files, and the archive."""
-    data = _zipped(content)
-    return _uri(data), data
+    """Make an archive of these files. Returns its URI and its bytes."""
+    data = _make_archive(content)
+    return _make_uri(data), data
 
 
-def _our_archive() -> bytes:
+def _make_own_archive() -> bytes:
     folders = (Path(package.__file__ or "").parent for package in (cse_methods, cse_platform))
     content: dict[str, Path | str] = {}
     for folder in folders:
-        content |= _tree(folder)
+        content |= _list_package_files(folder)
     with suppress(PackageNotFoundError):  # it is on Python's path and was never installed
-        content |= _metadata(distribution(OUR_PACKAGE))
-    return _zipped(content)
+        content |= _read_metadata(distribution(OUR_PACKAGE))
+    return _make_archive(content)
 
 
-def _archive_of(method: Method, sources: Mapping[Path, Path]) -> bytes:
-    """An outside method's package with all that the method imports of what lies beside it."""
+def _archive_method(method: Method, sources: Mapping[Path, Path]) -> bytes:
+    """Archive an outside method's package, and the modules beside it that the method imports."""
     content: dict[str, Path | str] = {}
     for inside, file in sources.items():
         top = file.parents[len(inside.parts) - 1] / inside.parts[0]
-        content |= _tree(top) if top.is_dir() else {top.name: top}
+        content |= _list_package_files(top) if top.is_dir() else {top.name: top}
     size = sum(file.stat().st_size for file in content.values() if isinstance(file, Path))
     if size > _LARGEST:
         raise SweepRefusedError(
@@ -99,26 +99,28 @@ def _archive_of(method: Method, sources: Mapping[Path, Path]) -> bytes:
             f"{_LARGEST >> 20} travel to the nodes of a cluster; move its data elsewhere, or "
             "install the package on every node and give --no-ship"
         )
-    return _zipped(content | (_metadata(dist) if (dist := _distribution(method)) else {}))
+    return _make_archive(
+        content | (_read_metadata(dist) if (dist := _find_distribution(method)) else {})
+    )
 
 
-def _tree(folder: Path) -> dict[str, Path | str]:
+def _list_package_files(folder: Path) -> dict[str, Path | str]:
     """The files of a package, by their names below the folder around it."""
-    return {str(file.relative_to(folder.parent)): file for file in _files(folder)}
+    return {str(file.relative_to(folder.parent)): file for file in _iter_files(folder)}
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _iter_files(folder: Path) -> Iterator[Path]:
     for entry in folder.iterdir():
         if entry.name == "__pycache__" or entry.name.startswith("."):
             continue
         if entry.is_dir():
-            yield from _files(entry)
+            yield from _iter_files(entry)
         else:
             yield entry
 
 
-def _metadata(of: Distribution) -> dict[str, Path | str]:
-    """What Python is to know of a distribution; not where it is installed here."""
+def _read_metadata(of: Distribution) -> dict[str, Path | str]:
+    """Read a distribution's metadata, without those that say where it is installed here."""
     folder = f"{re.sub('[-_.]+', '_', of.metadata['Name'])}-{of.version}.dist-info"
     texts = {
         "METADATA": of.read_text("METADATA") or of.read_text("PKG-INFO"),
@@ -127,7 +129,7 @@ def _metadata(of: Distribution) -> dict[str, Path | str]:
     return {f"{folder}/{name}": text for name, text in texts.items() if text is not None}
 
 
-def _zipped(content: Content) -> bytes:
+def _make_archive(content: Content) -> bytes:
     stream = io.BytesIO()
     with ZipFile(stream, "w", ZIP_DEFLATED) as zipped:
         for name, file in sorted(content.items()):
@@ -138,19 +140,19 @@ def _zipped(content: Content) -> bytes:
     return stream.getvalue()
 
 
-def _uri(data: bytes) -> str:
-    """As Ray itself names what it is given of files."""
+def _make_uri(data: bytes) -> str:
+    """Make the URI that Ray itself gives to an archive."""
     return f"gcs://_ray_pkg_{hashlib.sha1(data).hexdigest()}.zip"
 
 
-def _distribution(method: Method) -> Distribution | None:
+def _find_distribution(method: Method) -> Distribution | None:
     entries = outside_methods().get(method.name, [])
     return entries[0].dist if entries else None
 
 
-def _requirements(method: Method) -> Iterator[str]:
-    """The packages that an outside method's own names as its requirements."""
-    dist = _distribution(method)
+def _iter_requirements(method: Method) -> Iterator[str]:
+    """Yield the packages that an outside method's own package requires."""
+    dist = _find_distribution(method)
     for text in (dist.requires if dist else None) or ():
         requirement = Requirement(text)
         if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
@@ -158,6 +160,6 @@ def _requirements(method: Method) -> Iterator[str]:
 
 
 def _uses_tagger(spec: SweepSpec, method: Method) -> bool:
-    """Whether numbers of the sweep follow from something else that is installed."""
+    """Whether results of the sweep depend on another installed package."""
     configs = (spec.config(assignment) for assignment in representatives(spec, method))
     return any(config.ingredients() for config in configs)

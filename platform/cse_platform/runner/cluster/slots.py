@@ -1,4 +1,4 @@
-"""The nodes of a Ray cluster: how many trials fit on them, and single tasks on one of them."""
+"""Counts the trials that fit on the nodes of a Ray cluster, and runs single tasks on one node."""
 
 import os
 from collections.abc import Callable, Container, Mapping
@@ -16,21 +16,25 @@ from cse_platform.sweep.blocks import Slot
 
 
 def capacity(slot: Slot, *, among: Container[str] | None = None) -> int:
-    """How many trials the cluster, as large as it is now, runs at once; 0 while nodes are lost.
+    """Count the trials that the cluster, at its current size, runs at once; 0 while nodes are lost.
 
-    `among` has the ids of the nodes that count; without it all do.
+    Only nodes whose ids are in `among` count; without it, all do.
     """
-    return _room(slot, total_resources_per_node(), among)
+    return _count_slots(slot, total_resources_per_node(), among)
 
 
 def free_slots(slot: Slot, *, among: Container[str] | None = None) -> int:
-    """How many more trials fit beside all that runs on the cluster, as it was a moment ago."""
-    return _room(slot, available_resources_per_node(), among)
+    """Count the further trials that fit on the cluster, by its state a moment ago."""
+    return _count_slots(slot, available_resources_per_node(), among)
 
 
 def nodes_with_room(slot: Slot) -> set[str]:
     """The ids of the nodes that are large enough for a trial."""
-    return {node for node, has in total_resources_per_node().items() if _fitting(slot, has) > 0}
+    return {
+        node
+        for node, has in total_resources_per_node().items()
+        if _count_slots_on_node(slot, has) > 0
+    }
 
 
 def node_of(actor: Any) -> str:
@@ -53,19 +57,23 @@ def refuse_too_small(slot: Slot) -> None:
             )
 
 
-def _room(
+def _count_slots(
     slot: Slot, nodes: Mapping[str, Mapping[str, float]], among: Container[str] | None
 ) -> int:
-    return sum(_fitting(slot, has) for node, has in nodes.items() if among is None or node in among)
+    return sum(
+        _count_slots_on_node(slot, has)
+        for node, has in nodes.items()
+        if among is None or node in among
+    )
 
 
-def _fitting(slot: Slot, has: Mapping[str, float]) -> int:
-    """How many trials fit on a node, none of which may be spread over two nodes."""
+def _count_slots_on_node(slot: Slot, has: Mapping[str, float]) -> int:
+    """Count the trials that fit on a node; no trial may be spread over two nodes."""
     return min(int(has.get(name, 0) / each + 1e-9) for name, each in wanted_of(slot).items())
 
 
 def wanted_of(slot: Slot) -> dict[str, float]:
-    """What a trial occupies, by Ray's names."""
+    """Resources that a trial occupies, by Ray's names."""
     wanted = {"CPU": slot.cpu, "GPU": slot.gpu}
     return {name: each for name, each in wanted.items() if each > 0}
 
@@ -94,14 +102,14 @@ def trial_environment(packages: Mapping[str, str] | None = None) -> dict[str, An
 
 
 def setup_problem(error: RuntimeEnvSetupError) -> str:
-    """Why Ray could not make an environment, in one line of the pages that it tells."""
+    """Extract the line that says why Ray could not make an environment."""
     lines = [line.strip() for line in mask_text(str(error)).splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR: ")]
     return (errors or lines or ["it does not say why"])[-1].removeprefix("ERROR: ")
 
 
 def ask(node: str, question: Callable[[Any], Any], about: Any, environment: dict[str, Any]) -> Any:
-    """Call a function on one node, where nothing has to be free for it; its answer to come."""
+    """Run a function on a node without reserving resources. Returns a future."""
     task = ray.remote(question).options(
         num_cpus=0,
         scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),

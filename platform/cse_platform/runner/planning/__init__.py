@@ -1,1 +1,1 @@
-"""What a sweep runs next, and what it must not run any longer."""
+"""Decides what a sweep runs next, and what it must no longer run."""

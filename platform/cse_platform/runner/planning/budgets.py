@@ -1,4 +1,4 @@
-"""When a search ends, beside its number of trials, and how many trials it still has room for."""
+"""Decides when a budget ends a search, and how many trials the search still has room for."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -12,7 +12,7 @@ from cse_platform.tracking.events import now as this_moment
 
 
 def spent_budget(state: SweepState, *, now: datetime | None = None) -> str | None:
-    """The budget that ends the search now, in words; None while it goes on."""
+    """Describe the budget that ends the search now; None while the search goes on."""
     budget, now = state.spec.search.budget, now or this_moment()
     if budget is None:
         return None
@@ -21,7 +21,7 @@ def spent_budget(state: SweepState, *, now: datetime | None = None) -> str | Non
     if budget.gpu_hours is not None and gpu_seconds(state, now) >= 3600 * budget.gpu_hours:
         return f"{budget.gpu_hours:g} GPU-hours"
     if budget.improvement is not None:
-        gain = expected_improvement(list(_values(state)))
+        gain = expected_improvement(list(_iter_search_values(state)))
         if gain is not None and gain < budget.improvement:
             least = f"{100 * budget.improvement:g}"
             return f"improvement: another trial adds {100 * gain:.2g} points, fewer than {least}"
@@ -29,16 +29,16 @@ def spent_budget(state: SweepState, *, now: datetime | None = None) -> str | Non
 
 
 def gpu_seconds(state: SweepState, now: datetime) -> float:
-    """What the search has taken, in seconds of whole GPUs, by the trials that still run, too."""
+    """GPU-seconds that the search has taken, including those of trials that still run."""
     running = [trial for trial in state.history.unfinished() if trial.role != "confirm"]
     busy = sum(trial.busy_until(now) for trial in running)
     return state.history.effort.gpu_seconds + state.slot.gpu * busy
 
 
 def trials_left(state: SweepState, *, seconds: float, at_once: int) -> float | None:
-    """How many more trials the search will begin, where one takes so long; None if none knows.
+    """Estimate how many more trials the search begins if each takes `seconds`; None if unknown.
 
-    Nobody knows when improvement ends.
+    It is unknown where improvement ends the search.
     """
     count = None if state.budget is None else state.budget - state.history.searched
     pace = Pace(seconds, at_once=at_once, gpu=state.slot.gpu)
@@ -51,7 +51,7 @@ def trials_left(state: SweepState, *, seconds: float, at_once: int) -> float | N
     )
 
 
-def _values(state: SweepState) -> Iterator[float]:
+def _iter_search_values(state: SweepState) -> Iterator[float]:
     for trial in state.history.trials.values():
         ended = trial.state in ("COMPLETE", "PRUNED")
         feasible = ended and is_feasible(state.spec.search.constraints, [trial])

@@ -1,4 +1,4 @@
-"""Whether what a sweep has found still follows from what is there now, and what it tries again."""
+"""Checks whether a sweep's trials would still come out the same, and which it tries again."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -38,8 +38,8 @@ def refuse_other_content(
     if not kept:
         return
     known = bool(history.content)
-    changed = _changed(history.content, identity.content()) if known else None
-    others = (_other(trial, spec, identity, known=known) for trial in kept)
+    changed = _describe_changes(history.content, identity.content()) if known else None
+    others = (_explain_other_key(trial, spec, identity, known=known) for trial in kept)
     if changed := changed or next(filter(None, others), None):
         raise SweepRefusedError(
             f"sweep {spec.sweep!r} has {counted(len(kept), 'trial')} that would not come out the "
@@ -62,23 +62,25 @@ def to_try_again(history: History, environment: str) -> list[TrialHistory]:
     ]
 
 
-def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """What is other now than at the last start, for people."""
+def _describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """Describe what has changed since the last start; None if nothing has."""
     names = [name for name in now if before.get(name) != now[name]]
     if not names:
         return None
-    code = _changed_code(before.get(CODE) or {}, now[CODE])
+    code = _describe_code_changes(before.get(CODE) or {}, now[CODE])
     return ", ".join(code if name == CODE else f"the {name} changed" for name in names)
 
 
-def _changed_code(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+def _describe_code_changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     modules = sorted(n for n in before.keys() | now.keys() if before.get(n) != now.get(n))
     more = f" and {len(modules) - _SHOWN} more" if len(modules) > _SHOWN else ""
     return f"the code changed in {', '.join(modules[:_SHOWN])}{more}"
 
 
-def _other(trial: TrialHistory, spec: SweepSpec, identity: Identity, *, known: bool) -> str | None:
-    """Why a trial's key is another one now; `known` says that the content is the same."""
+def _explain_other_key(
+    trial: TrialHistory, spec: SweepSpec, identity: Identity, *, known: bool
+) -> str | None:
+    """Explain why a trial's key is another one now; `known` says that the content is the same."""
     try:
         config = spec.config_of(trial.values)
     except SweepRefusedError as error:
@@ -92,7 +94,7 @@ def _other(trial: TrialHistory, spec: SweepSpec, identity: Identity, *, known: b
 
 
 def same_trial(trial: TrialHistory, config: MethodConfig, identity: Identity) -> bool:
-    """Whether a trial's numbers still follow from what its key is the hash of."""
+    """Whether a trial would have the same key now."""
     now = identity.of(config)
     if trial.code is None:
         now = now.with_unknown_code()

@@ -1,4 +1,4 @@
-"""Which configurations a sweep may choose, and which of them get further seeds."""
+"""Selects the configurations that a sweep may choose, and those that get further seeds."""
 
 import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -42,7 +42,7 @@ def to_confirm(
 def further_seeds(
     history: History, spec: SweepSpec, *, hashes: Callable[[TrialHistory], Collection[str]]
 ) -> Iterator[tuple[TrialHistory, int]]:
-    """First trials of configurations with a seed that each of them still lacks, in order.
+    """Yield first trials of configurations, each with a seed that it still lacks, in order.
 
     `hashes` are those that the configuration of a trial goes by. In a race every configuration that
     can still be the best has a seed begun before any of them begins the next one. A further seed
@@ -57,7 +57,7 @@ def further_seeds(
     known = {key: hashes(first) for key, first in best.items()}
 
     def tried(key: str) -> list[TrialHistory]:
-        return [one for one in history.trials.values() if one.configuration in known[key]]
+        return [trial for trial in history.trials.values() if trial.configuration in known[key]]
 
     def lacks(key: str, seed: int) -> bool:
         return all(trial.seed != seed for trial in tried(key))
@@ -66,14 +66,16 @@ def further_seeds(
         yield from ((best[key], seed) for key in best for seed in confirm.seeds if lacks(key, seed))
         return
     for seed in asked.further:
-        racing = still_racing({key: _fresh(tried(key)) for key in best}, seeds=asked.further)
+        racing = still_racing(
+            {key: _collect_fresh_values(tried(key)) for key in best}, seeds=asked.further
+        )
         yield from ((best[key], seed) for key in racing if lacks(key, seed))
 
 
-def _fresh(tried: Collection[TrialHistory]) -> SeedValues:
-    """What a configuration reached in seeds that did not choose it, of trials that have ended.
+def _collect_fresh_values(tried: Collection[TrialHistory]) -> SeedValues:
+    """Collect the dev scores of ended trials by seed; None unless it is a complete confirmation.
 
-    By the others it was chosen as one of the best, so they are too high.
+    By the other seeds the configuration was chosen as one of the best, so they are too high.
     """
     ended = [trial for trial in tried if trial.state != "RUNNING"]
     return {trial.seed: trial.best_value if _is_fresh(trial) else None for trial in ended}
@@ -92,8 +94,9 @@ def best_configurations(
 ) -> list[Seeds]:
     """The configurations that keep the constraints, the best on dev first.
 
-    By the rule of the leaderboard, of this sweep's seeds alone; with `lower_bound` by the value
-    that the mean of further seeds is above with 95 % confidence, which one seed does not give.
+    They are ranked by the rule of the leaderboard, over this sweep's seeds alone; with
+    `lower_bound` by the value that the mean of further seeds is above with 95 % confidence, which
+    one seed does not give.
     """
 
     def key(seeds: Seeds) -> BestKey:
@@ -102,7 +105,7 @@ def best_configurations(
         mean = fmean(values) if bound is None else bound
         return best_key(seeds=len(values), mean=mean, configuration=seeds[0].configuration)
 
-    return sorted(_feasible(history, constraints), key=key, reverse=True)
+    return sorted(_find_feasible(history, constraints), key=key, reverse=True)
 
 
 def chosen_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialHistory]:
@@ -112,19 +115,21 @@ def chosen_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialH
 
 
 def pareto_front(history: History, search: Search) -> list[Seeds]:
-    """The feasible configurations than which no other is better in all objectives.
+    """Find the feasible configurations that no other one beats in all objectives.
 
-    By the means over their seeds, in the order of the first objective.
+    They are compared by the means over their seeds, and sorted by the first objective.
     """
     means = [
         (seeds, [fmean(values) for values in found])
-        for seeds in _feasible(history, search.constraints)
-        if all(found := [_measures(seeds, one.name) for one in search.objectives])
+        for seeds in _find_feasible(history, search.constraints)
+        if all(
+            found := [_collect_measures(seeds, objective.name) for objective in search.objectives]
+        )
     ]
     front = non_dominated([point for _, point in means], search.directions)
     best = sorted(
-        (means[place] for place in front),
-        key=lambda one: one[1],
+        (means[index] for index in front),
+        key=lambda seeds_and_means: seeds_and_means[1],
         reverse=search.directions[0] == "maximize",
     )
     return [seeds for seeds, _ in best]
@@ -135,11 +140,11 @@ def dev_values(seeds: Seeds) -> list[float]:
     return [trial.best_value for trial in seeds if trial.best_value is not None]
 
 
-def _feasible(history: History, constraints: Iterable[str]) -> list[Seeds]:
+def _find_feasible(history: History, constraints: Iterable[str]) -> list[Seeds]:
     every = history.configurations().values()
     return [seeds for seeds in every if is_feasible(constraints, seeds)]
 
 
-def _measures(seeds: Seeds, name: str) -> list[float]:
+def _collect_measures(seeds: Seeds, name: str) -> list[float]:
     found = (measure(trial, name) for trial in seeds)
     return [value for value in found if value is not None]

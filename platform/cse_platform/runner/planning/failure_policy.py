@@ -1,4 +1,4 @@
-"""When a trial, a node or a sweep is given up: limits of time, and failures that are alike."""
+"""Decides when a trial, a node or a sweep is given up, by time limits and by repeated failures."""
 
 import time
 from collections import defaultdict
@@ -11,13 +11,13 @@ from cse_platform.runner.state import SweepState
 from cse_platform.sweep.blocks import Resources
 
 RHYTHM = 20
-"""So many times the longest time between two reports is no rhythm any more."""
+"""Silence longer than this many times the longest gap between reports counts as a hang."""
 LEAST_SILENCE = 600.0
 """Seconds of silence that are never too long, where the file does not say so."""
 STALLED = 0.5
 """The share of the allowed silence after which a trial is shown as stalled."""
 AWAY = 10.0
-"""Seconds between two looks after which it was the driver that did nothing."""
+"""Seconds between two looks after which the driver itself counts as held up."""
 
 
 @dataclass
@@ -48,37 +48,39 @@ class TrialLimits:
 
     def follow(self, running: Collection[str]) -> None:
         """Watch these trials, the new ones from now on, and no others."""
-        now = self._now()
+        now = self._read_clock()
         kept = {name: watch for name, watch in self._watches.items() if name in running}
         self._watches = {name: kept.get(name) or _Watch(now, now) for name in running}
 
     def hear(self, name: str) -> None:
         """Note a sign of life."""
         if watch := self._watches.get(name):
-            now = self._now()
+            now = self._read_clock()
             if watch.has_reported:  # how long a process takes to start is no rhythm
                 watch.longest = max(watch.longest, now - watch.heard)
                 self._longest = max(self._longest, watch.longest)
             watch.heard, watch.has_reported = now, True
 
     def broken(self) -> dict[str, str]:
-        """Why trials are to be ended, by name."""
-        now, found = self._now(), {}
+        """Reasons to end trials, by the trial's name."""
+        now, reasons = self._read_clock(), {}
         for name, watch in self._watches.items():
             limit, silence = self._allowed_silence(watch), self._resources.silent_for
             timeout = self._resources.timeout
             if timeout is not None and now - watch.begun > timeout:
-                found[name] = f"it took longer than {clock(timeout)} (`resources: {{timeout: …}}`)"
+                reasons[name] = (
+                    f"it took longer than {clock(timeout)} (`resources: {{timeout: …}}`)"
+                )
             elif limit is not None and now - watch.heard > limit:
                 why = "" if silence else f", {RHYTHM} times as long as ever before"
-                found[name] = (
+                reasons[name] = (
                     f"it has said nothing for {clock(limit)}{why} (`resources: {{silent_for: …}}`)"
                 )
-        return found
+        return reasons
 
     def stalled(self) -> set[str]:
         """The trials that are silent for so long that they will probably be ended."""
-        now = self._now()
+        now = self._read_clock()
         return {
             name
             for name, watch in self._watches.items()
@@ -91,8 +93,8 @@ class TrialLimits:
         rhythm = watch.longest or self._longest
         return max(RHYTHM * rhythm, LEAST_SILENCE) if rhythm else None
 
-    def _now(self) -> float:
-        """The time, after which the time that the driver was away is taken out of all watches."""
+    def _read_clock(self) -> float:
+        """Read the clock; the time that the driver was held up counts in no watch."""
         now = self._seconds()
         if (away := now - self._looked) > AWAY:
             for watch in self._watches.values():
@@ -102,7 +104,7 @@ class TrialLimits:
 
 
 def common_cause(state: SweepState) -> str | None:
-    """The error of every trial that has ended, once enough of them have failed alike.
+    """Find the error that all ended trials share, once enough of them have failed alike.
 
     What a person has stopped has not failed by itself.
     """
@@ -132,7 +134,7 @@ class _Node:
 
 
 class BadNodes:
-    """Follows on which node each trial runs. All trials are known by key, and nodes by Ray's id."""
+    """Detects nodes on which trials keep failing. Trials are known by key, nodes by Ray's id."""
 
     def __init__(self) -> None:
         self._nodes: defaultdict[str, _Node] = defaultdict(_Node)
@@ -140,19 +142,19 @@ class BadNodes:
         self._bad: set[str] = set()
 
     def begins(self, trial: str, node: str) -> None:
-        """A trial begins on a node, or goes on there."""
+        """Note the node on which a trial begins, or goes on."""
         self._place[trial] = node
 
     def does_well(self, trial: str) -> None:
-        """A trial has reported a trained step."""
+        """Note that a trial has reported a trained step."""
         if place := self._place.get(trial):
             self._nodes[place].well.add(trial)
             self._nodes[place].in_a_row.clear()
 
     def fails(self, trial: str) -> tuple[str, list[str]] | None:
-        """A trial has failed. If that makes its node bad: the node, and what failed in a row there.
+        """Note that a trial has failed. Returns its node if that is bad now, and what failed there.
 
-        That can do well elsewhere.
+        Those trials, the last ones in a row, can do well elsewhere.
         """
         if (place := self._place.pop(trial, None)) is None:
             return None
@@ -160,13 +162,13 @@ class BadNodes:
         node.failed.add(trial)
         if trial not in node.in_a_row:
             node.in_a_row.append(trial)
-        if place in self._bad or self._chance(place) > SURE:
+        if place in self._bad or self._compute_chance(place) > SURE:
             return None
         self._bad.add(place)
         return place, [*node.in_a_row]
 
-    def _chance(self, place: str) -> float:
-        """Of so many failures in a row on a node, if it failed trials as often as the others do."""
+    def _compute_chance(self, place: str) -> float:
+        """Probability of a node's failures in a row, if it failed trials as often as others do."""
         others = [node for other, node in self._nodes.items() if other != place]
         well = sum(len(node.well) for node in others)
         failed = sum(len(node.failed) for node in others)

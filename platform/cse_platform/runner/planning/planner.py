@@ -1,4 +1,4 @@
-"""What a sweep runs next: cut-off trials first, then the search, then the confirmation."""
+"""Plans what a sweep runs next: cut-off trials first, then the search, then the confirmation."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +40,7 @@ def start_of(
     searched: tuple[str, ...],
     search_number: int | None = None,
 ) -> TrialStarted:
-    """The start of a new trial, under the next number."""
+    """Make the start of a new trial, under the next number."""
     return TrialStarted(
         trial=identity.key(seed),
         number=len(state.history.trials),
@@ -56,7 +56,7 @@ def start_of(
 
 
 def facts_of_sweep(state: SweepState) -> dict[str, Any]:
-    """What the first event of every trial says of its sweep."""
+    """Fields of every trial's first event that describe its sweep."""
     spec = state.spec
     return {
         "sweep": spec.sweep,
@@ -79,10 +79,10 @@ _log = logging.getLogger(__name__)
 
 
 def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
-    """The planned trial with the values that the leaderboard has of it; None if it must run."""
+    """Find the planned trial's values on the leaderboard; None if it must run."""
     try:
         with state.leaderboard.session() as session:
-            for wanted in _acceptable(state, planned):
+            for wanted in _iter_acceptable(state, planned):
                 done = trial_of_key(session, wanted.trial)
                 if done is None or done.state != "COMPLETE":
                     continue
@@ -98,8 +98,8 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
                     curve={point.step: point.value for point in points if point.value is not None},
                     best_step=done.step,
                     best_value=done.value,
-                    best_metrics=_of_best(points),
-                    **_cost(stored_trials(session, [wanted.trial])[wanted.trial]),
+                    best_metrics=_find_best_metrics(points),
+                    **_read_cost(stored_trials(session, [wanted.trial])[wanted.trial]),
                     model=done.model,
                     **asked_of(wanted),
                 )
@@ -110,20 +110,20 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
     return None
 
 
-def _of_best(points: Sequence[DevPoint]) -> dict[str, float]:
+def _find_best_metrics(points: Sequence[DevPoint]) -> dict[str, float]:
     """The metrics of the kept checkpoint, those that are numbers."""
     kept = next((point.metrics for point in points if point.kept), {})
     return {name: value for name, value in kept.items() if value is not None}
 
 
-def _cost(trial: TrialRecord) -> dict[str, Any]:
-    """What it took where it ran."""
+def _read_cost(trial: TrialRecord) -> dict[str, Any]:
+    """Read what a stored trial took where it ran."""
     seconds = trial.wall_seconds
     return {"wall_seconds": seconds, "gpus": trial.gpu_seconds / seconds if seconds else 0.0}
 
 
-def _acceptable(state: SweepState, planned: TrialStarted) -> Iterator[TrialStarted]:
-    """The trial by its code and, where the user accepts that, the same by unknown code."""
+def _iter_acceptable(state: SweepState, planned: TrialStarted) -> Iterator[TrialStarted]:
+    """Yield the trial by its code and, if the user accepts that, the same by unknown code."""
     if state.reuse == "nothing":
         return
     if planned.code is not None:
@@ -141,7 +141,7 @@ class Planner:
     def __init__(self, state: SweepState, *, capacity: Callable[[], int]) -> None:
         self.state, self.capacity = state, capacity
         self._begun: dict[str, int] = {}
-        """Of what a person has put in, by request, the trial of the study."""
+        """By request, the study's trial of a configuration that a person has put in."""
         state.search.reconcile(state.history)
         state.left_over.extend(state.history.unfinished())
 
@@ -150,15 +150,15 @@ class Planner:
         if self.state.history.paused or len(self.state.live) >= self.capacity():
             return None
         while self.state.left_over:
-            if again := self._resume(self.state.left_over.pop(0)):
-                return self._start(again)
+            if again := self._plan_resume(self.state.left_over.pop(0)):
+                return self._start_trial(again)
         while self.state.to_retry:
             planned = self._plan_retry(self.state.to_retry[0])
             if self.state.search_error is not None:
                 return None
             self.state.to_retry.pop(0)
             if planned and (again := self._unless_reused(planned)):
-                return self._start(again)
+                return self._start_trial(again)
         if cause := common_cause(self.state):
             if not self.state.live:  # else one of them may yet come to something
                 self.state.gave_up = cause
@@ -169,17 +169,17 @@ class Planner:
             if (spent := spent_budget(self.state)) and not self._enqueued_wait():
                 self.state.record(SearchEnded(sweep=self.state.spec.sweep, budget=spent))
                 break
-            proposal = self.state.with_search(self._propose)
+            proposal = self.state.with_search(self._propose_next)
             if proposal is None:
                 return None
             planned = self._plan_proposal(proposal)
             if planned and (fresh := self._unless_reused(planned)):
-                return self._start(fresh)
-        if self._searching():
+                return self._start_trial(fresh)
+        if self._is_searching():
             return None  # which configurations to confirm needs every value of the search
-        for further in self._confirmations():
+        for further in self._plan_confirmations():
             if planned := self._unless_reused(further):
-                return self._start(planned)
+                return self._start_trial(planned)
         if not self.state.live:  # one that crashes has to go on
             self.state.finished = self.state.with_search(self._close_surplus) is not None
         return None
@@ -194,9 +194,9 @@ class Planner:
             known, begun = state.budget, state.history.searched
             # Nobody knows how many a search without a number takes: as many again as there is room.
             return waiting + (self.capacity() if known is None else known - begun)
-        if self._searching():
+        if self._is_searching():
             return waiting
-        further = further_seeds(state.history, state.spec, hashes=self._hashes)
+        further = further_seeds(state.history, state.spec, hashes=self._find_hashes)
         return waiting + sum(1 for _ in further)
 
     def param_space(self, trial: TrialHistory) -> dict[str, Any]:
@@ -208,12 +208,12 @@ class Planner:
         run = {"seed": trial.seed, "resume_from": checkpoint, "code": trial.code}
         return {**config.model_dump(mode="json"), **run, "own_tests": own_tests}
 
-    def _searching(self) -> bool:
+    def _is_searching(self) -> bool:
         trials = self.state.history.trials
         return any(trials[key].role != "confirm" for key in self.state.live)
 
     def _begin_enqueued(self) -> bool:
-        """Bring into the study what a person has put in; False while the study is down."""
+        """Add what a person has put in to the study. Returns False while that is down."""
         for request, values in self.state.history.enqueued.items():
             if request in self._begun:
                 continue
@@ -223,30 +223,30 @@ class Planner:
             self._begun[request] = begun
         return True
 
-    def _propose(self) -> Proposal:
-        """What was asked for and never started, then what the sampler draws."""
-        unstarted = self._unstarted()
+    def _propose_next(self) -> Proposal:
+        """Propose the next configuration: one that was never started, else a sample."""
+        unstarted = self._list_unstarted()
         return self.state.search.adopt(unstarted[0]) if unstarted else self.state.search.ask()
 
-    def _unstarted(self) -> list[int]:
+    def _list_unstarted(self) -> list[int]:
         known = {trial.search_number for trial in self.state.history.trials.values()}
         return [number for number in self.state.search.running() if number not in known]
 
     def _enqueued_wait(self) -> bool:
-        """Whether something that a person has put in was not started yet, or that is unknown."""
-        unstarted = self.state.with_search(self._unstarted)
+        """Whether what a person has put in waits to be started, or that is unknown."""
+        unstarted = self.state.with_search(self._list_unstarted)
         return unstarted is None or not {*unstarted}.isdisjoint(self._begun.values())
 
     def _close_surplus(self) -> bool:
         """Leave nothing RUNNING in the study; reached only while the search store answers."""
-        for number in self._unstarted():
+        for number in self._list_unstarted():
             self.state.search.close(number, why="the budget was spent")
         return True
 
     def _plan_proposal(self, proposal: Proposal) -> TrialStarted | None:
-        """The search's seed, or one more seed of a configuration that was proposed before.
+        """Plan the search's seed, or one more seed of a configuration that was proposed before.
 
-        None if a person has put in a configuration that the method refuses.
+        Returns None if a person has put in a configuration that the method refuses.
         """
         spec = self.state.spec
         try:
@@ -259,7 +259,7 @@ class Planner:
             self.state.with_search(lambda: self.state.search.close(proposal.number, why=why))
             return None
         identity = self.state.identity.of(config)
-        earlier = self._seeds(identity)
+        earlier = self._find_tried_seeds(identity)
         return start_of(
             self.state,
             config,
@@ -271,9 +271,10 @@ class Planner:
         )
 
     def _plan_retry(self, failed: TrialHistory) -> TrialStarted | None:
-        """The same configuration and seed under the same number, by the code of now.
+        """Plan the same configuration, seed and number again, by the current code.
 
-        None if the method refuses the configuration by now, or while the search store is down.
+        Returns None if the method refuses the configuration by now, or while the search store is
+        down.
         """
         if (config := accepted_config(self.state, failed)) is None:
             return None
@@ -292,24 +293,24 @@ class Planner:
         )
         return planned.model_copy(update={"number": failed.number})
 
-    def _confirmations(self) -> Iterator[TrialStarted]:
-        """Further seeds of the best configurations of the search."""
+    def _plan_confirmations(self) -> Iterator[TrialStarted]:
+        """Plan further seeds of the best configurations of the search."""
         spec = self.state.spec
-        for first, seed in further_seeds(self.state.history, spec, hashes=self._hashes):
+        for first, seed in further_seeds(self.state.history, spec, hashes=self._find_hashes):
             config = spec.config_of(first.values)
             identity = self.state.identity.of(config)
             yield start_of(self.state, config, identity, "confirm", seed, first.searched)
 
-    def _hashes(self, trial: TrialHistory) -> set[str]:
+    def _find_hashes(self, trial: TrialHistory) -> set[str]:
         return self.state.identity.of(self.state.spec.config_of(trial.values)).hashes
 
-    def _seeds(self, identity: ConfigurationIdentity) -> set[int]:
-        """The seeds that a configuration was tried with here, by this or by unknown code."""
+    def _find_tried_seeds(self, identity: ConfigurationIdentity) -> set[int]:
+        """Find the seeds that a configuration was tried with here, by this or by unknown code."""
         trials, hashes = self.state.history.trials.values(), identity.hashes
         return {trial.seed for trial in trials if trial.configuration in hashes}
 
-    def _resume(self, trial: TrialHistory) -> TrialStarted | None:
-        """The rest of a trial that was cut off; None, and FAIL, if it cannot be had."""
+    def _plan_resume(self, trial: TrialHistory) -> TrialStarted | None:
+        """Plan the rest of a trial that was cut off; None, and FAIL, if it cannot go on."""
         config = accepted_config(self.state, trial)
         if config is None or not same_trial(trial, config, self.state.identity):
             again = f"cse-sweep retry {self.state.spec.sweep} {trial.number} tries it again"
@@ -340,21 +341,21 @@ class Planner:
             self.state.deletions.add(trial.checkpoint[1])
         self.state.with_search(lambda: self.state.search.tell(trial))
 
-    def _start(self, started: TrialStarted) -> TrialHistory:
+    def _start_trial(self, started: TrialStarted) -> TrialHistory:
         self.state.record(started)
         self.state.live.add(started.trial)
         if started.role == "repeat":
-            self._reconcile()
+            self._reconcile_study()
         return self.state.history.trials[started.trial]
 
-    def _reconcile(self) -> None:
+    def _reconcile_study(self) -> None:
         self.state.with_search(lambda: self.state.search.reconcile(self.state.history))
 
     def _unless_reused(self, planned: TrialStarted) -> TrialStarted | None:
-        """The trial, unless another sweep has completed that very one: then its values."""
+        """Return the trial, or None after recording the values that another sweep has of it."""
         reused = find_reused(self.state, planned)
         if reused is None:
             return planned
         self.state.record(reused)
-        self._reconcile()
+        self._reconcile_study()
         return None

@@ -1,4 +1,4 @@
-"""What a sweep takes over from earlier sweeps when it starts. It is looked up once."""
+"""Looks up, once, what a sweep takes over from earlier sweeps when it starts."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -34,9 +34,9 @@ from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.journal import read_journal
 
 MOST_LEADERS = 3
-"""So many configurations `leaderboard` stands for."""
+"""How many configurations `leaderboard` stands for."""
 MOST_LEARNED = 50
-"""So many configurations of each sweep the sampler learns from."""
+"""How many configurations of each sweep the sampler learns from."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Evidence:
 def gather(
     history: History, spec: SweepSpec, leaderboard: Store, *, dev: Mapping[str, str]
 ) -> Evidence:
-    """What a search takes over: what it took at the sweep's first start, by its journal.
+    """Gather what a search takes over; after the first start, what the sweep's journal says.
 
     While a sweep runs, the best of the leaderboard changes and other sweeps go on, so a later start
     must not look again, unless it asks for something else. `dev` is as in TrialStarted.
@@ -66,8 +66,8 @@ def gather(
         SweepRefusedError: if such a sweep trains another method.
     """
     return Evidence(
-        leaders=_leaders(history, spec, leaderboard, dev_identity=dev["identity"]),
-        learned=_learned(history, spec, leaderboard, dev),
+        leaders=_find_leaders(history, spec, leaderboard, dev_identity=dev["identity"]),
+        learned=_find_learned(history, spec, leaderboard, dev),
     )
 
 
@@ -107,14 +107,14 @@ def with_found_values(
 
 
 def value_notes(spec: SweepSpec, origins: Mapping[str, str]) -> list[str]:
-    """What earlier stages have found for this one, a line each."""
+    """Describe the values that earlier stages have found for this one, a line each."""
     return [
-        f"{name}={format_value(spec.fixed[name])} is {whose}" for name, whose in origins.items()
+        f"{name}={format_value(spec.fixed[name])} is {origin}" for name, origin in origins.items()
     ]
 
 
 def _best_of_stage(spec: SweepSpec, wanted: BestOf, journal: Path) -> TrialHistory | None:
-    """A trial of the configuration that a complete stage takes for the best, by its own rule."""
+    """Find a trial of a complete stage's best configuration, by that stage's own rule."""
     past = History(event for _, event in read_journal(journal)) if journal.exists() else History()
     if not past.complete:
         return None
@@ -153,7 +153,7 @@ def _refuse_values(spec: SweepSpec, origins: Mapping[str, str]) -> None:
         )
 
 
-def _leaders(
+def _find_leaders(
     history: History, spec: SweepSpec, leaderboard: Store, *, dev_identity: str
 ) -> Leaders | None:
     if "leaderboard" not in spec.search.start_from:
@@ -161,7 +161,7 @@ def _leaders(
     if history.leaders is not None:
         return history.leaders
     with leaderboard.session() as session:
-        found = leading_configurations(
+        leading = leading_configurations(
             session,
             method=spec.method,
             backbone=spec.backbone,
@@ -169,15 +169,18 @@ def _leaders(
             but=spec.sweep,
             limit=MOST_LEADERS,
         )
-    return {_whose(one, place): one.values for place, one in enumerate(found, start=1)}
+    return {
+        _format_leader(leader, rank): leader.values for rank, leader in enumerate(leading, start=1)
+    }
 
 
-def _whose(one: Leading, place: int) -> str:
-    seeds = counted(one.seeds, "seed")
-    return f"number {place} on {one.backbone}, of {one.sweep} (dev {percent(one.mean)}, {seeds})"
+def _format_leader(leader: Leading, rank: int) -> str:
+    seeds = counted(leader.seeds, "seed")
+    dev = f"dev {percent(leader.mean)}"
+    return f"number {rank} on {leader.backbone}, of {leader.sweep} ({dev}, {seeds})"
 
 
-def _learned(
+def _find_learned(
     history: History, spec: SweepSpec, leaderboard: Store, dev: Mapping[str, str]
 ) -> tuple[LearnedTrial, ...]:
     before = ((history.spec or {}).get("search") or {}).get("learn_from", ())
@@ -192,13 +195,13 @@ def _learned(
                 f"sweep {spec.sweep!r} cannot learn from {name!r}, which trains {method}, and not "
                 f"{spec.method}; leave it out of search.learn_from"
             )
-        found += _usable(name, tried, spec, dev)
+        found += _select_usable(name, tried, spec, dev)
     return tuple(found)
 
 
 def _learned_notes(found: Sequence[LearnedTrial]) -> list[str]:
-    sweeps = Counter(one.source.rpartition("#")[0] for one in found)
-    alike = Counter(one.source.rpartition("#")[0] for one in found if one.alike)
+    sweeps = Counter(trial.source.rpartition("#")[0] for trial in found)
+    alike = Counter(trial.source.rpartition("#")[0] for trial in found if trial.alike)
     return [
         f"learn_from: {counted(count, 'configuration')} of {name}, {alike[name]} of them under the "
         "same conditions as here"
@@ -206,24 +209,24 @@ def _learned_notes(found: Sequence[LearnedTrial]) -> list[str]:
     ]
 
 
-def _usable(
+def _select_usable(
     sweep: str, tried: Sequence[Tried], spec: SweepSpec, dev: Mapping[str, str]
 ) -> list[LearnedTrial]:
-    """Those configurations that lie in the space, evenly from the best to the worst."""
-    mean = fmean(one.value for one in tried) if tried else 0.0
-    spread = (pstdev([one.value for one in tried], mean) if tried else 0.0) or 1.0
+    """Select the configurations that lie in the space, evenly from the best to the worst."""
+    mean = fmean(trial.value for trial in tried) if tried else 0.0
+    spread = (pstdev([trial.value for trial in tried], mean) if tried else 0.0) or 1.0
     found = []
-    for one in sorted(tried, key=lambda each: each.value, reverse=True):
-        config = _in_space(one, spec)
+    for trial in sorted(tried, key=lambda each: each.value, reverse=True):
+        config = _convert_to_space(trial, spec)
         if config is not None:
             assignment, here = config
             found.append(
                 LearnedTrial(
-                    source=f"{sweep}#{one.number}",
+                    source=f"{sweep}#{trial.number}",
                     values=assignment,
-                    value=one.value,
-                    score=(one.value - mean) / spread,
-                    alike=_alike(one, here, spec, dev),
+                    value=trial.value,
+                    score=(trial.value - mean) / spread,
+                    alike=_is_comparable(trial, here, spec, dev),
                 )
             )
     if not found:
@@ -235,8 +238,8 @@ def _usable(
     return evenly(found, min(len(found), MOST_LEARNED))
 
 
-def _in_space(one: Tried, spec: SweepSpec) -> tuple[dict[str, Any], MethodConfig] | None:
-    """A configuration as this space has it; None where a value lies outside, or is fixed here.
+def _convert_to_space(tried: Tried, spec: SweepSpec) -> tuple[dict[str, Any], MethodConfig] | None:
+    """Convert a configuration to this space; None if a value lies outside, or is fixed here.
 
     What both sweeps have fixed may differ: then all values of the other one are told by their order
     alone. What the other has searched, and this one has fixed, must be as here.
@@ -245,18 +248,20 @@ def _in_space(one: Tried, spec: SweepSpec) -> tuple[dict[str, Any], MethodConfig
     try:
         for name in spec.space.ordered():
             if spec.space.is_active(name, assignment):
-                assignment[name] = spec.space[name].find(one.values[name])
+                assignment[name] = spec.space[name].find(tried.values[name])
         config = spec.config(assignment)
     except (LookupError, SweepRefusedError):
         return None
     here = config.hyperparameters()
-    searched = [name for name in one.searched if name not in spec.space]
-    varied = any(one.values.get(name) != here.get(name) for name in searched)
+    searched = [name for name in tried.searched if name not in spec.space]
+    varied = any(tried.values.get(name) != here.get(name) for name in searched)
     broken = spec.requirements.broken_by(assignment) is not None
     return None if varied or broken else (assignment, config)
 
 
-def _alike(one: Tried, config: MethodConfig, spec: SweepSpec, dev: Mapping[str, str]) -> bool:
+def _is_comparable(
+    tried: Tried, config: MethodConfig, spec: SweepSpec, dev: Mapping[str, str]
+) -> bool:
     """Whether the configuration would be the same here, with comparable scores."""
-    same = one.values == config.hyperparameters() and one.backbone == spec.backbone
-    return same and (one.corpus, one.dev_identity) == (dev["corpus"], dev["identity"])
+    same = tried.values == config.hyperparameters() and tried.backbone == spec.backbone
+    return same and (tried.corpus, tried.dev_identity) == (dev["corpus"], dev["identity"])

@@ -1,4 +1,4 @@
-"""What is asked of a running sweep from elsewhere, and what its driver does about it."""
+"""Receives requests to a running sweep from elsewhere, and acts on them."""
 
 import logging
 import threading
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class Requests:
-    """Hears what is asked of a sweep. Until it is closed, a thread asks the leaderboard for it.
+    """Receives requests to a sweep: a thread asks the leaderboard for them until this is closed.
 
     While the leaderboard is down nothing is heard. A request waits there until it comes back in the
     driver's journal; a driver that starts before then hears it again. One that this version cannot
@@ -35,24 +35,26 @@ class Requests:
         self._known: set[str] = set()
         self._left: set[int] = set()
         self._closing = threading.Event()
-        self._listen()
-        self._thread = threading.Thread(target=self._run, name="requests", daemon=True)
+        self._fetch_requests()
+        self._thread = threading.Thread(
+            target=self._listen_until_closed, name="requests", daemon=True
+        )
         self._thread.start()
 
     def take(self) -> Iterator[SweepRequested]:
-        """What was asked since the last call."""
+        """Yield the requests since the last call."""
         while self._heard:
             yield self._heard.popleft()
 
     def heed(
         self, state: SweepState, *, stop_trial: Callable[[str], None] = lambda key: None
     ) -> None:
-        """Do what was asked since the last call; `stop_trial` ends a running trial, by its key."""
+        """Act on requests since the last call; `stop_trial` ends a running trial, by its key."""
         for request in self.take():
             act_on(state, request, stop_trial=stop_trial)
 
     def close(self) -> None:
-        """Hear nothing more; a second call does nothing."""
+        """Stop asking the leaderboard; a second call does nothing."""
         if not self._closing.is_set():
             self._closing.set()
             self._thread.join(timeout=1.0)  # an attempt on a store that hangs is left behind
@@ -63,11 +65,11 @@ class Requests:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _run(self) -> None:
+    def _listen_until_closed(self) -> None:
         while not self._closing.wait(LISTEN_SECONDS):
-            self._listen()
+            self._fetch_requests()
 
-    def _listen(self) -> None:
+    def _fetch_requests(self) -> None:
         with suppress(StoreError):
             with self._leaderboard.session() as session:
                 waiting, unreadable = waiting_requests(session, self._sweep)
@@ -85,7 +87,7 @@ class Requests:
 def act_on(
     state: SweepState, request: SweepRequested, *, stop_trial: Callable[[str], None]
 ) -> None:
-    """Do what was asked, in the driver's thread; it is in the journal first.
+    """Record a request in the journal, then act on it, in the driver's thread.
 
     The planner does the rest by the history. `stop_trial` ends a running trial, by its key.
     """
