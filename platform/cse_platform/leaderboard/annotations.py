@@ -72,11 +72,11 @@ def annotations(
         AnnotationRecord.about == about, AnnotationRecord.stands.is_(True)
     )
     if names is None:
-        return _by_name(session.scalars(query.order_by(AnnotationRecord.word)))
+        return _group_by_name(session.scalars(query.order_by(AnnotationRecord.word)))
     listed, found = [*names], dict[str, Annotations]()
     for start in range(0, len(listed), _BATCH):
         some = query.where(AnnotationRecord.name.in_(listed[start : start + _BATCH]))
-        found |= _by_name(session.scalars(some.order_by(AnnotationRecord.word)))
+        found |= _group_by_name(session.scalars(some.order_by(AnnotationRecord.word)))
     return found
 
 
@@ -116,14 +116,14 @@ def written_tags(session: Session) -> set[str]:
     return {*session.scalars(query)}
 
 
-def _by_name(records: Iterable[AnnotationRecord]) -> dict[str, Annotations]:
+def _group_by_name(records: Iterable[AnnotationRecord]) -> dict[str, Annotations]:
     found: dict[str, list[AnnotationRecord]] = defaultdict(list)
     for record in records:
         found[record.name].append(record)
-    return {name: _annotations(lines) for name, lines in found.items()}
+    return {name: _collect_annotations(lines) for name, lines in found.items()}
 
 
-def _annotations(records: Iterable[AnnotationRecord]) -> Annotations:
+def _collect_annotations(records: Iterable[AnnotationRecord]) -> Annotations:
     made: dict[str, list[Annotation]] = defaultdict(list)
     for one in records:
         made[one.field].append(Annotation(one.word or one.text, one.who, one.time))
@@ -159,10 +159,10 @@ def find_subject(session: Session, reference: str) -> Subject:
         AmbiguousError: if several keys or hashes begin so.
     """
     if (sweep := sweep_or_none(session, reference)) is not None:
-        return _subject("sweep", sweep.name, sweep)
+        return _make_subject("sweep", sweep.name, sweep)
     method, at, digits = reference.partition("@")
     if at:
-        return _configuration(session, digits, GroupRecord.method == method, named=reference)
+        return _find_configuration(session, digits, GroupRecord.method == method, named=reference)
     if not is_trial_reference(reference):
         raise NotFoundError(
             f"{reference!r} is not a sweep of this leaderboard; name one, METHOD@CONFIGURATION, a "
@@ -171,11 +171,11 @@ def find_subject(session: Session, reference: str) -> Subject:
     keys = select(TrialRecord.id).where(begins_with(TrialRecord.key, reference)).limit(1)
     if "#" in reference or session.scalar(keys):
         trial = find_trial(session, reference)
-        return _subject("trial", trial.key, find_sweep(session, trial.sweep))
-    return _configuration(session, reference, named=reference)
+        return _make_subject("trial", trial.key, find_sweep(session, trial.sweep))
+    return _find_configuration(session, reference, named=reference)
 
 
-def _configuration(
+def _find_configuration(
     session: Session, digits: str, *conditions: ColumnElement[bool], named: str
 ) -> Subject:
     query = select(ConfigurationRecord).join(ConfigurationRecord.group)
@@ -193,8 +193,8 @@ def _configuration(
         .order_by(SweepRecord.id)
         .limit(1)
     )
-    return _subject("configuration", found[0].hash, session.scalars(holds).one())
+    return _make_subject("configuration", found[0].hash, session.scalars(holds).one())
 
 
-def _subject(about: Annotatable, name: str, sweep: SweepRecord) -> Subject:
+def _make_subject(about: Annotatable, name: str, sweep: SweepRecord) -> Subject:
     return Subject(about, name, sweep.name, sweep.spec.get("experiment", "cse"))

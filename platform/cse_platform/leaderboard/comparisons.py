@@ -38,7 +38,7 @@ def compare_rows(
     """
     tasks, average = shared_tasks(rows, family)
     _refuse_nothing_shared(rows, tasks, family)
-    notes = _alike(_settings_of(session, rows, tasks), rows, tasks)
+    notes = _collect_reading_notes(_read_settings(session, rows, tasks), rows, tasks)
     a, b = contenders(session, rows, tasks)
     return judged(
         rows,
@@ -63,7 +63,7 @@ def judged(
 ) -> Comparison:
     """What the statistics say of two contenders, and what they are: `seeds` are those compared."""
     a, b = compared
-    step = _step_of(progress, compared)
+    step = _make_progress_step(progress, compared)
     found = compare(a, b, tasks=tasks, average=average, resamples=_RESAMPLES, progress=step)
     lines = tuple(
         f"{side}: {describe_row(row, seeds[name])}"
@@ -92,13 +92,17 @@ def compare_all_rows(
     headline = next(iter(columns.averages), None)
     whole = {n: row for n, row in rows.items() if headline in row.scores}
     kept = whole if len(whole) > 1 else dict(rows)
-    tasks = [task for task in _compared_on(columns) if all(task in r.scores for r in kept.values())]
-    settings = _settings_of(session, kept, tasks)
+    tasks = [
+        task
+        for task in _choose_compared_tasks(columns)
+        if all(task in r.scores for r in kept.values())
+    ]
+    settings = _read_settings(session, kept, tasks)
     first = next(iter(kept), "")
     notes: set[str] = set()
     for name, row in list(kept.items())[1:]:
         try:
-            notes |= _alike(settings, {first: kept[first], name: row}, tasks)
+            notes |= _collect_reading_notes(settings, {first: kept[first], name: row}, tasks)
         except ComparisonError:
             del kept[name]
     if len(kept) < 2 or not tasks:
@@ -110,7 +114,7 @@ def compare_all_rows(
     if left_out := [name for name in rows if name not in kept]:
         notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
     compared = contenders(session, kept, tasks)
-    step = _step_of(progress, compared)
+    step = _make_progress_step(progress, compared)
     found = compare_all(compared, tasks=tasks, resamples=_RESAMPLES, progress=step)
     lines = tuple(
         f"{name}: {describe_row(row, common_seeds(row, tasks))}" for name, row in kept.items()
@@ -118,7 +122,7 @@ def compare_all_rows(
     return replace(found, notes=(*found.notes, *sorted(notes)), tasks=tuple(tasks), told=lines)
 
 
-def _compared_on(family: BoardFamily) -> tuple[str, ...]:
+def _choose_compared_tasks(family: BoardFamily) -> tuple[str, ...]:
     """What the family's first average is over; never a mean over several metrics."""
     return family.over(family.averages[0]) if family.averages else family.columns
 
@@ -135,7 +139,7 @@ def _refuse_nothing_shared(
             raise ComparisonError(f"no seed of {name} is scored on all of {', '.join(tasks)}")
 
 
-def _step_of(
+def _make_progress_step(
     progress: Progress | None, compared: Sequence[Contender]
 ) -> Callable[[int], None] | None:
     if progress is None:
@@ -144,7 +148,7 @@ def _step_of(
     return lambda done: progress(done, total)
 
 
-def _settings_of(
+def _read_settings(
     session: Session, rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
     """By identity of these scores: the settings that it is the hash of."""
@@ -154,7 +158,7 @@ def _settings_of(
     return {one.identity: one.settings for one in session.execute(stored)}
 
 
-def _alike(
+def _collect_reading_notes(
     settings: Mapping[str, dict[str, Any]], rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]
 ) -> set[str]:
     """Notes on how two encoders read their texts differently; any other difference is refused."""
@@ -163,11 +167,11 @@ def _alike(
     for task in tasks:
         ids = (mine.scores[task].identity, other.scores[task].identity)
         if ids[0] != ids[1]:
-            said.add(_difference(a, b, task, *(settings.get(one) for one in ids)))
+            said.add(_describe_reading_difference(a, b, task, *(settings.get(one) for one in ids)))
     return said
 
 
-def _difference(
+def _describe_reading_difference(
     a: str, b: str, task: str, mine: dict[str, Any] | None, other: dict[str, Any] | None
 ) -> str:
     """Only how texts are read may differ: that is part of an encoder."""
@@ -221,11 +225,12 @@ def compare_dev_rows(
     (a, first), (b, second) = rows.items()
     if first.dev.identity != second.dev.identity:
         raise ComparisonError(
-            f"{a} and {b} are judged by other dev sets: {_dev(first)} and {_dev(second)}; narrow "
-            "it down by --identity, or run one of them with the dev sets of the other"
+            f"{a} and {b} are judged by other dev sets: {_describe_dev_set(first)} and "
+            f"{_describe_dev_set(second)}; narrow it down by --identity, or run one of them with "
+            "the dev sets of the other"
         )
     task, notes = f"dev {first.dev.search}", list[str]()
-    compared = [_contender(name, row, task, pairs_of, notes) for name, row in rows.items()]
+    compared = [_make_dev_contender(name, row, task, pairs_of, notes) for name, row in rows.items()]
     return judged(
         rows,
         (compared[0], compared[1]),
@@ -237,12 +242,12 @@ def compare_dev_rows(
     )
 
 
-def _contender(
+def _make_dev_contender(
     name: str, row: LeaderboardRow, task: str, pairs_of: PairsOf, notes: list[str]
 ) -> Contender:
     scores = {task: [row.dev_score.values[seed] for seed in row.seeds]}
     try:
-        found = [_checked(row, seed, pairs_of(row.keys[seed])) for seed in row.seeds]
+        found = [_check_dev_score(row, seed, pairs_of(row.keys[seed])) for seed in row.seeds]
     except CseError as problem:
         notes.append(f"{name} is compared over its seeds only: {problem}")
         return Contender(name, scores)
@@ -250,7 +255,7 @@ def _contender(
     return Contender(name, scores, {task: cosines}, {task: found[0].gold})
 
 
-def _checked(row: LeaderboardRow, seed: int, pairs: DevPairs) -> DevPairs:
+def _check_dev_score(row: LeaderboardRow, seed: int, pairs: DevPairs) -> DevPairs:
     recorded, found = row.dev_score.values[seed], spearman(pairs.cosines, pairs.gold)
     if not abs(found - recorded) <= SAME_SCORE:
         raise ComparisonError(
@@ -260,5 +265,5 @@ def _checked(row: LeaderboardRow, seed: int, pairs: DevPairs) -> DevPairs:
     return pairs
 
 
-def _dev(row: LeaderboardRow) -> str:
+def _describe_dev_set(row: LeaderboardRow) -> str:
     return f"{row.dev.search} ({row.dev.source}, identity {row.dev.identity[:8]})"

@@ -28,7 +28,7 @@ class Span:
     high: float = math.inf
 
     def __str__(self) -> str:
-        return f"{_end(self.low)}..{_end(self.high)}"
+        return f"{_format_bound(self.low)}..{_format_bound(self.high)}"
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ def read_where(text: str) -> Where:
         ValueError: says what means nothing, and the way out.
     """
     parts = [part for part in text.split(",") if part.strip()]
-    return Where(tuple(dict.fromkeys(map(_condition, parts))))
+    return Where(tuple(dict.fromkeys(map(_parse_condition, parts))))
 
 
-def _condition(text: str) -> Condition:
+def _parse_condition(text: str) -> Condition:
     name, colon, allowed = text.strip().partition(":")
     values = [value.strip() for value in allowed.split("|")]
     if not (colon and name.strip() and all(values)):
@@ -82,36 +82,36 @@ def _condition(text: str) -> Condition:
             f"{text.strip()!r} is not a condition; write NAME:VALUE, NAME:VALUE|VALUE or "
             f"NAME:LOW..HIGH, with a comma before the next one, e.g. {EXAMPLE}"
         )
-    return Condition(unquote(name.strip()), tuple(map(_allowed, values)))
+    return Condition(unquote(name.strip()), tuple(map(_parse_allowed_value, values)))
 
 
-def _allowed(text: str) -> Span | str:
+def _parse_allowed_value(text: str) -> Span | str:
     low, dots, high = text.partition("..")
     if not dots:
         return unquote(text)
-    span = Span(_number(low, -math.inf, text), _number(high, math.inf, text))
+    span = Span(_parse_bound(low, -math.inf, text), _parse_bound(high, math.inf, text))
     if not (low or high) or math.isnan(span.low + span.high):
-        raise ValueError(_no_range(text))
+        raise ValueError(_explain_bad_range(text))
     if span.low > span.high:
         raise ValueError(f"{text!r} holds no number; write the lower end first: {high}..{low}")
     return span
 
 
-def _number(text: str, default: float, span: str) -> float:
+def _parse_bound(text: str, default: float, span: str) -> float:
     try:
         return float(text) if text.strip() else default
     except ValueError:
-        raise ValueError(_no_range(span)) from None
+        raise ValueError(_explain_bad_range(span)) from None
 
 
-def _no_range(text: str) -> str:
+def _explain_bad_range(text: str) -> str:
     return (
         f"{text!r} is not a range; write LOW..HIGH in numbers, e.g. 1e-4..3e-4, or %2E%2E for two "
         "dots in a value"
     )
 
 
-def _end(number: float) -> str:
+def _format_bound(number: float) -> str:
     return f"{number!r}" if math.isfinite(number) else ""
 
 

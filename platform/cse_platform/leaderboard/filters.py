@@ -57,13 +57,13 @@ def group_conditions(filters: Filters) -> list[ColumnElement[bool]]:
     """The conditions on groups."""
     conditions: list[ColumnElement[bool]] = []
     if filters.backbone is not None:
-        conditions.append(_is_of(backbones_in(filters.backbone)))
+        conditions.append(_match_backbones(backbones_in(filters.backbone)))
     if filters.method is not None:
         conditions.append(GroupRecord.method == filters.method)
     return conditions
 
 
-def _is_of(backbones: Sequence[str]) -> ColumnElement[bool]:
+def _match_backbones(backbones: Sequence[str]) -> ColumnElement[bool]:
     """The condition on groups of these backbones, or of encoders released from one of them."""
     released = [
         part
@@ -91,24 +91,26 @@ def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
     if filters.since is not None:
         conditions.append(TrialRecord.finished >= filters.since)
     if filters.sweep is not None:
-        conditions.append(TrialRecord.id.in_(_held_by(SweepRecord.name == filters.sweep)))
+        conditions.append(
+            TrialRecord.id.in_(_select_held_trials(SweepRecord.name == filters.sweep))
+        )
     if filters.tag is not None:
-        conditions.append(TrialRecord.id.in_(_bearing(filters.tag)))
+        conditions.append(TrialRecord.id.in_(_select_tagged_trials(filters.tag)))
     return conditions
 
 
-def _held_by(sweeps: ColumnElement[bool]) -> Select[int]:
+def _select_held_trials(sweeps: ColumnElement[bool]) -> Select[int]:
     """The trials that sweeps hold, by their ids."""
     return select(SweepTrialRecord.trial_id).join(SweepTrialRecord.sweep).where(sweeps)
 
 
-def _bearing(tag: str) -> CompoundSelect[int]:
+def _select_tagged_trials(tag: str) -> CompoundSelect[int]:
     """The trials that have a tag, or whose configuration or a sweep that holds them has it."""
     in_file = select(SweepTagRecord.sweep_id).where(SweepTagRecord.tag == tag)
     sweeps = or_(SweepRecord.id.in_(in_file), SweepRecord.name.in_(tagged("sweep", tag)))
     configurations = ConfigurationRecord.hash.in_(tagged("configuration", tag))
     return union(
-        _held_by(sweeps),
+        _select_held_trials(sweeps),
         select(TrialRecord.id).where(TrialRecord.key.in_(tagged("trial", tag))),
         select(TrialRecord.id).join(TrialRecord.configuration).where(configurations),
     )
@@ -183,14 +185,14 @@ def sort_rows(rows: Sequence[LeaderboardRow], column: str) -> list[LeaderboardRo
         raise NotFoundError(
             f"there is no column {column!r} to sort by; expected {', '.join(SORT_COLUMNS)}"
         )
-    value = TEXT_COLUMNS.get(column) or NUMBER_COLUMNS.get(column) or _score(column)
+    value = TEXT_COLUMNS.get(column) or NUMBER_COLUMNS.get(column) or _make_score_key(column)
     by_dev = sorted(rows, key=lambda row: (-row.dev_score.mean, row.method, row.configuration.hash))
     known = [row for row in by_dev if value(row) is not None]
     known.sort(key=value, reverse=column not in TEXT_COLUMNS)
     return known + [row for row in by_dev if value(row) is None]
 
 
-def _score(column: str) -> Callable[[LeaderboardRow], Any]:
+def _make_score_key(column: str) -> Callable[[LeaderboardRow], Any]:
     return lambda row: row.scores[column].mean if column in row.scores else None
 
 
@@ -213,10 +215,10 @@ def best_key(*, seeds: int, mean: float, configuration: str) -> BestKey:
 
 def best_first(seeds: Any, mean: Any, configuration: Any) -> tuple[ColumnElement[Any], ...]:
     """The same rule as the `ORDER BY` of a query; configurations without a seed come last."""
-    return (seeds > 1).desc(), (seeds > 0).desc(), _rounded(mean).desc(), configuration.desc()
+    return (seeds > 1).desc(), (seeds > 0).desc(), _round_mean(mean).desc(), configuration.desc()
 
 
-def _rounded(mean: Any) -> ColumnElement[float]:
+def _round_mean(mean: Any) -> ColumnElement[float]:
     """A mean dev score in the unit that means are compared in."""
     return func.round(mean * _UNIT)
 
@@ -224,16 +226,16 @@ def _rounded(mean: Any) -> ColumnElement[float]:
 def best_of_group() -> ColumnElement[Any]:
     """The same rule for whole groups: the id of each group's best configuration, by an index."""
     return func.coalesce(
-        _highest_of_group(several_seeds=True), _highest_of_group(several_seeds=False)
+        _select_highest_of_group(several_seeds=True), _select_highest_of_group(several_seeds=False)
     )
 
 
-def _highest_of_group(*, several_seeds: bool) -> Any:
+def _select_highest_of_group(*, several_seeds: bool) -> Any:
     """The best configuration of a group, by the stored means.
 
     An index has the configurations in order of their means, those with several seeds and all. Two
     look-ups in it, however many there are: the highest mean, and the means that may equal it, among
-    which `_rounded` decides.
+    which `_round_mean` decides.
     """
     one, other = aliased(ConfigurationRecord), aliased(ConfigurationRecord)
 
@@ -247,7 +249,7 @@ def _highest_of_group(*, several_seeds: bool) -> Any:
     return (
         select(one.id)
         .where(of_group(one), one.mean >= highest.scalar_subquery() - 1 / _UNIT)
-        .order_by(_rounded(one.mean).desc(), one.hash.desc())
+        .order_by(_round_mean(one.mean).desc(), one.hash.desc())
         .limit(1)
         .correlate(GroupRecord)
         .scalar_subquery()

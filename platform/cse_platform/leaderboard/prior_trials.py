@@ -40,13 +40,15 @@ def leading_configurations(
     All are of one group, for means of several cannot be compared: of the same backbone if there is
     any, and then with the same dev data; else of the backbone with the most trials.
     """
-    for group in _groups(session, method, backbone, dev_identity):
-        if found := list(_best_of(session, group, but=but, limit=limit)):
+    for group in _sort_groups_by_kinship(session, method, backbone, dev_identity):
+        if found := list(_find_best_of_group(session, group, but=but, limit=limit)):
             return found
     return []
 
 
-def _groups(session: Session, method: str, backbone: str, dev_identity: str) -> list[GroupRecord]:
+def _sort_groups_by_kinship(
+    session: Session, method: str, backbone: str, dev_identity: str
+) -> list[GroupRecord]:
     """All groups of a method, the most akin first."""
     groups = session.scalars(select(GroupRecord).where(GroupRecord.method == method))
 
@@ -57,7 +59,9 @@ def _groups(session: Session, method: str, backbone: str, dev_identity: str) -> 
     return sorted(groups, key=kinship, reverse=True)
 
 
-def _best_of(session: Session, group: GroupRecord, *, but: str, limit: int) -> Iterator[Leading]:
+def _find_best_of_group(
+    session: Session, group: GroupRecord, *, but: str, limit: int
+) -> Iterator[Leading]:
     one = ConfigurationRecord
     places = (
         select(SweepRecord.name)

@@ -44,11 +44,11 @@ def contenders(
     Each row has a score for each of the tasks, columns of one family without averages, and a seed
     that has all of them. `scored_on` has further columns that the seeds must have.
     """
-    cosines, gold = _similarities(session, list(rows.values()), tasks)
+    cosines, gold = _read_similarities(session, list(rows.values()), tasks)
     made = []
     for name, row in rows.items():
         seeds = common_seeds(row, [*tasks, *scored_on])
-        places = {task: _places(row, seeds, task) for task in tasks}
+        places = {task: _list_places(row, seeds, task) for task in tasks}
         paired = {task: ps for task, ps in places.items() if all(place in cosines for place in ps)}
         made.append(
             Contender(
@@ -67,11 +67,11 @@ def common_seeds(row: LeaderboardRow, tasks: Sequence[str]) -> list[int]:
     return [seed for seed in row.seeds if all(seed in one for one in scored)]
 
 
-def _places(row: LeaderboardRow, seeds: Sequence[int], task: str) -> list[Place]:
+def _list_places(row: LeaderboardRow, seeds: Sequence[int], task: str) -> list[Place]:
     return [(row.configuration.hash, seed, task, row.scores[task].identity) for seed in seeds]
 
 
-def _similarities(
+def _read_similarities(
     session: Session, rows: Sequence[LeaderboardRow], tasks: Sequence[str]
 ) -> tuple[dict[Place, tuple[str, NDArray[np.float32]]], dict[str, NDArray[Any]]]:
     """By place, the checksum of the pairs and their cosines; by checksum, gold."""
@@ -79,7 +79,7 @@ def _similarities(
     wanted = {(row.configuration.hash, row.scores[task].identity) for row in rows for task in tasks}
     cosines: dict[Place, tuple[str, NDArray[np.float32]]] = {}
     for start in range(0, len(hashes), PAIRED_AT_ONCE):
-        stored = _stored(hashes[start : start + PAIRED_AT_ONCE], tasks)
+        stored = _select_stored_similarities(hashes[start : start + PAIRED_AT_ONCE], tasks)
         for configuration, seed, task, identity, data, packed in session.execute(stored):
             if (configuration, identity) in wanted:
                 cosines[configuration, seed, task, identity] = (data, unpack_cosines(packed))
@@ -89,7 +89,7 @@ def _similarities(
     return cosines, {data: unpack_gold(gold) for data, gold in session.execute(sets)}
 
 
-def _stored(
+def _select_stored_similarities(
     configurations: Sequence[str], tasks: Sequence[str]
 ) -> Select[str, int, str, str, str, bytes]:
     return (
@@ -136,12 +136,12 @@ def with_rank_intervals(
     sampled: list[Sampled | None] = [None] * len(made)
     for places in group_by_identity(made).values():
         group = [made[place] for place in places]
-        drawn = _sampled(session, group, family, headline, progress)
-        ranks = _ranks(group, drawn)
+        drawn = _sample_rows(session, group, family, headline, progress)
+        ranks = _compute_ranks(group, drawn)
         for place, one, rank in zip(places, drawn, ranks, strict=True):
             sampled[place], made[place] = one, replace(made[place], rank=rank)
     return [
-        replace(row, scores=_with_intervals(session, row, one))
+        replace(row, scores=_add_intervals(session, row, one))
         for row, one in zip(made, sampled, strict=True)
     ]
 
@@ -159,7 +159,7 @@ def headline_of(rows: Sequence[LeaderboardRow], family: BoardFamily) -> str | No
     return next((column for column in order if any(column in row.scores for row in rows)), None)
 
 
-def _sampled(
+def _sample_rows(
     session: Session,
     rows: Sequence[LeaderboardRow],
     family: BoardFamily,
@@ -170,7 +170,7 @@ def _sampled(
     if headline is None:
         return [None] * len(rows)
     tasks = family.over(headline) if headline in family.averages else (headline,)
-    whole = {str(n): row for n, row in enumerate(rows) if _scored_alike(row, tasks, headline)}
+    whole = {str(n): row for n, row in enumerate(rows) if _has_all_tasks(row, tasks, headline)}
     compared = contenders(session, whole, tasks, scored_on=[headline])
     paired = [one for one in compared if one.cosines.keys() == set(tasks)]
     total = _RESAMPLES * sum(one.seeds for one in paired) * len(tasks)
@@ -180,13 +180,13 @@ def _sampled(
     return [by_name.get(str(n)) for n in range(len(rows))]
 
 
-def _scored_alike(row: LeaderboardRow, tasks: Sequence[str], headline: str) -> bool:
+def _has_all_tasks(row: LeaderboardRow, tasks: Sequence[str], headline: str) -> bool:
     """Whether every seed of the headline has every task."""
     seeds = row.scores[headline].values.keys()
     return all(task in row.scores and seeds <= row.scores[task].values.keys() for task in tasks)
 
 
-def _ranks(
+def _compute_ranks(
     rows: Sequence[LeaderboardRow], sampled: Sequence[Sampled | None]
 ) -> list[RankInterval | None]:
     ranked = [
@@ -200,7 +200,7 @@ def _ranks(
     return joint_ranks(ranked, resamples=_RESAMPLES, seed=_SEED)
 
 
-def _with_intervals(
+def _add_intervals(
     session: Session, row: LeaderboardRow, sampled: Sampled | None
 ) -> dict[str, Estimate]:
     """Intervals over pairs for what has one seed and cosines."""
@@ -210,7 +210,7 @@ def _with_intervals(
     single = [column for column, score in row.scores.items() if score.n == 1]
     for column in single:
         if column not in draws and column in STS_TASKS:
-            draws |= _draws_of_one(session, row, column)
+            draws |= _sample_single_row(session, row, column)
     return {
         column: replace(score, interval=pairs_interval(draws[column]))
         if column in single and column in draws
@@ -219,7 +219,7 @@ def _with_intervals(
     }
 
 
-def _draws_of_one(session: Session, row: LeaderboardRow, task: str) -> Mapping[str, Floats]:
+def _sample_single_row(session: Session, row: LeaderboardRow, task: str) -> Mapping[str, Floats]:
     [one] = contenders(session, {"": row}, [task])
     if task not in one.cosines:
         return {}

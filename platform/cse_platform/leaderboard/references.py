@@ -35,7 +35,7 @@ def find_row(
         AmbiguousError: if there are several; names them, and the way out.
     """
     name, rows = candidates(session, reference, filters, family=family)
-    return name, _only(reference, rows, family, scored=scored)
+    return name, _pick_only_row(reference, rows, family, scored=scored)
 
 
 def candidates(
@@ -55,11 +55,11 @@ def candidates(
         asked = replace(filters, method=method, configuration=configuration)
         rows = board_rows(session, asked, families=families, per_configuration=True)
         name = f"{method}@{configuration[:HASH_DIGITS]}"
-    elif method in (methods := _methods(session)):
+    elif method in (methods := _list_methods(session)):
         rows = board_rows(session, replace(filters, method=method), families=families)
         name = method
     elif is_trial_reference(reference):
-        rows = _of_trial(session, reference, filters, families)
+        rows = _find_rows_of_trial(session, reference, filters, families)
         name = reference if "#" in reference else reference[:HASH_DIGITS]
     else:
         raise NotFoundError(
@@ -69,11 +69,11 @@ def candidates(
     return name, [row for row in rows if row.scores] or rows
 
 
-def _methods(session: Session) -> list[str]:
+def _list_methods(session: Session) -> list[str]:
     return sorted(session.scalars(select(GroupRecord.method).distinct()))
 
 
-def _of_trial(
+def _find_rows_of_trial(
     session: Session, reference: str, filters: Filters, families: Sequence[FamilyName]
 ) -> list[LeaderboardRow]:
     trial = find_trial(session, reference)
@@ -82,7 +82,7 @@ def _of_trial(
     return [single_seed(row, trial.seed) for row in rows if trial.seed in row.seeds]
 
 
-def _only(
+def _pick_only_row(
     reference: str, rows: Sequence[LeaderboardRow], family: FamilyName | None, *, scored: bool
 ) -> LeaderboardRow:
     found = [row for row in rows if row.scores] or ([] if scored else rows)
@@ -112,14 +112,14 @@ def describe_row(row: LeaderboardRow, compared: Sequence[int] | None = None) -> 
     """
     used = row.seeds if compared is None else compared
     left = [seed for seed in row.seeds if seed not in used]
-    without = f"; not scored: {_seeds(left)}" if left else ""
+    without = f"; not scored: {_format_seeds(left)}" if left else ""
     return (
         f"{row.reference} on {row.backbone}, "
-        f"{row.dev.search} ({row.dev.source}), {_seeds(used)}{without}"
+        f"{row.dev.search} ({row.dev.source}), {_format_seeds(used)}{without}"
     )
 
 
-def _seeds(seeds: Sequence[int]) -> str:
+def _format_seeds(seeds: Sequence[int]) -> str:
     return f"seed{'s' if len(seeds) > 1 else ''} {' '.join(map(str, seeds))}"
 
 

@@ -87,8 +87,8 @@ def search_history(
     query = query.order_by(SweepTrialRecord.number)
     outcomes: tuple[TrialOutcome, ...] = ()
     if total > limit:
-        outcomes = _outcomes(session, held)
-        query = _some(session, query, held, limit=limit, total=total)
+        outcomes = _read_outcomes(session, held)
+        query = _select_sample(session, query, held, limit=limit, total=total)
     elif where:
         query = query.where(SweepTrialRecord.trial_id.in_(held))
     trials = tuple(summarize(line, space) for line in session.execute(query))
@@ -96,7 +96,7 @@ def search_history(
     return SearchHistory(name, search_dev(sweep.spec), space, trials, total, sampler, outcomes)
 
 
-def _outcomes(session: Session, held: Select[int]) -> tuple[TrialOutcome, ...]:
+def _read_outcomes(session: Session, held: Select[int]) -> tuple[TrialOutcome, ...]:
     columns = (
         SweepTrialRecord.number,
         SweepTrialRecord.role,
@@ -109,7 +109,7 @@ def _outcomes(session: Session, held: Select[int]) -> tuple[TrialOutcome, ...]:
     return tuple(TrialOutcome(*line) for line in lines)
 
 
-def _some(
+def _select_sample(
     session: Session, query: Select[*tuple[Any, ...]], held: Select[int], *, limit: int, total: int
 ) -> Select[*tuple[Any, ...]]:
     """The best half, and of the others every so many-th, which stands for those left out."""
@@ -262,15 +262,15 @@ def sweep_front(session: Session, name: str) -> ParetoFront:
     for trial in measured_trials(session, sweep.id):
         seeds[trial.configuration].append(trial)
     space = space_of(sweep.spec)
-    every = (_row(aims, space, trials) for trials in seeds.values())
-    rows = _with_front([row for row in every if row is not None], aims)
+    every = (_make_front_row(aims, space, trials) for trials in seeds.values())
+    rows = _mark_front([row for row in every if row is not None], aims)
     first = aims.objectives[0]
     sign = -1 if first.direction == "maximize" else 1
     rows.sort(key=lambda row: (not row.on_front, sign * row.measured[first.name], row.trial))
     return ParetoFront(name, search_dev(sweep.spec), aims.objectives, aims.constraints, tuple(rows))
 
 
-def _row(aims: Aims, space: Space, trials: Sequence[MeasuredTrial]) -> FrontRow | None:
+def _make_front_row(aims: Aims, space: Space, trials: Sequence[MeasuredTrial]) -> FrontRow | None:
     """A configuration by its trials; None where one of them did not measure an objective."""
     means = {}
     for objective in aims.objectives:
@@ -292,7 +292,7 @@ def _row(aims: Aims, space: Space, trials: Sequence[MeasuredTrial]) -> FrontRow 
     )
 
 
-def _with_front(rows: Sequence[FrontRow], aims: Aims) -> list[FrontRow]:
+def _mark_front(rows: Sequence[FrontRow], aims: Aims) -> list[FrontRow]:
     """The same rows; those on the front say so."""
     feasible = [row for row in rows if row.feasible]
     points = [list(row.measured.values()) for row in feasible]

@@ -86,7 +86,7 @@ class Store:
     @contextmanager
     def session(self) -> Iterator[Session]:
         """For reading; what is changed is rolled back."""
-        with _translated(self._engine.url), Session(self._engine) as session:
+        with _translate_errors(self._engine.url), Session(self._engine) as session:
             yield session
 
     @contextmanager
@@ -97,7 +97,7 @@ class Store:
         """
         engine = self._engine.execution_options(writes=True)
         self._has_written = True
-        with _translated(self._engine.url), Session(engine) as session, session.begin():
+        with _translate_errors(self._engine.url), Session(engine) as session, session.begin():
             if alone and session.get_bind().dialect.name == "postgresql":  # SQLite does of itself
                 session.execute(text(f"SELECT pg_advisory_xact_lock({WRITING_LOCK})"))
             yield session
@@ -128,17 +128,17 @@ def open_store(url: str, *, create: bool = True, limited: bool = False) -> Store
         StoreError: if the URL is none of the two, the store cannot be reached, is of a newer
             schema, or of an older one and cannot be written to.
     """
-    place = _parse(url)
+    place = _parse_url(url)
     reads_only = not create and _is_read_only(place)
-    engine = _reading_engine(place) if reads_only else _engine(place)
+    engine = _make_reading_engine(place) if reads_only else _make_engine(place)
     if limited:
         _limit_statements(engine)
-    revision = _revision(engine)
+    revision = _read_revision(engine)
     if revision is None and not create:
         raise NoStoreError(f"no leaderboard at {redacted(place)}; a finished cse-sweep creates it")
     if revision != HEAD_REVISION:
-        with _translated(place):
-            _upgrade(engine, reads_only=reads_only)
+        with _translate_errors(place):
+            _upgrade_schema(engine, reads_only=reads_only)
     return Store(engine)
 
 
@@ -151,10 +151,10 @@ def open_read_only(url: str) -> Store:
         NoStoreError: if there is none.
         StoreError: if the URL is none of the two, or the store cannot be reached.
     """
-    place = _parse(url)
-    engine = _reading_engine(place)
+    place = _parse_url(url)
+    engine = _make_reading_engine(place)
     _limit_statements(engine)
-    if _revision(engine) is None:
+    if _read_revision(engine) is None:
         raise NoStoreError(f"no leaderboard at {redacted(place)}")
     return Store(engine)
 
@@ -164,7 +164,7 @@ def redacted(url: URL) -> str:
     return url.set(query={}).render_as_string(hide_password=True)
 
 
-def _parse(url: str) -> URL:
+def _parse_url(url: str) -> URL:
     try:
         place = make_url(url)
     except (ArgumentError, ValueError):
@@ -188,7 +188,7 @@ def _parse(url: str) -> URL:
     return place
 
 
-def _engine(place: URL) -> Engine:
+def _make_engine(place: URL) -> Engine:
     sqlite = place.get_backend_name() == "sqlite"
     options = {"timeout": BUSY_SECONDS} if sqlite else patience(place)
     try:
@@ -204,10 +204,10 @@ def _engine(place: URL) -> Engine:
     return engine
 
 
-def _reading_engine(place: URL) -> Engine:
+def _make_reading_engine(place: URL) -> Engine:
     if place.get_backend_name() != "sqlite":
-        return _engine(place).execution_options(isolation_level="REPEATABLE READ")
-    file = _read_only_uri(place)
+        return _make_engine(place).execution_options(isolation_level="REPEATABLE READ")
+    file = _make_read_only_uri(place)
 
     def connect() -> SQLiteConnection:
         return sqlite3.connect(
@@ -219,7 +219,7 @@ def _reading_engine(place: URL) -> Engine:
     return engine
 
 
-def _read_only_uri(place: URL) -> str:
+def _make_read_only_uri(place: URL) -> str:
     """SQLite keeps files beside a store, even to read it; where it cannot, it need not:
     nobody writes. What was written and not yet put into the store would then be missed."""
     file = Path(str(place.database)).absolute()
@@ -300,16 +300,16 @@ def _keep_statistics(engine: Engine) -> None:
         connection.commit()
 
 
-def _revision(engine: Engine) -> str | None:
+def _read_revision(engine: Engine) -> str | None:
     """The schema of the store; None where there is none."""
     place = engine.url
     if place.get_backend_name() == "sqlite" and not Path(str(place.database)).is_file():
         return None
-    with _translated(place), engine.connect() as connection:
+    with _translate_errors(place), engine.connect() as connection:
         return stored_revision(connection)
 
 
-def _upgrade(engine: Engine, *, reads_only: bool) -> None:
+def _upgrade_schema(engine: Engine, *, reads_only: bool) -> None:
     if reads_only:
         raise StoreError(
             "of another schema than this version's, in a folder that cannot be written to; copy "
@@ -326,19 +326,19 @@ def _upgrade(engine: Engine, *, reads_only: bool) -> None:
 
 
 @contextmanager
-def _translated(place: URL) -> Iterator[None]:
+def _translate_errors(place: URL) -> Iterator[None]:
     try:
         yield
     except (StoreError, QueryError) as error:
         raise type(error)(f"{redacted(place)}: {error}") from error
     except SQLAlchemyError as error:
         reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
-        raise _kind_of(error)(f"{redacted(place)}: {' '.join(reason.split())}") from error
+        raise _classify_error(error)(f"{redacted(place)}: {' '.join(reason.split())}") from error
     except OSError as error:
         raise StoreError(f"{redacted(place)}: {error.strerror}") from error
 
 
-def _kind_of(error: SQLAlchemyError) -> type[StoreError]:
+def _classify_error(error: SQLAlchemyError) -> type[StoreError]:
     """What an error of the database means for whoever asked."""
     if isinstance(error, OperationalError | InterfaceError | TimeoutError):
         return StoreDownError
@@ -357,7 +357,7 @@ def open_other_store(url: str) -> Iterator[Store]:
         StoreError: if it cannot be reached, or is on PostgreSQL and of another schema.
     """
     with open_read_only(url) as board, TemporaryDirectory(prefix="cse-leaderboard-") as folder:
-        copy = _copy_of_older(board, Path(folder) / "leaderboard.db")
+        copy = _copy_if_older(board, Path(folder) / "leaderboard.db")
         if copy is None:
             yield board
         else:
@@ -365,7 +365,7 @@ def open_other_store(url: str) -> Iterator[Store]:
                 yield upgraded
 
 
-def _copy_of_older(board: Store, file: Path) -> str | None:
+def _copy_if_older(board: Store, file: Path) -> str | None:
     """URL of the copy; None where the store is of this version's schema."""
     with board.session() as session:
         connection = session.connection()

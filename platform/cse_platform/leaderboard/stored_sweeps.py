@@ -118,7 +118,7 @@ def holder_of(record: SweepLeaseRecord, now: datetime) -> Holder:
     """Who holds a sweep by its lease, at a moment of the server's."""
     # After the clock was set back, too, a heartbeat of long ago is none.
     silent = abs((now - record.heartbeat).total_seconds())
-    gone = record.machine == this_machine() and not _runs(record.pid)
+    gone = record.machine == this_machine() and not _is_running(record.pid)
     return Holder(
         host=record.host,
         pid=record.pid,
@@ -145,7 +145,7 @@ def this_machine() -> str:
     return socket.gethostname()
 
 
-def _runs(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -56,9 +56,9 @@ def sweep_news(session: Session, name: str, *, since: datetime | None = None) ->
     return SweepNews(
         overview=sweep_overview(session, name),
         constraints=aims_of(sweep.spec).constraints,
-        checkpoint=_checkpoint(sweep.spec),
-        trials=tuple(_trials(session, sweep, since)),
-        points=tuple(_running_points(session, sweep, since)),
+        checkpoint=_read_checkpoint_dev(sweep.spec),
+        trials=tuple(_read_trials(session, sweep, since)),
+        points=tuple(_read_running_points(session, sweep, since)),
         messages=tuple(driver_messages(session, sweep, since=since)),
     )
 
@@ -79,16 +79,18 @@ def driver_messages(
     ]
 
 
-def _trials(session: Session, sweep: SweepRecord, since: datetime | None) -> Iterator[TrialHistory]:
-    query = _select().where(SweepTrialRecord.sweep_id == sweep.id)
+def _read_trials(
+    session: Session, sweep: SweepRecord, since: datetime | None
+) -> Iterator[TrialHistory]:
+    query = _select_trials().where(SweepTrialRecord.sweep_id == sweep.id)
     if since is not None:
         query = query.where(or_(TrialRecord.state == "RUNNING", since <= _ENDED))
     space = space_of(sweep.spec)
     for line in session.execute(query.order_by(SweepTrialRecord.number)):
-        yield _trial(line._mapping, space)
+        yield _make_trial_history(line._mapping, space)
 
 
-def _select() -> Select[*tuple[Any, ...]]:
+def _select_trials() -> Select[*tuple[Any, ...]]:
     """Trials with the metrics of their best steps, and their last points."""
     best, last = aliased(DevPointRecord), aliased(DevPointRecord)
     last_step = (
@@ -119,7 +121,7 @@ def _select() -> Select[*tuple[Any, ...]]:
     )
 
 
-def _trial(line: Mapping[Any, Any], space: Space) -> TrialHistory:
+def _make_trial_history(line: Mapping[Any, Any], space: Space) -> TrialHistory:
     fields = dict(line)
     values, metrics = fields.pop("hyperparameters"), fields.pop("metrics") or {}
     spent, seconds = fields.pop("gpu_seconds"), fields["wall_seconds"]
@@ -133,14 +135,14 @@ def _trial(line: Mapping[Any, Any], space: Space) -> TrialHistory:
         | {
             "values": values,
             "searched": tuple(searched),
-            "curve": {step: _number(value)} if has_ended else {},
+            "curve": {step: _restore_nan(value)} if has_ended else {},
             "best_metrics": measured,
             "gpus": spent / seconds if seconds else 0.0,
         }
     )
 
 
-def _running_points(
+def _read_running_points(
     session: Session, sweep: SweepRecord, since: datetime | None
 ) -> Iterator[TrialPoint]:
     query = (
@@ -158,16 +160,16 @@ def _running_points(
             trial=key,
             time=point.reported_at,
             step=point.step,
-            value=_number(point.value),
-            metrics={name: _number(value) for name, value in point.metrics.items()},
+            value=_restore_nan(point.value),
+            metrics={name: _restore_nan(value) for name, value in point.metrics.items()},
         )
 
 
-def _number(stored: float | None) -> float:
+def _restore_nan(stored: float | None) -> float:
     return math.nan if stored is None else stored
 
 
-def _checkpoint(spec: Mapping[str, Any]) -> str:
+def _read_checkpoint_dev(spec: Mapping[str, Any]) -> str:
     try:
         return DevSelection.model_validate(spec.get("dev") or {}).checkpoint
     except ValidationError:  # of another version

@@ -63,13 +63,13 @@ def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, TrialSumma
 
     Of equal trials it is the first.
     """
-    query = select(SweepRecord.name, _best_of_sweep()).where(SweepRecord.id.in_(sweeps))
+    query = select(SweepRecord.name, _select_best_of_sweep()).where(SweepRecord.id.in_(sweeps))
     best = {name: key for name, key in session.execute(query) if key is not None}
     lines = session.execute(select_trials().where(TrialRecord.key.in_(set(best.values()))))
     return {line.sweep: summarize(line) for line in lines if best.get(line.sweep) == line.key}
 
 
-def _best_of_sweep() -> ScalarSelect[str | None]:
+def _select_best_of_sweep() -> ScalarSelect[str | None]:
     """The key of a sweep's best complete trial; NULL where it has none.
 
     SQLite does not reorder an outer join. So it reads the sweep's own trials and looks each of them
@@ -136,7 +136,7 @@ def room_left(
     within = room.trials_within(
         budget,
         count=None,
-        seconds=_covered([(row.started, row.finished or now) for row in searched]),
+        seconds=_sum_covered_seconds([(row.started, row.finished or now) for row in searched]),
         gpu_seconds=gpu_seconds,
     )
     if within is None:
@@ -144,7 +144,7 @@ def room_left(
     return within + max(spec.confirming - (len(rows) - len(searched)), 0)
 
 
-def _covered(spans: list[tuple[datetime, datetime]]) -> float:
+def _sum_covered_seconds(spans: list[tuple[datetime, datetime]]) -> float:
     """Seconds that lie in one of the spans, or in several."""
     total, until = 0.0, None
     for begin, end in sorted(spans):
@@ -242,7 +242,7 @@ def sweep_overviews(
     ids = session.scalars(query.limit(limit).offset(offset)).all()
     overviews = dict[int, SweepOverview]()
     for start in range(0, len(ids), _BATCH):
-        overviews |= _overviews(session, ids[start : start + _BATCH], now)
+        overviews |= _build_overviews(session, ids[start : start + _BATCH], now)
     return [overviews[sweep] for sweep in ids]
 
 
@@ -253,10 +253,10 @@ def sweep_overview(session: Session, name: str, *, now: datetime | None = None) 
         NotFoundError: if there is none of that name.
     """
     sweep = find_sweep(session, name).id
-    return _overviews(session, [sweep], now)[sweep]
+    return _build_overviews(session, [sweep], now)[sweep]
 
 
-def _overviews(
+def _build_overviews(
     session: Session, sweeps: Sequence[int], now: datetime | None
 ) -> dict[int, SweepOverview]:
     """How far these sweeps are, by their ids."""
@@ -270,8 +270,8 @@ def _overviews(
     for record in session.scalars(query.where(SweepRecord.id.in_(sweeps))):
         said = written.get(record.name, Annotations())
         counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
-        trials, spec = sum(counts.values()), _spec(record)
-        plan = None if spec is None else _planned(spec, asked[record.name])
+        trials, spec = sum(counts.values()), _parse_spec(record)
+        plan = None if spec is None else _count_planned(spec, asked[record.name])
         restarted = record.starts[-1].started if record.starts else record.started
         state = state_of(record.state, held.get(record.name))
         runs = state == "RUNNING"
@@ -279,8 +279,12 @@ def _overviews(
         heard = news(session, record.id, since=restarted) if runs else None
         pace = elapsed / heard.ended if heard and heard.ended else None
         aims = aims_of(record.spec)
-        feasible = _feasible(session, record.id, aims) if aims.constraints else None
-        top = best.get(record.name) if feasible is None else _best(session, record, feasible)
+        feasible = _select_feasible(session, record.id, aims) if aims.constraints else None
+        top = (
+            best.get(record.name)
+            if feasible is None
+            else _find_best_feasible(session, record, feasible)
+        )
         missing = list[float]()
         if plan is not None:
             missing.append(max(plan, trials) - trials + counts["RUNNING"])
@@ -315,13 +319,13 @@ def _overviews(
     return overviews
 
 
-def _feasible(session: Session, sweep: int, aims: Aims) -> list[MeasuredTrial]:
+def _select_feasible(session: Session, sweep: int, aims: Aims) -> list[MeasuredTrial]:
     """The complete trials that keep the constraints."""
     every = measured_trials(session, sweep)
     return [trial for trial in every if is_feasible(aims.constraints, [trial])]
 
 
-def _best(
+def _find_best_feasible(
     session: Session, record: SweepRecord, feasible: Sequence[MeasuredTrial]
 ) -> TrialSummary | None:
     best = max(feasible, key=lambda trial: (trial.best_value or 0.0, -trial.number), default=None)
@@ -343,7 +347,7 @@ def state_of(stored: str, holder: Holder | None) -> str:
     return stored
 
 
-def _spec(record: SweepRecord) -> SweepSpec | None:
+def _parse_spec(record: SweepRecord) -> SweepSpec | None:
     """Its file; None of one of another version, or imported."""
     try:
         return SweepSpec.model_validate(record.spec)
@@ -351,7 +355,7 @@ def _spec(record: SweepRecord) -> SweepSpec | None:
         return None
 
 
-def _planned(spec: SweepSpec, asked: Asked) -> int | None:
+def _count_planned(spec: SweepSpec, asked: Asked) -> int | None:
     """How many trials it is to have; None where no number limits it."""
     return None if spec.planned is None else spec.planned + asked.enqueued
 
@@ -366,10 +370,10 @@ def running_trials(session: Session, name: str) -> list[TrialSummary]:
     """
     sweep = find_sweep(session, name)
     space = space_of(sweep.spec)
-    return [summarize(line, space) for line in session.execute(_running(sweep.id))]
+    return [summarize(line, space) for line in session.execute(_select_running(sweep.id))]
 
 
-def _running(sweep: int) -> Select[Any]:
+def _select_running(sweep: int) -> Select[Any]:
     last = (
         select(func.max(DevPointRecord.step))
         .where(DevPointRecord.trial_id == TrialRecord.id)

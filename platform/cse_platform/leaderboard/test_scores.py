@@ -77,9 +77,11 @@ def scores_by_evaluation(
     there are several rows: the identity with the most seeds comes first, and of equal ones the one
     that was measured last.
     """
-    found = _measured(session, configurations, families)
-    facts = _facts(session, {identity for one in found.values() for _, identity in one})
-    return {configuration: _rows(one, families, facts) for configuration, one in found.items()}
+    found = _read_scores(session, configurations, families)
+    facts = _read_facts(session, {identity for one in found.values() for _, identity in one})
+    return {
+        configuration: _build_rows(one, families, facts) for configuration, one in found.items()
+    }
 
 
 Scored = dict[tuple[str, str], SeedScores]
@@ -89,7 +91,7 @@ Facts = Mapping[str, EvaluationFacts]
 UNKNOWN = EvaluationFacts()
 
 
-def _measured(
+def _read_scores(
     session: Session, configurations: Sequence[int], families: Sequence[BoardFamily]
 ) -> dict[int, Scored]:
     columns = {column for family in families for column in family.columns}
@@ -121,7 +123,7 @@ def _measured(
     return found
 
 
-def _facts(session: Session, identities: Iterable[str]) -> dict[str, EvaluationFacts]:
+def _read_facts(session: Session, identities: Iterable[str]) -> dict[str, EvaluationFacts]:
     query = select(EvaluationRecord).where(EvaluationRecord.identity.in_(sorted(identities)))
     return {
         one.identity: EvaluationFacts(
@@ -133,10 +135,10 @@ def _facts(session: Session, identities: Iterable[str]) -> dict[str, EvaluationF
     }
 
 
-def _rows(scored: Scored, families: Sequence[BoardFamily], facts: Facts) -> list[Evaluated]:
+def _build_rows(scored: Scored, families: Sequence[BoardFamily], facts: Facts) -> list[Evaluated]:
     alike: dict[object, list[list[Scored]]] = {}
     for place, family in enumerate(families):
-        for kind, group in _groups(scored, family, facts):
+        for kind, group in _group_family_scores(scored, family, facts):
             alike.setdefault(kind, [[] for _ in families])[place].append(group)
     return [
         {
@@ -149,7 +151,9 @@ def _rows(scored: Scored, families: Sequence[BoardFamily], facts: Facts) -> list
     ]
 
 
-def _groups(scored: Scored, family: BoardFamily, facts: Facts) -> list[tuple[object, Scored]]:
+def _group_family_scores(
+    scored: Scored, family: BoardFamily, facts: Facts
+) -> list[tuple[object, Scored]]:
     """Scores of one family that stand together, and what they are alike in; best first."""
     mine = {key: one for key, one in scored.items() if key[0] in family.columns}
     groups: list[tuple[object, Scored]] = []
@@ -160,10 +164,12 @@ def _groups(scored: Scored, family: BoardFamily, facts: Facts) -> list[tuple[obj
         group = {k: one for k, one in mine.items() if k[1] in members or k[1] == identity}
         _fill_averages(group, family, identity)
         known = next((member for member in sorted(members) if member in facts), identity)
-        groups.append((_kind(facts, known), group))
+        groups.append((_make_kind_key(facts, known), group))
         placed |= group.keys()
-    groups += _alone({key: one for key, one in mine.items() if key not in placed}, facts)
-    return sorted(groups, key=lambda group: _weight(group[1], family), reverse=True)
+    groups += _group_without_average(
+        {key: one for key, one in mine.items() if key not in placed}, facts
+    )
+    return sorted(groups, key=lambda group: _weigh_group(group[1], family), reverse=True)
 
 
 def _fill_averages(group: Scored, family: BoardFamily, identity: str) -> None:
@@ -178,10 +184,10 @@ def _fill_averages(group: Scored, family: BoardFamily, identity: str) -> None:
             values[seed] = math.fsum(one.values[seed] for one in members) / len(members)
 
 
-def _alone(scored: Scored, facts: Facts) -> list[tuple[object, Scored]]:
+def _group_without_average(scored: Scored, facts: Facts) -> list[tuple[object, Scored]]:
     by_column: dict[tuple[object, str], list[tuple[str, SeedScores]]] = defaultdict(list)
     for (column, identity), one in scored.items():
-        by_column[_kind(facts, identity), column].append((identity, one))
+        by_column[_make_kind_key(facts, identity), column].append((identity, one))
     groups: dict[tuple[object, int], Scored] = defaultdict(dict)
     for (kind, column), several in by_column.items():
         several.sort(key=lambda one: (one[1].weight, one[0]), reverse=True)
@@ -190,12 +196,12 @@ def _alone(scored: Scored, facts: Facts) -> list[tuple[object, Scored]]:
     return [(kind, group) for (kind, _), group in groups.items()]
 
 
-def _kind(facts: Facts, identity: str) -> object:
+def _make_kind_key(facts: Facts, identity: str) -> object:
     one = facts.get(identity, UNKNOWN)
     return one.reading, one.source
 
 
-def _weight(group: Scored, family: BoardFamily) -> tuple[bool, tuple[int, datetime], str]:
+def _weigh_group(group: Scored, family: BoardFamily) -> tuple[bool, tuple[int, datetime], str]:
     """Those with an average come first."""
     whole = any(column in family.averages for column, _ in group)
     heaviest = max(one.weight for one in group.values())
@@ -242,10 +248,10 @@ def similarities(
             f"trial {trial_key!r} has similarities on {task!r} under several identities; "
             f"name one of {', '.join(one.identity for one in found)}"
         )
-    return _unpacked(found[0])
+    return _unpack_similarities(found[0])
 
 
-def _unpacked(stored: PairSimilaritiesRecord) -> "Similarities":
+def _unpack_similarities(stored: PairSimilaritiesRecord) -> "Similarities":
     from cse_methods.evaluation.results import Similarities
 
     pairs = stored.pair_set

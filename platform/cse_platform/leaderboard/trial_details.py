@@ -191,14 +191,14 @@ def trial_details(session: Session, key: str) -> TrialDetails:
     query = select(TrialRecord).where(TrialRecord.key == key).options(*_WITH_ALL)
     trial = session.scalars(query).one()
     configuration, sweeps = trial.configuration, [place.sweep for place in trial.places]
-    starts = _starts(trial, sweeps)
+    starts = _find_starts(trial, sweeps)
     written = annotations_of(session, "trial", trial.key)
     of_configuration = annotations_of(session, "configuration", configuration.hash)
     of_sweeps = annotations(session, "sweep", [sweep.name for sweep in sweeps])
     tags = {tag.tag for sweep in sweeps for tag in sweep.tags}
     tags.update(written.words, of_configuration.words, *(one.words for one in of_sweeps.values()))
     return TrialDetails(
-        **_copied(trial),
+        **_copy_columns(trial),
         method=configuration.group.method,
         revision=configuration.revision,
         backbone=configuration.group.backbone,
@@ -215,11 +215,11 @@ def trial_details(session: Session, key: str) -> TrialDetails:
         written=written,
         of_configuration=of_configuration,
         starts=starts,
-        spec=_spec(sweeps, starts),
+        spec=_find_spec(sweeps, starts),
         curve=tuple(dev_point(one, best_step=trial.best_step) for one in trial.points),
-        scores=_scores(trial.scores),
+        scores=_sort_scores(trial.scores),
         test_accesses=tuple(as_test_access(key, one) for one in trial.test_accesses),
-        siblings=_siblings(session, trial),
+        siblings=_find_siblings(session, trial),
     )
 
 
@@ -228,22 +228,22 @@ def dev_set(group: GroupRecord) -> DevSets:
     return DevSets(group.dev_checkpoint, group.dev_search, group.dev_identity, group.dev_source)
 
 
-def _copied(trial: TrialRecord) -> dict[str, Any]:
+def _copy_columns(trial: TrialRecord) -> dict[str, Any]:
     names = (
         *("key", "seed", "state", "error", "started", "finished", "wall_seconds", "costs"),
         *("best_step", "best_value", "model", "model_deleted", "provenance"),
     )
     copied = {name: getattr(trial, name) for name in names}
-    return copied | {"provenance": _texts(trial.provenance)}
+    return copied | {"provenance": _format_facts(trial.provenance)}
 
 
-def _texts(stored: Any) -> dict[str, str]:
+def _format_facts(stored: Any) -> dict[str, str]:
     """Facts by name. They may come from another leaderboard, so they can be any JSON."""
     facts = stored if isinstance(stored, dict) else {"stored": stored}
     return {k: v if isinstance(v, str) else canonical_json(v) for k, v in facts.items()}
 
 
-def _starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepStart, ...]:
+def _find_starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepStart, ...]:
     """The starts that the trial ran under; `TrialDetails.starts` says which.
 
     Of the sweeps that hold the trial, the last one started before it is the one that ran it.
@@ -253,9 +253,9 @@ def _starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepSta
             SweepStart(
                 sweep.name,
                 one.started,
-                _texts(one.provenance),
-                _texts(one.packages),
-                _texts(one.diffs),
+                _format_facts(one.provenance),
+                _format_facts(one.packages),
+                _format_facts(one.diffs),
             )
             for sweep in sweeps
             for one in sweep.starts
@@ -270,18 +270,18 @@ def _starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepSta
     return (before[-1], *(start for start in later if start.sweep == before[-1].sweep))
 
 
-def _spec(sweeps: Sequence[SweepRecord], starts: Sequence[SweepStart]) -> dict[str, Any]:
+def _find_spec(sweeps: Sequence[SweepRecord], starts: Sequence[SweepStart]) -> dict[str, Any]:
     """The file of the sweep that ran it; where that is unknown, of the first."""
     ran = starts[0].sweep if starts else sweeps[0].name
     return next(sweep.spec for sweep in sweeps if sweep.name == ran)
 
 
-def _scores(stored: Sequence[ScoreRecord]) -> tuple[TrialScore, ...]:
+def _sort_scores(stored: Sequence[ScoreRecord]) -> tuple[TrialScore, ...]:
     ordered = sorted(stored, key=lambda one: (one.split, one.task, one.metric, one.identity))
     return tuple(TrialScore.model_validate(one, from_attributes=True) for one in ordered)
 
 
-def _siblings(session: Session, trial: TrialRecord) -> tuple[TrialSummary, ...]:
+def _find_siblings(session: Session, trial: TrialRecord) -> tuple[TrialSummary, ...]:
     same = TrialRecord.configuration_id == trial.configuration_id
     found = find_summaries(session, same, TrialRecord.id != trial.id)
     return tuple(sorted(found, key=lambda one: one.seed))

@@ -41,7 +41,7 @@ def find_trial(session: Session, reference: str) -> TrialSummary:
         AmbiguousError: if several trials' keys begin so, or it is a configuration's hash.
     """
     if place := _IN_SWEEP.fullmatch(reference):
-        return _numbered(session, place["sweep"], int(place["number"]))
+        return _find_by_number(session, place["sweep"], int(place["number"]))
     prefix = reference.lower()
     if not _KEY.fullmatch(prefix):
         raise NotFoundError(
@@ -53,7 +53,7 @@ def find_trial(session: Session, reference: str) -> TrialSummary:
         select(trial.key).where(begins_with(trial.key, prefix)).order_by(trial.key).limit(_NAMED)
     ).all()
     if not keys:
-        raise _no_trial(session, prefix)
+        raise _explain_no_trial(session, prefix)
     if len(keys) > 1:
         longer = ", ".join(f"{key[: len(prefix) + 4]}…" for key in keys)
         raise AmbiguousError(f"{prefix!r} begins the keys of several trials ({longer}); write more")
@@ -69,7 +69,7 @@ def begins_with(column: InstrumentedAttribute[str], digits: str) -> ColumnElemen
     return (column >= digits) & (column < f"{digits}g")  # hexadecimal digits end with f
 
 
-def _no_trial(session: Session, prefix: str) -> NotFoundError | AmbiguousError:
+def _explain_no_trial(session: Session, prefix: str) -> NotFoundError | AmbiguousError:
     """Why no trial's key begins so: it may be a configuration's hash."""
     configurations = session.scalars(
         select(ConfigurationRecord.id)
@@ -89,7 +89,7 @@ def _no_trial(session: Session, prefix: str) -> NotFoundError | AmbiguousError:
     return AmbiguousError(f"{prefix!r} is a configuration; its trials are {named}")
 
 
-def _numbered(session: Session, sweep: str, number: int) -> TrialSummary:
+def _find_by_number(session: Session, sweep: str, number: int) -> TrialSummary:
     found = find_sweep(session, sweep)
     key = session.scalar(
         select(TrialRecord.key)

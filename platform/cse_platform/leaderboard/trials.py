@@ -75,11 +75,11 @@ def summarize(line: Row[Any], space: Space = ANY_SPACE) -> TrialSummary:
 
 def find_summaries(session: Session, *conditions: ColumnElement[bool]) -> list[TrialSummary]:
     """The trials that meet these conditions, each in the first sweep that holds it."""
-    query = select_trials().where(SweepTrialRecord.sweep_id == _first_sweep(), *conditions)
+    query = select_trials().where(SweepTrialRecord.sweep_id == _select_first_sweep(), *conditions)
     return [summarize(line) for line in session.execute(query.order_by(TrialRecord.id))]
 
 
-def _first_sweep() -> ScalarSelect[int]:
+def _select_first_sweep() -> ScalarSelect[int]:
     place = aliased(SweepTrialRecord)
     query = select(func.min(place.sweep_id)).where(place.trial_id == TrialRecord.id)
     return query.correlate(TrialRecord).scalar_subquery()
@@ -225,11 +225,13 @@ def used_elsewhere(session: Session, keys: Sequence[str], *, sweep: str) -> set[
     These are trials that other sweeps hold too, and models that a stored configuration names, as
     its teacher, or that trials have as their backbone.
     """
-    named = set(_named(session)) if keys else set()
-    return {key for key in keys if key[:MODEL_DIGITS] in named} | _held(session, keys, sweep)
+    named = set(_find_named_models(session)) if keys else set()
+    return {key for key in keys if key[:MODEL_DIGITS] in named} | _find_held_elsewhere(
+        session, keys, sweep
+    )
 
 
-def _held(session: Session, keys: Sequence[str], sweep: str) -> set[str]:
+def _find_held_elsewhere(session: Session, keys: Sequence[str], sweep: str) -> set[str]:
     # By name: the leaderboard may be behind the journal, and not have this sweep yet.
     places = select(TrialRecord.key).join(TrialRecord.places).join(SweepTrialRecord.sweep)
     query = places.where(SweepRecord.name != sweep)
@@ -240,7 +242,7 @@ def _held(session: Session, keys: Sequence[str], sweep: str) -> set[str]:
     return found
 
 
-def _named(session: Session) -> Iterator[str]:
+def _find_named_models(session: Session) -> Iterator[str]:
     values = cast(ConfigurationRecord.values, Text)
     for column in (values, GroupRecord.backbone):
         for text in session.scalars(select(column).where(column.contains("models/"))):

@@ -89,88 +89,100 @@ class TrialColumns:
         """What trials are sorted by, to be sorted by the column: numbers come before texts."""
         if name in OWN_COLUMNS:
             return [OWN_COLUMNS[name]]
-        every = [self._value(name)] if self._sqlite else [self._number(name), self._value(name)]
-        active = self._active(name)
+        every = (
+            [self._select_value(name)]
+            if self._sqlite
+            else [self._select_number(name), self._select_value(name)]
+        )
+        active = self._make_active_condition(name)
         return every if active is None else [case((active, one)) for one in every]
 
     def conditions(self, where: Where) -> list[ColumnElement[bool]]:
         """What all trials that pass have in common."""
         return [
-            or_(*(self._allows(one, value) for value in one.allowed)) for one in where.conditions
+            or_(*(self._match_allowed(one, value) for value in one.allowed))
+            for one in where.conditions
         ]
 
-    def _allows(self, condition: Condition, allowed: Span | str) -> ColumnElement[bool]:
+    def _match_allowed(self, condition: Condition, allowed: Span | str) -> ColumnElement[bool]:
         name, scale = condition.name, 100 if condition.name in PERCENT else 1
         if isinstance(allowed, Span):
-            return self._within(name, allowed.low / scale, allowed.high / scale)
+            return self._match_span(name, allowed.low / scale, allowed.high / scale)
         if name in OWN_COLUMNS:
-            return _is_own(name, allowed, scale)
-        return self._is(name, allowed)
+            return _match_own_column(name, allowed, scale)
+        return self._match_text(name, allowed)
 
-    def _within(self, name: str, low: float, high: float) -> ColumnElement[bool]:
+    def _match_span(self, name: str, low: float, high: float) -> ColumnElement[bool]:
         if name in TEXTS:
             return false()
-        number = OWN_COLUMNS[name] if name in OWN_COLUMNS else self._number(name)
+        number = OWN_COLUMNS[name] if name in OWN_COLUMNS else self._select_number(name)
         if math.isinf(low) or math.isinf(high):
             found = number <= high if math.isinf(low) else number >= low
         else:
             found = number.between(low, high)
         # In SQLite a text is above every number, and a truth is one.
-        return found if name in OWN_COLUMNS else self._where(name, found & self._is_number(name))
+        return (
+            found
+            if name in OWN_COLUMNS
+            else self._require_active(name, found & self._is_number(name))
+        )
 
-    def _is(self, name: str, value: str) -> ColumnElement[bool]:
-        ways: list[ColumnElement[bool]] = [self._value(name).in_(_spellings(value))]
+    def _match_text(self, name: str, value: str) -> ColumnElement[bool]:
+        ways: list[ColumnElement[bool]] = [self._select_value(name).in_(_list_spellings(value))]
         with suppress(ValueError):
-            ways.append((self._number(name) == float(value)) & self._is_number(name))
+            ways.append((self._select_number(name) == float(value)) & self._is_number(name))
         if value in ("true", "false"):  # 1 and 0 in SQLite
-            ways.append(self._kind(name) == value)
-        found = self._where(name, or_(*ways))
+            ways.append(self._select_json_type(name) == value)
+        found = self._require_active(name, or_(*ways))
         if value != NONE:
             return found
-        active, absent = self._active(name), func.coalesce(self._kind(name), "null") == "null"
+        active, absent = (
+            self._make_active_condition(name),
+            func.coalesce(self._select_json_type(name), "null") == "null",
+        )
         return or_(found, absent if active is None else absent | ~active)
 
-    def _where(self, name: str, condition: ColumnElement[bool]) -> ColumnElement[bool]:
-        active = self._active(name)
+    def _require_active(self, name: str, condition: ColumnElement[bool]) -> ColumnElement[bool]:
+        active = self._make_active_condition(name)
         return condition if active is None else condition & active
 
-    def _active(self, name: str) -> ColumnElement[bool] | None:
+    def _make_active_condition(self, name: str) -> ColumnElement[bool] | None:
         """Whether the hyperparameter takes part; None where it always does."""
         when = self._space[name].when if name in self._space else {}
         parents = [
-            or_(*(self._is(parent, named_value(value)) for value in values))
+            or_(*(self._match_text(parent, named_value(value)) for value in values))
             for parent, values in when.items()
         ]
         return and_(*parents) if parents else None
 
-    def _kind(self, name: str) -> ColumnElement[Any]:
+    def _select_json_type(self, name: str) -> ColumnElement[Any]:
         """What the JSON value of a hyperparameter is; NULL where it has none."""
         values = ConfigurationRecord.values
         if self._sqlite:
-            return func.json_type(values, _path(name))
+            return func.json_type(values, _make_json_path(name))
         return func.json_typeof(values[name])
 
     def _is_number(self, name: str) -> ColumnElement[bool]:
-        return self._kind(name).in_(("integer", "real", "number"))
+        return self._select_json_type(name).in_(("integer", "real", "number"))
 
-    def _value(self, name: str) -> ColumnElement[Any]:
+    def _select_value(self, name: str) -> ColumnElement[Any]:
         """Lists and mappings as JSON; PostgreSQL makes everything a text."""
         values = ConfigurationRecord.values
         if self._sqlite:
-            return func.json_extract(values, _path(name), type_=NullType())
+            return func.json_extract(values, _make_json_path(name), type_=NullType())
         text: ColumnElement[Any] = values[name].as_string()
         return text
 
-    def _number(self, name: str) -> ColumnElement[Any]:
-        value = self._value(name)
+    def _select_number(self, name: str) -> ColumnElement[Any]:
+        value = self._select_value(name)
         return value if self._sqlite else case((self._is_number(name), cast(value, Double)))
 
 
-def _path(name: str) -> str:
+def _make_json_path(name: str) -> str:
     return '$."{}"'.format(name.replace('"', ""))  # SQLite finds no name that has a quote in it
 
 
-def _is_own(name: str, value: str, scale: int) -> ColumnElement[bool]:
+def _match_own_column(name: str, value: str, scale: int) -> ColumnElement[bool]:
     column = OWN_COLUMNS[name]
     ways: list[ColumnElement[bool]] = [column.is_(None)] if value == NONE else []
     if name in TEXTS:
@@ -181,7 +193,7 @@ def _is_own(name: str, value: str, scale: int) -> ColumnElement[bool]:
     return or_(false(), *ways)
 
 
-def _spellings(value: str) -> list[str]:
+def _list_spellings(value: str) -> list[str]:
     """A text; of a list or a mapping also as each database spells it."""
     if value[:1] not in ("[", "{"):
         return [value]
@@ -258,16 +270,16 @@ def varying_hyperparameters(session: Session, name: str) -> SweepHyperparameters
     space = space_of(sweep.spec)
     columns = TrialColumns(session, space)
     first = session.scalar(
-        _joined(ConfigurationRecord.values)
-        .where(_held(sweep))
+        _select_joined(ConfigurationRecord.values)
+        .where(_match_sweep(sweep))
         .order_by(SweepTrialRecord.number)
         .limit(1)
     )
     if first is None:
         return SweepHyperparameters()
-    searched = [*space] or _searched(session, sweep)
-    varying = tuple(one for one in searched if _varies(session, sweep, columns, one))
-    values = _active(space, first)
+    searched = [*space] or _find_searched_names(session, sweep)
+    varying = tuple(one for one in searched if _has_several_values(session, sweep, columns, one))
+    values = _keep_active_values(space, first)
     return SweepHyperparameters(
         varying, tuple((one, value) for one, value in values.items() if one not in varying)
     )
@@ -281,9 +293,9 @@ def count_trials(session: Session, name: str, choice: TrialChoice) -> int:
     """
     sweep = find_sweep(session, name)
     if choice.where or choice.state:
-        query = _chosen(session, sweep, choice).with_only_columns(func.count())
+        query = _select_chosen(session, sweep, choice).with_only_columns(func.count())
     else:
-        query = select(func.count()).select_from(SweepTrialRecord).where(_held(sweep))
+        query = select(func.count()).select_from(SweepTrialRecord).where(_match_sweep(sweep))
     return session.scalar(query) or 0
 
 
@@ -301,11 +313,11 @@ def trial_lines(
         NotFoundError: if there is no such sweep, or it has no such hyperparameter.
     """
     sweep = find_sweep(session, name)
-    query = _sorted(session, sweep, choice).limit(limit).offset(offset)
+    query = _select_sorted(session, sweep, choice).limit(limit).offset(offset)
     ids = session.scalars(query).all()
     space = space_of(sweep.spec)
     for start in range(0, len(ids), _AT_ONCE):
-        yield from _lines(session, sweep, space, ids[start : start + _AT_ONCE])
+        yield from _read_lines(session, sweep, space, ids[start : start + _AT_ONCE])
 
 
 def passing_trials(session: Session, sweep: SweepRecord, where: Where) -> Select[int]:
@@ -314,18 +326,20 @@ def passing_trials(session: Session, sweep: SweepRecord, where: Where) -> Select
     Raises:
         NotFoundError: if the sweep has no such hyperparameter.
     """
-    return _chosen(session, sweep, TrialChoice(where))
+    return _select_chosen(session, sweep, TrialChoice(where))
 
 
-def _chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
+def _select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
     _check_names(session, sweep, [one.name for one in choice.where.conditions])
     columns = TrialColumns(session, space_of(sweep.spec))
-    query = _joined(TrialRecord.id).where(_held(sweep), *columns.conditions(choice.where))
+    query = _select_joined(TrialRecord.id).where(
+        _match_sweep(sweep), *columns.conditions(choice.where)
+    )
     return query if choice.state is None else query.where(TrialRecord.state == choice.state)
 
 
-def _sorted(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
-    query, number = _chosen(session, sweep, choice), SweepTrialRecord.number
+def _select_sorted(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
+    query, number = _select_chosen(session, sweep, choice), SweepTrialRecord.number
     if choice.sort != "number":
         _check_names(session, sweep, [choice.sort])
         columns = TrialColumns(session, space_of(sweep.spec))
@@ -347,28 +361,28 @@ def _check_names(session: Session, sweep: SweepRecord, names: Sequence[str]) -> 
             )
 
 
-def _lines(
+def _read_lines(
     session: Session, sweep: SweepRecord, space: Space, ids: Sequence[int]
 ) -> Iterator[TrialLine]:
     link, trial, configuration = SweepTrialRecord, TrialRecord, ConfigurationRecord
-    query = _joined(
+    query = _select_joined(
         trial.id,
         *(link.number, link.role, trial.key, trial.state, trial.seed),
         configuration.hash.label("configuration"),
         configuration.values.label("hyperparameters"),
         *(BEST_SCORE.label("score"), LAST_STEP.label("step"), trial.wall_seconds.label("seconds")),
         *(trial.started, trial.finished, trial.error, trial.why),
-    ).where(_held(sweep), trial.id.in_(ids))
+    ).where(_match_sweep(sweep), trial.id.in_(ids))
     found = {line.id: dict(line._mapping) for line in session.execute(query)}
     for one in ids:
         fields = found[one]
         del fields["id"]
         why = fields.pop("why")
-        values = _active(space, fields.pop("hyperparameters"))
+        values = _keep_active_values(space, fields.pop("hyperparameters"))
         yield TrialLine(**fields | {"values": values, "error": fields["error"] or why})
 
 
-def _joined(*columns: Any) -> Select[Any]:
+def _select_joined(*columns: Any) -> Select[Any]:
     return (
         select(*columns)
         .select_from(SweepTrialRecord)
@@ -377,26 +391,32 @@ def _joined(*columns: Any) -> Select[Any]:
     )
 
 
-def _held(sweep: SweepRecord) -> Any:
+def _match_sweep(sweep: SweepRecord) -> Any:
     return SweepTrialRecord.sweep_id == sweep.id
 
 
-def _searched(session: Session, sweep: SweepRecord) -> list[str]:
+def _find_searched_names(session: Session, sweep: SweepRecord) -> list[str]:
     """What the trials' own sweeps searched, where this one's file does not say."""
-    lists = _joined(cast(ConfigurationRecord.searched, Text)).where(_held(sweep)).distinct()
+    lists = (
+        _select_joined(cast(ConfigurationRecord.searched, Text))
+        .where(_match_sweep(sweep))
+        .distinct()
+    )
     return sorted({name for names in session.scalars(lists) for name in json.loads(names)})
 
 
-def _varies(session: Session, sweep: SweepRecord, columns: TrialColumns, name: str) -> bool:
+def _has_several_values(
+    session: Session, sweep: SweepRecord, columns: TrialColumns, name: str
+) -> bool:
     """Whether any trial has another value than the first; most searches show it at once."""
     value = columns.order(name)[-1]
-    every = _joined(value).where(_held(sweep))
+    every = _select_joined(value).where(_match_sweep(sweep))
     first = session.execute(every.order_by(SweepTrialRecord.number).limit(1)).one()
     other = every.where(value.is_distinct_from(first[0])).limit(1)
     return session.execute(other).first() is not None
 
 
-def _active(space: Space, values: dict[str, Any]) -> dict[str, Any]:
+def _keep_active_values(space: Space, values: dict[str, Any]) -> dict[str, Any]:
     """Without what took no part; the order stays."""
     return {
         name: value

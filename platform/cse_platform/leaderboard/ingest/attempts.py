@@ -79,7 +79,7 @@ def ranks(session: Session, trials: Sequence[TrialRecord]) -> dict[str, Rank]:
         of_some = DevPointRecord.trial_id.in_([trial.id for trial in some])
         grouped = session.execute(last.where(of_some).group_by(DevPointRecord.trial_id))
         reached = {row[0]: row[1] for row in grouped}
-        found |= {trial.key: _rank(trial, reached.get(trial.id)) for trial in some}
+        found |= {trial.key: _rank_attempt(trial, reached.get(trial.id)) for trial in some}
     return found
 
 
@@ -119,9 +119,11 @@ def settle(session: Session, trial: TrialRecord) -> None:
     others = session.scalars(select(OtherAttemptRecord).where(of_trial)).all()
     if others:
         attempts: list[Attempt] = [trial, *others]
-        best = max(attempts, key=lambda attempt: _rank(attempt, _reached(session, attempt)))
+        best = max(
+            attempts, key=lambda attempt: _rank_attempt(attempt, _find_last_step(session, attempt))
+        )
         if isinstance(best, OtherAttemptRecord):
-            _exchange(session, trial, best)
+            _swap_attempts(session, trial, best)
 
 
 def finish(session: Session, trial: TrialRecord, metrics: Mapping[str, float | None]) -> None:
@@ -144,12 +146,12 @@ def finite_or_null(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _reached(session: Session, attempt: Attempt) -> int | None:
+def _find_last_step(session: Session, attempt: Attempt) -> int | None:
     table, which = curve_of(attempt)
     return session.scalar(select(func.max(table.step)).where(*which))
 
 
-def _rank(attempt: Attempt, reached: int | None) -> Rank:
+def _rank_attempt(attempt: Attempt, reached: int | None) -> Rank:
     return rank(
         state=attempt.state,
         reached=reached,
@@ -159,9 +161,9 @@ def _rank(attempt: Attempt, reached: int | None) -> Rank:
     )
 
 
-def _exchange(session: Session, trial: TrialRecord, best: OtherAttemptRecord) -> None:
+def _swap_attempts(session: Session, trial: TrialRecord, best: OtherAttemptRecord) -> None:
     """Show another attempt, and keep the one that was shown."""
-    outdone = {**_columns(trial), "best_metrics": own_metrics(session, trial)}
+    outdone = {**_read_attempt_columns(trial), "best_metrics": own_metrics(session, trial)}
     if trial.state == "COMPLETE" and trial.best_value != best.best_value:
         drop_foreign_scores(session, trial)
     points = DevPointRecord.trial_id == trial.id
@@ -185,12 +187,12 @@ def _exchange(session: Session, trial: TrialRecord, best: OtherAttemptRecord) ->
     )
     session.execute(delete(table).where(*which))
     session.delete(best)
-    for name, value in _columns(best).items():
+    for name, value in _read_attempt_columns(best).items():
         setattr(trial, name, value)
     session.add(OtherAttemptRecord(trial_id=trial.id, **outdone))
     session.flush()
     finish(session, trial, best.best_metrics)
 
 
-def _columns(attempt: Attempt) -> dict[str, Any]:
+def _read_attempt_columns(attempt: Attempt) -> dict[str, Any]:
     return {name: getattr(attempt, name) for name in ATTEMPT_COLUMNS}

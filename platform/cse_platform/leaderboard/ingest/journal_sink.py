@@ -134,7 +134,7 @@ class LeaderboardSink:
     def position(self, journal: str) -> int:
         """End offset of the last event applied from this journal; 0 when it is new here."""
         with self._leaderboard.session() as session:
-            return _position(session, journal)
+            return _read_position(session, journal)
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
         """Take over all of these events but those that contradict what is stored.
@@ -157,9 +157,9 @@ class LeaderboardSink:
             if isinstance(event, TestAccessed):
                 raise
             _move_cursor(self._leaderboard, journal, end)
-            self._tell(event, str(error) or repr(error))
+            self._warn_once(event, str(error) or repr(error))
 
-    def _tell(self, event: Event, reason: str) -> None:
+    def _warn_once(self, event: Event, reason: str) -> None:
         if reason not in self._told:
             self._told.add(reason)
             says = "sweep %s: the leaderboard leaves out a %s, which stays in the journal: %s"
@@ -183,7 +183,7 @@ def take_over(
     with leaderboard.writing() as session:
         if lease is not None:
             lease.renew(session)
-        position = _position(session, journal)
+        position = _read_position(session, journal)
         news = [entry for entry in entries if entry[0] > position]
         for are_points, some in groupby(news, lambda entry: isinstance(entry[1], TrialPoint)):
             if are_points:
@@ -231,7 +231,7 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
         case ModelDeleted():
             delete_model(session, journal, event)
         case TrialReused() | TestAccessed() | TrialEvaluated():
-            _apply_later(session, journal, position, event)
+            _apply_or_hold_back(session, journal, position, event)
 
 
 def apply_held_back(session: Session, trial: str) -> None:
@@ -247,7 +247,7 @@ def apply_held_back(session: Session, trial: str) -> None:
             _log.warning("%s of trial %s is left out: %s", event.kind, trial[:8], reason)
 
 
-def _apply_later(
+def _apply_or_hold_back(
     session: Session,
     journal: str,
     position: int,
@@ -269,6 +269,6 @@ def _apply_later(
                 add_evaluation(session, trial, event)
 
 
-def _position(session: Session, journal: str) -> int:
+def _read_position(session: Session, journal: str) -> int:
     cursor = session.get(JournalCursorRecord, journal)
     return 0 if cursor is None else cursor.position

@@ -101,14 +101,14 @@ def merge(
         _refuse_rehearsals(ours, theirs)
         pairs = matched(ours, theirs, rename or {})
         sweeps, new_sweeps = merge_sweeps(ours, theirs, pairs)
-        for row in _all(theirs, EvaluationRecord):
+        for row in _read_all_rows(theirs, EvaluationRecord):
             add_identity(ours, **row)
-        for row in _all(theirs, PairSetRecord):
+        for row in _read_all_rows(theirs, PairSetRecord):
             insert_missing(ours, PairSetRecord, ["data_sha256"], [row])
         total = theirs.scalar(select(func.count()).select_from(TrialRecord)) or 0
         ids: dict[int, int] = {}
         came: Counter[str] = Counter()
-        for batch in _batches(theirs):
+        for batch in _iterate_batches(theirs):
             taken, counts = merge_trials(ours, theirs, batch, takes_model)
             ids |= taken
             came += counts
@@ -118,7 +118,7 @@ def merge(
                 progress(len(ids), total)
         merge_sweep_trials(ours, theirs, sweeps, ids)
         merge_annotations(ours, theirs, rename or {})
-        _merge_early(ours, theirs, rename or {}, takes_model)
+        _merge_early_events(ours, theirs, rename or {}, takes_model)
     names = ("new", "completed", "newer", "differing", "points", "scores")
     return MergeSummary(sweeps=new_sweeps, trials=total, **{name: came[name] for name in names})
 
@@ -137,7 +137,7 @@ def _refuse_rehearsals(ours: Session, theirs: Session) -> None:
         )
 
 
-def _batches(theirs: Session) -> Iterator[Sequence[TrialRecord]]:
+def _iterate_batches(theirs: Session) -> Iterator[Sequence[TrialRecord]]:
     last = 0
     query = select(TrialRecord).order_by(TrialRecord.id).limit(_BATCH)
     while batch := theirs.scalars(query.where(TrialRecord.id > last)).all():
@@ -146,7 +146,7 @@ def _batches(theirs: Session) -> Iterator[Sequence[TrialRecord]]:
         theirs.expunge_all()
 
 
-def _merge_early(
+def _merge_early_events(
     ours: Session, theirs: Session, rename: Mapping[str, str], takes_model: TakesModel
 ) -> None:
     """Apply what waited on either side for a trial that the other one had."""
@@ -162,5 +162,5 @@ def _merge_early(
         apply_event(ours, held.journal, held.position, event)
 
 
-def _all(theirs: Session, table: type[Base]) -> Iterable[RowMapping]:
+def _read_all_rows(theirs: Session, table: type[Base]) -> Iterable[RowMapping]:
     return theirs.execute(select(*table.__table__.c)).mappings()

@@ -46,11 +46,12 @@ def matched(ours: Session, theirs: Session, rename: Mapping[str, str]) -> list[S
     _check_rename(rename, [sweep.name for sweep in there])
     pairs = [SweepPair(sweep, rename.get(sweep.name, sweep.name)) for sweep in there]
     _check_names([pair.name for pair in pairs])
-    here = _by_name(ours)
+    here = _map_sweeps_by_name(ours)
     problems = [
         f"{pair.name}: {differences}"
         for pair in pairs
-        if pair.name in here and (differences := _differences(here[pair.name], pair.theirs))
+        if pair.name in here
+        and (differences := _describe_differences(here[pair.name], pair.theirs))
     ]
     if problems:
         refused = (
@@ -70,19 +71,19 @@ def merge_sweeps(
 
     The ids here by the ids there are returned, and how many sweeps are new.
     """
-    before = _last_starts(ours)
-    rows = [_row(pair) for pair in pairs]
+    before = _find_last_starts(ours)
+    rows = [_make_sweep_row(pair) for pair in pairs]
     new = insert_missing(ours, SweepRecord, ["name"], rows)
-    here, there = _by_name(ours), _last_starts(theirs)
+    here, there = _map_sweeps_by_name(ours), _find_last_starts(theirs)
     ids = {}
     for pair in pairs:
         mine = here[pair.name]
         ids[pair.theirs.id] = mine.id
         mine.started = min(mine.started, pair.theirs.started)
         known = mine.id in before
-        if not known or _stage(pair.theirs, there) > _stage(mine, before):
+        if not known or _make_stage_key(pair.theirs, there) > _make_stage_key(mine, before):
             for name in OVERWRITTEN:
-                setattr(mine, name, _row(pair)[name])
+                setattr(mine, name, _make_sweep_row(pair)[name])
             _replace_tags(ours, theirs, pair.theirs.id, mine.id)
     _add_rows(ours, theirs, ids, SweepStartRecord, ["sweep_id", "started"])
     _add_rows(ours, theirs, ids, DriverMessageRecord, ["journal", "position"])
@@ -128,7 +129,7 @@ def _check_names(names: list[str]) -> None:
         raise ImportRefusedError("\n  ".join([refused, *problems]))
 
 
-def _differences(mine: SweepRecord, other: SweepRecord) -> str:
+def _describe_differences(mine: SweepRecord, other: SweepRecord) -> str:
     """All of them in one line; empty where the two are one sweep."""
     here, there = (
         {**one.spec, "method": one.method, "backbone": one.backbone} for one in (mine, other)
@@ -139,11 +140,11 @@ def _differences(mine: SweepRecord, other: SweepRecord) -> str:
     )
 
 
-def _by_name(session: Session) -> dict[str, SweepRecord]:
+def _map_sweeps_by_name(session: Session) -> dict[str, SweepRecord]:
     return {sweep.name: sweep for sweep in session.scalars(select(SweepRecord))}
 
 
-def _row(pair: SweepPair) -> dict[str, object]:
+def _make_sweep_row(pair: SweepPair) -> dict[str, object]:
     sweep = pair.theirs
     named = {"sweep": pair.name} if "sweep" in sweep.spec else {}
     names = ("method", "backbone", "state", "started", "finished", "journal", "ended_by")
@@ -154,13 +155,13 @@ def _row(pair: SweepPair) -> dict[str, object]:
 Stage = tuple[datetime, bool, datetime]
 
 
-def _stage(sweep: SweepRecord, starts: Mapping[int, datetime]) -> Stage:
+def _make_stage_key(sweep: SweepRecord, starts: Mapping[int, datetime]) -> Stage:
     """How far a sweep had come when its store last heard of it."""
     start = starts.get(sweep.id, sweep.started)
     return start, sweep.finished is not None, sweep.finished or start
 
 
-def _last_starts(session: Session) -> dict[int, datetime]:
+def _find_last_starts(session: Session) -> dict[int, datetime]:
     last = func.coalesce(func.max(SweepStartRecord.started), SweepRecord.started)
     query = (
         select(SweepRecord.id, last.label("last"))

@@ -75,7 +75,7 @@ def merge_attempts(
         came = {
             attempt.journal: points
             for attempt in attempts
-            if (points := _offer(ours, theirs, here, attempt, machines)) is not None
+            if (points := _merge_attempt(ours, theirs, here, attempt, machines)) is not None
         }
         if came:
             settle(ours, here)
@@ -90,7 +90,7 @@ def merge_attempts(
     return merged
 
 
-def _offer(
+def _merge_attempt(
     ours: Session,
     theirs: Session,
     trial: TrialRecord,
@@ -98,7 +98,7 @@ def _offer(
     machines: Mapping[int, int],
 ) -> int | None:
     """Take over an attempt unless as much of it is here; then None, else how many points came."""
-    mine = _same(ours, trial, offered)
+    mine = _find_same_attempt(ours, trial, offered)
     if mine is None:
         mine = OtherAttemptRecord(
             trial_id=trial.id,
@@ -108,7 +108,9 @@ def _offer(
             provenance={},
         )
         ours.add(mine)
-    elif mine.state == "COMPLETE" or _heard(theirs, offered) <= _heard(ours, mine):
+    elif mine.state == "COMPLETE" or _make_recency_key(theirs, offered) <= _make_recency_key(
+        ours, mine
+    ):
         return None
     metrics = (
         own_metrics(theirs, offered) if isinstance(offered, TrialRecord) else offered.best_metrics
@@ -125,7 +127,7 @@ def _offer(
     return came
 
 
-def _same(session: Session, trial: TrialRecord, offered: Attempt) -> Attempt | None:
+def _find_same_attempt(session: Session, trial: TrialRecord, offered: Attempt) -> Attempt | None:
     """What is here of that attempt; without journals, one that began at that moment is the one."""
     if trial.journal == offered.journal:
         return trial
@@ -134,7 +136,7 @@ def _same(session: Session, trial: TrialRecord, offered: Attempt) -> Attempt | N
     return session.get(OtherAttemptRecord, (trial.id, offered.journal))
 
 
-def _heard(session: Session, attempt: Attempt) -> tuple[bool, datetime, datetime, bool]:
+def _make_recency_key(session: Session, attempt: Attempt) -> tuple[bool, datetime, datetime, bool]:
     """Later starts stand before earlier ones; after one start, what was heard of last."""
     table, which = curve_of(attempt)
     point = session.scalar(select(func.max(table.reported_at)).where(*which))
@@ -179,15 +181,15 @@ def merge_trials(
     the ids there are returned, and how many trials of each outcome, points and scores came.
     """
     _check_keys(theirs, batch)
-    attempts = _their_attempts(theirs, batch, takes_model)
-    known = _by_key(ours, batch)
-    machines = _machines(ours, theirs, batch)
-    configurations, groups = _configurations(ours, theirs, batch)
+    attempts = _read_their_attempts(theirs, batch, takes_model)
+    known = _find_trials_by_key(ours, batch)
+    machines = _merge_machines(ours, theirs, batch)
+    configurations, groups = _merge_configurations(ours, theirs, batch)
     made = {}
     for row in batch:
         if row.key not in known:
             configuration = configurations[row.configuration_id]
-            made[row.key] = _make(ours, row, configuration, machines)
+            made[row.key] = _add_trial(ours, row, configuration, machines)
             groups[configuration.group_id].trials += 1
     ours.flush()
     for configuration_id in sorted({trial.configuration_id for trial in made.values()}):
@@ -195,15 +197,15 @@ def merge_trials(
     trials = known | made
     ids = {row.id: trials[row.key].id for row in batch}
     new = {row.id: ids[row.id] for row in batch if row.key in made}
-    points = _copy(ours, theirs, DevPointRecord, ("trial_id", "step"), new)
+    points = _copy_missing_rows(ours, theirs, DevPointRecord, ("trial_id", "step"), new)
     _add_attempts(ours, {new[there]: attempts[there] for there in new}, machines)
-    _copy(ours, theirs, OtherPointRecord, ("trial_id", "journal", "step"), new)
+    _copy_missing_rows(ours, theirs, OtherPointRecord, ("trial_id", "journal", "step"), new)
     both = [(known[row.key], row) for row in batch if row.key in known]
     merged = merge_attempts(ours, theirs, both, attempts, machines)
     same = new | {there: ids[there] for there, one in merged.items() if one.same_model}
     scores = _copy_scores(ours, theirs, same, new)
-    _copy(ours, theirs, PairSimilaritiesRecord, SIMILARITIES_KEY, same)
-    _copy(ours, theirs, TestAccessRecord, RELEASE_KEY, ids)
+    _copy_missing_rows(ours, theirs, PairSimilaritiesRecord, SIMILARITIES_KEY, same)
+    _copy_missing_rows(ours, theirs, TestAccessRecord, RELEASE_KEY, ids)
     points += sum(one.points for one in merged.values())
     outcomes = Counter[str](one.outcome for one in merged.values())
     return ids, outcomes + Counter(new=len(new), points=points, scores=scores)
@@ -219,7 +221,7 @@ def _check_keys(theirs: Session, batch: Sequence[TrialRecord]) -> None:
             raise ImportRefusedError(f"a trial there has a key that none can have: {problem}")
 
 
-def _their_attempts(
+def _read_their_attempts(
     theirs: Session, batch: Sequence[TrialRecord], takes_model: TakesModel
 ) -> dict[int, list[OtherAttemptRecord]]:
     """Their other attempts at these trials by the ids there.
@@ -239,12 +241,12 @@ def _their_attempts(
     return attempts
 
 
-def _by_key(ours: Session, batch: Sequence[TrialRecord]) -> dict[str, TrialRecord]:
+def _find_trials_by_key(ours: Session, batch: Sequence[TrialRecord]) -> dict[str, TrialRecord]:
     query = select(TrialRecord).where(TrialRecord.key.in_([row.key for row in batch]))
     return {trial.key: trial for trial in ours.scalars(query)}
 
 
-def _make(
+def _add_trial(
     ours: Session, row: TrialRecord, configuration: ConfigurationRecord, machines: Mapping[int, int]
 ) -> TrialRecord:
     copied = {name: getattr(row, name) for name in ("key", "seed", *ATTEMPT_COLUMNS)}
@@ -255,14 +257,16 @@ def _make(
     return trial
 
 
-def _configurations(
+def _merge_configurations(
     ours: Session, theirs: Session, trials: Sequence[TrialRecord]
 ) -> tuple[dict[int, ConfigurationRecord], dict[int, GroupRecord]]:
     """Those of the trials, made where they are not here, by their id there; groups by that here."""
-    there = _rows(theirs, ConfigurationRecord, {trial.configuration_id for trial in trials})
+    there = _read_rows_by_id(
+        theirs, ConfigurationRecord, {trial.configuration_id for trial in trials}
+    )
     groups = {
-        row["id"]: _group(ours, row)
-        for row in _rows(theirs, GroupRecord, {row["group_id"] for row in there})
+        row["id"]: _merge_group(ours, row)
+        for row in _read_rows_by_id(theirs, GroupRecord, {row["group_id"] for row in there})
     }
     rows = [row | UNTRIED | {"group_id": groups[row["group_id"]].id} for row in there]
     for row in rows:
@@ -276,33 +280,35 @@ def _configurations(
     return {row["id"]: here[row["hash"]] for row in there}, by_id
 
 
-def _group(ours: Session, row: Row) -> GroupRecord:
+def _merge_group(ours: Session, row: Row) -> GroupRecord:
     """The group here; whose newest trial is the newer one says by which code."""
-    group = _found_or_made(ours, GroupRecord, GROUP_KEY, {**row, **IDLE})
+    group = _find_or_insert(ours, GroupRecord, GROUP_KEY, {**row, **IDLE})
     since = row["code_since"]
     if since is not None and (group.code_since is None or group.code_since < since):
         group.code, group.code_since = row["code"], since
     return group
 
 
-def _machines(ours: Session, theirs: Session, batch: Sequence[TrialRecord]) -> dict[int, int]:
+def _merge_machines(ours: Session, theirs: Session, batch: Sequence[TrialRecord]) -> dict[int, int]:
     """The ids here by the ids there."""
     others = select(OtherAttemptRecord.machine_id).where(
         OtherAttemptRecord.trial_id.in_([trial.id for trial in batch])
     )
     used = {*theirs.scalars(others), *(trial.machine_id for trial in batch)}
-    there = _rows(theirs, MachineRecord, [one for one in used if one is not None])
-    return {row["id"]: _found_or_made(ours, MachineRecord, MACHINE_KEY, row).id for row in there}
+    there = _read_rows_by_id(theirs, MachineRecord, [one for one in used if one is not None])
+    return {row["id"]: _find_or_insert(ours, MachineRecord, MACHINE_KEY, row).id for row in there}
 
 
-def _found_or_made(ours: Session, table: type[Made], key: Sequence[str], row: Row) -> Made:
+def _find_or_insert(ours: Session, table: type[Made], key: Sequence[str], row: Row) -> Made:
     which = {name: row[name] for name in key}
     values = {name: value for name, value in row.items() if name not in ("id", *key)}
     insert_once(ours, table, which, values)
     return ours.scalars(select(table).filter_by(**which)).one()
 
 
-def _rows(theirs: Session, table: type[Base], ids: Iterable[int]) -> list[dict[str, Any]]:
+def _read_rows_by_id(
+    theirs: Session, table: type[Base], ids: Iterable[int]
+) -> list[dict[str, Any]]:
     columns = table.__table__.c
     query = select(*columns).where(columns.id.in_(ids)).order_by(columns.id)
     return [dict(zip(columns.keys(), row, strict=True)) for row in theirs.execute(query)]
@@ -323,7 +329,7 @@ def _add_attempts(
     insert_missing(ours, OtherAttemptRecord, ["trial_id", "journal"], rows)
 
 
-def _copy(
+def _copy_missing_rows(
     ours: Session,
     theirs: Session,
     table: type[Base],
@@ -331,7 +337,7 @@ def _copy(
     ids: Mapping[int, int],
 ) -> int:
     """Add the rows that hang on these trials and are not here; how many came."""
-    return insert_missing(ours, table, key, _hanging(theirs, table, ids))
+    return insert_missing(ours, table, key, _read_rows_of_trials(theirs, table, ids))
 
 
 def _copy_scores(
@@ -342,13 +348,15 @@ def _copy_scores(
     known = {here for there, here in ids.items() if there not in new}
     rows = [
         row
-        for row in _hanging(theirs, ScoreRecord, ids)
+        for row in _read_rows_of_trials(theirs, ScoreRecord, ids)
         if row["trial_id"] not in known or row["identity"] not in own
     ]
     return insert_newest(ours, ScoreRecord, SCORE_KEY, rows)
 
 
-def _hanging(theirs: Session, table: type[Base], ids: Mapping[int, int]) -> list[dict[str, Any]]:
+def _read_rows_of_trials(
+    theirs: Session, table: type[Base], ids: Mapping[int, int]
+) -> list[dict[str, Any]]:
     columns = [column for column in table.__table__.c if column.key != "id"]
     query = select(*columns).where(table.__table__.c.trial_id.in_(ids))
     return [{**row, "trial_id": ids[row["trial_id"]]} for row in theirs.execute(query).mappings()]

@@ -105,7 +105,7 @@ def add_sweep_trials(session: Session, sweep: int, links: Sequence[Mapping[str, 
     free = count(max([session.scalar(last) or 0, *wanted]) + 1)
     for start in range(0, len(links), _BATCH):
         some = links[start : start + _BATCH]
-        held = _held(session, sweep, some)
+        held = _find_held_numbers(session, sweep, some)
         taken = set(held.values())
         rows = [
             {
@@ -135,7 +135,9 @@ def _settle_reuse(session: Session, sweep: int, links: Sequence[Mapping[str, Any
             own.reused, own.reused_from = min(one, other, key=lambda said: (said[0], said[1] or ""))
 
 
-def _held(session: Session, sweep: int, links: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+def _find_held_numbers(
+    session: Session, sweep: int, links: Sequence[Mapping[str, Any]]
+) -> dict[int, int]:
     """Numbers by trial, of what a sweep holds of these trials and under these numbers."""
     trial, number = SweepTrialRecord.trial_id, SweepTrialRecord.number
     same_trial = trial.in_([link["trial_id"] for link in links])

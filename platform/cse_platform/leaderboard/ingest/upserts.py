@@ -58,7 +58,7 @@ def insert_once(
 
     The table has a unique constraint on `key`; `values` are its other columns.
     """
-    statement = _insert(session, table).values({**key, **values})
+    statement = _make_insert(session, table).values({**key, **values})
     statement = statement.on_conflict_do_nothing(index_elements=list(key))
     new = session.execute(statement.returning(*table.__table__.primary_key))
     return new.first() is not None
@@ -73,7 +73,7 @@ def insert_missing(
     """Insert many rows but those whose key is there, as `insert_once`; how many are new."""
     if not rows:
         return 0
-    statement = _insert(session, table).on_conflict_do_nothing(index_elements=list(key))
+    statement = _make_insert(session, table).on_conflict_do_nothing(index_elements=list(key))
     new = statement.returning(*table.__table__.primary_key)
     return len(session.connection().execute(new, [dict(row) for row in rows]).all())
 
@@ -87,7 +87,7 @@ def insert_newest(
     """Insert rows, each in place of one of its key that was `measured` earlier; how many are in."""
     if not rows:
         return 0
-    statement = _insert(session, table)
+    statement = _make_insert(session, table)
     new, old = statement.excluded, table.__table__.c
     statement = statement.on_conflict_do_update(
         index_elements=list(key),
@@ -102,12 +102,12 @@ def upsert(
     session: Session, table: type[Base], key: Mapping[str, Any], values: Mapping[str, Any]
 ) -> None:
     """Insert a row, or give the one of that key these values; else as `insert_once`."""
-    statement = _insert(session, table).values({**key, **values})
+    statement = _make_insert(session, table).values({**key, **values})
     statement = statement.on_conflict_do_update(index_elements=list(key), set_=dict(values))
     session.execute(statement)
 
 
-def _insert(session: Session, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
+def _make_insert(session: Session, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
     insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
     return insert(table)
 

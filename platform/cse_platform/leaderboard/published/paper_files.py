@@ -38,7 +38,7 @@ WHOLE = "all"
 _HOURS = re.compile(r"^# Total: .* = (\d+(?:\.\d+)?) GPU-hours", re.MULTILINE)
 
 TrialId = tuple[str, int]
-"""A configuration, as `_setup_id` writes it, and a seed."""
+"""A configuration, as `_format_setup_id` writes it, and a seed."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def read_paper_file(path: Path) -> PaperFile:
     return PaperFile(
         path,
         tuple(one for configurations in planned.values() for one in configurations),
-        tuple(trial for one in planned.values() for trial in _trials(one)),
+        tuple(trial for one in planned.values() for trial in _plan_trials(one)),
         float(told[1]) if told else None,
     )
 
@@ -184,15 +184,15 @@ def plan_configurations(stage: SweepSpec) -> list[PlannedConfiguration]:
     ]
 
 
-def _trials(configurations: Sequence[PlannedConfiguration]) -> Iterator[TrialId]:
+def _plan_trials(configurations: Sequence[PlannedConfiguration]) -> Iterator[TrialId]:
     for place, one in enumerate(configurations):
         seeds, is_cut = one.stage.seeds, any(corpus.split_at for corpus in one.stage.corpus)
         confirmed = seeds.confirm is not None and place < seeds.confirm.top
         for seed in (seeds.search, *(seeds.further if confirmed else ())):
-            yield _setup_id(one.setup, sweep=one.stage.sweep if is_cut else ""), seed
+            yield _format_setup_id(one.setup, sweep=one.stage.sweep if is_cut else ""), seed
 
 
-def _setup_id(setup: ConfigurationSetup, *, sweep: str = "") -> str:
+def _format_setup_id(setup: ConfigurationSetup, *, sweep: str = "") -> str:
     """The same for a planned configuration and for the one that the leaderboard holds.
 
     The leaderboard does not say of a corpus that it was cut; then the sweep's name tells.
@@ -206,8 +206,8 @@ def setups_of_papers(
     rows: Sequence[PublishedRow], files: Sequence[PaperFile]
 ) -> Callable[[ConfigurationSetup], bool]:
     """Whether a configuration of ours stands in any of the rows, or is one that a file plans."""
-    planned = {_setup_id(one.setup) for file in files for one in file.configurations}
-    return lambda setup: can_stand(rows, setup) or _setup_id(setup) in planned
+    planned = {_format_setup_id(one.setup) for file in files for one in file.configurations}
+    return lambda setup: can_stand(rows, setup) or _format_setup_id(setup) in planned
 
 
 def paper_progress(
@@ -219,7 +219,7 @@ def paper_progress(
     for every configuration.
     """
     done = {
-        (_setup_id(one.setup, sweep=sweep), seed)
+        (_format_setup_id(one.setup, sweep=sweep), seed)
         for one in ours
         if one.dev.source in PAPERS
         for sweep in ("", one.sweep)
@@ -232,20 +232,20 @@ def paper_progress(
         whole = own.pop(WHOLE, None)
         printed = grouped((row for row in rows if row.paper == paper), lambda row: row.table)
         tables = [
-            _table_progress(paper, table, printed.get(table, []), own, released, ours, done)
-            for table in sorted(printed.keys() | own.keys(), key=_reading_order)
+            _measure_table_progress(paper, table, printed.get(table, []), own, released, ours, done)
+            for table in sorted(printed.keys() | own.keys(), key=_make_reading_key)
         ]
-        progress += [*tables, *([_whole_progress(tables, whole, done)] if whole else [])]
-    return [*progress, *(_whole_progress([], file, done) for file in released)]
+        progress += [*tables, *([_measure_whole_progress(tables, whole, done)] if whole else [])]
+    return [*progress, *(_measure_whole_progress([], file, done) for file in released)]
 
 
-def _reading_order(table: str) -> tuple[bool, str, int]:
+def _make_reading_key(table: str) -> tuple[bool, str, int]:
     """Tables, then figures, each by number."""
     name = table.rstrip("0123456789")
     return name != "table", name, int(table.removeprefix(name) or 0)
 
 
-def _table_progress(
+def _measure_table_progress(
     paper: str,
     table: str,
     rows: Sequence[PublishedRow],
@@ -285,7 +285,7 @@ def _table_progress(
     )
 
 
-def _whole_progress(
+def _measure_whole_progress(
     tables: Sequence[PaperProgress], file: PaperFile, done: set[TrialId]
 ) -> PaperProgress:
     left_out = Counter[str]()

@@ -55,10 +55,10 @@ def gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | None:
         and column in row.scores.keys() - row.unstated
         and matches(row, ours.setup)
     ]
-    return _gap(column, score, rows) if rows else None
+    return _find_closest_gap(column, score, rows) if rows else None
 
 
-def _gap(column: str, score: Estimate, rows: Sequence[PublishedRow]) -> Gap:
+def _find_closest_gap(column: str, score: Estimate, rows: Sequence[PublishedRow]) -> Gap:
     def repeated(value: float) -> int:
         return len(
             {source for row in rows if row.scores[column] == value for source in row.sources}
@@ -115,7 +115,8 @@ def matches(published: PublishedRow, ours: ConfigurationSetup) -> bool:
         and ours.dev_search in (PAPERS_DEV if stated is None else {stated})
         and (corpus is None or set(corpus.split("+")) == set(ours.corpus.split("+")))
         and all(
-            _fits(name, wanted, ours.values) for name, wanted in published.configuration.items()
+            _has_wanted_value(name, wanted, ours.values)
+            for name, wanted in published.configuration.items()
         )
     )
 
@@ -134,7 +135,7 @@ def _is_of_released(published: PublishedRow, released: ReleasedEncoder) -> bool:
     )
 
 
-def _fits(name: str, wanted: Any, values: Mapping[str, Any]) -> bool:
+def _has_wanted_value(name: str, wanted: Any, values: Mapping[str, Any]) -> bool:
     if name not in values:
         return False
     if isinstance(wanted, dict):
@@ -190,11 +191,11 @@ class PaperLine:
     def gaps(self) -> dict[str, CellGap]:
         """By column, of each cell that has a number of ours beside the paper's."""
         return {
-            column: self._gap(ours, self.published[column], self.published_std.get(column))
+            column: self._compute_gap(ours, self.published[column], self.published_std.get(column))
             for column, ours in self.ours.items()
         }
 
-    def _gap(self, ours: Estimate, printed: float, std: float | None) -> CellGap:
+    def _compute_gap(self, ours: Estimate, printed: float, std: float | None) -> CellGap:
         values = list(ours.values.values())
         interval = gap_interval(values, printed=printed, std=std, n=self.published_n)
         return CellGap(ours.mean - printed, interval)
@@ -236,7 +237,9 @@ def paper_table(
     rows = rows_of_table(paper, table, published_rows(files=files))
     columns = tuple(dict.fromkeys(column for row in rows for column in row.scores))
     backbones = list(dict.fromkeys(row.backbone for row in rows))
-    candidates = {id(row): [one for one in ours if _scores(row, one)] for row in rows}
+    candidates = {
+        id(row): [one for one in ours if _select_comparable_scores(row, one)] for row in rows
+    }
     lines = [
         line_of_row(row, candidates[id(row)])
         for row in sorted(rows, key=lambda row: backbones.index(row.backbone))
@@ -246,7 +249,7 @@ def paper_table(
         *_notes_on_costs(rows[0].paper, columns, lines, candidates.values()),
         *_notes_on_ours(columns, lines, candidates.values()),
     ]
-    if left_out := sum(any(_left_out(row, one) for row in rows) for one in ours):
+    if left_out := sum(any(_has_left_out_scores(row, one) for row in rows) for one in ours):
         notes.append(
             f"Scores of {left_out} of our rows left out: they are on built-in or imported data, "
             "and cannot be compared with a paper."
@@ -264,44 +267,44 @@ def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
 
     def key(one: LeaderboardRow) -> tuple[bool, BestKey]:
         return one.released is None, best_key(
-            seeds=min(estimate.n for estimate in _scores(row, one).values()),
+            seeds=min(estimate.n for estimate in _select_comparable_scores(row, one).values()),
             mean=one.dev_score.mean,
             configuration=one.configuration.hash,
         )
 
-    best = max((one for one in ours if _scores(row, one)), key=key, default=None)
+    best = max((one for one in ours if _select_comparable_scores(row, one)), key=key, default=None)
     return PaperLine(
         backbone=row.backbone,
         method=row.system,
         label=row.label,
         published=row.scores,
         published_std=row.std,
-        ours={} if best is None else _scores(row, best),
+        ours={} if best is None else _select_comparable_scores(row, best),
         configuration=None if best is None else best.configuration.hash,
         published_n=row.seeds,
         released=best.backbone if best and best.released else None,
     )
 
 
-def _scores(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
+def _select_comparable_scores(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
     """Our scores in the columns of a published row that can be compared with it."""
-    known = _known(row, ours)
+    known = _select_matching_numbers(row, ours)
     return {column: one for column, one in known.items() if comparable(one, ours.dev)}
 
 
-def _left_out(row: PublishedRow, ours: LeaderboardRow) -> bool:
-    return len(_scores(row, ours)) < len(_known(row, ours))
+def _has_left_out_scores(row: PublishedRow, ours: LeaderboardRow) -> bool:
+    return len(_select_comparable_scores(row, ours)) < len(_select_matching_numbers(row, ours))
 
 
-def _known(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
+def _select_matching_numbers(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
     """Our numbers in the columns of a published row that ours stands in; none where it does not."""
     if not matches(row, ours.setup):
         return {}
-    known = _numbers(ours)[row.split]
+    known = _list_numbers_by_split(ours)[row.split]
     return {column: known[column] for column in row.scores if column in known}
 
 
-def _numbers(ours: LeaderboardRow) -> dict[PublishedSplit, Mapping[str, Estimate]]:
+def _list_numbers_by_split(ours: LeaderboardRow) -> dict[PublishedSplit, Mapping[str, Estimate]]:
     """All that a row of ours can fill in papers' tables, by split and column."""
     columns = cost_columns(ours.configuration.values)
     costs = {column: cost for column, cost in ours.costs.items() if column in columns}

@@ -111,7 +111,7 @@ TASK_METRICS: dict[str, tuple[str, ...]] = {
 ENDINGS = {"kendall": "_kcc", "ndcg": "_ndcg"}
 
 
-def _number(text: str) -> Decimal:
+def _parse_number(text: str) -> Decimal:
     try:
         number = Decimal(text)
     except InvalidOperation:
@@ -121,7 +121,7 @@ def _number(text: str) -> Decimal:
     return number
 
 
-def _settings(text: str) -> dict[str, str]:
+def _parse_settings(text: str) -> dict[str, str]:
     parts = [part.partition("=") for part in text.split(";") if part.strip()]
     settings = {name.strip(): value.strip() for name, _, value in parts}
     if not all(name and value for name, value in settings.items()) or len(settings) < len(parts):
@@ -131,7 +131,7 @@ def _settings(text: str) -> dict[str, str]:
     return settings
 
 
-def _configuration(text: str) -> Any:
+def _parse_configuration(text: str) -> Any:
     if text == NOTHING:
         return text
     try:
@@ -156,7 +156,7 @@ def _configuration(text: str) -> Any:
 
 
 Name = Annotated[str, Field(min_length=1)]
-Number = Annotated[Decimal, BeforeValidator(_number)]
+Number = Annotated[Decimal, BeforeValidator(_parse_number)]
 
 
 class Line(Settings):
@@ -166,20 +166,20 @@ class Line(Settings):
     table: Name
     backbone: Name
     method: Name
-    settings: Annotated[dict[str, str], BeforeValidator(_settings)] = Field({})
+    settings: Annotated[dict[str, str], BeforeValidator(_parse_settings)] = Field({})
     task: Name
     split: PublishedSplit
     metric: Name
     value: Number
     std: Annotated[Number, Field(ge=0)] | None = None
     configuration: Annotated[
-        dict[str, Any] | Literal["-"] | None, BeforeValidator(_configuration)
+        dict[str, Any] | Literal["-"] | None, BeforeValidator(_parse_configuration)
     ] = None
     """None: the settings are names and values of our hyperparameters."""
 
     @model_validator(mode="after")
-    def _fits_its_task(self) -> Self:
-        if problems := [*_problems(self)]:
+    def _check_task(self) -> Self:
+        if problems := [*_find_problems(self)]:
             raise ProblemsError(problems)
         return self
 
@@ -197,20 +197,20 @@ class Line(Settings):
             of_the_row = (METHOD, RERUN)
             return {name: v for name, v in self.configuration.items() if name not in of_the_row}
         hyperparameters = self.settings.items()
-        return {name: _scalar(v) for name, v in hyperparameters if name not in ABOUT_THE_RUN}
+        return {name: _parse_scalar(v) for name, v in hyperparameters if name not in ABOUT_THE_RUN}
 
     @property
     def our_method(self) -> str:
         """The method that a configuration of ours must be of."""
-        return str(self._told.get(METHOD, self.method))
+        return str(self._stated_configuration.get(METHOD, self.method))
 
     @property
     def rerun(self) -> bool:
         """Whether the paper ran another's method anew."""
-        return self._told.get(RERUN) is True
+        return self._stated_configuration.get(RERUN) is True
 
     @property
-    def _told(self) -> dict[str, Any]:
+    def _stated_configuration(self) -> dict[str, Any]:
         return self.configuration if isinstance(self.configuration, dict) else {}
 
     def as_score(self, number: Decimal) -> float:
@@ -218,7 +218,7 @@ class Line(Settings):
         return float(number if self.task in COSTS else number / 100)
 
 
-def _problems(line: Line) -> list[Problem]:
+def _find_problems(line: Line) -> list[Problem]:
     metrics = TASK_METRICS.get(line.task)
     if metrics is None:
         hint = did_you_mean(line.task, TASK_METRICS)
@@ -234,7 +234,7 @@ def _problems(line: Line) -> list[Problem]:
     return problems
 
 
-def _scalar(text: str) -> Any:
+def _parse_scalar(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError:
@@ -260,39 +260,39 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
     """
     lines: list[Placed] = []
     problems: list[Problem] = []
-    for place, cells in _cells(file):
+    for place, cells in _read_cells(file):
         try:
             lines.append((place, Line.model_validate(cells)))
         except ValidationError as error:
             problems += [replace(p, place=place) for p in problems_in(error, cells, model=Line)]
-    problems += [*_repeated(lines), *_fractions(lines)]
+    problems += [*_find_repeated_cells(lines), *_find_fractions(lines)]
     if problems:
-        raise _malformed(file, problems)
-    return _rows([line for _, line in lines])
+        raise _make_malformed_error(file, problems)
+    return _build_rows([line for _, line in lines])
 
 
-def _cells(file: Path | Traversable) -> list[tuple[int, Cells]]:
+def _read_cells(file: Path | Traversable) -> list[tuple[int, Cells]]:
     """Each line's number and its cells; empty optional ones are left out."""
-    reader = csv.reader(StringIO(_text(file)), strict=True)
+    reader = csv.reader(StringIO(_read_text(file)), strict=True)
     try:
         listed = [(reader.line_num, [cell.strip() for cell in line]) for line in reader if line]
     except csv.Error as error:
-        raise _malformed(file, [Problem((), str(error), reader.line_num)]) from None
+        raise _make_malformed_error(file, [Problem((), str(error), reader.line_num)]) from None
     place, head = listed[0] if listed else (1, [])
-    problems = [Problem((), text, place) for text in _head_problems(head)]
+    problems = [Problem((), text, place) for text in _find_head_problems(head)]
     for place, line in listed[1:]:
         if len(line) != len(head):
             text = f"expected {len(head)} cells, as the head has, got {len(line)}"
             problems.append(Problem((), text, place))
     if problems:
-        raise _malformed(file, problems)
+        raise _make_malformed_error(file, problems)
     return [
         (place, {k: v for k, v in zip(head, line, strict=True) if v or k not in OPTIONAL})
         for place, line in listed[1:]
     ]
 
 
-def _text(file: Path | Traversable) -> str:
+def _read_text(file: Path | Traversable) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -300,10 +300,12 @@ def _text(file: Path | Traversable) -> str:
             f"the published numbers {file} cannot be read: {error.strerror}; name a CSV file"
         ) from None
     except UnicodeDecodeError as error:
-        raise _malformed(file, [Problem((), f"byte {error.start} is not UTF-8 text")]) from None
+        raise _make_malformed_error(
+            file, [Problem((), f"byte {error.start} is not UTF-8 text")]
+        ) from None
 
 
-def _head_problems(head: Sequence[str]) -> Iterator[str]:
+def _find_head_problems(head: Sequence[str]) -> Iterator[str]:
     for name in COLUMNS:
         if name not in head and name not in OPTIONAL:
             yield f"the column {name!r} is missing"
@@ -314,15 +316,15 @@ def _head_problems(head: Sequence[str]) -> Iterator[str]:
             yield f"no such column: {name!r}{did_you_mean(name, COLUMNS)}"
 
 
-def _repeated(lines: Sequence[Placed]) -> Iterator[Problem]:
+def _find_repeated_cells(lines: Sequence[Placed]) -> Iterator[Problem]:
     first: dict[tuple[str, str], int] = {}
     for place, line in lines:
-        before = first.setdefault((_row_of(line), line.column), place)
+        before = first.setdefault((_make_row_key(line), line.column), place)
         if before != place:
             yield Problem(("task",), f"line {before} has {line.column} of this row already", place)
 
 
-def _fractions(lines: Sequence[Placed]) -> Iterator[Problem]:
+def _find_fractions(lines: Sequence[Placed]) -> Iterator[Problem]:
     scores = [(place, line.value) for place, line in lines if line.task not in COSTS]
     if scores and all(abs(value) <= 1 for _, value in scores):
         place, value = scores[0]
@@ -334,18 +336,18 @@ def _fractions(lines: Sequence[Placed]) -> Iterator[Problem]:
         )
 
 
-def _row_of(line: Line) -> str:
+def _make_row_key(line: Line) -> str:
     return line.model_dump_json(exclude={"task", "metric", "value", "std"})
 
 
-def _rows(lines: Sequence[Line]) -> list[PublishedRow]:
+def _build_rows(lines: Sequence[Line]) -> list[PublishedRow]:
     grouped: dict[str, list[Line]] = {}
     for line in lines:
-        grouped.setdefault(_row_of(line), []).append(line)
-    return [_row(group) for group in grouped.values()]
+        grouped.setdefault(_make_row_key(line), []).append(line)
+    return [_build_row(group) for group in grouped.values()]
 
 
-def _row(lines: Sequence[Line]) -> PublishedRow:
+def _build_row(lines: Sequence[Line]) -> PublishedRow:
     first = lines[0]
     return PublishedRow(
         paper=first.paper,
@@ -364,7 +366,7 @@ def _row(lines: Sequence[Line]) -> PublishedRow:
     )
 
 
-def _malformed(file: Path | Traversable, problems: Sequence[Problem]) -> PublishedError:
+def _make_malformed_error(file: Path | Traversable, problems: Sequence[Problem]) -> PublishedError:
     lines = [f"{file} is not a file of published numbers:"]
     for problem in sorted(problems, key=lambda p: (p.place or 0, dotted_path(p.path))):
         where = [f"line {problem.place}"] if problem.place else []
@@ -395,7 +397,7 @@ def published_rows(
             paper or table.
     """
     shipped = (SCORES, ABLATIONS) if ablations or tables else (SCORES,)
-    rows = [*_shipped(shipped), *(row for file in files for row in read_rows(Path(file)))]
+    rows = [*_read_shipped_rows(shipped), *(row for file in files for row in read_rows(Path(file)))]
     if tables:
         asked = [table.strip().partition(":") for table in tables]
         rows = [row for paper, _, table in asked for row in rows_of_table(paper, table, rows)]
@@ -408,7 +410,7 @@ def published_rows(
 
 
 @cache
-def _shipped(tables: tuple[str, ...]) -> tuple[PublishedRow, ...]:
+def _read_shipped_rows(tables: tuple[str, ...]) -> tuple[PublishedRow, ...]:
     folder = resources(__package__)
     return tuple(row for name in tables for row in read_rows(folder / name))
 
@@ -426,7 +428,9 @@ def rows_of_table(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[
         raise PublishedError(
             f"no tables of a paper {paper!r}{did_you_mean(paper, papers)}; {known}"
         )
-    found = [row for row in of_paper if _plain(row.table) == _plain(table)]
+    found = [
+        row for row in of_paper if _normalize_table_name(row.table) == _normalize_table_name(table)
+    ]
     if not found:
         tables = list(dict.fromkeys(row.table for row in of_paper))
         raise PublishedError(
@@ -436,7 +440,7 @@ def rows_of_table(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[
     return found
 
 
-def _plain(table: str) -> str:
+def _normalize_table_name(table: str) -> str:
     name = "".join(table.split()).lower()
     return f"table{name}" if name.isdecimal() else name
 
@@ -453,19 +457,21 @@ def merged(rows: Iterable[PublishedRow]) -> list[PublishedRow]:
     for row in rows:
         key = (row.method, row.system, row.backbone, row.split, tuple(sorted(row.scores.items())))
         alike = of_key.setdefault(key, [])
-        joined = next((group for group in alike if all(_same(row, one) for one in group)), None)
+        joined = next(
+            (group for group in alike if all(_is_same_row(row, one) for one in group)), None
+        )
         if joined is None:
             alike.append(joined := [])
             groups.append(joined)
         joined.append(row)
-    return [_one(group) for group in groups]
+    return [_merge_group(group) for group in groups]
 
 
-def _same(row: PublishedRow, other: PublishedRow) -> bool:
+def _is_same_row(row: PublishedRow, other: PublishedRow) -> bool:
     return row.paper != other.paper or row.configuration == other.configuration
 
 
-def _one(group: Sequence[PublishedRow]) -> PublishedRow:
+def _merge_group(group: Sequence[PublishedRow]) -> PublishedRow:
     speaker = next((row for row in group if row.own), group[0])
     sources = dict.fromkeys(source for row in group for source in row.sources)
     return replace(speaker, sources=tuple(sources))

@@ -156,14 +156,16 @@ def estimates(row: LeaderboardRow) -> dict[str, Estimate]:
 
 def entries(board: Board) -> list[Entry]:
     """Our rows and the published ones, in the order in which they stand."""
-    ours = [_our_entry(row, board.against.get(place)) for place, row in enumerate(board.rows)]
+    ours = [_make_our_entry(row, board.against.get(place)) for place, row in enumerate(board.rows)]
 
     def lowest_last(entry: Entry) -> float:
         found = entry.scores.get(board.headline)
         return -found.value if found else inf
 
     on_tests = [row for row in board.published if is_on_tests(row, board.columns)]
-    theirs = sorted((_published_entry(row, board.headline) for row in on_tests), key=lowest_last)
+    theirs = sorted(
+        (_make_published_entry(row, board.headline) for row in on_tests), key=lowest_last
+    )
     marked = [replace(one, mark=f"{PUBLISHED}{n}") for n, one in enumerate(theirs, start=1)]
     if board.sorted_by == board.headline:
         return sorted([*ours, *marked], key=lowest_last)
@@ -213,8 +215,8 @@ def short_hash(row: LeaderboardRow) -> str:
     return row.configuration.hash[:HASH_DIGITS]
 
 
-def _our_entry(row: LeaderboardRow, against: Comparison | None) -> Entry:
-    above = _above(against) if against else {}
+def _make_our_entry(row: LeaderboardRow, against: Comparison | None) -> Entry:
+    above = _mark_significant_columns(against) if against else {}
     scores = {
         column: ShownScore(
             one.mean,
@@ -229,7 +231,7 @@ def _our_entry(row: LeaderboardRow, against: Comparison | None) -> Entry:
     return Entry(row.headline or DEV, scores, row=row, mark=mark)
 
 
-def _published_entry(row: PublishedRow, headline: str) -> Entry:
+def _make_published_entry(row: PublishedRow, headline: str) -> Entry:
     scores = {
         column: ShownScore(value, published_cell(column, value, row.std.get(column)))
         for column, value in row.scores.items()
@@ -237,7 +239,7 @@ def _published_entry(row: PublishedRow, headline: str) -> Entry:
     return Entry(headline, scores, published=row)
 
 
-def _above(against: Comparison) -> dict[str, str]:
+def _mark_significant_columns(against: Comparison) -> dict[str, str]:
     """The marks of the columns on which A is significantly above B."""
     found = {
         task.task

@@ -46,13 +46,13 @@ def board_tables(board: Board, *, wide: bool) -> list[Table]:
     about a group of rows. Otherwise there is a table each for the ranking, the scores by task, the
     hyperparameters, the sweeps, the runs, the costs of a trial and the sources.
     """
-    return list(_wide_tables(board) if wide else _short_tables(board))
+    return list(_make_wide_tables(board) if wide else _make_short_tables(board))
 
 
-def _wide_tables(board: Board) -> Iterator[Table]:
+def _make_wide_tables(board: Board) -> Iterator[Table]:
     listed = entries(board)
-    for headline, builtin, group in _ranked_groups(listed):
-        others = [name for name in _scored_columns(board, group) if name != headline]
+    for headline, builtin, group in _group_by_ranking(listed):
+        others = [name for name in _list_scored_columns(board, group) if name != headline]
         columns = [
             *board_columns.ranking_columns(headline, group),
             *map(score_column, others),
@@ -65,21 +65,27 @@ def _wide_tables(board: Board) -> Iterator[Table]:
             *board_columns.SWEEP_COLUMNS[3:],
             *board_columns.SOURCE_COLUMNS,
         ]
-        title = f"Leaderboard {_order(board, headline, group)}, x 100{_where(builtin)}"
-        yield _table(board, title, columns, group)
-    yield from _score_tables(
+        title = (
+            f"Leaderboard {_describe_order(board, headline, group)}, x 100{_describe_data(builtin)}"
+        )
+        yield _make_entry_table(board, title, columns, group)
+    yield from _make_score_tables(
         board, [entry.on(builtin=not entry.ranked_on_builtin) for entry in listed]
     )
 
 
-def _short_tables(board: Board) -> Iterator[Table]:
+def _make_short_tables(board: Board) -> Iterator[Table]:
     listed = entries(board)
-    for headline, builtin, group in _ranked_groups(listed):
+    for headline, builtin, group in _group_by_ranking(listed):
         if any(entry.row for entry in group):  # published rows alone have nothing but their scores
             ranked = [entry for entry in group if entry.row or headline in entry.scores]
-            title = f"Ranking {_order(board, headline, group)}, x 100{_where(builtin)}"
-            yield _table(board, title, board_columns.ranking_columns(headline, ranked), ranked)
-    yield from _score_tables(board, listed)
+            title = (
+                f"Ranking {_describe_order(board, headline, group)}, x 100{_describe_data(builtin)}"
+            )
+            yield _make_entry_table(
+                board, title, board_columns.ranking_columns(headline, ranked), ranked
+            )
+    yield from _make_score_tables(board, listed)
     ours = [entry for entry in listed if entry.row]
     costly = [entry for entry in ours if entry.row and entry.row.costs]
     theirs = [entry for entry in listed if entry.published]
@@ -91,15 +97,17 @@ def _short_tables(board: Board) -> Iterator[Table]:
         ("Sources of published rows", board_columns.SOURCE_COLUMNS, theirs),
     ):
         if group:
-            yield _table(board, title, columns, group)
+            yield _make_entry_table(board, title, columns, group)
 
 
-def _score_tables(board: Board, listed: Sequence[Entry]) -> Iterator[Table]:
+def _make_score_tables(board: Board, listed: Sequence[Entry]) -> Iterator[Table]:
     """The test scores, each average with the tasks that it is over."""
     for block, scored, builtin in score_blocks(board, listed):
         span = " to ".join(dict.fromkeys((block[0], block[-1])))
         columns = list(map(score_column, block))
-        yield _table(board, f"Test scores, {span}, x 100{_where(builtin)}", columns, scored)
+        yield _make_entry_table(
+            board, f"Test scores, {span}, x 100{_describe_data(builtin)}", columns, scored
+        )
 
 
 def score_blocks(
@@ -110,11 +118,11 @@ def score_blocks(
     """
     for builtin in (False, True):
         group = [entry.on(builtin=builtin) for entry in listed]
-        for block in _blocks(board, _scored_columns(board, group)):
+        for block in _split_by_average(board, _list_scored_columns(board, group)):
             yield block, [one for one in group if not one.scores.keys().isdisjoint(block)], builtin
 
 
-def _ranked_groups(listed: Sequence[Entry]) -> Iterator[tuple[str, bool, list[Entry]]]:
+def _group_by_ranking(listed: Sequence[Entry]) -> Iterator[tuple[str, bool, list[Entry]]]:
     """Entries that can stand in one table, with the column that they are ranked by.
 
     It is dev where no entry has a score of the headline.
@@ -125,13 +133,13 @@ def _ranked_groups(listed: Sequence[Entry]) -> Iterator[tuple[str, bool, list[En
         yield headline if there else DEV, builtin, [entry.on(builtin=builtin) for entry in group]
 
 
-def _scored_columns(board: Board, listed: Sequence[Entry]) -> list[str]:
+def _list_scored_columns(board: Board, listed: Sequence[Entry]) -> list[str]:
     """The columns of the shown tasks in which there is a number."""
     columns = board.columns.columns
     return [name for name in columns if any(name in entry.scores for entry in listed)]
 
 
-def _blocks(board: Board, columns: Sequence[str]) -> Iterator[list[str]]:
+def _split_by_average(board: Board, columns: Sequence[str]) -> Iterator[list[str]]:
     block: list[str] = []
     for name in columns:
         block.append(name)
@@ -142,18 +150,18 @@ def _blocks(board: Board, columns: Sequence[str]) -> Iterator[list[str]]:
         yield block
 
 
-def _order(board: Board, headline: str, group: Sequence[Entry]) -> str:
+def _describe_order(board: Board, headline: str, group: Sequence[Entry]) -> str:
     """What rows are ranked by, and what ours are sorted by where that is something else."""
     if board.sorted_by == headline or not any(entry.row for entry in group):
         return f"by {headline}"
     return f"on {headline}, in order of {board.sorted_by}"
 
 
-def _where(builtin: bool) -> str:
+def _describe_data(builtin: bool) -> str:
     return ", on built-in data" if builtin else ""
 
 
-def _table(
+def _make_entry_table(
     board: Board, title: str, columns: Sequence[EntryColumn], listed: Sequence[Entry]
 ) -> Table:
     """A table of entries under their names; scores of several identities are not compared."""
@@ -173,9 +181,9 @@ def _table(
         [ours, listed[len(ours) :]] if apart else [listed],
         title=title,
         notes=[
-            *_published_notes(listed, ranks=ranks),
-            *(_unranked([entry.row for entry in listed if entry.row]) if ranks else ()),
-            *(_poolers([entry.row for entry in listed if entry.row]) if ranks else ()),
+            *_note_published_rows(listed, ranks=ranks),
+            *(_note_unranked([entry.row for entry in listed if entry.row]) if ranks else ()),
+            *(_note_poolers([entry.row for entry in listed if entry.row]) if ranks else ()),
             *mixed.values(),
         ],
         legend=LEGEND | above_means(board),
@@ -206,7 +214,7 @@ def above_means(board: Board) -> dict[str, str]:
     return {ABOVE: f"Above {reference} with p < {ALPHA}, after Holm's correction over the tasks."}
 
 
-def _published_notes(listed: Sequence[Entry], *, ranks: bool) -> Iterator[str]:
+def _note_published_rows(listed: Sequence[Entry], *, ranks: bool) -> Iterator[str]:
     if any(entry.published for entry in listed):
         yield f"{PUBLISHED} Published, not ours; the number leads to its source."
     if any(entry.row and entry.row.released for entry in listed):
@@ -218,7 +226,7 @@ def _published_notes(listed: Sequence[Entry], *, ranks: bool) -> Iterator[str]:
         yield "paper: ours minus the published number, which lies inside our interval or outside."
 
 
-def _poolers(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
+def _note_poolers(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
     """Which rows pool how, where they differ: part of a difference between them may be that."""
     by_pooler: dict[str, dict[str, None]] = {}
     for row in rows:
@@ -229,7 +237,7 @@ def _poolers(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
         yield f"Poolers differ ({listed}), and with them how texts become vectors."
 
 
-def _unranked(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
+def _note_unranked(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
     """How many rows have no rank, and why; a row that is alone needs none."""
     single = sum(
         row.rank is None and row.ranked_score is not None and row.ranked_score.n == 1
@@ -259,84 +267,89 @@ def paper_board(board: Board) -> list[Table]:
     """
     blocks = score_blocks(board, entries(board))
     found = [
-        _paper_table(board, block, scored, builtin=builtin) for block, scored, builtin in blocks
+        _make_paper_table(board, block, scored, builtin=builtin)
+        for block, scored, builtin in blocks
     ]
     return found or board_tables(board, wide=False)[:1]
 
 
-def _paper_table(
+def _make_paper_table(
     board: Board, block: Sequence[str], scored: Sequence[Entry], *, builtin: bool
 ) -> Table:
-    one_backbone = len({_backbone(entry) for entry in scored}) == 1
-    names = [_name(entry, one_backbone) for entry in scored if entry.row]
+    one_backbone = len({_read_backbone(entry) for entry in scored}) == 1
+    names = [_format_method_name(entry, one_backbone) for entry in scored if entry.row]
     repeated = len(names) > len(set(names))
-    printed = Counter((_name(one, one_backbone), _backbone(one)) for one in scored if one.published)
-    marks = _source_marks(scored)
+    printed = Counter(
+        (_format_method_name(one, one_backbone), _read_backbone(one))
+        for one in scored
+        if one.published
+    )
+    marks = _mark_sources(scored)
 
     def named(entry: Entry) -> Cell:
-        name, row = _name(entry, one_backbone), entry.published
+        name, row = _format_method_name(entry, one_backbone), entry.published
         if row is None:
             told = f" ({short_hash(entry.row)})" if entry.row and repeated else ""
             return Cell(name + told, mark=entry.mark)
         is_variant = printed[name, row.backbone] > 1 and row.label
         return Cell(f"{name} ({row.label})" if is_variant else name, mark=marks[row.sources])
 
-    columns = [score_column(column, title=_title(column)) for column in block]
+    columns = [score_column(column, title=_format_column_title(column)) for column in block]
     mixed = mixed_identities(columns, scored)
-    on = f", {backbone_name(_backbone(scored[0]))}" if one_backbone else ""
+    on = f", {backbone_name(_read_backbone(scored[0]))}" if one_backbone else ""
     return to_table(
         [
             Column("method", named, lambda cell: cell, title="Method"),
             *(replace(one, compared=None) if one.name in mixed else one for one in columns),
         ],
-        grouped(scored, _backbone).values(),
-        title=f"{_measure(board, block)} x 100{on}{', built-in data' if builtin else ''}",
-        notes=[*_seeds(scored), *_sources(marks), *mixed.values()],
+        grouped(scored, _read_backbone).values(),
+        title=f"{_name_measure(board, block)} x 100{on}{', built-in data' if builtin else ''}",
+        notes=[*_note_seeds(scored), *_note_sources(marks), *mixed.values()],
         legend=LEGEND | above_means(board),
         compare_groups=True,
         apart=is_published,
     )
 
 
-def _measure(board: Board, block: Sequence[str]) -> str:
+def _name_measure(board: Board, block: Sequence[str]) -> str:
     metric = block[0].rpartition("_")[2]
     return metric.upper() if metric in RANKING_METRICS else _MEASURES[board.family]
 
 
-def _name(entry: Entry, one_backbone: bool) -> str:
+def _format_method_name(entry: Entry, one_backbone: bool) -> str:
     """As papers write it: SimCSE, or SimCSE-BERT-base beside other backbones."""
     row = entry.published
     method = method_name(row.system if row else entry.row.shown_method if entry.row else "")
-    return method if one_backbone else f"{method}-{backbone_name(_backbone(entry))}"
+    return method if one_backbone else f"{method}-{backbone_name(_read_backbone(entry))}"
 
 
-def _backbone(entry: Entry) -> str:
+def _read_backbone(entry: Entry) -> str:
     if entry.row:
         return entry.row.shown_backbone
     return entry.published.backbone if entry.published else ""
 
 
-def _title(column: str) -> str:
+def _format_column_title(column: str) -> str:
     if column in _AVERAGES:
         return "Avg."
     task, _, metric = column.rpartition("_")
     return task_name(task if metric in RANKING_METRICS else column)
 
 
-def _seeds(scored: Sequence[Entry]) -> Iterator[str]:
+def _note_seeds(scored: Sequence[Entry]) -> Iterator[str]:
     counts = sorted({entry.row.n for entry in scored if entry.row})
     if counts:
         n = "-".join(dict.fromkeys((str(counts[0]), str(counts[-1]))))
         yield f"Ours: mean and standard deviation over seeds, n = {n}."
 
 
-def _source_marks(scored: Sequence[Entry]) -> dict[tuple[str, ...], str]:
+def _mark_sources(scored: Sequence[Entry]) -> dict[tuple[str, ...], str]:
     """A mark for the sources of published rows: rows of one table share it."""
     sources = dict.fromkeys(entry.published.sources for entry in scored if entry.published)
     return {source: f"{PUBLISHED}{n}" for n, source in enumerate(sources, start=1)}
 
 
-def _sources(marks: Mapping[tuple[str, ...], str]) -> Iterator[str]:
+def _note_sources(marks: Mapping[tuple[str, ...], str]) -> Iterator[str]:
     if marks:
         told = (f"{mark} {', '.join(sources)}" for sources, mark in marks.items())
         yield f"Published: {'; '.join(told)}."

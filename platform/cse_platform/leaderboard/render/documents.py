@@ -63,7 +63,7 @@ def front_table(front: ParetoFront) -> Table:
     columns = [
         Column[FrontRow]("trial", lambda row: row.trial, align="right"),
         Column[FrontRow]("configuration", lambda row: row.configuration[:HASH_DIGITS]),
-        *(_column(one.name, front) for one in front.objectives),
+        *(_make_objective_column(one.name, front) for one in front.objectives),
         Column[FrontRow]("seeds", lambda row: len(row.seeds), align="right"),
         Column[FrontRow]("settings", lambda row: short_settings(row.values)),
     ]
@@ -73,7 +73,7 @@ def front_table(front: ParetoFront) -> Table:
     )
 
 
-def _column(name: str, front: ParetoFront) -> Column[FrontRow]:
+def _make_objective_column(name: str, front: ParetoFront) -> Column[FrontRow]:
     shown = f"dev {front.dev}" if name == "dev" else name
     return Column(
         name,
@@ -135,9 +135,9 @@ def comparison_table(comparison: Comparison) -> Table:
 def verdict(comparison: Comparison) -> Iterator[str]:
     """What follows in words: from the average, or from each task where there is no average."""
     if comparison.average is not None:
-        yield _sentence(comparison, comparison.average, comparison.average.p)
+        yield _format_verdict(comparison, comparison.average, comparison.average.p)
     else:
-        yield from (_sentence(comparison, task, task.p_holm) for task in comparison.tasks)
+        yield from (_format_verdict(comparison, task, task.p_holm) for task in comparison.tasks)
 
 
 def matrix_table(matrix: Matrix) -> Table:
@@ -145,7 +145,7 @@ def matrix_table(matrix: Matrix) -> Table:
 
     def against(other: int) -> Column[int]:
         def effect(row: int) -> Cell | None:
-            return None if row == other else _effect(matrix, row, other)
+            return None if row == other else _format_effect(matrix, row, other)
 
         return Column(str(other + 1), effect, lambda cell: cell, align="right")
 
@@ -159,7 +159,7 @@ def matrix_table(matrix: Matrix) -> Table:
             *map(against, places),
         ],
         [places],
-        title=f"Row minus column, {_mean_over(matrix.tasks)}, x 100",
+        title=f"Row minus column, {_name_mean(matrix.tasks)}, x 100",
         notes=(*matrix.told, *matrix.notes),
         legend={**meanings, OVER_PAIRS: OVER_PAIRS_MEANS},
     )
@@ -178,9 +178,9 @@ def comparison_csv(comparison: Comparison) -> str:
     ps = ("p", "p_holm", "williams_t", "williams_p", "williams_p_holm", "pairs")
     columns = [
         *(of(name, getattr(comparison, name)) for name in ("a", "b", "n_a", "n_b")),
-        *map(_task_column, names),
+        *map(_make_task_column, names),
         *map(end, ("low", "high", "over")),
-        *map(_task_column, ps),
+        *map(_make_task_column, ps),
     ]
     return to_csv(columns, [*comparison.tasks, *filter(None, [comparison.average])])
 
@@ -197,29 +197,29 @@ def matrix_csv(matrix: Matrix) -> str:
     return to_csv([a, b, *map(of, numbers)], permutations(range(len(matrix.names)), 2))
 
 
-def _task_column(name: str) -> Column[TaskComparison]:
+def _make_task_column(name: str) -> Column[TaskComparison]:
     return Column(name, lambda task: getattr(task, name))
 
 
-def _number(name: str, title: str, format: Any) -> Column[TaskComparison]:
+def _make_number_column(name: str, title: str, format: Any) -> Column[TaskComparison]:
     return Column(name, lambda task: getattr(task, name), format, title, "right")
 
 
 TASK_COLUMNS: tuple[Column[TaskComparison], ...] = (
     Column("task", lambda task: task.task),
-    _number("mean_a", "A", percent),
-    _number("mean_b", "B", percent),
-    _number("effect", "A - B", signed_percent),
-    _number("interval", "95 % interval", interval_cell),
-    _number("p", "p", probability),
-    _number("p_holm", "p (Holm)", probability),
-    _number("williams_t", "Williams t", lambda t: f"{t:z.2f}"),
-    _number("williams_p", "Williams p", probability),
-    _number("williams_p_holm", "Williams p (Holm)", probability),
+    _make_number_column("mean_a", "A", percent),
+    _make_number_column("mean_b", "B", percent),
+    _make_number_column("effect", "A - B", signed_percent),
+    _make_number_column("interval", "95 % interval", interval_cell),
+    _make_number_column("p", "p", probability),
+    _make_number_column("p_holm", "p (Holm)", probability),
+    _make_number_column("williams_t", "Williams t", lambda t: f"{t:z.2f}"),
+    _make_number_column("williams_p", "Williams p", probability),
+    _make_number_column("williams_p_holm", "Williams p (Holm)", probability),
 )
 
 
-def _mean_over(tasks: Sequence[str]) -> str:
+def _name_mean(tasks: Sequence[str]) -> str:
     """The name of the average that is over these tasks, or else each of them."""
     averages = (
         average
@@ -230,7 +230,7 @@ def _mean_over(tasks: Sequence[str]) -> str:
     return next(averages, "mean over " * (len(tasks) > 1) + ", ".join(tasks))
 
 
-def _effect(matrix: Matrix, row: int, other: int) -> Cell:
+def _format_effect(matrix: Matrix, row: int, other: int) -> Cell:
     p = matrix.p_holm[row][other]
     sure = (mark for mark, limit in SIGNIFICANT.items() if p is not None and p < limit)
     single = not {matrix.names[row], matrix.names[other]}.isdisjoint(matrix.single)
@@ -238,7 +238,7 @@ def _effect(matrix: Matrix, row: int, other: int) -> Cell:
     return Cell(signed_percent(matrix.effects[row][other]), mark=mark)
 
 
-def _sentence(comparison: Comparison, task: TaskComparison, p: float | None) -> str:
+def _format_verdict(comparison: Comparison, task: TaskComparison, p: float | None) -> str:
     a, b = comparison.a, comparison.b
     by = f"{percent(abs(task.effect))} on {task.task}"
     if p is None:
@@ -295,7 +295,7 @@ def paper_layout(table: PaperTable) -> Table:
 
     The best and second of a column are those of a backbone, printed ones and ours together.
     """
-    lines = [shown for line in table.lines for shown in _shown_lines(line)]
+    lines = [shown for line in table.lines for shown in _build_shown_lines(line)]
     alone = any(
         gap.interval and not (line.published_n and column in line.published_std)
         for line in table.lines
@@ -306,7 +306,7 @@ def paper_layout(table: PaperTable) -> Table:
         [
             Column("backbone", lambda line: line.backbone),
             Column("method", lambda line: line.method),
-            *map(_paper_column, table.columns),
+            *map(_make_paper_column, table.columns),
         ],
         grouped(lines, lambda line: line.backbone).values(),
         title=f"{table.paper} {table.table}{scale}",
@@ -316,7 +316,7 @@ def paper_layout(table: PaperTable) -> Table:
     )
 
 
-def _paper_column(name: str) -> Column[ShownLine]:
+def _make_paper_column(name: str) -> Column[ShownLine]:
     return Column(
         name,
         lambda line: line.cells.get(name),
@@ -337,14 +337,14 @@ def paper_record(table: PaperTable) -> dict[str, Any]:
             **{name: getattr(line, name) for name in names},
             "ours": {column: estimate.mean for column, estimate in line.ours.items()},
             **estimate_records(line.ours, prefix="ours"),
-            "differences": {column: _gap_record(gap) for column, gap in line.gaps.items()},
+            "differences": {column: _make_gap_record(gap) for column, gap in line.gaps.items()},
         }
         for line in table.lines
     ]
     return asdict(table) | {"lines": lines}
 
 
-def _gap_record(gap: CellGap) -> dict[str, Any]:
+def _make_gap_record(gap: CellGap) -> dict[str, Any]:
     interval = gap.interval and (gap.interval.low, gap.interval.high)
     return {"value": gap.value, "interval": interval, "verdict": gap.verdict}
 
@@ -354,36 +354,40 @@ def paper_csv(table: PaperTable) -> str:
     columns: list[Column[PaperCell]] = [
         Column("paper", lambda _: table.paper),
         Column("table", lambda _: table.table),
-        *map(_of_line, ("backbone", "method", "label")),
+        *map(_make_line_column, ("backbone", "method", "label")),
         Column("column", lambda cell: cell[1]),
         Column("published", lambda cell: cell[0].published.get(cell[1])),
         Column("published_std", lambda cell: cell[0].published_std.get(cell[1])),
-        _of_ours("configuration", lambda line, _: line.configuration),
-        _of_ours("n", lambda line, column: line.ours[column].n),
-        _of_ours("ours", lambda line, column: line.ours[column].mean),
-        _of_ours("ours_std", lambda line, column: line.ours[column].std),
-        _of_ours("difference", lambda line, column: line.gaps[column].value),
-        _of_ours("difference_low", lambda line, column: _bound(line.gaps[column], "low")),
-        _of_ours("difference_high", lambda line, column: _bound(line.gaps[column], "high")),
-        _of_ours("verdict", lambda line, column: line.gaps[column].verdict),
+        _make_our_column("configuration", lambda line, _: line.configuration),
+        _make_our_column("n", lambda line, column: line.ours[column].n),
+        _make_our_column("ours", lambda line, column: line.ours[column].mean),
+        _make_our_column("ours_std", lambda line, column: line.ours[column].std),
+        _make_our_column("difference", lambda line, column: line.gaps[column].value),
+        _make_our_column(
+            "difference_low", lambda line, column: _read_bound(line.gaps[column], "low")
+        ),
+        _make_our_column(
+            "difference_high", lambda line, column: _read_bound(line.gaps[column], "high")
+        ),
+        _make_our_column("verdict", lambda line, column: line.gaps[column].verdict),
     ]
     return to_csv(columns, [(line, column) for line in table.lines for column in line.published])
 
 
-def _of_line(name: str) -> Column[PaperCell]:
+def _make_line_column(name: str) -> Column[PaperCell]:
     return Column(name, lambda cell: getattr(cell[0], name))
 
 
-def _of_ours(name: str, value: Callable[[PaperLine, str], Any]) -> Column[PaperCell]:
+def _make_our_column(name: str, value: Callable[[PaperLine, str], Any]) -> Column[PaperCell]:
     """A column that is empty where nothing of ours stands in the cell."""
     return Column(name, lambda cell: value(*cell) if cell[1] in cell[0].ours else None)
 
 
-def _bound(gap: CellGap, end: str) -> float | None:
+def _read_bound(gap: CellGap, end: str) -> float | None:
     return None if gap.interval is None else getattr(gap.interval, end)
 
 
-def _shown_lines(line: PaperLine) -> Iterator[ShownLine]:
+def _build_shown_lines(line: PaperLine) -> Iterator[ShownLine]:
     printed = {
         column: published_cell(column, value, line.published_std.get(column))
         for column, value in line.published.items()
@@ -391,25 +395,25 @@ def _shown_lines(line: PaperLine) -> Iterator[ShownLine]:
     name = f"{line.method} ({line.label})" if line.label else line.method
     yield ShownLine(line.backbone, name, printed, line.published)
     if line.ours:
-        ours = {column: _our_cell(column, one) for column, one in line.ours.items()}
+        ours = {column: _format_our_cell(column, one) for column, one in line.ours.items()}
         means = {column: one.mean for column, one in line.ours.items()}
-        yield ShownLine(line.backbone, _our_name(line), ours, means)
-        gaps = {column: _gap_cell(column, gap) for column, gap in line.gaps.items()}
+        yield ShownLine(line.backbone, _format_our_name(line), ours, means)
+        gaps = {column: _format_gap_cell(column, gap) for column, gap in line.gaps.items()}
         yield ShownLine(line.backbone, "difference", gaps)
 
 
-def _gap_cell(column: str, gap: CellGap) -> Cell:
+def _format_gap_cell(column: str, gap: CellGap) -> Cell:
     text = f"{gap.value:+.1f}" if column in COSTS else signed_percent(gap.value)
     return Cell(text, mark=VERDICT_MARKS[gap.verdict])
 
 
-def _our_cell(column: str, ours: Estimate) -> Cell:
+def _format_our_cell(column: str, ours: Estimate) -> Cell:
     if column not in COSTS:
         return score_cell(ours)
     return Cell(f"{ours.mean:.1f}", spread="" if ours.std is None else f"{ours.std:.1f}")
 
 
-def _our_name(line: PaperLine) -> str:
+def _format_our_name(line: PaperLine) -> str:
     """With its seeds, from the fewest to the most of any column, and its configuration."""
     seeds = [estimate.n for estimate in line.ours.values()]
     n = "-".join(dict.fromkeys(map(str, (min(seeds), max(seeds)))))
@@ -425,16 +429,18 @@ def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
             [
                 Column("table", lambda one: one.table),
                 Column("file", lambda one: one.file and Path(one.file).name),
-                _filled("rows", lambda one: (one.rows_filled, one.rows)),
-                _filled("cells", lambda one: (one.cells_filled, one.cells)),
-                _filled("trials", lambda one: (one.trials_done, one.trials)),
-                Column("GPU-hours left", lambda one: one.gpu_hours_left, _hours, align="right"),
+                _make_count_column("rows", lambda one: (one.rows_filled, one.rows)),
+                _make_count_column("cells", lambda one: (one.cells_filled, one.cells)),
+                _make_count_column("trials", lambda one: (one.trials_done, one.trials)),
+                Column(
+                    "GPU-hours left", lambda one: one.gpu_hours_left, _format_hours, align="right"
+                ),
                 Column("left out", lambda one: sum(one.left_out.values()) or None, align="right"),
             ],
             grouped(of_paper, lambda one: one.table == WHOLE).values(),
             title=f"{of_paper[0].paper}: what our trials fill",
             notes=[
-                *_notes_on_left_out(of_paper),
+                *_note_left_out(of_paper),
                 *(PAPERS_NOTES if of_paper is papers[-1] else ()),
             ],
         )
@@ -450,7 +456,9 @@ PAPERS_NOTES = (
 )
 
 
-def _filled(name: str, counts: Callable[[PaperProgress], tuple[int, int]]) -> Column[PaperProgress]:
+def _make_count_column(
+    name: str, counts: Callable[[PaperProgress], tuple[int, int]]
+) -> Column[PaperProgress]:
     def told(one: PaperProgress) -> str | None:
         filled, total = counts(one)
         return f"{filled} of {total}" if total else None
@@ -458,11 +466,11 @@ def _filled(name: str, counts: Callable[[PaperProgress], tuple[int, int]]) -> Co
     return Column(name, told, align="right")
 
 
-def _hours(hours: float) -> str:
+def _format_hours(hours: float) -> str:
     return f"{hours:.1f}"
 
 
-def _notes_on_left_out(of_paper: Sequence[PaperProgress]) -> Iterator[str]:
+def _note_left_out(of_paper: Sequence[PaperProgress]) -> Iterator[str]:
     left_out = Counter[str]()
     for one in of_paper:
         if one.table != WHOLE:
@@ -502,9 +510,9 @@ def print_document(document: Document, *, format: Format, wide: bool = False) ->
 def render_document(document: Document, *, format: TextFormat, wide: bool = False) -> str:
     """A document as text that ends in a line break."""
     if format == "json":
-        return to_json(_record(document))
+        return to_json(_make_record(document))
     if format == "csv":
-        return _csv(document)
+        return _format_csv(document)
     if isinstance(document, Board) and format != "html" and not wide:
         return _TEXTS[format](paper_board(document))
     return _TEXTS[format](document_tables(document, wide=wide))
@@ -530,7 +538,7 @@ def document_tables(document: Document, *, wide: bool) -> list[Table]:
             return [front_table(document)]
 
 
-def _record(document: Document) -> Any:
+def _make_record(document: Document) -> Any:
     match document:
         case Board():
             return board_records(document)
@@ -541,7 +549,7 @@ def _record(document: Document) -> Any:
     return document
 
 
-def _csv(document: Document) -> str:
+def _format_csv(document: Document) -> str:
     match document:
         case Board():
             return to_csv(data_columns(document), data_rows(document))

@@ -91,7 +91,7 @@ def sample(
     """
     over_pairs: list[dict[str, Floats]] = [{} for _ in contenders]
     for task in tasks:
-        for members in _same_pairs(contenders, task):
+        for members in _group_by_pairs(contenders, task):
             cosines = np.concatenate([contenders[member].cosines[task] for member in members])
             pairs = TaskPairs(task, contenders[members[0]].gold[task], cosines)
             draws = spearman_draws(pairs, resamples=resamples, seed=seed, progress=progress)
@@ -99,12 +99,12 @@ def sample(
             for member, own in zip(members, np.split(draws, ends), strict=True):
                 over_pairs[member][task] = own.mean(axis=0)
     return [
-        _sampled(contender, tasks, pairs, resamples=resamples, seed=seed)
+        _sample_contender(contender, tasks, pairs, resamples=resamples, seed=seed)
         for contender, pairs in zip(contenders, over_pairs, strict=True)
     ]
 
 
-def _same_pairs(contenders: Sequence[Contender], task: str) -> list[list[int]]:
+def _group_by_pairs(contenders: Sequence[Contender], task: str) -> list[list[int]]:
     """Contenders with cosines for a task, those with equal gold together."""
     groups: list[list[int]] = []
     for place, contender in enumerate(contenders):
@@ -118,7 +118,7 @@ def _same_pairs(contenders: Sequence[Contender], task: str) -> list[list[int]]:
     return groups
 
 
-def _sampled(
+def _sample_contender(
     contender: Contender,
     tasks: Sequence[str],
     over_pairs: Mapping[str, Floats],

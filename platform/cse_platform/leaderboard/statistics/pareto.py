@@ -27,12 +27,14 @@ def non_dominated(
     on_front: NDArray[np.bool_] = np.asarray(np.isnan(values).any(axis=1))
     compared = np.flatnonzero(~on_front)
     different, which = np.unique(values[compared], axis=0, return_inverse=True)
-    front = _sweep(different) if len(directions) == 2 else _eliminate(different)
+    front = (
+        _find_front_of_two(different) if len(directions) == 2 else _find_front_of_many(different)
+    )
     on_front[compared] = front[which.reshape(-1)]
     return [int(place) for place in np.flatnonzero(on_front)]
 
 
-def _sweep(points: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _find_front_of_two(points: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which of different points are on the front; they have two columns and are sorted by rows."""
     second = points[::-1, 1]  # from the highest of the first column on
     highest_before = np.concatenate([[-np.inf], np.maximum.accumulate(second)[:-1]])
@@ -41,7 +43,7 @@ def _sweep(points: NDArray[np.float64]) -> NDArray[np.bool_]:
     return front[::-1]
 
 
-def _eliminate(points: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _find_front_of_many(points: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which of different points are on the front, for any number of columns."""
     ranks = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in points.T]
     # What dominates a point has a higher sum of ranks: the first of what is left is on the front.

@@ -63,27 +63,29 @@ def still_racing(
         if len(racing) < 2 or not all(values[name].keys() >= set(so_far) for name in racing):
             break
         rounds_of.update(dict.fromkeys(racing, rounds))  # what is dropped stays at its last round
-        known = {name: _known(values[name], seeds[: rounds_of[name]]) for name in values}
-        racing = _not_beaten(racing, known, level=alpha / tests)
+        known = {
+            name: _select_known_values(values[name], seeds[: rounds_of[name]]) for name in values
+        }
+        racing = _keep_unbeaten(racing, known, level=alpha / tests)
     return racing
 
 
-def _known(values: SeedValues, seeds: Sequence[int]) -> dict[int, float]:
+def _select_known_values(values: SeedValues, seeds: Sequence[int]) -> dict[int, float]:
     return {seed: value for seed in seeds if (value := values[seed]) is not None}
 
 
-def _not_beaten(
+def _keep_unbeaten(
     racing: Sequence[str], known: Mapping[str, Mapping[int, float]], *, level: float
 ) -> list[str]:
     means = {name: float(np.mean(list(known[name].values()))) for name in racing if known[name]}
-    variance, freedom = _residual(known)
+    variance, freedom = _estimate_residual(known)
     if not means or freedom < 1:
         return list(racing)
     leader = known[max(means, key=means.__getitem__)]
-    return [name for name in racing if _p(leader, known[name], variance, freedom) > level]
+    return [name for name in racing if _compute_p(leader, known[name], variance, freedom) > level]
 
 
-def _p(
+def _compute_p(
     leader: Mapping[int, float], other: Mapping[int, float], variance: float, freedom: int
 ) -> float:
     """One-sided, that the leader is no better; 1 where they share too few seeds, or are equal."""
@@ -94,7 +96,7 @@ def _p(
     return float(stdtr(freedom, -apart.mean() / error)) if error else 0.0
 
 
-def _residual(known: Mapping[str, Mapping[int, float]]) -> tuple[float, int]:
+def _estimate_residual(known: Mapping[str, Mapping[int, float]]) -> tuple[float, int]:
     """The variance of a value around configuration plus seed, and its degrees of freedom."""
     cells = [(name, seed) for name, values in known.items() for seed in values]
     names, seeds = (list(dict.fromkeys(side)) for side in zip(*cells, strict=True))

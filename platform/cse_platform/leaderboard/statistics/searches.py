@@ -97,7 +97,7 @@ def expected_best(
     observed = np.sort(np.asarray(values, dtype=np.float64))
     places = np.arange(count + 1, dtype=np.float64)[:, None]
     with_replacement = np.diff((places / count) ** asked, axis=0)
-    inside = _log_binomial(places[1:] - 1, asked - 1) - _log_binomial(count, asked)
+    inside = _compute_log_binomial(places[1:] - 1, asked - 1) - _compute_log_binomial(count, asked)
     means = observed @ np.exp(inside)
     rng = np.random.default_rng(seed)
     resamples = min(resamples, max(_LEAST, _DRAWN // count))
@@ -108,7 +108,7 @@ def expected_best(
     return [ExpectedBest(*one) for one in found]
 
 
-def _log_binomial(above: Any, below: Any) -> NDArray[np.float64]:
+def _compute_log_binomial(above: Any, below: Any) -> NDArray[np.float64]:
     """Of `above` over `below`; minus infinity where there is no such set."""
     fits = below <= above
     least = np.where(fits, above - below, 0)
@@ -200,11 +200,11 @@ def winners_curse(
     if not freedom:
         return WinnersCurse(best, mean, len(fresh), excess, None, None)
     reach = float(stdtrit(freedom, TAILS[1])) * sqrt(
-        fsum(map(_squares, groups)) / freedom / len(fresh)
+        fsum(map(_sum_squares, groups)) / freedom / len(fresh)
     )
     return WinnersCurse(best, mean, len(fresh), excess, excess - reach, excess + reach)
 
 
-def _squares(group: Sequence[float]) -> float:
+def _sum_squares(group: Sequence[float]) -> float:
     mean = fsum(group) / len(group)
     return fsum((value - mean) ** 2 for value in group)
