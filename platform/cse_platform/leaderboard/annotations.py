@@ -38,7 +38,7 @@ class Annotation:
 
 @dataclass(frozen=True)
 class Annotations:
-    """What stands written about one thing."""
+    """The current note, star and tags of one trial, configuration or sweep."""
 
     note: Annotation | None = None
     star: Annotation | None = None
@@ -53,13 +53,13 @@ class Annotations:
 
 @dataclass(frozen=True)
 class BoardAnnotations:
-    """What stands written about configurations and trials, by their hashes and keys."""
+    """Current annotations of configurations and trials, by their hashes and keys."""
 
     configurations: Mapping[str, Annotations] = field(default_factory=dict)
     trials: Mapping[str, Annotations] = field(default_factory=dict)
 
     def of(self, configuration: str, trials: Iterable[str]) -> list[Annotations]:
-        """About a configuration, then about these trials of it."""
+        """Return the annotations of a configuration, then those of these trials of it."""
         found = [self.configurations.get(configuration), *map(self.trials.get, trials)]
         return [one for one in found if one is not None]
 
@@ -67,7 +67,7 @@ class BoardAnnotations:
 def annotations(
     session: Session, about: Annotatable, names: Collection[str] | None = None
 ) -> dict[str, Annotations]:
-    """What stands written, by name; left out, of all things of that kind."""
+    """Current annotations by name; those of all things of that kind if `names` is None."""
     query = select(AnnotationRecord).where(
         AnnotationRecord.about == about, AnnotationRecord.stands.is_(True)
     )
@@ -81,17 +81,20 @@ def annotations(
 
 
 def annotations_of(session: Session, about: Annotatable, name: str) -> Annotations:
-    """What stands written about one thing."""
+    """Current annotations of one trial, configuration or sweep."""
     return annotations(session, about, [name]).get(name, Annotations())
 
 
 def board_annotations(session: Session) -> BoardAnnotations:
-    """All that rows of a board can bear: people write little, and one look is enough."""
+    """Read all annotations of configurations and trials.
+
+    People write little, so a board reads them all at once.
+    """
     return BoardAnnotations(annotations(session, "configuration"), annotations(session, "trial"))
 
 
 def last_written(session: Session, about: Annotatable, name: str) -> datetime | None:
-    """When somebody has last written about a thing, or taken something away."""
+    """When somebody last wrote an annotation of a thing, or removed one."""
     query = select(func.max(AnnotationRecord.time))
     return session.scalar(
         query.where(AnnotationRecord.about == about, AnnotationRecord.name == name)
@@ -99,7 +102,7 @@ def last_written(session: Session, about: Annotatable, name: str) -> datetime | 
 
 
 def tagged(about: Annotatable, tag: str) -> Select[str]:
-    """The names of what bears a tag."""
+    """Select the names of the things that bear a tag."""
     return select(AnnotationRecord.name).where(
         AnnotationRecord.about == about,
         AnnotationRecord.field == "tag",
@@ -124,6 +127,7 @@ def _group_by_name(records: Iterable[AnnotationRecord]) -> dict[str, Annotations
 
 
 def _collect_annotations(records: Iterable[AnnotationRecord]) -> Annotations:
+    """Turn the records of one thing into its note, star and tags."""
     made: dict[str, list[Annotation]] = defaultdict(list)
     for one in records:
         made[one.field].append(Annotation(one.word or one.text, one.who, one.time))
@@ -133,7 +137,7 @@ def _collect_annotations(records: Iterable[AnnotationRecord]) -> Annotations:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is written about."""
+    """The trial, configuration or sweep that an annotation is about."""
 
     about: Annotatable
     name: str
@@ -149,7 +153,7 @@ class Subject:
 
 
 def find_subject(session: Session, reference: str) -> Subject:
-    """What a reference means: a sweep's name, METHOD@CONFIGURATION, a trial's key, SWEEP#NUMBER.
+    """Resolve a reference: a sweep, METHOD@CONFIGURATION, a trial's key or SWEEP#NUMBER.
 
     The first 6 or more digits of a key or of a configuration's hash are enough; where both begin
     so, it is the trial.

@@ -1,4 +1,4 @@
-"""The ranking that `cse-leaderboard` shows: its configurations and rows.
+"""The rows of the ranking that `cse-leaderboard` shows.
 
 Scores are fractions.
 """
@@ -53,7 +53,9 @@ from cse_platform.tracking.history import COSTS, EPOCHS
 def selected_configurations(
     filters: Filters, *, per_configuration: bool, limit: int | None = None
 ) -> Subquery:
-    """The configurations to show, with the number and GPU seconds of what each was selected from.
+    """Select the configurations to show, with the trials and GPU seconds of their choice.
+
+    The counts are those of all trials that each configuration was selected from.
 
     They are the best of each group by the rule of `best`. With `per_configuration`, they are all
     that have a complete trial; a limit keeps those with the highest means.
@@ -78,7 +80,7 @@ def _select_with_effort(configuration: Any) -> Select[Any]:
 
 
 def _limit_query(query: Select[Any], limit: int | None, *order: Any) -> Select[Any]:
-    """Only the first so many."""
+    """Keep the first `limit` rows of a query in this order; all of them if it is None."""
     return query if limit is None else query.order_by(*order).limit(limit)
 
 
@@ -111,7 +113,7 @@ def _select_among_trials(
 
 
 def _select_tried_configurations(filters: Filters) -> Select[Any]:
-    """Configurations by what the trials that are let through say."""
+    """Aggregate the trials that the filters let through by configuration."""
     complete = TrialRecord.state == "COMPLETE"
     query = (
         select(
@@ -133,7 +135,10 @@ def _select_tried_configurations(filters: Filters) -> Select[Any]:
 
 
 def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[int, set[str]]:
-    """Of the sweeps that hold them: from their files, and what people have written."""
+    """Collect the tags of the sweeps that hold each configuration.
+
+    They are from the sweep files and from annotations.
+    """
     held = (
         select(TrialRecord.configuration_id, SweepRecord.id, SweepRecord.name)
         .join(TrialRecord.places)
@@ -165,7 +170,7 @@ MAIN_FAMILIES: tuple[FamilyName, ...] = ("sts", "transfer", "long")
 
 
 class _SharedLookups(NamedTuple):
-    """What all rows are told from."""
+    """Lookups shared by all rows."""
 
     opened: Mapping[tuple[str, str, bool], datetime]
     """When test sets were first opened, by method, backbone and whether they are built-in."""
@@ -212,6 +217,7 @@ def board_rows(
 def _filter_configurations(
     session: Session, configurations: Sequence[int], among: Callable[[ConfigurationSetup], bool]
 ) -> list[int]:
+    """Keep the configurations whose setup `among` accepts, in batches of queries."""
     is_scored = (
         select(TrialRecord.id)
         .join(TrialRecord.scores)
@@ -260,7 +266,7 @@ def _build_batch_rows(
 def _select_complete_seeds(
     configurations: Sequence[int], filters: Filters
 ) -> Select[*tuple[Any, ...]]:
-    """One line a complete seed."""
+    """Select one line for each complete seed."""
     return (
         select(
             ConfigurationRecord,
@@ -316,7 +322,7 @@ def _build_configuration_rows(
     tags: Mapping[int, set[str]],
     known: _SharedLookups,
 ) -> list[LeaderboardRow]:
-    """The rows of one configuration: one for each evaluation identity, or one without scores."""
+    """Build the rows of one configuration: one per evaluation identity, or one without scores."""
     configuration = seeds[0].ConfigurationRecord
     row = _build_row(seeds, effort)
     first_start = seeds[0].first_start
@@ -340,7 +346,7 @@ def _build_configuration_rows(
 def _find_earlier_opening(
     first_start: datetime, row: LeaderboardRow, evaluated: Evaluated, known: _SharedLookups
 ) -> datetime | None:
-    """When the test sets that a row is about were first opened, if before its first trial.
+    """Find when a row's test sets were first opened, if that was before its first trial.
 
     They are those of its scores; of a row without scores, those that are like its dev sets.
     """
@@ -383,7 +389,10 @@ def _build_row(seeds: Sequence[Row[Any]], effort: Row[Any]) -> LeaderboardRow:
 
 
 def _estimate_costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:
-    """Over the seeds that know them; where these ran on different hardware, it is all named."""
+    """Estimate each cost over the seeds that know it.
+
+    If these ran on different hardware, all of it is named.
+    """
     found = {}
     for name in COSTS:
         lines = [line for line in seeds if name in line.costs]
@@ -395,7 +404,7 @@ def _estimate_costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:
 
 
 def _build_estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimate]:
-    """In the papers' order, of the seeds that the filters let through."""
+    """Estimate each score over the seeds that the filters let through, in the papers' order."""
     order = [column for family in BOARD_FAMILIES.values() for column in family.columns]
     found = {}
     for column in sorted(evaluated, key=order.index):
@@ -406,6 +415,6 @@ def _build_estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimat
 
 
 def _has_identity(row: LeaderboardRow, identity: str) -> bool:
-    """Whether its dev sets or one of its scores have an identity that begins so."""
+    """Whether the row's dev sets or one of its scores have an identity that begins so."""
     identities = [row.dev.identity, *(score.identity for score in row.scores.values())]
     return any(one.startswith(identity) for one in identities)

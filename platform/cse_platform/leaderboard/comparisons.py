@@ -1,4 +1,4 @@
-"""Compares rows with each other, on test sets or on dev: is the difference more than luck?"""
+"""Comparisons of rows on test sets or on dev: is the difference more than luck?"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +30,7 @@ def compare_rows(
     family: FamilyName,
     progress: Progress | None = None,
 ) -> Comparison:
-    """The first row against the second, on the tasks that both have.
+    """Compare the first row with the second, on the tasks that both have.
 
     Raises:
         ComparisonError: if they have no task in common, or were scored on other data or by another
@@ -61,7 +61,7 @@ def judged(
     notes: Sequence[str],
     progress: Progress | None,
 ) -> Comparison:
-    """What the statistics say of two contenders, and what they are: `seeds` are those compared."""
+    """Compare two contenders, and describe both rows with the `seeds` that were compared."""
     a, b = compared
     step = _make_progress_step(progress, compared)
     found = compare(a, b, tasks=tasks, average=average, resamples=_RESAMPLES, progress=step)
@@ -79,7 +79,7 @@ def compare_all_rows(
     family: FamilyName,
     progress: Progress | None = None,
 ) -> Matrix:
-    """Every row against every other, on the mean over the tasks that all have scores on.
+    """Compare every row with every other, on the mean over the tasks that all have scores on.
 
     Rows are left out, and a note names them, if they lack the family's average and others have it,
     or if they cannot be compared with the first of the others. The rows that matter most come
@@ -123,7 +123,7 @@ def compare_all_rows(
 
 
 def _choose_compared_tasks(family: BoardFamily) -> tuple[str, ...]:
-    """What the family's first average is over; never a mean over several metrics."""
+    """The tasks of the family's first average; never a mean over several metrics."""
     return family.over(family.averages[0]) if family.averages else family.columns
 
 
@@ -142,6 +142,7 @@ def _refuse_nothing_shared(
 def _make_progress_step(
     progress: Progress | None, compared: Sequence[Contender]
 ) -> Callable[[int], None] | None:
+    """Wrap `progress` so that it takes the step alone and passes the total along."""
     if progress is None:
         return None
     total = _RESAMPLES * sum(one.seeds * len(one.cosines) for one in compared)
@@ -151,7 +152,7 @@ def _make_progress_step(
 def _read_settings(
     session: Session, rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
-    """By identity of these scores: the settings that it is the hash of."""
+    """Read the evaluation settings of these scores, by identity."""
     names = {row.scores[task].identity for row in rows.values() for task in tasks}
     query = select(EvaluationRecord.identity, EvaluationRecord.settings)
     stored = query.where(EvaluationRecord.identity.in_(sorted(names)))
@@ -161,7 +162,7 @@ def _read_settings(
 def _collect_reading_notes(
     settings: Mapping[str, dict[str, Any]], rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]
 ) -> set[str]:
-    """Notes on how two encoders read their texts differently; any other difference is refused."""
+    """Note how two encoders read their texts differently; refuse any other difference."""
     (a, mine), (b, other) = rows.items()
     said: set[str] = set()
     for task in tasks:
@@ -174,7 +175,10 @@ def _collect_reading_notes(
 def _describe_reading_difference(
     a: str, b: str, task: str, mine: dict[str, Any] | None, other: dict[str, Any] | None
 ) -> str:
-    """Only how texts are read may differ: that is part of an encoder."""
+    """Describe how two encoders read their texts differently.
+
+    Only reading may differ, because it is part of an encoder; anything else raises.
+    """
     if mine is None or other is None:
         raise ComparisonError(
             f"{a} and {b} have other evaluation identities on {task}, and of one it is not known "
@@ -201,7 +205,7 @@ SAME_SCORE = 0.005
 
 
 class DevPairs(NamedTuple):
-    """What a trial's kept model says of the pairs of the dev set that its search climbs."""
+    """Gold scores of the pairs of a dev set, and the cosines of a trial's kept model."""
 
     gold: NDArray[np.float64]
     cosines: NDArray[np.float32]
@@ -214,7 +218,7 @@ PairsOf = Callable[[str], DevPairs]
 def compare_dev_rows(
     rows: Mapping[str, LeaderboardRow], pairs_of: PairsOf, *, progress: Progress | None = None
 ) -> Comparison:
-    """The first row against the second on the dev set that both searches climb.
+    """Compare the first row with the second on the dev set that both searches climb.
 
     Where the pairs of a row cannot be had, or a kept model does not score as its trial did, the
     intervals are over seeds only, and a note says why.
@@ -245,6 +249,7 @@ def compare_dev_rows(
 def _make_dev_contender(
     name: str, row: LeaderboardRow, task: str, pairs_of: PairsOf, notes: list[str]
 ) -> Contender:
+    """Build a contender on dev; without pairs it has scores only, and a note says why."""
     scores = {task: [row.dev_score.values[seed] for seed in row.seeds]}
     try:
         found = [_check_dev_score(row, seed, pairs_of(row.keys[seed])) for seed in row.seeds]
@@ -256,6 +261,7 @@ def _make_dev_contender(
 
 
 def _check_dev_score(row: LeaderboardRow, seed: int, pairs: DevPairs) -> DevPairs:
+    """Return the pairs if the kept model scores on them as its trial did; else raise."""
     recorded, found = row.dev_score.values[seed], spearman(pairs.cosines, pairs.gold)
     if not abs(found - recorded) <= SAME_SCORE:
         raise ComparisonError(

@@ -1,4 +1,4 @@
-"""What a sweep's trials are narrowed down to: `learning_rate:1e-4..3e-4,kind:a|b`.
+"""Conditions that select trials of a sweep: `learning_rate:1e-4..3e-4,kind:a|b`.
 
 A condition is a name and what it may be: values with `|` between them, or `LOW..HIGH`, both ends
 included, one of which may be left out. A trial passes if all conditions hold. Where a name or a
@@ -22,7 +22,7 @@ _SIGNS = re.compile(r"[%,|:]|\.\.")
 
 @dataclass(frozen=True)
 class Span:
-    """All numbers between two, both included."""
+    """A range of numbers, both ends included."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -33,7 +33,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Condition:
-    """What one hyperparameter, or one column of a trial, may be."""
+    """The values that one hyperparameter, or one column of a trial, may have."""
 
     name: str
     allowed: tuple[Span | str, ...]
@@ -57,7 +57,7 @@ class Where:
         return bool(self.conditions)
 
     def without(self, condition: Condition) -> Self:
-        """The others."""
+        """Return the other conditions."""
         return type(self)(tuple(one for one in self.conditions if one != condition))
 
 
@@ -65,7 +65,7 @@ EVERY_TRIAL = Where()
 
 
 def read_where(text: str) -> Where:
-    """The conditions that a text names, as the module describes it.
+    """Parse the conditions of a text, in the syntax of the module.
 
     Raises:
         ValueError: says what means nothing, and the way out.
@@ -98,6 +98,7 @@ def _parse_allowed_value(text: str) -> Span | str:
 
 
 def _parse_bound(text: str, default: float, span: str) -> float:
+    """Parse one end of a range; `default` if it is left out."""
     try:
         return float(text) if text.strip() else default
     except ValueError:
@@ -116,10 +117,10 @@ def _format_bound(number: float) -> str:
 
 
 def named_value(value: Any) -> str:
-    """A value of a hyperparameter as a condition names it: text as it is, anything else as JSON."""
+    """Format a value of a hyperparameter for a condition: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else canonical_json(value)
 
 
 def coded(text: str) -> str:
-    """A name or a value as it stands among the signs of a condition."""
+    """Encode the signs of a condition in a name or a value."""
     return _SIGNS.sub(lambda found: "".join(f"%{ord(sign):02X}" for sign in found[0]), text)

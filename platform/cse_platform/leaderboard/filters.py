@@ -1,4 +1,4 @@
-"""Filters of a leaderboard, the order of its rows, and which configuration is the best."""
+"""Filters of a leaderboard, the order of its rows, and the rule of the best configuration."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from cse_platform.tracking.history import COSTS
 
 @dataclass(frozen=True)
 class Filters:
-    """What a leaderboard is made from; None lets all through."""
+    """The filters of a leaderboard; None lets everything through."""
 
     backbone: str | None = None
     """One, or several with commas between them; encoders that were released from one pass too."""
@@ -54,7 +54,7 @@ class Filters:
 
 
 def group_conditions(filters: Filters) -> list[ColumnElement[bool]]:
-    """The conditions on groups."""
+    """Build the SQL conditions on groups."""
     conditions: list[ColumnElement[bool]] = []
     if filters.backbone is not None:
         conditions.append(_match_backbones(backbones_in(filters.backbone)))
@@ -64,7 +64,7 @@ def group_conditions(filters: Filters) -> list[ColumnElement[bool]]:
 
 
 def _match_backbones(backbones: Sequence[str]) -> ColumnElement[bool]:
-    """The condition on groups of these backbones, or of encoders released from one of them."""
+    """Match groups of these backbones, or of encoders released from one of them."""
     released = [
         part
         for name in names_of_released(backbones)
@@ -75,12 +75,12 @@ def _match_backbones(backbones: Sequence[str]) -> ColumnElement[bool]:
 
 
 def backbones_in(text: str) -> list[str]:
-    """The backbones that a filter names, with commas between them."""
+    """Split the backbones that a filter names, with commas between them."""
     return [name for part in text.split(",") if (name := part.strip())]
 
 
 def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
-    """The conditions on single trials."""
+    """Build the SQL conditions on single trials."""
     conditions: list[ColumnElement[bool]] = []
     if filters.hardware is not None:
         named = or_(
@@ -100,12 +100,12 @@ def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
 
 
 def _select_held_trials(sweeps: ColumnElement[bool]) -> Select[int]:
-    """The trials that sweeps hold, by their ids."""
+    """Select the ids of the trials that these sweeps hold."""
     return select(SweepTrialRecord.trial_id).join(SweepTrialRecord.sweep).where(sweeps)
 
 
 def _select_tagged_trials(tag: str) -> CompoundSelect[int]:
-    """The trials that have a tag, or whose configuration or a sweep that holds them has it."""
+    """Select the trials that have a tag, or whose configuration or a sweep of theirs has it."""
     in_file = select(SweepTagRecord.sweep_id).where(SweepTagRecord.tag == tag)
     sweeps = or_(SweepRecord.id.in_(in_file), SweepRecord.name.in_(tagged("sweep", tag)))
     configurations = ConfigurationRecord.hash.in_(tagged("configuration", tag))
@@ -118,7 +118,7 @@ def _select_tagged_trials(tag: str) -> CompoundSelect[int]:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The values that filters take, each list in order of the alphabet."""
+    """The values that filters take, each list in alphabetical order."""
 
     backbones: list[str]
     methods: list[str]
@@ -128,7 +128,7 @@ class Catalogue:
 
 
 def catalogue(session: Session) -> Catalogue:
-    """The values of each filter that let something through."""
+    """Read the values of each filter that let something through."""
 
     def values(column: InstrumentedAttribute[str]) -> set[str]:
         return {*session.scalars(select(column).distinct())}
@@ -174,7 +174,7 @@ SORT_COLUMNS = (*TEXT_COLUMNS, *NUMBER_COLUMNS, *SCORE_COLUMNS)
 
 
 def sort_rows(rows: Sequence[LeaderboardRow], column: str) -> list[LeaderboardRow]:
-    """Rows by a column; those without a value last, equal ones by dev, the highest first.
+    """Sort rows by a column; those without a value come last, equal ones by dev, highest first.
 
     Texts and ranks stand from the lowest up, numbers and dates from the highest down.
 
@@ -206,7 +206,7 @@ BestKey = tuple[bool, int, str]
 
 
 def best_key(*, seeds: int, mean: float, configuration: str) -> BestKey:
-    """The best configuration has the highest key.
+    """Return the sort key of a configuration; the best one has the highest.
 
     The mean is that of the dev scores of its complete seeds.
     """
@@ -214,24 +214,24 @@ def best_key(*, seeds: int, mean: float, configuration: str) -> BestKey:
 
 
 def best_first(seeds: Any, mean: Any, configuration: Any) -> tuple[ColumnElement[Any], ...]:
-    """The same rule as the `ORDER BY` of a query; configurations without a seed come last."""
+    """The `ORDER BY` of the rule of `best_key`; configurations without a seed come last."""
     return (seeds > 1).desc(), (seeds > 0).desc(), _round_mean(mean).desc(), configuration.desc()
 
 
 def _round_mean(mean: Any) -> ColumnElement[float]:
-    """A mean dev score in the unit that means are compared in."""
+    """Round a mean dev score to the unit that means are compared in."""
     return func.round(mean * _UNIT)
 
 
 def best_of_group() -> ColumnElement[Any]:
-    """The same rule for whole groups: the id of each group's best configuration, by an index."""
+    """Select the id of each group's best configuration by the same rule, by an index."""
     return func.coalesce(
         _select_highest_of_group(several_seeds=True), _select_highest_of_group(several_seeds=False)
     )
 
 
 def _select_highest_of_group(*, several_seeds: bool) -> Any:
-    """The best configuration of a group, by the stored means.
+    """Select the best configuration of a group, by the stored means.
 
     An index has the configurations in order of their means, those with several seeds and all. Two
     look-ups in it, however many there are: the highest mean, and the means that may equal it, among

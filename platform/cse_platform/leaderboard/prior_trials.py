@@ -1,4 +1,4 @@
-"""What earlier sweeps have found and tried, for a new one to start from."""
+"""Results and trials of earlier sweeps, for a new sweep to start from."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from cse_platform.leaderboard.tables import (
 
 @dataclass(frozen=True)
 class Leading:
-    """A configuration, and how it did."""
+    """A good configuration of an earlier sweep, and its dev score."""
 
     sweep: str
     """The first that tried it."""
@@ -49,7 +49,7 @@ def leading_configurations(
 def _sort_groups_by_kinship(
     session: Session, method: str, backbone: str, dev_identity: str
 ) -> list[GroupRecord]:
-    """All groups of a method, the most akin first."""
+    """List all groups of a method, the most similar to ours first."""
     groups = session.scalars(select(GroupRecord).where(GroupRecord.method == method))
 
     def kinship(group: GroupRecord) -> tuple[bool, bool, int, int]:
@@ -99,7 +99,7 @@ class Tried:
 
 
 def tried_configurations(session: Session, name: str) -> tuple[str, list[Tried]]:
-    """The method that a sweep trains, and the configurations that it has completed, by number.
+    """The method of a sweep, and the configurations that it has completed, by number.
 
     Raises:
         NotFoundError: if there is no such sweep; names the nearest.

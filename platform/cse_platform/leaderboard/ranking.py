@@ -39,7 +39,7 @@ def contenders(
     *,
     scored_on: Sequence[str] = (),
 ) -> list[Contender]:
-    """What is compared, with the cosines of those tasks where every seed has them.
+    """Build contenders, with the cosines of those tasks where every seed has them.
 
     Each row has a score for each of the tasks, columns of one family without averages, and a seed
     that has all of them. `scored_on` has further columns that the seeds must have.
@@ -74,7 +74,7 @@ def _list_places(row: LeaderboardRow, seeds: Sequence[int], task: str) -> list[P
 def _read_similarities(
     session: Session, rows: Sequence[LeaderboardRow], tasks: Sequence[str]
 ) -> tuple[dict[Place, tuple[str, NDArray[np.float32]]], dict[str, NDArray[Any]]]:
-    """By place, the checksum of the pairs and their cosines; by checksum, gold."""
+    """Read the checksum of the pairs and the cosines by place, and gold by checksum."""
     hashes = sorted({row.configuration.hash for row in rows})
     wanted = {(row.configuration.hash, row.scores[task].identity) for row in rows for task in tasks}
     cosines: dict[Place, tuple[str, NDArray[np.float32]]] = {}
@@ -109,7 +109,7 @@ def _select_stored_similarities(
 
 
 def group_by_identity(rows: Sequence[LeaderboardRow]) -> dict[tuple[str | None, str], list[int]]:
-    """Places of the rows that can be ranked together: by their ranked column and its identity."""
+    """Group the places of rows that can be ranked together, by ranked column and identity."""
     groups: dict[tuple[str | None, str], list[int]] = defaultdict(list)
     for place, row in enumerate(rows):
         if (score := row.ranked_score) is not None:
@@ -131,7 +131,7 @@ def with_rank_intervals(
     *,
     progress: Progress | None = None,
 ) -> list[LeaderboardRow]:
-    """The same rows with their headline, their rank and the intervals of single seeds."""
+    """Return the rows with their headline, their rank and the intervals of single seeds."""
     headline, made = headline_of(rows, family), with_headline(rows, family)
     sampled: list[Sampled | None] = [None] * len(made)
     for places in group_by_identity(made).values():
@@ -147,14 +147,16 @@ def with_rank_intervals(
 
 
 def with_headline(rows: Sequence[LeaderboardRow], family: BoardFamily) -> list[LeaderboardRow]:
-    """The same rows with the column that their rank and gap are of."""
+    """Return the rows with the column that their rank and gap are of."""
     headline = headline_of(rows, family)
     return [replace(row, headline=headline) for row in rows]
 
 
 def headline_of(rows: Sequence[LeaderboardRow], family: BoardFamily) -> str | None:
-    """The column that a board is about: the family's average, or else its first task that any row
-    has; None for dev."""
+    """Find the column that a board is ranked by; None for dev.
+
+    It is the family's average, or else its first task that any row has.
+    """
     order = (*family.averages, *family.columns)
     return next((column for column in order if any(column in row.scores for row in rows)), None)
 
@@ -166,7 +168,7 @@ def _sample_rows(
     headline: str | None,
     progress: Progress | None,
 ) -> list[Sampled | None]:
-    """Draws over pairs of what the headline is made of; None for rows that lack some of it."""
+    """Draw the headline of each row over pairs; None for rows that lack some of its tasks."""
     if headline is None:
         return [None] * len(rows)
     tasks = family.over(headline) if headline in family.averages else (headline,)
@@ -203,7 +205,7 @@ def _compute_ranks(
 def _add_intervals(
     session: Session, row: LeaderboardRow, sampled: Sampled | None
 ) -> dict[str, Estimate]:
-    """Intervals over pairs for what has one seed and cosines."""
+    """Add intervals over pairs to the scores that have one seed and cosines."""
     draws = {} if sampled is None else dict(sampled.over_pairs)
     if sampled is not None and row.headline is not None:
         draws[row.headline] = np.mean(list(sampled.over_pairs.values()), axis=0)

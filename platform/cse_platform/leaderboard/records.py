@@ -117,7 +117,7 @@ class Gap:
 
 
 class ConfigurationSetup(NamedTuple):
-    """What a configuration was trained with: what decides in which rows of a paper it stands."""
+    """The setup of a configuration, which decides in which rows of a paper it stands."""
 
     method: str
     backbone: str
@@ -209,7 +209,7 @@ class LeaderboardRow:
 
     @property
     def shown_method(self) -> str:
-        """What tables for people call the method: of a released encoder its system, marked."""
+        """The name of the method in tables for people; of a released encoder its system, marked."""
         return self.released.label if self.released else self.method
 
     @property
@@ -219,7 +219,7 @@ class LeaderboardRow:
 
     @property
     def setup(self) -> ConfigurationSetup:
-        """What it was trained with."""
+        """The setup that the configuration was trained with."""
         values = self.configuration.values
         scored = bool(self.scores)
         return ConfigurationSetup(
@@ -270,7 +270,7 @@ def family_of(rows: Sequence[LeaderboardRow]) -> FamilyName:
 
 
 def estimate(values: Mapping[int, float], identity: str, source: str) -> Estimate:
-    """One score over seeds, with Student's interval where there are several."""
+    """Estimate one score over seeds, with Student's interval if there are several."""
     mean = math.fsum(values.values()) / len(values)
     squares = math.fsum((value - mean) ** 2 for value in values.values())
     return Estimate(
@@ -285,7 +285,7 @@ def estimate(values: Mapping[int, float], identity: str, source: str) -> Estimat
 
 
 def single_seed(row: LeaderboardRow, seed: int) -> LeaderboardRow:
-    """The same row, of one of its seeds."""
+    """Reduce a row to one of its seeds."""
 
     def of_seed(estimates: Mapping[str, Estimate]) -> dict[str, Estimate]:
         return {

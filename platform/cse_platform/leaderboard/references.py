@@ -1,4 +1,4 @@
-"""Finds the row for METHOD, METHOD@CONFIGURATION, a trial's key (its first digits) or SWEEP#N."""
+"""Finds the row of METHOD, METHOD@CONFIGURATION, a trial's key (its first digits) or SWEEP#N."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ def find_row(
     family: FamilyName | None,
     scored: bool = True,
 ) -> tuple[str, LeaderboardRow]:
-    """The one row that a reference names, with test scores of the family, and a name for it.
+    """Find the one row that a reference names, with test scores of the family, and its name.
 
     A method stands for its best configuration on dev. For a trial, the row holds its seed only. A
     reference is METHOD, METHOD@CONFIGURATION (the hash or how it begins), the first 6 or more
@@ -41,7 +41,7 @@ def find_row(
 def candidates(
     session: Session, reference: str, filters: Filters, *, family: FamilyName | None
 ) -> tuple[str, list[LeaderboardRow]]:
-    """All rows that a reference can mean, as `find_row` takes it, and a name for the one.
+    """Find all rows that a reference can mean, as `find_row` takes it, and their name.
 
     Rows without test scores are left out where others have some.
 
@@ -85,6 +85,7 @@ def _find_rows_of_trial(
 def _pick_only_row(
     reference: str, rows: Sequence[LeaderboardRow], family: FamilyName | None, *, scored: bool
 ) -> LeaderboardRow:
+    """Return the only row with test scores; say in an error why there is not one."""
     found = [row for row in rows if row.scores] or ([] if scored else rows)
     if not rows:
         raise NotFoundError(
@@ -106,7 +107,7 @@ def _pick_only_row(
 
 
 def describe_row(row: LeaderboardRow, compared: Sequence[int] | None = None) -> str:
-    """A row in words: method and configuration, backbone, dev set and seeds.
+    """Describe a row in words: method and configuration, backbone, dev set and seeds.
 
     Where only some of its seeds are compared, those are its seeds, and the others are named.
     """
@@ -132,7 +133,7 @@ def _describe_with_evaluation(row: LeaderboardRow) -> str:
 def shared_tasks(
     rows: Mapping[str, LeaderboardRow], family: FamilyName
 ) -> tuple[list[str], str | None]:
-    """The tasks that all of these rows have a score on, and the average over exactly these tasks.
+    """Find the tasks that all rows have a score on, and the average over exactly these.
 
     Ranking has an average for each of its two metrics: its tasks come with no average.
     """
@@ -144,7 +145,7 @@ def shared_tasks(
 
 
 def named_rows(rows: Sequence[LeaderboardRow]) -> Mapping[str, LeaderboardRow]:
-    """Rows by method, or by the shortest longer name that differs for each of them."""
+    """Name rows by method, or by the shortest longer name that differs for each of them."""
     for name in (
         lambda row: row.method,
         lambda row: f"{row.method} {row.backbone}",
