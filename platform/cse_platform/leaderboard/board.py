@@ -57,8 +57,9 @@ def selected_configurations(
 
     The counts are those of all trials that each configuration was selected from.
 
-    They are the best of each group by the rule of `best`. With `per_configuration`, they are all
-    that have a complete trial; a limit keeps those with the highest means.
+    The configurations are the best of each group by the rule of `best_key`. With
+    `per_configuration`, they are all that have a complete trial; a limit keeps those with the
+    highest means.
 
     Returns:
         Columns `id`, `trials` (of any state) and `gpu_seconds`.

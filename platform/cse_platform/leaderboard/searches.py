@@ -1,4 +1,4 @@
-"""What a search has tried and measured, and the Pareto front of its objectives."""
+"""The trials and measurements of a search, and the Pareto front of its objectives."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from cse_platform.sweep.space.space import Space
 
 
 class TrialOutcome(NamedTuple):
-    """What came of a trial, without its hyperparameters; the fields are as of `TrialSummary`."""
+    """The outcome of a trial without its hyperparameters; fields are as in `TrialSummary`."""
 
     number: int
     role: str
@@ -63,14 +63,14 @@ class SearchHistory:
 
     @property
     def outcomes(self) -> Sequence[TrialOutcome | TrialSummary]:
-        """What came of each trial, by number, none left out: statistics are taken from these."""
+        """The outcomes of all trials by number; statistics are taken from these."""
         return self.sampled_from or self.trials
 
 
 def search_history(
     session: Session, name: str, *, limit: int, where: Where | None = None
 ) -> SearchHistory:
-    """What a sweep has tried, and what came of it; with `where`, of the trials that pass alone.
+    """Read the trials of a sweep and their outcomes; with `where`, of the trials that pass.
 
     The limit is at least 2; `SearchHistory.trials` says which trials are left out.
 
@@ -112,7 +112,7 @@ def _read_outcomes(session: Session, held: Select[int]) -> tuple[TrialOutcome, .
 def _select_sample(
     session: Session, query: Select[*tuple[Any, ...]], held: Select[int], *, limit: int, total: int
 ) -> Select[*tuple[Any, ...]]:
-    """The best half, and of the others every so many-th, which stands for those left out."""
+    """Select the best half, and an even sample of the others with their weights."""
     complete = held.join(SweepTrialRecord.trial).where(TrialRecord.state == "COMPLETE")
     best_first = complete.order_by(TrialRecord.best_value.desc(), SweepTrialRecord.number)
     best = select(best_first.limit(limit // 2).cte("best").c.trial_id)
@@ -132,14 +132,14 @@ _CONSTRAINTS = TypeAdapter(tuple[ConstraintText, ...])
 
 @dataclass(frozen=True)
 class Aims:
-    """What a search is after beside the dev score, by its stored file."""
+    """The objectives and constraints of a search beside the dev score, from its stored file."""
 
     objectives: tuple[SearchObjective, ...] = ()
     constraints: tuple[str, ...] = ()
 
 
 def aims_of(spec: Mapping[str, Any]) -> Aims:
-    """Objectives and constraints of a sweep's stored file; none where it says nothing of them."""
+    """Parse the objectives and constraints of a sweep's stored file; none if it has none."""
     search = spec.get("search") or {}
     try:
         return Aims(
@@ -169,7 +169,7 @@ class MeasuredTrial:
 
 
 def measured_trials(session: Session, sweep: int) -> list[MeasuredTrial]:
-    """The complete trials of a sweep, by its id, in the order of their numbers."""
+    """Read the complete trials of a sweep, by its id, in the order of their numbers."""
     at_best = (DevPointRecord.trial_id == TrialRecord.id) & (
         DevPointRecord.step == TrialRecord.best_step
     )
@@ -210,7 +210,7 @@ def measured_trials(session: Session, sweep: int) -> list[MeasuredTrial]:
 
 @dataclass(frozen=True)
 class FrontRow:
-    """A configuration of a search, by the means over its complete seeds."""
+    """A configuration of a search, with means over its complete seeds."""
 
     configuration: str
     """Its hash."""
@@ -245,7 +245,7 @@ class ParetoFront:
 
 
 def sweep_front(session: Session, name: str) -> ParetoFront:
-    """The configurations of a sweep, and which of them are on its Pareto front.
+    """Find the configurations of a sweep, and which of them are on its Pareto front.
 
     Raises:
         NotFoundError: if there is no such sweep.
@@ -271,7 +271,7 @@ def sweep_front(session: Session, name: str) -> ParetoFront:
 
 
 def _make_front_row(aims: Aims, space: Space, trials: Sequence[MeasuredTrial]) -> FrontRow | None:
-    """A configuration by its trials; None where one of them did not measure an objective."""
+    """Average the trials of a configuration; None if one of them lacks an objective."""
     means = {}
     for objective in aims.objectives:
         values = [measure(trial, objective.name) for trial in trials]
@@ -293,7 +293,7 @@ def _make_front_row(aims: Aims, space: Space, trials: Sequence[MeasuredTrial]) -
 
 
 def _mark_front(rows: Sequence[FrontRow], aims: Aims) -> list[FrontRow]:
-    """The same rows; those on the front say so."""
+    """Mark the rows that are on the front."""
     feasible = [row for row in rows if row.feasible]
     points = [list(row.measured.values()) for row in feasible]
     places = non_dominated(points, [one.direction for one in aims.objectives])

@@ -48,7 +48,7 @@ HEAD_REVISION = "0011"
 
 
 def stored_revision(connection: Connection) -> str | None:
-    """The schema of a store; None where there is no leaderboard."""
+    """Read the schema of a store; None if there is no leaderboard."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     found: str | None = connection.scalar(
@@ -85,15 +85,15 @@ class Store:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """For reading; what is changed is rolled back."""
+        """Open a session for reading; changes are rolled back."""
         with _translate_errors(self._engine.url), Session(self._engine) as session:
             yield session
 
     @contextmanager
     def writing(self, *, alone: bool = True) -> Iterator[Session]:
-        """One transaction that is committed at the end, or not at all; one at a time.
+        """Open a transaction that is committed at the end, or not at all; one at a time.
 
-        Not `alone`, it does not wait on PostgreSQL for those who write other rows.
+        If not `alone`, it does not wait on PostgreSQL for those who write other rows.
         """
         engine = self._engine.execution_options(writes=True)
         self._has_written = True
@@ -160,7 +160,7 @@ def open_read_only(url: str) -> Store:
 
 
 def redacted(url: URL) -> str:
-    """A URL for people and logs: without password and options."""
+    """Format a URL for people and logs: without password and options."""
     return url.set(query={}).render_as_string(hide_password=True)
 
 
@@ -220,8 +220,11 @@ def _make_reading_engine(place: URL) -> Engine:
 
 
 def _make_read_only_uri(place: URL) -> str:
-    """SQLite keeps files beside a store, even to read it; where it cannot, it need not:
-    nobody writes. What was written and not yet put into the store would then be missed."""
+    """Make the URI that opens a SQLite file for reading only.
+
+    SQLite keeps files beside a store, even to read it. If it cannot write there it need not,
+    because nobody writes. What was written and not yet put into the store would then be missed.
+    """
     file = Path(str(place.database)).absolute()
     left = file.with_name(f"{file.name}-wal")
     whole = not left.exists() or left.stat().st_size == 0
@@ -257,7 +260,10 @@ def _limit_statements(engine: Engine) -> None:
 
 
 def _limit_steps(connection: SQLiteConnection, _record: Any) -> None:
-    """Count by statement: what runs between two rows that are fetched takes no step."""
+    """Limit the steps of each statement.
+
+    They are counted by statement: what runs between two rows that are fetched takes no step.
+    """
     steps = 0
 
     def is_too_much() -> bool:
@@ -288,7 +294,7 @@ def _explain_limit(context: ExceptionContext) -> None:
 
 
 def _keep_statistics(engine: Engine) -> None:
-    """Let SQLite count what a writer leaves behind, which its query planner goes by.
+    """Let SQLite collect statistics of what a writer leaves behind, for its query planner.
 
     This is what `PRAGMA optimize` runs; that one skips tables which this connection has not read.
     Statistics are no reason to wait or to fail: while somebody else writes there are none.
@@ -301,7 +307,7 @@ def _keep_statistics(engine: Engine) -> None:
 
 
 def _read_revision(engine: Engine) -> str | None:
-    """The schema of the store; None where there is none."""
+    """Read the schema of the store; None if there is none."""
     place = engine.url
     if place.get_backend_name() == "sqlite" and not Path(str(place.database)).is_file():
         return None
@@ -327,6 +333,7 @@ def _upgrade_schema(engine: Engine, *, reads_only: bool) -> None:
 
 @contextmanager
 def _translate_errors(place: URL) -> Iterator[None]:
+    """Raise errors of the database as ours, with the redacted URL."""
     try:
         yield
     except (StoreError, QueryError) as error:
@@ -339,7 +346,7 @@ def _translate_errors(place: URL) -> Iterator[None]:
 
 
 def _classify_error(error: SQLAlchemyError) -> type[StoreError]:
-    """What an error of the database means for whoever asked."""
+    """Choose our class for an error of the database."""
     if isinstance(error, OperationalError | InterfaceError | TimeoutError):
         return StoreDownError
     damaged = type(error) is DatabaseError  # such as "file is not a database"
@@ -350,7 +357,7 @@ def _classify_error(error: SQLAlchemyError) -> type[StoreError]:
 
 @contextmanager
 def open_other_store(url: str) -> Iterator[Store]:
-    """A store to read from; of a SQLite file of an older schema, a copy that is upgraded.
+    """Open a store to read from; a SQLite file of an older schema is copied and upgraded.
 
     Raises:
         NoStoreError: if there is none.
@@ -366,7 +373,7 @@ def open_other_store(url: str) -> Iterator[Store]:
 
 
 def _copy_if_older(board: Store, file: Path) -> str | None:
-    """URL of the copy; None where the store is of this version's schema."""
+    """Copy a store of an older schema. Returns the URL, or None if it is of this version's."""
     with board.session() as session:
         connection = session.connection()
         if stored_revision(connection) == HEAD_REVISION:

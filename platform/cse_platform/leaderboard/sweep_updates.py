@@ -1,4 +1,4 @@
-"""What is new of a sweep, put together from the store for those who follow it."""
+"""Updates of a sweep for those who follow it, read from the store."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ _ENDED = func.coalesce(SweepTrialRecord.reused, TrialRecord.finished)
 
 @dataclass(frozen=True)
 class SweepNews:
-    """A sweep as it is, and what has happened in it."""
+    """The state of a sweep, and what has happened in it."""
 
     overview: SweepOverview
     constraints: tuple[str, ...]
@@ -47,7 +47,7 @@ class SweepNews:
 
 
 def sweep_news(session: Session, name: str, *, since: datetime | None = None) -> SweepNews:
-    """How far a sweep is, and what has happened `since` that time, or since its first start.
+    """Read the progress of a sweep, and what happened `since` that time or its first start.
 
     Raises:
         NotFoundError: if there is none of that name.
@@ -66,7 +66,7 @@ def sweep_news(session: Session, name: str, *, since: datetime | None = None) ->
 def driver_messages(
     session: Session, sweep: SweepRecord, *, since: datetime | None = None
 ) -> list[DriverMessage]:
-    """What the driver of a sweep has said since a time, or ever; oldest first."""
+    """Read the messages of a sweep's driver since a time, or all of them; oldest first."""
     query = select(DriverMessageRecord).where(DriverMessageRecord.sweep_id == sweep.id)
     if since is not None:
         query = query.where(DriverMessageRecord.time >= since)
@@ -91,7 +91,7 @@ def _read_trials(
 
 
 def _select_trials() -> Select[*tuple[Any, ...]]:
-    """Trials with the metrics of their best steps, and their last points."""
+    """Select trials with the metrics of their best steps, and their last points."""
     best, last = aliased(DevPointRecord), aliased(DevPointRecord)
     last_step = (
         select(func.max(DevPointRecord.step))
@@ -166,6 +166,7 @@ def _read_running_points(
 
 
 def _restore_nan(stored: float | None) -> float:
+    """Return a stored number; NULL stands for NaN."""
     return math.nan if stored is None else stored
 
 
@@ -178,7 +179,7 @@ def _read_checkpoint_dev(spec: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class SweepStamp:
-    """Equal to an earlier one as long as nothing was heard of a sweep."""
+    """A stamp that equals an earlier one as long as nothing was heard of a sweep."""
 
     state: str
     """As in `SweepOverview`."""
@@ -187,7 +188,7 @@ class SweepStamp:
 
 
 def sweep_stamps(session: Session, name: str | None = None) -> dict[str, SweepStamp]:
-    """The stamp of each sweep by its name, or of the one of this name.
+    """Read the stamp of each sweep by its name, or of the one of this name.
 
     Raises:
         NotFoundError: if there is none of that name.

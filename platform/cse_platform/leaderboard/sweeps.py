@@ -1,4 +1,4 @@
-"""What sweeps are doing: how far they are, how long they will take, and which trials run."""
+"""The progress of sweeps: how far they are, how long they will take, and which trials run."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ from cse_platform.sweep.spec import SweepSpec
 
 @dataclass(frozen=True)
 class News:
-    """What was heard of a running sweep."""
+    """The latest signs of life of a running sweep."""
 
     ended: int
     """Trials since its start."""
@@ -45,7 +45,7 @@ class News:
 
 
 def count_by_state(session: Session, sweeps: Sequence[int]) -> dict[int, dict[str, int]]:
-    """How many trials each of these sweeps has in each state; states without a trial are absent."""
+    """Count the trials of each sweep by state; states without a trial are absent."""
     query = (
         select(SweepTrialRecord.sweep_id, TrialRecord.state, func.count())
         .join(SweepTrialRecord.trial)
@@ -59,7 +59,7 @@ def count_by_state(session: Session, sweeps: Sequence[int]) -> dict[int, dict[st
 
 
 def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, TrialSummary]:
-    """The complete trial with the highest dev score of each of these sweeps, by the sweep's name.
+    """The complete trial with the highest dev score of each sweep, by the sweep's name.
 
     Of equal trials it is the first.
     """
@@ -70,7 +70,7 @@ def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, TrialSumma
 
 
 def _select_best_of_sweep() -> ScalarSelect[str | None]:
-    """The key of a sweep's best complete trial; NULL where it has none.
+    """Select the key of a sweep's best complete trial; NULL if it has none.
 
     SQLite does not reorder an outer join. So it reads the sweep's own trials and looks each of them
     up, whatever statistics it has; an inner join without statistics makes it scan all sweeps.
@@ -89,7 +89,7 @@ def _select_best_of_sweep() -> ScalarSelect[str | None]:
 
 
 def news(session: Session, sweep: int, *, since: datetime) -> News:
-    """What was heard of a sweep since it was started."""
+    """Read the latest signs of life of a sweep since it was started."""
     held = (
         select(func.max(TrialRecord.started))
         .join(TrialRecord.places)
@@ -110,7 +110,9 @@ def news(session: Session, sweep: int, *, since: datetime) -> News:
 def room_left(
     session: Session, sweep: int, spec: SweepSpec, *, pace: float, now: datetime
 ) -> float | None:
-    """Trials of the search within its budgets, and the further seeds; None without such budgets.
+    """Forecast how many trials fit the budgets of a sweep, further seeds included.
+
+    None without budgets of time or of GPU-hours.
 
     `pace` is the time from the end of one trial to that of the next, in seconds. What a trial took
     of a GPU is taken from those that have ended.
@@ -145,7 +147,7 @@ def room_left(
 
 
 def _sum_covered_seconds(spans: list[tuple[datetime, datetime]]) -> float:
-    """Seconds that lie in one of the spans, or in several."""
+    """Sum the seconds that lie in at least one of the spans."""
     total, until = 0.0, None
     for begin, end in sorted(spans):
         begin = begin if until is None else max(begin, until)
@@ -161,7 +163,7 @@ _BATCH = 500
 
 @dataclass(frozen=True)
 class SweepOverview:
-    """How far one sweep is."""
+    """The progress of one sweep."""
 
     name: str
     method: str
@@ -207,12 +209,12 @@ class SweepOverview:
 
     @property
     def trials(self) -> int:
-        """How many there are, of any state."""
+        """How many trials there are, of any state."""
         return sum(self.counts.values())
 
     @property
     def ended(self) -> int:
-        """How many trials have ended, however."""
+        """How many trials have ended, in any way."""
         return self.trials - self.counts["RUNNING"]
 
 
@@ -223,7 +225,7 @@ def sweep_overviews(
     offset: int = 0,
     now: datetime | None = None,
 ) -> list[SweepOverview]:
-    """How far sweeps are; the one that was started last comes first.
+    """The progress of sweeps; the one that was started last comes first.
 
     Args:
         session: of the leaderboard.
@@ -247,7 +249,7 @@ def sweep_overviews(
 
 
 def sweep_overview(session: Session, name: str, *, now: datetime | None = None) -> SweepOverview:
-    """How far a sweep is.
+    """The progress of a sweep.
 
     Raises:
         NotFoundError: if there is none of that name.
@@ -259,7 +261,7 @@ def sweep_overview(session: Session, name: str, *, now: datetime | None = None) 
 def _build_overviews(
     session: Session, sweeps: Sequence[int], now: datetime | None
 ) -> dict[int, SweepOverview]:
-    """How far these sweeps are, by their ids."""
+    """Build the overviews of these sweeps, by their ids."""
     now = now or datetime.now(UTC)
     states, best = count_by_state(session, sweeps), best_trials(session, sweeps)
     held, asked = holders(session), requests_by_sweep(session)
@@ -320,7 +322,7 @@ def _build_overviews(
 
 
 def _select_feasible(session: Session, sweep: int, aims: Aims) -> list[MeasuredTrial]:
-    """The complete trials that keep the constraints."""
+    """Keep the complete trials that satisfy the constraints."""
     every = measured_trials(session, sweep)
     return [trial for trial in every if is_feasible(aims.constraints, [trial])]
 
@@ -348,7 +350,7 @@ def state_of(stored: str, holder: Holder | None) -> str:
 
 
 def _parse_spec(record: SweepRecord) -> SweepSpec | None:
-    """Its file; None of one of another version, or imported."""
+    """Parse the file of a sweep; None if it is of another version, or imported."""
     try:
         return SweepSpec.model_validate(record.spec)
     except ValidationError:
@@ -356,7 +358,7 @@ def _parse_spec(record: SweepRecord) -> SweepSpec | None:
 
 
 def _count_planned(spec: SweepSpec, asked: Asked) -> int | None:
-    """How many trials it is to have; None where no number limits it."""
+    """Count the trials that a sweep is to have; None if no number limits it."""
     return None if spec.planned is None else spec.planned + asked.enqueued
 
 
@@ -374,6 +376,7 @@ def running_trials(session: Session, name: str) -> list[TrialSummary]:
 
 
 def _select_running(sweep: int) -> Select[Any]:
+    """Select the trials of a sweep that run, with their last report, newest first."""
     last = (
         select(func.max(DevPointRecord.step))
         .where(DevPointRecord.trial_id == TrialRecord.id)

@@ -1,4 +1,4 @@
-"""The tables of the leaderboard. They refuse nonsense, whoever writes."""
+"""The tables of the leaderboard. Their constraints refuse nonsense, whoever writes."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -36,18 +36,18 @@ class UtcTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """To UTC, because SQLite compares as text."""
+        """Convert to UTC, because SQLite compares as text."""
         return None if value is None else value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Always with its zone."""
+        """Return the time with its zone."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 class Base(DeclarativeBase):
-    """What all tables share."""
+    """The base of all tables."""
 
     metadata = MetaData(naming_convention=NAMES)
     type_annotation_map = {  # noqa: RUF012 -- SQLAlchemy reads it from the class
@@ -60,12 +60,15 @@ class Base(DeclarativeBase):
 
 
 def read_only(**options: Any) -> Any:
-    """A relationship that queries join or load by; what is not loaded with its row is refused."""
+    """Make a relationship that queries join or load by.
+
+    Access to what is not loaded with its row is refused.
+    """
     return relationship(viewonly=True, lazy="raise", **options)
 
 
 class AttemptColumns:
-    """One attempt at a trial: a journal has one, which goes on where the sweep resumes it."""
+    """The columns of an attempt: each journal has one, which goes on when the sweep is resumed."""
 
     journal: Mapped[str] = mapped_column(default="")
     """The journal that tells of it; empty where it was stored before attempts were told apart."""
@@ -102,7 +105,7 @@ POINT_COLUMNS = ("step", *PointColumns.__annotations__)
 
 
 def _best_first_index(name: str, which: str) -> Index:
-    """An index of those configurations of a group that meet a condition, by their dev means."""
+    """Index the configurations of a group that meet a condition, by their dev means."""
     condition = text(which)
     columns = ("group_id", "mean", "hash")
     return Index(name, *columns, sqlite_where=condition, postgresql_where=condition)
@@ -147,7 +150,7 @@ class SweepStartRecord(Base):
 
 
 class DriverMessageRecord(Base):
-    """What a sweep's driver has said."""
+    """A message of a sweep's driver."""
 
     __tablename__ = "driver_messages"
     __table_args__ = (
@@ -235,7 +238,7 @@ class ConfigurationRecord(Base):
 
 
 class MachineRecord(Base):
-    """Where trials ran."""
+    """A machine on which trials ran."""
 
     __tablename__ = "machines"
     __table_args__ = (UniqueConstraint("host", "hardware"),)
@@ -383,7 +386,7 @@ class PairSimilaritiesRecord(Base):
 
 
 class TestAccessRecord(Base):
-    """The test sets were opened for a trial, whether or not a score came of it."""
+    """An opening of test sets for a trial, whether or not a score came of it."""
 
     __tablename__ = "test_releases"
     __table_args__ = (
@@ -460,7 +463,7 @@ class SweepLeaseRecord(Base):
 
 
 class SweepRequestRecord(Base):
-    """What a person has asked of a sweep from elsewhere. The driver takes it into its journal."""
+    """A person's request for a sweep, made elsewhere. The driver takes it into its journal."""
 
     __tablename__ = "sweep_requests"
 

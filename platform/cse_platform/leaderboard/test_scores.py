@@ -36,13 +36,13 @@ class SeedScores:
 
     @property
     def weight(self) -> tuple[int, datetime]:
-        """More seeds stand before fewer, later measurements before earlier ones."""
+        """The sort key: more seeds before fewer, then later measurements before earlier ones."""
         return len(self.values), self.last
 
 
 @dataclass(frozen=True)
 class EvaluationFacts:
-    """What an identity stands for."""
+    """The facts that an identity stands for."""
 
     source: str = ""
     """Where the data is from; empty where it is not known."""
@@ -69,7 +69,7 @@ Evaluated = dict[str, ColumnScores]
 def scores_by_evaluation(
     session: Session, configurations: Sequence[int], families: Sequence[BoardFamily]
 ) -> dict[int, list[Evaluated]]:
-    """By configuration, its scores on test, once for each evaluation identity.
+    """Read test scores by configuration, once for each evaluation identity.
 
     An average is in one row with the scores that it is the mean of. A seed that has all of these
     and lacks the average gets it. Scores without an average are in one row if the encoder read its
@@ -154,7 +154,10 @@ def _build_rows(scored: Scored, families: Sequence[BoardFamily], facts: Facts) -
 def _group_family_scores(
     scored: Scored, family: BoardFamily, facts: Facts
 ) -> list[tuple[object, Scored]]:
-    """Scores of one family that stand together, and what they are alike in; best first."""
+    """Group the scores of one family that stand together, best first.
+
+    Each group comes with the reading and source that its scores share.
+    """
     mine = {key: one for key, one in scored.items() if key[0] in family.columns}
     groups: list[tuple[object, Scored]] = []
     averages = [key for key in mine if key[0] in family.averages]
@@ -173,7 +176,7 @@ def _group_family_scores(
 
 
 def _fill_averages(group: Scored, family: BoardFamily, identity: str) -> None:
-    """Give the average to seeds that have a score of each task and no average."""
+    """Compute the average for seeds that have a score of each task and no average."""
     for average in family.averages:
         over = family.over(average)
         members = [one for (column, _), one in group.items() if column in over]
@@ -185,6 +188,7 @@ def _fill_averages(group: Scored, family: BoardFamily, identity: str) -> None:
 
 
 def _group_without_average(scored: Scored, facts: Facts) -> list[tuple[object, Scored]]:
+    """Group scores without an average by reading and source, heaviest identities first."""
     by_column: dict[tuple[object, str], list[tuple[str, SeedScores]]] = defaultdict(list)
     for (column, identity), one in scored.items():
         by_column[_make_kind_key(facts, identity), column].append((identity, one))
@@ -202,7 +206,7 @@ def _make_kind_key(facts: Facts, identity: str) -> object:
 
 
 def _weigh_group(group: Scored, family: BoardFamily) -> tuple[bool, tuple[int, datetime], str]:
-    """Those with an average come first."""
+    """Return the sort key of a group; groups with an average are the heaviest."""
     whole = any(column in family.averages for column, _ in group)
     heaviest = max(one.weight for one in group.values())
     return whole, heaviest, min(identity for _, identity in group)
@@ -215,7 +219,7 @@ if TYPE_CHECKING:
 def similarities(
     session: Session, trial_key: str, task: str, identity: str | None = None
 ) -> "Similarities":
-    """The cosines that a trial gives to the pairs of a task, and their gold scores.
+    """Read the cosines that a trial gives to the pairs of a task, and their gold scores.
 
     Without an identity, it is the only evaluation on the task's test pairs.
 

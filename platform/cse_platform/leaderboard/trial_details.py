@@ -117,7 +117,7 @@ class TrialDetails:
 
     @property
     def imported_from(self) -> str | None:
-        """Where it was logged, by another program; None for a trial of our own."""
+        """Where another program logged the trial; None for a trial of our own."""
         return self.starts[0].provenance.get("imported_from") if self.starts else None
 
     @property
@@ -134,14 +134,14 @@ class TrialDetails:
 
     @property
     def again(self) -> str:
-        """What reproducing it gives, in a few words."""
+        """What reproducing the trial writes, in a few words."""
         if self.imported_from is not None:
             return "a sweep file of what is known of it, for a trial of another key"
         return "what trains it again"
 
     @property
     def can_come_out_again(self) -> bool:
-        """Whether there is a dev value that running it again should give."""
+        """Whether there is a dev value that running the trial again should give."""
         return self.state == "COMPLETE" and self.imported_from is None
 
     @property
@@ -181,7 +181,7 @@ _WITH_ALL = (
 
 
 def trial_details(session: Session, key: str) -> TrialDetails:
-    """Everything about a trial.
+    """Read everything about a trial.
 
     Raises:
         NotFoundError: if it names no trial.
@@ -238,13 +238,16 @@ def _copy_columns(trial: TrialRecord) -> dict[str, Any]:
 
 
 def _format_facts(stored: Any) -> dict[str, str]:
-    """Facts by name. They may come from another leaderboard, so they can be any JSON."""
+    """Format facts by name as texts.
+
+    They may come from another leaderboard, so they can be any JSON.
+    """
     facts = stored if isinstance(stored, dict) else {"stored": stored}
     return {k: v if isinstance(v, str) else canonical_json(v) for k, v in facts.items()}
 
 
 def _find_starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepStart, ...]:
-    """The starts that the trial ran under; `TrialDetails.starts` says which.
+    """Find the starts that the trial ran under, as `TrialDetails.starts` describes.
 
     Of the sweeps that hold the trial, the last one started before it is the one that ran it.
     """
@@ -271,7 +274,7 @@ def _find_starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[Swe
 
 
 def _find_spec(sweeps: Sequence[SweepRecord], starts: Sequence[SweepStart]) -> dict[str, Any]:
-    """The file of the sweep that ran it; where that is unknown, of the first."""
+    """Find the file of the sweep that ran the trial; of the first sweep if that is unknown."""
     ran = starts[0].sweep if starts else sweeps[0].name
     return next(sweep.spec for sweep in sweeps if sweep.name == ran)
 

@@ -1,4 +1,4 @@
-"""Finds the trial that a person or a program means, and those beside it."""
+"""Finds trials by reference: a key, its first digits, or SWEEP#NUMBER; and their neighbours."""
 
 import re
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ _IN_SWEEP = re.compile(r"(?P<sweep>[^#/]+)#(?P<number>\d{1,9})")
 
 
 def is_trial_reference(text: str) -> bool:
-    """Whether a text has the form of a trial's key, of its beginning, or of SWEEP#NUMBER."""
+    """Whether a text has the form of a trial's key, of its first digits, or of SWEEP#NUMBER."""
     return bool(_KEY.fullmatch(text) or _IN_SWEEP.fullmatch(text))
 
 
 def find_trial(session: Session, reference: str) -> TrialSummary:
-    """The one trial whose key begins so, or that has this number in its sweep, as SWEEP#NUMBER.
+    """Find the one trial of a key, of its first digits, or of SWEEP#NUMBER.
 
     Raises:
         NotFoundError: if there is no such trial or sweep, or the reference is something else.
@@ -61,7 +61,7 @@ def find_trial(session: Session, reference: str) -> TrialSummary:
 
 
 def begins_with(column: InstrumentedAttribute[str], digits: str) -> ColumnElement[bool]:
-    """Whether a key or hash begins with these digits, as a range that its index answers.
+    """Match keys or hashes that begin with these digits, as a range that an index answers.
 
     No index answers LIKE, neither in SQLite nor under most collations of PostgreSQL.
     """
@@ -70,7 +70,7 @@ def begins_with(column: InstrumentedAttribute[str], digits: str) -> ColumnElemen
 
 
 def _explain_no_trial(session: Session, prefix: str) -> NotFoundError | AmbiguousError:
-    """Why no trial's key begins so: it may be a configuration's hash."""
+    """Make the error for a prefix of no trial's key: it may be a configuration's hash."""
     configurations = session.scalars(
         select(ConfigurationRecord.id)
         .where(begins_with(ConfigurationRecord.hash, prefix))
@@ -104,13 +104,13 @@ def _find_by_number(session: Session, sweep: str, number: int) -> TrialSummary:
 
 
 def trial_of_key(session: Session, key: str) -> TrialSummary | None:
-    """The trial of that whole key; None where it is not on this leaderboard."""
+    """Find the trial of a whole key; None if it is not on this leaderboard."""
     found = find_summaries(session, TrialRecord.key == key)
     return found[0] if found else None
 
 
 def stored_trials(session: Session, keys: Sequence[str]) -> dict[str, TrialRecord]:
-    """Those of these trials that are on the leaderboard, by key."""
+    """Read those of these trials that are on the leaderboard, by key."""
     found: dict[str, TrialRecord] = {}
     for start in range(0, len(keys), _BATCH):
         query = select(TrialRecord).where(TrialRecord.key.in_(keys[start : start + _BATCH]))
@@ -121,7 +121,10 @@ def stored_trials(session: Session, keys: Sequence[str]) -> dict[str, TrialRecor
 def best_kept_trial(
     session: Session, *, method: str, backbone: str, dev_identity: str
 ) -> TrialSummary | None:
-    """The complete trial with the highest dev score that kept its model; the older of equals."""
+    """Find the complete trial with the highest dev score that kept its model.
+
+    Of equal trials it is the older one.
+    """
     best = (
         select(TrialRecord.id)
         .join(TrialRecord.configuration)
@@ -151,7 +154,7 @@ class Neighbour:
 def neighbours(
     session: Session, sweep: str, number: int
 ) -> tuple[Neighbour | None, Neighbour | None]:
-    """The trial with the next lower and the one with the next higher number; None at an end.
+    """Find the trials with the next lower and the next higher number; None at an end.
 
     Raises:
         NotFoundError: if there is no such sweep.

@@ -30,7 +30,7 @@ with this configuration searched."""
 def select_trials(
     value: Any = TrialRecord.best_value, step: Any = TrialRecord.best_step
 ) -> Select[*tuple[Any, ...]]:
-    """Trials in all their sweeps, to be narrowed down; `summarize` reads its lines.
+    """Select trials in all their sweeps, to be filtered further; `summarize` reads the lines.
 
     `value` and `step` are the columns of the summary's fields of that name.
     """
@@ -63,7 +63,7 @@ def select_trials(
 
 
 def summarize(line: Row[Any], space: Space = ANY_SPACE) -> TrialSummary:
-    """A line of `select_trials` as a summary.
+    """Turn a line of `select_trials` into a summary.
 
     It may have further columns of `TrialSummary`, such as `weight`.
     """
@@ -74,7 +74,7 @@ def summarize(line: Row[Any], space: Space = ANY_SPACE) -> TrialSummary:
 
 
 def find_summaries(session: Session, *conditions: ColumnElement[bool]) -> list[TrialSummary]:
-    """The trials that meet these conditions, each in the first sweep that holds it."""
+    """Find the trials that meet these conditions, each in the first sweep that holds it."""
     query = select_trials().where(SweepTrialRecord.sweep_id == _select_first_sweep(), *conditions)
     return [summarize(line) for line in session.execute(query.order_by(TrialRecord.id))]
 
@@ -117,13 +117,13 @@ def dev_curves(session: Session, trials: Sequence[str]) -> dict[str, list[DevPoi
 
 
 def dev_point(stored: DevPointRecord, *, best_step: int | None) -> DevPoint:
-    """A stored point of the curve of a trial with that best step."""
+    """Turn a stored point into one of the curve of a trial with that best step."""
     return DevPoint(stored.step, stored.value, stored.metrics, kept=stored.step == best_step)
 
 
 @dataclass(frozen=True)
 class CompleteCurve:
-    """The dev curve of a complete trial, and nothing else of it."""
+    """The dev curve of a complete trial."""
 
     trial: str
     """Its key."""
@@ -175,7 +175,7 @@ NEWEST = 50
 
 
 class PastTrial(NamedTuple):
-    """What a complete trial took."""
+    """The durations and steps of a complete trial."""
 
     seconds: float
     """From its start to its end, on all machines that it has run on."""
@@ -220,7 +220,7 @@ _FOLDER = re.compile(rf"models/([0-9a-f]{{{MODEL_DIGITS}}})")
 
 
 def used_elsewhere(session: Session, keys: Sequence[str], *, sweep: str) -> set[str]:
-    """Which of these trials of a sweep other sweeps need the models of.
+    """Find the trials of a sweep whose models other sweeps need.
 
     These are trials that other sweeps hold too, and models that a stored configuration names, as
     its teacher, or that trials have as their backbone.
@@ -232,6 +232,7 @@ def used_elsewhere(session: Session, keys: Sequence[str], *, sweep: str) -> set[
 
 
 def _find_held_elsewhere(session: Session, keys: Sequence[str], sweep: str) -> set[str]:
+    """Find the trials that other sweeps hold too."""
     # By name: the leaderboard may be behind the journal, and not have this sweep yet.
     places = select(TrialRecord.key).join(TrialRecord.places).join(SweepTrialRecord.sweep)
     query = places.where(SweepRecord.name != sweep)
@@ -243,6 +244,7 @@ def _find_held_elsewhere(session: Session, keys: Sequence[str], sweep: str) -> s
 
 
 def _find_named_models(session: Session) -> Iterator[str]:
+    """Find the models that stored configurations or backbones name."""
     values = cast(ConfigurationRecord.values, Text)
     for column in (values, GroupRecord.backbone):
         for text in session.scalars(select(column).where(column.contains("models/"))):
@@ -268,12 +270,12 @@ class TestAccess:
 
 
 def as_test_access(trial: str, stored: TestAccessRecord) -> TestAccess:
-    """A stored opening of test sets for the trial of that key."""
+    """Turn a stored opening of test sets into one for the trial of that key."""
     return TestAccess(trial, stored.opened, stored.who, stored.command, stored.tasks, stored.source)
 
 
 def first_test_accesses(session: Session) -> dict[tuple[str, str, bool], datetime]:
-    """When test sets were first opened for a trial of a method on a backbone.
+    """Find when test sets were first opened for a trial of a method on a backbone.
 
     What they showed may have helped to pick any configuration whose first trial started later. A
     configuration that was tried before, and promoted since, counts as picked before. The key is

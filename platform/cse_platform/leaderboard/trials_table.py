@@ -1,4 +1,4 @@
-"""The trials of a sweep as a table, which the database filters, sorts, counts and cuts."""
+"""The trials of a sweep as a table, which the database filters, sorts, counts and pages."""
 
 import json
 import math
@@ -75,7 +75,9 @@ PERCENT = ("score",)
 
 
 class TrialColumns:
-    """The columns of one sweep's trials, hyperparameters among them, on one kind of database.
+    """The columns of the trials of one sweep, hyperparameters included, in SQL.
+
+    They are written for the kind of database that the session is on.
 
     A hyperparameter has no value where its condition in the sweep's space does not hold. SQL reads
     its JSON anew for each mention, which is most of the time that a filter takes.
@@ -86,7 +88,7 @@ class TrialColumns:
         self._space = space
 
     def order(self, name: str) -> list[ColumnElement[Any]]:
-        """What trials are sorted by, to be sorted by the column: numbers come before texts."""
+        """Return the expressions that sort trials by a column; numbers come before texts."""
         if name in OWN_COLUMNS:
             return [OWN_COLUMNS[name]]
         every = (
@@ -98,7 +100,7 @@ class TrialColumns:
         return every if active is None else [case((active, one)) for one in every]
 
     def conditions(self, where: Where) -> list[ColumnElement[bool]]:
-        """What all trials that pass have in common."""
+        """Build the conditions that all passing trials meet."""
         return [
             or_(*(self._match_allowed(one, value) for value in one.allowed))
             for one in where.conditions
@@ -143,11 +145,12 @@ class TrialColumns:
         return or_(found, absent if active is None else absent | ~active)
 
     def _require_active(self, name: str, condition: ColumnElement[bool]) -> ColumnElement[bool]:
+        """Add to a condition that the hyperparameter takes part."""
         active = self._make_active_condition(name)
         return condition if active is None else condition & active
 
     def _make_active_condition(self, name: str) -> ColumnElement[bool] | None:
-        """Whether the hyperparameter takes part; None where it always does."""
+        """Build the condition that a hyperparameter takes part; None if it always does."""
         when = self._space[name].when if name in self._space else {}
         parents = [
             or_(*(self._match_text(parent, named_value(value)) for value in values))
@@ -156,7 +159,7 @@ class TrialColumns:
         return and_(*parents) if parents else None
 
     def _select_json_type(self, name: str) -> ColumnElement[Any]:
-        """What the JSON value of a hyperparameter is; NULL where it has none."""
+        """Select the JSON type of a hyperparameter's value; NULL if it has none."""
         values = ConfigurationRecord.values
         if self._sqlite:
             return func.json_type(values, _make_json_path(name))
@@ -166,7 +169,10 @@ class TrialColumns:
         return self._select_json_type(name).in_(("integer", "real", "number"))
 
     def _select_value(self, name: str) -> ColumnElement[Any]:
-        """Lists and mappings as JSON; PostgreSQL makes everything a text."""
+        """Select a hyperparameter's value.
+
+        Lists and mappings are JSON; PostgreSQL makes everything a text.
+        """
         values = ConfigurationRecord.values
         if self._sqlite:
             return func.json_extract(values, _make_json_path(name), type_=NullType())
@@ -194,7 +200,7 @@ def _match_own_column(name: str, value: str, scale: int) -> ColumnElement[bool]:
 
 
 def _list_spellings(value: str) -> list[str]:
-    """A text; of a list or a mapping also as each database spells it."""
+    """List the spellings of a value; those of a list or a mapping differ between databases."""
     if value[:1] not in ("[", "{"):
         return [value]
     with suppress(ValueError):
@@ -209,7 +215,7 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True)
 class TrialChoice:
-    """Which trials of a sweep are shown, and in which order."""
+    """The choice of trials of a sweep, and their order."""
 
     where: Where = EVERY_TRIAL
     state: str | None = None
@@ -254,12 +260,12 @@ class SweepHyperparameters:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them."""
+        """The names of all hyperparameters."""
         return (*self.varying, *(name for name, _ in self.same))
 
 
 def varying_hyperparameters(session: Session, name: str) -> SweepHyperparameters:
-    """Which hyperparameters vary among the trials of a sweep, and what the others are.
+    """Find which hyperparameters vary among the trials of a sweep, and the common values.
 
     Only what a sweep searches is looked at: trials cannot differ in anything else.
 
@@ -286,7 +292,7 @@ def varying_hyperparameters(session: Session, name: str) -> SweepHyperparameters
 
 
 def count_trials(session: Session, name: str, choice: TrialChoice) -> int:
-    """How many trials of a sweep pass.
+    """Count the trials of a sweep that pass.
 
     Raises:
         NotFoundError: if there is no such sweep, or it has no such hyperparameter.
@@ -307,7 +313,7 @@ def trial_lines(
     limit: int | None = None,
     offset: int = 0,
 ) -> Iterator[TrialLine]:
-    """The trials of a sweep that pass, in order: `limit` of them, after `offset` others.
+    """Iterate over the trials of a sweep that pass: `limit` of them, after `offset` others.
 
     Raises:
         NotFoundError: if there is no such sweep, or it has no such hyperparameter.
@@ -321,7 +327,7 @@ def trial_lines(
 
 
 def passing_trials(session: Session, sweep: SweepRecord, where: Where) -> Select[int]:
-    """The ids of a sweep's trials that pass.
+    """Select the ids of a sweep's trials that pass.
 
     Raises:
         NotFoundError: if the sweep has no such hyperparameter.
@@ -396,7 +402,7 @@ def _match_sweep(sweep: SweepRecord) -> Any:
 
 
 def _find_searched_names(session: Session, sweep: SweepRecord) -> list[str]:
-    """What the trials' own sweeps searched, where this one's file does not say."""
+    """Find what the trials' own sweeps searched, for a sweep whose file does not say."""
     lists = (
         _select_joined(cast(ConfigurationRecord.searched, Text))
         .where(_match_sweep(sweep))
@@ -408,7 +414,10 @@ def _find_searched_names(session: Session, sweep: SweepRecord) -> list[str]:
 def _has_several_values(
     session: Session, sweep: SweepRecord, columns: TrialColumns, name: str
 ) -> bool:
-    """Whether any trial has another value than the first; most searches show it at once."""
+    """Whether any trial has another value than the first.
+
+    Most searches show it at once.
+    """
     value = columns.order(name)[-1]
     every = _select_joined(value).where(_match_sweep(sweep))
     first = session.execute(every.order_by(SweepTrialRecord.number).limit(1)).one()
@@ -417,7 +426,7 @@ def _has_several_values(
 
 
 def _keep_active_values(space: Space, values: dict[str, Any]) -> dict[str, Any]:
-    """Without what took no part; the order stays."""
+    """Drop the values of hyperparameters that took no part; the order stays."""
     return {
         name: value
         for name, value in values.items()

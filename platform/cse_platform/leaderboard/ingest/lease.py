@@ -36,7 +36,7 @@ HEARTBEAT_SECONDS = 10.0
 
 
 class Lease:
-    """Holds a sweep from now on, until it is closed; safe to use from all threads.
+    """A lease on a sweep, held until it is closed; safe to use from all threads.
 
     A thread renews it. While the leaderboard is down that fails, and the sweep goes on: nobody else
     can take it then.
@@ -116,7 +116,7 @@ class Lease:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Give the sweep back; LeaseLostError, whatever else happened, where another has it."""
+        """Give the sweep back. Raises LeaseLostError, whatever else happened, if it was lost."""
         self.close()
         if self._lost is not None:
             raise self._lost
@@ -140,7 +140,7 @@ class Lease:
         return self._driver | {"holder": self._holder, "since": now, "heartbeat": now}
 
     def _lock_lease_record(self, session: Session) -> SweepLeaseRecord:
-        """The row, which no other transaction changes until this one has ended."""
+        """Lock the row, so that no other transaction changes it until this one has ended."""
         query = select(SweepLeaseRecord).where(SweepLeaseRecord.sweep == self._sweep)
         return session.scalars(query.with_for_update()).one()
 
@@ -162,6 +162,7 @@ class Lease:
             self._trying.release()
 
     def _mark_lost(self, holder: Holder) -> LeaseLostError:
+        """Note that the lease is lost, and call back the first time. Returns the error to raise."""
         first, self._lost = (
             self._lost is None,
             LeaseLostError(_explain_taken_over(self._sweep, holder)),
@@ -205,5 +206,5 @@ def _explain_taken_over(sweep: str, holder: Holder) -> str:
 
 
 def _read_uptime() -> float:
-    """Seconds since some moment, those in which the machine slept too, where it can tell."""
+    """Seconds since some fixed moment, sleep of the machine included where the clock has it."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -1,4 +1,4 @@
-"""Brings what another leaderboard holds onto this one; doing it again changes nothing."""
+"""Merges another leaderboard into this one; doing it again changes nothing."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from cse_platform.tracking.events import EVENT, TrialFinished
 
 
 def merge_annotations(ours: Session, theirs: Session, rename: Mapping[str, str]) -> None:
-    """Take over what people have written there; `rename` has names of sweeps here by theirs."""
+    """Merge their annotations; `rename` has the names of sweeps here by theirs."""
     for row in theirs.execute(select(*AnnotationRecord.__table__.c)).mappings():
         name = rename.get(row["name"], row["name"]) if row["about"] == "sweep" else row["name"]
         put_newest(ours, AnnotationRecord(**{**row, "name": name}))
@@ -42,7 +42,7 @@ MergeProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class MergeSummary:
-    """What came, in numbers."""
+    """The counts of a merge."""
 
     sweeps: int
     """New ones."""
@@ -61,12 +61,12 @@ class MergeSummary:
 
     @property
     def here(self) -> int:
-        """Trials that were here already, as far as they are there."""
+        """Their trials that were here already."""
         return self.trials - self.new - self.completed - self.newer
 
 
 def takes_none(_place: str, _trial: str) -> bool:
-    """Take no model of any trial."""
+    """Refuse the model of every trial."""
     return False
 
 
@@ -78,7 +78,7 @@ def merge(
     takes_model: TakesModel = takes_none,
     progress: MergeProgress | None = None,
 ) -> MergeSummary:
-    """Take over everything in one transaction; the source is only read.
+    """Merge all of another leaderboard in one transaction; the source is only read.
 
     Of all attempts at a trial on both sides the best one stands for it, as when one leaderboard
     gets their journals: a complete one, else the one that came furthest. Of one attempt, what was
@@ -149,7 +149,7 @@ def _iterate_batches(theirs: Session) -> Iterator[Sequence[TrialRecord]]:
 def _merge_early_events(
     ours: Session, theirs: Session, rename: Mapping[str, str], takes_model: TakesModel
 ) -> None:
-    """Apply what waited on either side for a trial that the other one had."""
+    """Apply the events of either side that waited for a trial of the other."""
     for key in ours.scalars(select(EarlyEventRecord.trial).distinct()).all():
         if trial_or_none(ours, key) is not None:
             apply_held_back(ours, key)

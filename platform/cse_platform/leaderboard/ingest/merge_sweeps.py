@@ -1,4 +1,7 @@
-"""The sweeps of another leaderboard: matched by name, refused where a name stands for two."""
+"""Merges the sweeps of another leaderboard, matched by name.
+
+It refuses sweeps of one name that are not one sweep.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,14 +32,14 @@ LINK = [column for column in SweepTrialRecord.__table__.c if column.key != "swee
 
 @dataclass(frozen=True)
 class SweepPair:
-    """A sweep over there, and its name here."""
+    """A sweep of theirs, and its name here."""
 
     theirs: SweepRecord
     name: str
 
 
 def matched(ours: Session, theirs: Session, rename: Mapping[str, str]) -> list[SweepPair]:
-    """Every sweep over there with the name that it gets here.
+    """Match every sweep of theirs with the name that it gets here.
 
     Raises:
         ImportRefusedError: lists the sweeps of one name that are not one sweep, or those whose
@@ -65,7 +68,7 @@ def matched(ours: Session, theirs: Session, rename: Mapping[str, str]) -> list[S
 def merge_sweeps(
     ours: Session, theirs: Session, pairs: list[SweepPair]
 ) -> tuple[dict[int, int], int]:
-    """Take over the sweeps, their starts and tags, and what their drivers have said.
+    """Merge the sweeps, their starts and tags, and the messages of their drivers.
 
     The later start of a sweep decides its state.
 
@@ -93,7 +96,7 @@ def merge_sweeps(
 def merge_sweep_trials(
     ours: Session, theirs: Session, sweeps: Mapping[int, int], trials: Mapping[int, int]
 ) -> None:
-    """Put the trials into their sweeps, with what each took there.
+    """Put the trials into their sweeps, with the GPU seconds that each took there.
 
     Both mappings have the ids here by the ids there.
     """
@@ -130,7 +133,7 @@ def _check_names(names: list[str]) -> None:
 
 
 def _describe_differences(mine: SweepRecord, other: SweepRecord) -> str:
-    """All of them in one line; empty where the two are one sweep."""
+    """List the differences of two sweeps in one line; empty if they are one sweep."""
     here, there = (
         {**one.spec, "method": one.method, "backbone": one.backbone} for one in (mine, other)
     )
@@ -156,7 +159,7 @@ Stage = tuple[datetime, bool, datetime]
 
 
 def _make_stage_key(sweep: SweepRecord, starts: Mapping[int, datetime]) -> Stage:
-    """How far a sweep had come when its store last heard of it."""
+    """Return how far a sweep had come when its store last heard of it, for comparison."""
     start = starts.get(sweep.id, sweep.started)
     return start, sweep.finished is not None, sweep.finished or start
 
@@ -185,7 +188,7 @@ def _add_rows(
     table: type[SweepStartRecord] | type[DriverMessageRecord],
     keys: list[str],
 ) -> None:
-    """Take over what else is known of the sweeps."""
+    """Copy rows of these sweeps from another table."""
     for there, here in ids.items():
         query = select(*table.__table__.c).where(table.sweep_id == there)
         rows = [{**row, "sweep_id": here} for row in theirs.execute(query).mappings()]

@@ -47,7 +47,7 @@ MergeOutcome = Literal["new", "completed", "newer", "differing", "here"]
 
 @dataclass(frozen=True)
 class Merged:
-    """What became of a trial that both sides have."""
+    """The outcome of merging a trial that both sides have."""
 
     outcome: MergeOutcome
     points: int
@@ -63,7 +63,7 @@ def merge_attempts(
     others: Mapping[int, Sequence[OtherAttemptRecord]],
     machines: Mapping[int, int],
 ) -> dict[int, Merged]:
-    """Offer their attempts at these trials, pairs of ours and theirs; by the ids there.
+    """Merge their attempts at trials that both sides have. Returns outcomes by the ids there.
 
     `others` has what does not stand for a trial, by the trial's id there; `machines` has the ids
     here by the ids there.
@@ -97,7 +97,7 @@ def _merge_attempt(
     offered: Attempt,
     machines: Mapping[int, int],
 ) -> int | None:
-    """Take over an attempt unless as much of it is here; then None, else how many points came."""
+    """Copy an attempt unless ours is complete or as recent. Returns the points copied, or None."""
     mine = _find_same_attempt(ours, trial, offered)
     if mine is None:
         mine = OtherAttemptRecord(
@@ -128,7 +128,7 @@ def _merge_attempt(
 
 
 def _find_same_attempt(session: Session, trial: TrialRecord, offered: Attempt) -> Attempt | None:
-    """What is here of that attempt; without journals, one that began at that moment is the one."""
+    """Find the same attempt here; without journals, the one that began at the same moment."""
     if trial.journal == offered.journal:
         return trial
     if not (trial.journal and offered.journal) and trial.started == offered.started:
@@ -137,7 +137,7 @@ def _find_same_attempt(session: Session, trial: TrialRecord, offered: Attempt) -
 
 
 def _make_recency_key(session: Session, attempt: Attempt) -> tuple[bool, datetime, datetime, bool]:
-    """Later starts stand before earlier ones; after one start, what was heard of last."""
+    """Return a sort key: the later start, then what was heard of last."""
     table, which = curve_of(attempt)
     point = session.scalar(select(func.max(table.reported_at)).where(*which))
     started, finished = attempt.started, attempt.finished
@@ -175,7 +175,7 @@ UNTRIED = {**IDLE, "n": 0, "mean": None, "m2": 0.0}
 def merge_trials(
     ours: Session, theirs: Session, batch: Sequence[TrialRecord], takes_model: TakesModel
 ) -> tuple[dict[int, int], Counter[str]]:
-    """Take over a batch of trials; the counters of configurations and groups stay right.
+    """Merge a batch of trials, and keep the counters of configurations and groups right.
 
     The batch has trials over there. A model that `takes_model` refuses stays away. The ids here by
     the ids there are returned, and how many trials of each outcome, points and scores came.
@@ -212,7 +212,7 @@ def merge_trials(
 
 
 def _check_keys(theirs: Session, batch: Sequence[TrialRecord]) -> None:
-    """Refuse keys and hashes that no trial can have: files are called by them."""
+    """Refuse keys and hashes that no trial can have, because files are named by them."""
     hashes = select(ConfigurationRecord.hash).where(
         ConfigurationRecord.id.in_({trial.configuration_id for trial in batch})
     )
@@ -224,7 +224,7 @@ def _check_keys(theirs: Session, batch: Sequence[TrialRecord]) -> None:
 def _read_their_attempts(
     theirs: Session, batch: Sequence[TrialRecord], takes_model: TakesModel
 ) -> dict[int, list[OtherAttemptRecord]]:
-    """Their other attempts at these trials by the ids there.
+    """Read their other attempts at these trials, by the ids there.
 
     These and the trials are changed in memory: they lose a model that is not theirs.
     """
@@ -249,6 +249,7 @@ def _find_trials_by_key(ours: Session, batch: Sequence[TrialRecord]) -> dict[str
 def _add_trial(
     ours: Session, row: TrialRecord, configuration: ConfigurationRecord, machines: Mapping[int, int]
 ) -> TrialRecord:
+    """Add a trial that is not here yet."""
     copied = {name: getattr(row, name) for name in ("key", "seed", *ATTEMPT_COLUMNS)}
     trial = TrialRecord(**copied, configuration_id=configuration.id, gpu_seconds=0.0)
     trial.machine_id = None if row.machine_id is None else machines[row.machine_id]
@@ -260,7 +261,10 @@ def _add_trial(
 def _merge_configurations(
     ours: Session, theirs: Session, trials: Sequence[TrialRecord]
 ) -> tuple[dict[int, ConfigurationRecord], dict[int, GroupRecord]]:
-    """Those of the trials, made where they are not here, by their id there; groups by that here."""
+    """Return configurations by their ids there, and groups by their ids here.
+
+    Those that are not here are made.
+    """
     there = _read_rows_by_id(
         theirs, ConfigurationRecord, {trial.configuration_id for trial in trials}
     )
@@ -281,7 +285,7 @@ def _merge_configurations(
 
 
 def _merge_group(ours: Session, row: Row) -> GroupRecord:
-    """The group here; whose newest trial is the newer one says by which code."""
+    """Return the group here; its code is that of the newest trial on either side."""
     group = _find_or_insert(ours, GroupRecord, GROUP_KEY, {**row, **IDLE})
     since = row["code_since"]
     if since is not None and (group.code_since is None or group.code_since < since):
@@ -290,7 +294,7 @@ def _merge_group(ours: Session, row: Row) -> GroupRecord:
 
 
 def _merge_machines(ours: Session, theirs: Session, batch: Sequence[TrialRecord]) -> dict[int, int]:
-    """The ids here by the ids there."""
+    """Return the ids of machines here by the ids there."""
     others = select(OtherAttemptRecord.machine_id).where(
         OtherAttemptRecord.trial_id.in_([trial.id for trial in batch])
     )
@@ -336,14 +340,17 @@ def _copy_missing_rows(
     key: Sequence[str],
     ids: Mapping[int, int],
 ) -> int:
-    """Add the rows that hang on these trials and are not here; how many came."""
+    """Copy the rows of these trials that are not here. Returns how many were copied."""
     return insert_missing(ours, table, key, _read_rows_of_trials(theirs, table, ids))
 
 
 def _copy_scores(
     ours: Session, theirs: Session, ids: Mapping[int, int], new: Mapping[int, int]
 ) -> int:
-    """Add or renew scores; how many came. The own ones of trials that were here came with them."""
+    """Add or renew scores. Returns how many were stored.
+
+    The own scores of trials that were here came with these trials.
+    """
     own = [*theirs.scalars(select(GroupRecord.dev_identity))]
     known = {here for there, here in ids.items() if there not in new}
     rows = [
@@ -357,6 +364,7 @@ def _copy_scores(
 def _read_rows_of_trials(
     theirs: Session, table: type[Base], ids: Mapping[int, int]
 ) -> list[dict[str, Any]]:
+    """Read the rows of these trials, with the ids of the trials here."""
     columns = [column for column in table.__table__.c if column.key != "id"]
     query = select(*columns).where(table.__table__.c.trial_id.in_(ids))
     return [{**row, "trial_id": ids[row["trial_id"]]} for row in theirs.execute(query).mappings()]

@@ -50,7 +50,7 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
 
 
 def holds_rehearsals(session: Session) -> bool | None:
-    """Whether the sweeps of a store are rehearsals, made by --smoke; None where there is none.
+    """Whether the sweeps of a store are rehearsals, made by --smoke; None if it has no sweep.
 
     A store never holds both: numbers of a rehearsal mean nothing.
     """
@@ -62,14 +62,14 @@ def holds_rehearsals(session: Session) -> bool | None:
 
 
 def add_message(session: Session, journal: str, position: int, event: DriverMessage) -> None:
-    """Store what the driver has said, at this position of its journal."""
+    """Store a message of the driver, at this position of its journal."""
     said = event.model_dump(include={"time", "level", "text"})
     said["sweep_id"] = sweep_of(session, event.sweep).id
     insert_once(session, DriverMessageRecord, {"journal": journal, "position": position}, said)
 
 
 def change_budget(session: Session, journal: str, event: SweepRequested) -> None:
-    """Store how many trials a sweep takes from now on, unless another journal started it later."""
+    """Store the new number of trials of a sweep, unless another journal started it later."""
     sweep = sweep_of(session, event.sweep)
     if sweep.journal in ("", journal):
         sweep.spec, sweep.ended_by = event.with_budget(sweep.spec), None
@@ -121,7 +121,10 @@ def add_sweep_trials(session: Session, sweep: int, links: Sequence[Mapping[str, 
 
 
 def _settle_reuse(session: Session, sweep: int, links: Sequence[Mapping[str, Any]]) -> None:
-    """Of two that say so, the first has reused a trial."""
+    """Settle whether and when trials were reused, where two journals say it.
+
+    Of two that say so, the first has reused the trial.
+    """
     told = {link["trial_id"]: (link["reused"], link["reused_from"]) for link in links}
     query = select(SweepTrialRecord).where(
         SweepTrialRecord.sweep_id == sweep, SweepTrialRecord.trial_id.in_(told)
@@ -138,7 +141,10 @@ def _settle_reuse(session: Session, sweep: int, links: Sequence[Mapping[str, Any
 def _find_held_numbers(
     session: Session, sweep: int, links: Sequence[Mapping[str, Any]]
 ) -> dict[int, int]:
-    """Numbers by trial, of what a sweep holds of these trials and under these numbers."""
+    """Find the trials of a sweep that are among these or have one of these numbers.
+
+    Returns numbers by trial.
+    """
     trial, number = SweepTrialRecord.trial_id, SweepTrialRecord.number
     same_trial = trial.in_([link["trial_id"] for link in links])
     same_number = number.in_([link["number"] for link in links])
@@ -148,7 +154,7 @@ def _find_held_numbers(
 
 
 def add_gpu_seconds(session: Session, sweep: int, seconds: Mapping[int, float]) -> None:
-    """Count what a sweep's trials took; their sums move along, up to the group.
+    """Add the GPU seconds of a sweep's trials to all sums, up to the group.
 
     A trial that was cut off reports its whole time when it ends again. Of all reports on one trial
     in one sweep the highest counts, so that a repeated report changes nothing. Seconds are of whole

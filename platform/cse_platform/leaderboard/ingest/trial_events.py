@@ -1,4 +1,4 @@
-"""Stores what a journal tells of its attempts at trials: start, dev points, end."""
+"""Stores a journal's events on its attempts at trials: start, dev points, end."""
 
 import math
 from collections import defaultdict
@@ -45,7 +45,7 @@ from cse_platform.tracking.events import (
 
 
 def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
-    """Store that a journal starts an attempt or goes on with it; is the trial new?
+    """Store that a journal starts an attempt or resumes it. Returns True if the trial is new.
 
     Once complete, an attempt stays as it is.
     """
@@ -73,7 +73,7 @@ def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
 
 
 def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> None:
-    """Store points of dev curves, few queries for many; the first value of a step stays."""
+    """Store points of dev curves in few queries; the first value of a step stays."""
     trials = trials_of(session, {event.trial for event in events})
     rows: dict[type[Base], list[dict[str, Any]]] = defaultdict(list)
     outdone = {}
@@ -104,7 +104,7 @@ def _make_point_row(event: TrialPoint) -> dict[str, Any]:
 
 
 def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
-    """Store the end of an attempt, and what it took."""
+    """Store the end of an attempt, and the time that it took."""
     trial = trial_of(session, event.trial)
     took = (event.wall_seconds or 0.0) * event.gpus
     add_gpu_seconds(session, sweep_of(session, event.sweep).id, {trial.id: took})
@@ -127,7 +127,7 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
 
 
 def delete_model(session: Session, journal: str, event: ModelDeleted) -> None:
-    """Store that a journal's attempt has its model no longer."""
+    """Store that the model of a journal's attempt is deleted."""
     attempt = attempt_of(session, trial_of(session, event.trial), journal, at=event.time)
     attempt.model, attempt.model_deleted = None, event.time
 
@@ -135,7 +135,7 @@ def delete_model(session: Session, journal: str, event: ModelDeleted) -> None:
 def link(
     session: Session, journal: str, event: TrialStarted | TrialReused, trial: TrialRecord
 ) -> None:
-    """Put a trial into its sweep, in the place of the failed one that it tries again."""
+    """Put a trial into its sweep, in the place of a failed trial that it tries again."""
     sweep = sweep_of(session, event.sweep).id
     place = {"sweep_id": sweep, "number": event.number}
     held = session.scalars(select(SweepTrialRecord).filter_by(**place)).one_or_none()
@@ -155,7 +155,7 @@ def link(
 
 
 def has_another_model(session: Session, trial: TrialRecord, journal: str) -> bool:
-    """Whether a journal's own attempt came to another model than the trial has."""
+    """Whether a journal's own attempt has another model than the trial."""
     other = session.get(OtherAttemptRecord, (trial.id, journal))
     complete = other is not None and other.state == "COMPLETE"
     return complete and other is not None and other.best_value != trial.best_value
@@ -188,6 +188,7 @@ def _store_group(session: Session, event: TrialStarted) -> int:
 
 
 def _store_machine(session: Session, provenance: Mapping[str, str]) -> int | None:
+    """Store the machine of a trial. Returns its id, or None if it is not known."""
     hardware = provenance.get("gpu") or provenance.get("cpu")
     if not hardware or "host" not in provenance:
         return None

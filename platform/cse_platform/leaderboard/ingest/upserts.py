@@ -13,7 +13,7 @@ from cse_platform.leaderboard.tables import Base, ConfigurationRecord, SweepReco
 
 
 def sweep_of(session: Session, name: str) -> SweepRecord:
-    """The sweep of that name.
+    """Find the sweep of that name.
 
     Raises:
         StoreLostError: if it has not started.
@@ -25,7 +25,7 @@ def sweep_of(session: Session, name: str) -> SweepRecord:
 
 
 def trial_of(session: Session, key: str) -> TrialRecord:
-    """The trial of that key.
+    """Find the trial of that key.
 
     Raises:
         StoreLostError: if it has not started.
@@ -34,7 +34,7 @@ def trial_of(session: Session, key: str) -> TrialRecord:
 
 
 def trials_of(session: Session, keys: Collection[str]) -> dict[str, TrialRecord]:
-    """These trials by key.
+    """Find these trials by key.
 
     Raises:
         StoreLostError: if one has not started.
@@ -47,14 +47,16 @@ def trials_of(session: Session, keys: Collection[str]) -> dict[str, TrialRecord]
 
 
 def trial_or_none(session: Session, key: str) -> TrialRecord | None:
-    """The trial of that key; None where no journal has brought it."""
+    """Find the trial of that key; None if no journal has brought it."""
     return session.scalars(select(TrialRecord).where(TrialRecord.key == key)).one_or_none()
 
 
 def insert_once(
     session: Session, table: type[Base], key: Mapping[str, Any], values: Mapping[str, Any]
 ) -> bool:
-    """Insert a row unless its key is there, also against writers in other processes; is it new?
+    """Insert a row if its key is absent. Returns True if it was inserted.
+
+    Writers in other processes may do the same.
 
     The table has a unique constraint on `key`; `values` are its other columns.
     """
@@ -70,7 +72,7 @@ def insert_missing(
     key: Sequence[str],
     rows: Sequence[Mapping[str, Any] | RowMapping],
 ) -> int:
-    """Insert many rows but those whose key is there, as `insert_once`; how many are new."""
+    """Insert the rows whose keys are absent, as `insert_once`. Returns how many were inserted."""
     if not rows:
         return 0
     statement = _make_insert(session, table).on_conflict_do_nothing(index_elements=list(key))
@@ -84,7 +86,7 @@ def insert_newest(
     key: Sequence[str],
     rows: Sequence[Mapping[str, Any] | RowMapping],
 ) -> int:
-    """Insert rows, each in place of one of its key that was `measured` earlier; how many are in."""
+    """Insert rows, each in place of one `measured` earlier. Returns how many were stored."""
     if not rows:
         return 0
     statement = _make_insert(session, table)
@@ -101,7 +103,7 @@ def insert_newest(
 def upsert(
     session: Session, table: type[Base], key: Mapping[str, Any], values: Mapping[str, Any]
 ) -> None:
-    """Insert a row, or give the one of that key these values; else as `insert_once`."""
+    """Insert a row, or update the one of that key; otherwise as `insert_once`."""
     statement = _make_insert(session, table).values({**key, **values})
     statement = statement.on_conflict_do_update(index_elements=list(key), set_=dict(values))
     session.execute(statement)
@@ -113,6 +115,6 @@ def _make_insert(session: Session, table: type[Base]) -> postgresql.Insert | sql
 
 
 def add_searched(configuration: ConfigurationRecord, names: Sequence[str]) -> None:
-    """Note which hyperparameters a space varies; of several spaces, all that one of them does."""
+    """Add the hyperparameters that a space searches to those of the configuration."""
     if configuration.searched != list(names):
         configuration.searched = sorted({*configuration.searched, *names})

@@ -1,4 +1,4 @@
-"""The sweep files of the papers' tables: which published cells their trials fill, and what is left.
+"""The sweep files of the papers' tables: which published cells their trials fill, and progress.
 
 `sweeps/papers/` has a file for each table and figure that trials can fill, `PAPER-TABLE.yaml`, and
 one for each whole paper, `PAPER.yaml`; `sweeps/released.yaml` fills rows of all of them.
@@ -43,13 +43,13 @@ TrialId = tuple[str, int]
 
 @dataclass(frozen=True)
 class PlannedConfiguration:
-    """One configuration that a stage of a sweep file tries."""
+    """A configuration that a stage of a sweep file tries."""
 
     stage: SweepSpec
     setup: ConfigurationSetup
 
     def columns(self, split: PublishedSplit) -> set[str]:
-        """The columns of papers' tables that its trials get a number in."""
+        """List the columns of papers' tables that its trials get a number in."""
         if split == "train":
             return cost_columns(self.setup.values)
         if split == "dev":
@@ -84,12 +84,12 @@ class PaperFile:
         return self.path.stem.partition("-")[2] or WHOLE
 
     def columns_filled(self, row: PublishedRow) -> set[str]:
-        """The columns of a published row that its trials get a number in."""
+        """List the columns of a published row that its trials get a number in."""
         fitting = (one for one in self.configurations if matches(row, one.setup))
         return row.scores.keys() & set().union(*(one.columns(row.split) for one in fitting))
 
     def hours_left(self, done: set[TrialId]) -> float | None:
-        """What the trials that are not there yet take, each as much as any other."""
+        """Estimate the hours of the trials that are not there yet, each as long as any other."""
         if self.gpu_hours is None or not self.trials:
             return None
         return self.gpu_hours * len(set(self.trials) - done) / len(self.trials)
@@ -97,7 +97,7 @@ class PaperFile:
 
 @dataclass(frozen=True)
 class PaperProgress:
-    """How far a table or figure of a paper is filled by trials of ours, or all of a paper."""
+    """The progress of a table or figure of a paper, or of a whole paper."""
 
     paper: str
     table: str
@@ -127,7 +127,7 @@ class PaperProgress:
 
 
 def read_paper_files() -> tuple[PaperFile, ...]:
-    """Those in the working directory, else of the checkout that the package is read from.
+    """Read the sweep files of the working directory, else of the checkout of the package.
 
     Raises:
         PublishedError: if there is no such folder.
@@ -145,13 +145,13 @@ def read_paper_files() -> tuple[PaperFile, ...]:
 
 @cache
 def _read_files(paths: tuple[Path, ...], newest: int) -> tuple[PaperFile, ...]:
-    """Read once for as long as none of them changes."""
+    """Read the files once for as long as none of them changes."""
     del newest
     return tuple(map(read_paper_file, paths))
 
 
 def read_paper_file(path: Path) -> PaperFile:
-    """One file, and what it plans; SweepFileError if it is no sweep."""
+    """Read one file and plan its trials; raises SweepFileError if it is no sweep."""
     stages = load_sweep(path).stages
     told = _HOURS.search(path.read_text(encoding="utf-8"))
     planned = {stage.sweep: plan_configurations(stage) for stage in stages}
@@ -164,7 +164,7 @@ def read_paper_file(path: Path) -> PaperFile:
 
 
 def plan_configurations(stage: SweepSpec) -> list[PlannedConfiguration]:
-    """The points of its grid; a search of another kind plans none."""
+    """List the points of its grid; a search of another kind plans none."""
     if stage.search.sampler.kind != "grid":
         return []
     corpus = "+".join(one.short_name for one in stage.corpus)
@@ -185,6 +185,7 @@ def plan_configurations(stage: SweepSpec) -> list[PlannedConfiguration]:
 
 
 def _plan_trials(configurations: Sequence[PlannedConfiguration]) -> Iterator[TrialId]:
+    """List the configuration and seed of each trial that a stage runs."""
     for place, one in enumerate(configurations):
         seeds, is_cut = one.stage.seeds, any(corpus.split_at for corpus in one.stage.corpus)
         confirmed = seeds.confirm is not None and place < seeds.confirm.top
@@ -193,9 +194,9 @@ def _plan_trials(configurations: Sequence[PlannedConfiguration]) -> Iterator[Tri
 
 
 def _format_setup_id(setup: ConfigurationSetup, *, sweep: str = "") -> str:
-    """The same for a planned configuration and for the one that the leaderboard holds.
+    """Format an id, the same for a planned configuration and for the stored one.
 
-    The leaderboard does not say of a corpus that it was cut; then the sweep's name tells.
+    The leaderboard does not say of a corpus that it was cut; then the id has the sweep's name.
     """
     *names, corpus, dev, values, _ = setup
     told = [*names, sorted(corpus.split("+")), dev, dict(values), sweep]
@@ -205,7 +206,7 @@ def _format_setup_id(setup: ConfigurationSetup, *, sweep: str = "") -> str:
 def setups_of_papers(
     rows: Sequence[PublishedRow], files: Sequence[PaperFile]
 ) -> Callable[[ConfigurationSetup], bool]:
-    """Whether a configuration of ours stands in any of the rows, or is one that a file plans."""
+    """Return a predicate: does a configuration stand in any of the rows, or does a file plan it?"""
     planned = {_format_setup_id(one.setup) for file in files for one in file.configurations}
     return lambda setup: can_stand(rows, setup) or _format_setup_id(setup) in planned
 
@@ -213,7 +214,7 @@ def setups_of_papers(
 def paper_progress(
     rows: Sequence[PublishedRow], files: Sequence[PaperFile], ours: Sequence[LeaderboardRow]
 ) -> list[PaperProgress]:
-    """How far each table and figure of each paper is, and then the paper as a whole.
+    """Measure the progress of each table and figure of each paper, then of the whole paper.
 
     Last comes the file of the released encoders. `rows` are all that papers print, `ours` has a row
     for every configuration.
@@ -240,7 +241,7 @@ def paper_progress(
 
 
 def _make_reading_key(table: str) -> tuple[bool, str, int]:
-    """Tables, then figures, each by number."""
+    """Return the sort key of a table: tables, then figures, each by number."""
     name = table.rstrip("0123456789")
     return name != "table", name, int(table.removeprefix(name) or 0)
 
@@ -307,7 +308,7 @@ def _measure_whole_progress(
 
 
 def why_left_out(row: PublishedRow) -> str:
-    """Why a number of a row is filled by no file."""
+    """Give the reason why no file fills the numbers of a row."""
     if row.settings.get("stated") == "out of memory":
         return "of a trial that runs out of memory"
     if row.configuration is not None:

@@ -1,4 +1,4 @@
-"""Ours in the rows and columns of a paper's table, beside what the paper prints."""
+"""Our numbers in the rows and columns of a paper's table, beside what the paper prints."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, TRAIN_MINUTES
 
 
 def gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | None:
-    """The difference to the published number that is most like ours, on our headline column.
+    """Compare our headline with the most similar published number.
 
     Among several, the method's own paper comes first, and one that ran another's method anew last;
     then the row that says most about the configuration, then the number with most sources, then the
@@ -59,6 +59,8 @@ def gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | None:
 
 
 def _find_closest_gap(column: str, score: Estimate, rows: Sequence[PublishedRow]) -> Gap:
+    """Return the difference to the row that is closest to ours, as `gap` ranks them."""
+
     def repeated(value: float) -> int:
         return len(
             {source for row in rows if row.scores[column] == value for source in row.sources}
@@ -91,17 +93,17 @@ PAPERS = frozenset({"hub", "senteval"})
 
 
 def source_of(score: Estimate, dev: DevSets) -> str:
-    """Of the data that a score is on; of the dev sets where a store does not know it."""
+    """Return the source of a score's data; that of the dev sets if a store does not know it."""
     return score.source or dev.source
 
 
 def comparable(score: Estimate, dev: DevSets) -> bool:
-    """Whether a score can be beside a paper's: on built-in or imported data it cannot."""
+    """Whether a score can stand beside a paper's; on built-in or imported data it cannot."""
     return source_of(score, dev) in PAPERS
 
 
 def matches(published: PublishedRow, ours: ConfigurationSetup) -> bool:
-    """Whether ours is of the method, the backbone and the settings that the row is of.
+    """Whether our configuration has the method, the backbone and the settings of the row.
 
     A row that does not say on which dev set it was selected takes configurations that were selected
     on STS-B or SICK-R. One that names no corpus takes any, but for costs.
@@ -136,6 +138,7 @@ def _is_of_released(published: PublishedRow, released: ReleasedEncoder) -> bool:
 
 
 def _has_wanted_value(name: str, wanted: Any, values: Mapping[str, Any]) -> bool:
+    """Whether a hyperparameter has the value that a row wants, or not the one that it excludes."""
     if name not in values:
         return False
     if isinstance(wanted, dict):
@@ -148,7 +151,7 @@ Verdict = Literal["within noise", "above", "below", "noise not known"]
 
 @dataclass(frozen=True)
 class CellGap:
-    """How far ours is above a number that the paper prints."""
+    """The difference of our number to the one that the paper prints."""
 
     value: float
     """A fraction; of a cost, in its unit."""
@@ -158,7 +161,7 @@ class CellGap:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether it is more than seeds differ by."""
+        """Whether the difference is more than seeds vary."""
         if self.interval is None:
             return "noise not known"
         if self.interval.low > 0:
@@ -168,7 +171,7 @@ class CellGap:
 
 @dataclass(frozen=True)
 class PaperLine:
-    """A row of the paper's table, and what of ours stands in it."""
+    """A row of the paper's table, and our numbers in it."""
 
     backbone: str
     method: str
@@ -189,7 +192,7 @@ class PaperLine:
 
     @property
     def gaps(self) -> dict[str, CellGap]:
-        """By column, of each cell that has a number of ours beside the paper's."""
+        """The differences by column, of each cell that has our number beside the paper's."""
         return {
             column: self._compute_gap(ours, self.published[column], self.published_std.get(column))
             for column, ours in self.ours.items()
@@ -263,7 +266,7 @@ def can_stand(rows: Sequence[PublishedRow], ours: ConfigurationSetup) -> bool:
 
 
 def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
-    """A row of a paper's table, and of ours the best on dev that has a number in it."""
+    """Build the line of a paper's row, with our best configuration on dev that has a number."""
 
     def key(one: LeaderboardRow) -> tuple[bool, BestKey]:
         return one.released is None, best_key(
@@ -287,17 +290,18 @@ def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
 
 
 def _select_comparable_scores(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
-    """Our scores in the columns of a published row that can be compared with it."""
+    """Select our scores in the columns of a published row that can be compared with it."""
     known = _select_matching_numbers(row, ours)
     return {column: one for column, one in known.items() if comparable(one, ours.dev)}
 
 
 def _has_left_out_scores(row: PublishedRow, ours: LeaderboardRow) -> bool:
+    """Whether some of our scores in a row cannot be compared with it."""
     return len(_select_comparable_scores(row, ours)) < len(_select_matching_numbers(row, ours))
 
 
 def _select_matching_numbers(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
-    """Our numbers in the columns of a published row that ours stands in; none where it does not."""
+    """Select our numbers in the columns of a published row; none if ours does not match it."""
     if not matches(row, ours.setup):
         return {}
     known = _list_numbers_by_split(ours)[row.split]
@@ -305,14 +309,14 @@ def _select_matching_numbers(row: PublishedRow, ours: LeaderboardRow) -> dict[st
 
 
 def _list_numbers_by_split(ours: LeaderboardRow) -> dict[PublishedSplit, Mapping[str, Estimate]]:
-    """All that a row of ours can fill in papers' tables, by split and column."""
+    """List all numbers of our row that can fill papers' tables, by split and column."""
     columns = cost_columns(ours.configuration.values)
     costs = {column: cost for column, cost in ours.costs.items() if column in columns}
     return {"test": ours.scores, "dev": {ours.dev.search: ours.dev_score}, "train": costs}
 
 
 def cost_columns(values: Mapping[str, Any]) -> set[str]:
-    """The costs that a configuration fills: the minutes of all training only if it is whole."""
+    """The cost columns that a configuration can fill; train minutes only without `max_steps`."""
     return set(COSTS) - ({TRAIN_MINUTES} if "max_steps" in values else set())
 
 
@@ -328,7 +332,7 @@ def _notes_on_costs(
     lines: Sequence[PaperLine],
     candidates: Iterable[Sequence[LeaderboardRow]],
 ) -> Iterator[str]:
-    """What costs were measured on, and how: on other hardware they are shown, and not compared."""
+    """Note which hardware costs were measured on, and how: unlike hardware is not compared."""
     costs = [column for column in columns if column in COSTS]
     if not costs:
         return

@@ -46,7 +46,7 @@ and the names of the training corpora with `+` between."""
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """What a paper's table says of one system on one backbone."""
+    """A row of a paper's table: one system on one backbone."""
 
     paper: str
     table: str
@@ -84,7 +84,7 @@ class PublishedRow:
 
     @property
     def seeds(self) -> int | None:
-        """Over how many seeds the numbers are; None where the table does not say."""
+        """The number of seeds behind the numbers; None if the table does not say."""
         return int(self.settings[SEEDS]) if SEEDS in self.settings else None
 
     @property
@@ -190,7 +190,7 @@ class Line(Settings):
 
     @property
     def wanted(self) -> dict[str, Any] | None:
-        """What one of our configurations must have, as `PublishedRow.configuration`."""
+        """The values that our configuration must have, as in `PublishedRow.configuration`."""
         if self.configuration == NOTHING:
             return None
         if isinstance(self.configuration, dict):
@@ -201,7 +201,7 @@ class Line(Settings):
 
     @property
     def our_method(self) -> str:
-        """The method that a configuration of ours must be of."""
+        """The method that our configuration must be of."""
         return str(self._stated_configuration.get(METHOD, self.method))
 
     @property
@@ -214,7 +214,7 @@ class Line(Settings):
         return self.configuration if isinstance(self.configuration, dict) else {}
 
     def as_score(self, number: Decimal) -> float:
-        """The number as a fraction; costs stay what they are."""
+        """Convert the number to a fraction; costs stay what they are."""
         return float(number if self.task in COSTS else number / 100)
 
 
@@ -250,7 +250,7 @@ Placed = tuple[int, Line]
 
 
 def read_rows(file: Path | Traversable) -> list[PublishedRow]:
-    """The rows of a CSV file, in its order.
+    """Read the rows of a CSV file, in its order.
 
     Lines that differ in nothing but task, metric, value and std are one row. Each line has one
     number, in percent as papers print it.
@@ -272,7 +272,7 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
 
 
 def _read_cells(file: Path | Traversable) -> list[tuple[int, Cells]]:
-    """Each line's number and its cells; empty optional ones are left out."""
+    """Read the cells of each line, with its number; empty optional cells are left out."""
     reader = csv.reader(StringIO(_read_text(file)), strict=True)
     try:
         listed = [(reader.line_num, [cell.strip() for cell in line]) for line in reader if line]
@@ -317,6 +317,7 @@ def _find_head_problems(head: Sequence[str]) -> Iterator[str]:
 
 
 def _find_repeated_cells(lines: Sequence[Placed]) -> Iterator[Problem]:
+    """Find cells that a row has twice."""
     first: dict[tuple[str, str], int] = {}
     for place, line in lines:
         before = first.setdefault((_make_row_key(line), line.column), place)
@@ -325,6 +326,7 @@ def _find_repeated_cells(lines: Sequence[Placed]) -> Iterator[Problem]:
 
 
 def _find_fractions(lines: Sequence[Placed]) -> Iterator[Problem]:
+    """Find out whether the file has fractions where percent are expected."""
     scores = [(place, line.value) for place, line in lines if line.task not in COSTS]
     if scores and all(abs(value) <= 1 for _, value in scores):
         place, value = scores[0]
@@ -337,6 +339,7 @@ def _find_fractions(lines: Sequence[Placed]) -> Iterator[Problem]:
 
 
 def _make_row_key(line: Line) -> str:
+    """Return the text that lines of one row have in common."""
     return line.model_dump_json(exclude={"task", "metric", "value", "std"})
 
 
@@ -386,7 +389,7 @@ def published_rows(
     tables: Sequence[str] = (),
     ablations: bool = True,
 ) -> list[PublishedRow]:
-    """The rows of the package's tables, then those of a lab's own files.
+    """Read the rows of the package's tables, then those of a lab's own files.
 
     A lab's files have the columns of the package's. `method` is one of ours. `tables` keeps the
     rows of these tables, each PAPER:TABLE. Without `ablations` and `tables`, the package's tables
@@ -416,7 +419,7 @@ def _read_shipped_rows(tables: tuple[str, ...]) -> tuple[PublishedRow, ...]:
 
 
 def rows_of_table(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
-    """The rows of a paper's table, by its name or its bare number.
+    """Select the rows of a paper's table, by its name or its bare number.
 
     Raises:
         PublishedError: if there is no such paper or table, with those that there are.
@@ -446,7 +449,7 @@ def _normalize_table_name(table: str) -> str:
 
 
 def merged(rows: Iterable[PublishedRow]) -> list[PublishedRow]:
-    """The rows, those that papers repeat as one with all its sources.
+    """Merge the rows that papers repeat into one with all its sources.
 
     Rows are the same if they have method, system, backbone, split and all scores in common, and are
     of different papers or say the same of the configuration. A method's own paper speaks for the

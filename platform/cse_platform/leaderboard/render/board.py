@@ -1,4 +1,4 @@
-"""What a leaderboard shows: our rows, published ones, and which scores can be compared."""
+"""The content of a leaderboard: our rows, published ones, and which scores can be compared."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,12 +46,12 @@ EXTRAPOLATED_MEANS = "Extrapolated: a trial trained through less than one epoch.
 
 
 def score_cell(estimate: Estimate) -> Cell:
-    """Mean and standard deviation over seeds."""
+    """Format the mean and standard deviation over seeds."""
     return Cell(percent(estimate.mean), spread=percent(estimate.std))
 
 
 def cost_cell(name: str, cost: float, *, extrapolated: bool = False) -> Cell:
-    """One of `COSTS`, with as many decimals as say something."""
+    """Format one of `COSTS`, with as many decimals as are meaningful."""
     if name in MEMORY:
         text = f"{cost:.2f} GiB"
     else:
@@ -60,13 +60,13 @@ def cost_cell(name: str, cost: float, *, extrapolated: bool = False) -> Cell:
 
 
 def interval_cell(interval: Interval) -> Cell:
-    """`[78.12, 79.30]`, marked where it is over pairs instead of seeds."""
+    """Format an interval as `[78.12, 79.30]`, marked if it is over pairs instead of seeds."""
     mark = OVER_PAIRS if interval.over == "pairs" else ""
     return Cell(f"[{percent(interval.low)}, {percent(interval.high)}]", mark=mark)
 
 
 def join_marks(*marks: str) -> str:
-    """The marks that are not empty, as a cell bears them."""
+    """Join the marks that are not empty, as a cell bears them."""
     return " ".join(filter(None, marks))
 
 
@@ -105,7 +105,7 @@ class Board:
 
 @dataclass(frozen=True)
 class ShownScore:
-    """One score of an entry."""
+    """A score of an entry."""
 
     value: float
     cell: Cell
@@ -117,7 +117,7 @@ class ShownScore:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of every table that it is in: a row of ours, or a published one."""
+    """A line of every table that it is in: a row of ours, or a published one."""
 
     headline: str
     """The column that it is ranked by: a test score, or `dev`."""
@@ -135,13 +135,13 @@ class Entry:
         return ranked is not None and ranked.builtin
 
     def on(self, *, builtin: bool) -> "Entry":
-        """The entry with its scores on built-in data alone, or with the others alone."""
+        """Keep the scores on built-in data alone, or the others alone."""
         kept = {name: one for name, one in self.scores.items() if one.builtin is builtin}
         return replace(self, scores=kept)
 
 
 def shown_dev_set(row: LeaderboardRow) -> str:
-    """The dev set that the search climbed, and where its data is from.
+    """Name the dev set that the search climbed, and the source of its data.
 
     Own ones, and those of imported rows, are told apart by their identity.
     """
@@ -155,7 +155,7 @@ def estimates(row: LeaderboardRow) -> dict[str, Estimate]:
 
 
 def entries(board: Board) -> list[Entry]:
-    """Our rows and the published ones, in the order in which they stand."""
+    """List our rows and the published ones, in the order in which they are shown."""
     ours = [_make_our_entry(row, board.against.get(place)) for place, row in enumerate(board.rows)]
 
     def lowest_last(entry: Entry) -> float:
@@ -178,20 +178,20 @@ def is_on_tests(row: PublishedRow, family: BoardFamily) -> bool:
 
 
 def identities(listed: Sequence[Entry], column: str) -> set[str]:
-    """The evaluation identities of our scores in a column."""
+    """Collect the evaluation identities of our scores in a column."""
     scores = [entry.scores[column] for entry in listed if column in entry.scores]
     return {score.identity for score in scores if score.identity is not None}
 
 
 def published_cell(column: str, value: float, std: float | None) -> Cell:
-    """What a paper prints in a column; costs stay what they are."""
+    """Format a number of a paper; costs stay what they are."""
     if column in COSTS:
         return Cell(f"{value:g}")
     return Cell(percent(value), spread=percent(std))
 
 
 def score_column(name: str, *, title: str = "", compared: bool = True) -> Column[Any]:
-    """A column of scores; where they are compared, the best and the second are emphasised."""
+    """Make a column of scores; if they are compared, the best and the second are emphasised."""
 
     def score(row: Any) -> ShownScore | None:
         found: ShownScore | None = row.scores.get(name)
@@ -211,7 +211,7 @@ def score_column(name: str, *, title: str = "", compared: bool = True) -> Column
 
 
 def short_hash(row: LeaderboardRow) -> str:
-    """The configuration's hash, as far as it is shown."""
+    """The first digits of the configuration's hash."""
     return row.configuration.hash[:HASH_DIGITS]
 
 
@@ -240,7 +240,7 @@ def _make_published_entry(row: PublishedRow, headline: str) -> Entry:
 
 
 def _mark_significant_columns(against: Comparison) -> dict[str, str]:
-    """The marks of the columns on which A is significantly above B."""
+    """Mark the columns on which A is significantly above B."""
     found = {
         task.task
         for task in against.tasks

@@ -21,13 +21,13 @@ _NUMBER, _COUNT, _TRUTH, _TIME = "float64", "Int64", "boolean", "datetime64[us, 
 
 
 def board_records(board: Board) -> list[dict[str, Any]]:
-    """An object a row, for JSON: ours with every score they have, then published ones."""
+    """Make a JSON object of each row: ours with every score they have, then published ones."""
     ours = [to_record(_OUR_RECORD, row) for row in board.rows]
     return ours + [to_record(_PUBLISHED_RECORD, row) for row in board.published]
 
 
 def data_columns(board: Board) -> list[DataColumn]:
-    """The columns of a board for CSV and pandas: one value a cell.
+    """List the columns of a board for CSV and pandas: one value a cell.
 
     There are columns for every score that a row has in a family which the board or one of our rows
     shows.
@@ -37,12 +37,12 @@ def data_columns(board: Board) -> list[DataColumn]:
 
 
 def data_rows(board: Board) -> list[AnyRow]:
-    """The rows of a board for CSV and pandas."""
+    """List the rows of a board for CSV and pandas."""
     return [*board.rows, *board.published]
 
 
 def estimate_records(scores: Mapping[str, Estimate], *, prefix: str) -> dict[str, Any]:
-    """What is known of each score beside its mean, by column."""
+    """List what is known of each score beside its mean, by column."""
     return {
         f"{prefix}_{name}": {column: part(one) for column, one in scores.items()}
         for name, part in ESTIMATE_PARTS.items()
@@ -64,7 +64,7 @@ ESTIMATE_PARTS: dict[str, Callable[[Estimate], Any]] = {
 
 
 def _read_attribute(row: object, path: str) -> Any:
-    """An attribute of a row, or of what it holds; None behind a None."""
+    """Read an attribute of a row by a path with dots; None behind a None."""
     for name in filter(None, path.split(".")):
         row = None if row is None else getattr(row, name)
     return row if path else None
@@ -73,7 +73,7 @@ def _read_attribute(row: object, path: str) -> Any:
 def _make_column(
     name: str, dtype: str = "object", *, ours: str | None = None, published: str = ""
 ) -> DataColumn:
-    """A column by the attributes that hold its values in our rows and in published ones.
+    """Make a column from the attributes that hold its values in our and in published rows.
 
     `ours` is a path with dots, and the name where it is left out. Without a path for published
     rows, these leave the column empty. `dtype` is what pandas calls the type.
@@ -90,17 +90,19 @@ def _make_column(
 def _make_our_column(
     name: str, value: Callable[[LeaderboardRow], Any], dtype: str = "object"
 ) -> DataColumn:
+    """Make a column that published rows leave empty."""
     return Column(
         name, lambda row: value(row) if isinstance(row, LeaderboardRow) else None, dtype=dtype
     )
 
 
 def _format_as_json(column: DataColumn) -> DataColumn:
-    """Written as JSON in CSV."""
+    """Write the values of a column as JSON in CSV."""
     return replace(column, format=lambda value: json.dumps(value, sort_keys=True))
 
 
 def _list_score_columns(board: Board) -> list[str]:
+    """List the score columns of the families that the board or one of our rows shows."""
     ours = {column for row in board.rows for column in row.scores}
     found = ours.union(*(row.scores for row in board.published))
     shown = (
@@ -112,7 +114,7 @@ def _list_score_columns(board: Board) -> list[str]:
 
 
 def _make_score_columns(name: str) -> Iterator[DataColumn]:
-    """The mean of a score and what belongs to it; where n is 1, the interval is over pairs."""
+    """Make the columns of a score: mean, n, std and interval; if n is 1, over pairs."""
 
     def mean(row: AnyRow) -> float | None:
         score = row.scores.get(name)
@@ -139,7 +141,7 @@ def _make_test_column(name: str) -> DataColumn:
 
 
 def _find_ranked_score(row: LeaderboardRow) -> Estimate | None:
-    """The score that the row is ranked by, if that is a test score."""
+    """Return the score that the row is ranked by, if that is a test score."""
     return row.ranked_score if row.headline else None
 
 

@@ -39,7 +39,7 @@ LEGEND = {
 
 
 def board_tables(board: Board, *, wide: bool) -> list[Table]:
-    """The tables of a leaderboard.
+    """Make the tables of a leaderboard.
 
     Rows that are ranked by different columns have tables of their own, and so have scores on
     built-in data. Published rows stand beside ours on real data only. A wide table has everything
@@ -101,7 +101,7 @@ def _make_short_tables(board: Board) -> Iterator[Table]:
 
 
 def _make_score_tables(board: Board, listed: Sequence[Entry]) -> Iterator[Table]:
-    """The test scores, each average with the tasks that it is over."""
+    """Make tables of the test scores, each average with its tasks."""
     for block, scored, builtin in score_blocks(board, listed):
         span = " to ".join(dict.fromkeys((block[0], block[-1])))
         columns = list(map(score_column, block))
@@ -113,8 +113,9 @@ def _make_score_tables(board: Board, listed: Sequence[Entry]) -> Iterator[Table]
 def score_blocks(
     board: Board, listed: Sequence[Entry]
 ) -> Iterator[tuple[list[str], list[Entry], bool]]:
-    """Each average with the tasks that it is over, the entries that have scores there, and whether
-    these are on built-in data.
+    """Split the scores into blocks: an average with its tasks, and the entries that have them.
+
+    The third value says whether the scores are on built-in data.
     """
     for builtin in (False, True):
         group = [entry.on(builtin=builtin) for entry in listed]
@@ -123,7 +124,7 @@ def score_blocks(
 
 
 def _group_by_ranking(listed: Sequence[Entry]) -> Iterator[tuple[str, bool, list[Entry]]]:
-    """Entries that can stand in one table, with the column that they are ranked by.
+    """Group the entries that can stand in one table, with the column that they are ranked by.
 
     It is dev where no entry has a score of the headline.
     """
@@ -134,12 +135,13 @@ def _group_by_ranking(listed: Sequence[Entry]) -> Iterator[tuple[str, bool, list
 
 
 def _list_scored_columns(board: Board, listed: Sequence[Entry]) -> list[str]:
-    """The columns of the shown tasks in which there is a number."""
+    """List the columns of the shown tasks that have a number."""
     columns = board.columns.columns
     return [name for name in columns if any(name in entry.scores for entry in listed)]
 
 
 def _split_by_average(board: Board, columns: Sequence[str]) -> Iterator[list[str]]:
+    """Split columns into blocks that end with an average."""
     block: list[str] = []
     for name in columns:
         block.append(name)
@@ -151,7 +153,7 @@ def _split_by_average(board: Board, columns: Sequence[str]) -> Iterator[list[str
 
 
 def _describe_order(board: Board, headline: str, group: Sequence[Entry]) -> str:
-    """What rows are ranked by, and what ours are sorted by where that is something else."""
+    """Describe which column ranks the rows, and which sorts ours if that is another one."""
     if board.sorted_by == headline or not any(entry.row for entry in group):
         return f"by {headline}"
     return f"on {headline}, in order of {board.sorted_by}"
@@ -164,7 +166,7 @@ def _describe_data(builtin: bool) -> str:
 def _make_entry_table(
     board: Board, title: str, columns: Sequence[EntryColumn], listed: Sequence[Entry]
 ) -> Table:
-    """A table of entries under their names; scores of several identities are not compared."""
+    """Make a table of entries; scores of several identities are not compared."""
     keys = board_columns.key_columns(listed)
     names = {column.name for column in keys}
     mixed = mixed_identities(columns, listed)
@@ -197,7 +199,7 @@ def is_published(entry: Entry) -> bool:
 
 
 def mixed_identities(columns: Sequence[EntryColumn], listed: Sequence[Entry]) -> dict[str, str]:
-    """The columns of scores that cannot be compared, and the note that says so."""
+    """Find the columns of scores that cannot be compared, and the notes that say so."""
     several = "evaluation identities; compare rows of one (--format json has them)."
     return {
         column.name: f"{column.name}: {len(found)} {several}"
@@ -207,7 +209,7 @@ def mixed_identities(columns: Sequence[EntryColumn], listed: Sequence[Entry]) ->
 
 
 def above_means(board: Board) -> dict[str, str]:
-    """What the mark of significance means, where rows are compared with one of them."""
+    """Explain the mark of significance, if rows are compared with one of them."""
     if not board.against:
         return {}
     reference = next(iter(board.against.values())).b  # the same for all rows
@@ -227,7 +229,7 @@ def _note_published_rows(listed: Sequence[Entry], *, ranks: bool) -> Iterator[st
 
 
 def _note_poolers(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
-    """Which rows pool how, where they differ: part of a difference between them may be that."""
+    """Note which rows use which pooler, if they differ: that may explain some difference."""
     by_pooler: dict[str, dict[str, None]] = {}
     for row in rows:
         if pooler := row.configuration.values.get("pooler"):
@@ -238,7 +240,7 @@ def _note_poolers(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
 
 
 def _note_unranked(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
-    """How many rows have no rank, and why; a row that is alone needs none."""
+    """Note how many rows have no rank, and why; a single row needs none."""
     single = sum(
         row.rank is None and row.ranked_score is not None and row.ranked_score.n == 1
         for row in rows
@@ -260,7 +262,7 @@ _MEASURES = {"sts": "Spearman", "transfer": "accuracy", "long": "accuracy"}
 
 
 def paper_board(board: Board) -> list[Table]:
-    """A table for each average, with its tasks in the papers' order; a line between backbones.
+    """Make a table for each average, with its tasks in the papers' order, grouped by backbone.
 
     Scores on built-in data are in tables of their own. Where nothing has test scores, the rows are
     ranked on dev.
@@ -317,7 +319,7 @@ def _name_measure(board: Board, block: Sequence[str]) -> str:
 
 
 def _format_method_name(entry: Entry, one_backbone: bool) -> str:
-    """As papers write it: SimCSE, or SimCSE-BERT-base beside other backbones."""
+    """Format a method as papers do: SimCSE, or SimCSE-BERT-base beside other backbones."""
     row = entry.published
     method = method_name(row.system if row else entry.row.shown_method if entry.row else "")
     return method if one_backbone else f"{method}-{backbone_name(_read_backbone(entry))}"
@@ -344,7 +346,7 @@ def _note_seeds(scored: Sequence[Entry]) -> Iterator[str]:
 
 
 def _mark_sources(scored: Sequence[Entry]) -> dict[tuple[str, ...], str]:
-    """A mark for the sources of published rows: rows of one table share it."""
+    """Mark the sources of published rows; rows of one table share a mark."""
     sources = dict.fromkeys(entry.published.sources for entry in scored if entry.published)
     return {source: f"{PUBLISHED}{n}" for n, source in enumerate(sources, start=1)}
 

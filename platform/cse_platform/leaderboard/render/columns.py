@@ -38,7 +38,7 @@ EntryColumn = Column[Entry]
 
 
 def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
-    """Method and backbone, and what else it takes to distinguish these rows of ours."""
+    """Make the columns of method and backbone, and others needed to distinguish our rows."""
     rows = [entry.row for entry in listed if entry.row]
 
     def distinct(names: Sequence[str]) -> int:
@@ -54,7 +54,7 @@ def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
 
 
 def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]:
-    """The headline's score over seeds, how sure it is, its rank, and dev beside it."""
+    """Make the columns of the headline's score, its interval, its rank, and dev."""
     rows = [entry.row for entry in listed if entry.row]
 
     def of(part: Callable[[Estimate], Any]) -> Callable[[LeaderboardRow], Any]:
@@ -81,7 +81,7 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
 
 
 def searched_settings(row: LeaderboardRow) -> str:
-    """The settings that were searched, and are active."""
+    """Format the searched settings that are active."""
     values = row.configuration.values
     return short_settings(
         {name: values[name] for name in row.configuration.searched if name in values}
@@ -89,30 +89,31 @@ def searched_settings(row: LeaderboardRow) -> str:
 
 
 def short_key(row: LeaderboardRow) -> str:
-    """The key of the best seed's trial, as far as commands need it."""
+    """The first digits of the key of the best seed's trial, as commands take it."""
     return (row.best_trial or "")[:HASH_DIGITS]
 
 
 def _format_unknown_code(row: LeaderboardRow) -> str | None:
-    """Said where it is not known, which is of rows that older versions stored."""
+    """Say that the code is unknown, as of rows that older versions stored."""
     return None if row.configuration.code or row.dev.source == IMPORTED else "unknown"
 
 
 def _make_our_column(
     name: str, value: Callable[[LeaderboardRow], Any], format: Callable[[Any], Cell | str] = as_text
 ) -> EntryColumn:
-    """A column that published rows leave empty."""
+    """Make a column that published rows leave empty."""
     return Column(name, lambda entry: value(entry.row) if entry.row else None, format, name)
 
 
 def _make_number_column(
     name: str, value: Callable[[LeaderboardRow], Any], format: Callable[[Any], Cell | str] = as_text
 ) -> EntryColumn:
+    """Make a right-aligned column that published rows leave empty."""
     return replace(_make_our_column(name, value, format), align="right")
 
 
 def _make_cost_column(name: str) -> EntryColumn:
-    """One of `COSTS`, marked where it is of a part of an epoch."""
+    """Make a column of one of `COSTS`; extrapolated values are marked."""
 
     def marked(row: LeaderboardRow) -> Cell | None:
         if (cost := row.cost(name)) is None:
@@ -124,11 +125,12 @@ def _make_cost_column(name: str) -> EntryColumn:
 
 
 def _make_published_column(name: str, value: Callable[[PublishedRow], Any]) -> EntryColumn:
+    """Make a column that our rows leave empty."""
     return Column(name, lambda entry: value(entry.published) if entry.published else None)
 
 
 def _make_dev_column(rows: Sequence[LeaderboardRow], *, builtin: bool) -> EntryColumn:
-    """Dev scores on built-in dev sets, or on others."""
+    """Make a column of dev scores on built-in dev sets, or on others."""
 
     def there(row: LeaderboardRow) -> bool:
         return (row.dev.source == BUILTIN) is builtin
@@ -138,7 +140,7 @@ def _make_dev_column(rows: Sequence[LeaderboardRow], *, builtin: bool) -> EntryC
 
 
 def _format_dev_title(rows: Sequence[LeaderboardRow]) -> str:
-    """With the dev set or its source, if all rows have the same."""
+    """Format the title of the dev column, with the dev set or source that all rows share."""
     for known in ({shown_dev_set(row) for row in rows}, {f"({row.dev.source})" for row in rows}):
         if len(known) == 1:
             return f"{DEV} {known.pop()}"
@@ -146,6 +148,7 @@ def _format_dev_title(rows: Sequence[LeaderboardRow]) -> str:
 
 
 def _select_ranked_row(row: LeaderboardRow) -> LeaderboardRow | None:
+    """Return the row if it is ranked among several; else None."""
     return row if row.rank is not None and row.rank.among > 1 else None
 
 
@@ -158,7 +161,7 @@ def _format_rank(row: LeaderboardRow) -> Cell:
 
 
 def _format_seed_count(row: LeaderboardRow, headline: str) -> str:
-    """How many seeds the headline is over; of how many, where others were not scored."""
+    """Format the number of seeds of the headline, and of how many if some are not scored."""
     estimate = estimates(row).get(headline)
     scored = estimate.n if estimate else row.n
     return str(row.n) if scored == row.n else f"{scored} of {row.n}"

@@ -47,14 +47,14 @@ from cse_platform.tracking.history import COSTS
 
 
 def measured(name: str, value: float) -> str:
-    """What a trial measured, by the name of an objective or a constraint, for people."""
+    """Format a measured value for people, by the name of its objective or constraint."""
     if is_fraction(name):
         return percent(value)
     return clock(value) if name == SECONDS else f"{value:.4g}"
 
 
 def front_table(front: ParetoFront) -> Table:
-    """The configurations that are on the front, and how many others there are."""
+    """Make a table of the configurations on the front; a note counts the others."""
     on_front = [row for row in front.rows if row.on_front]
     others = len(front.rows) - len(on_front)
     broken = sum(not row.feasible for row in front.rows)
@@ -85,7 +85,7 @@ def _make_objective_column(name: str, front: ParetoFront) -> Column[FrontRow]:
 
 
 def front_record(front: ParetoFront) -> dict[str, Any]:
-    """What JSON has of it."""
+    """Make the JSON object of a front."""
     return {
         "sweep": front.sweep,
         "dev": front.dev,
@@ -96,7 +96,7 @@ def front_record(front: ParetoFront) -> dict[str, Any]:
 
 
 def front_csv(front: ParetoFront) -> str:
-    """A line a configuration, on the front or not; its hyperparameters come last."""
+    """Write a line for each configuration, on the front or not; hyperparameters come last."""
     names = dict.fromkeys(name for row in front.rows for name in row.values)
 
     def of(name: str) -> Column[FrontRow]:
@@ -121,7 +121,7 @@ SIGNIFICANT = {"**": 0.01, "*": ALPHA}
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """A line for each task and one for the average, with what follows from them in words."""
+    """Make a table with a line for each task and the average, and the verdict in words."""
     average = [comparison.average] if comparison.average else []
     return to_table(
         TASK_COLUMNS,
@@ -133,7 +133,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def verdict(comparison: Comparison) -> Iterator[str]:
-    """What follows in words: from the average, or from each task where there is no average."""
+    """State the verdict in words: from the average, or from each task if there is no average."""
     if comparison.average is not None:
         yield _format_verdict(comparison, comparison.average, comparison.average.p)
     else:
@@ -141,7 +141,7 @@ def verdict(comparison: Comparison) -> Iterator[str]:
 
 
 def matrix_table(matrix: Matrix) -> Table:
-    """How far each row is above each column; columns go by the numbers of the rows."""
+    """Make a table of how far each row is above each column; columns have the rows' numbers."""
 
     def against(other: int) -> Column[int]:
         def effect(row: int) -> Cell | None:
@@ -166,7 +166,7 @@ def matrix_table(matrix: Matrix) -> Table:
 
 
 def comparison_csv(comparison: Comparison) -> str:
-    """A line for each task, then for the average: the two names, their seeds, and the numbers."""
+    """Write a line for each task, then for the average: names, seeds, and numbers."""
 
     def of(name: str, value: Any) -> Column[TaskComparison]:
         return Column(name, lambda _: value)
@@ -186,7 +186,7 @@ def comparison_csv(comparison: Comparison) -> str:
 
 
 def matrix_csv(matrix: Matrix) -> str:
-    """A line for every ordered pair of rows."""
+    """Write a line for every ordered pair of rows."""
     numbers = {"effect": matrix.effects, "p": matrix.p, "p_holm": matrix.p_holm}
 
     def of(name: str) -> Column[tuple[int, int]]:
@@ -220,7 +220,7 @@ TASK_COLUMNS: tuple[Column[TaskComparison], ...] = (
 
 
 def _name_mean(tasks: Sequence[str]) -> str:
-    """The name of the average that is over these tasks, or else each of them."""
+    """Name the average over these tasks, or list the tasks."""
     averages = (
         average
         for family in BOARD_FAMILIES.values()
@@ -239,6 +239,7 @@ def _format_effect(matrix: Matrix, row: int, other: int) -> Cell:
 
 
 def _format_verdict(comparison: Comparison, task: TaskComparison, p: float | None) -> str:
+    """Format the verdict on one task as a sentence."""
     a, b = comparison.a, comparison.b
     by = f"{percent(abs(task.effect))} on {task.task}"
     if p is None:
@@ -280,7 +281,7 @@ PAPERS_NOISE = (
 
 @dataclass(frozen=True)
 class ShownLine:
-    """One row of the table for people: a printed line, ours below it, or the difference."""
+    """A row of the table for people: a printed line, our line below it, or the difference."""
 
     backbone: str
     method: str
@@ -291,7 +292,7 @@ class ShownLine:
 
 
 def paper_layout(table: PaperTable) -> Table:
-    """Each line as it is printed, ours and the difference below it; a line between backbones.
+    """Make a table of each printed line, ours and the difference below it, by backbone.
 
     The best and second of a column are those of a backbone, printed ones and ours together.
     """
@@ -327,7 +328,7 @@ def _make_paper_column(name: str) -> Column[ShownLine]:
 
 
 def paper_record(table: PaperTable) -> dict[str, Any]:
-    """What JSON has of a paper's table."""
+    """Make the JSON object of a paper's table."""
     names = (
         *("backbone", "method", "label", "published", "published_std", "published_n"),
         *("configuration", "n", "released"),
@@ -350,7 +351,7 @@ def _make_gap_record(gap: CellGap) -> dict[str, Any]:
 
 
 def paper_csv(table: PaperTable) -> str:
-    """A line for each number that is printed or is ours."""
+    """Write a line for each number that is printed or is ours."""
     columns: list[Column[PaperCell]] = [
         Column("paper", lambda _: table.paper),
         Column("table", lambda _: table.table),
@@ -379,7 +380,7 @@ def _make_line_column(name: str) -> Column[PaperCell]:
 
 
 def _make_our_column(name: str, value: Callable[[PaperLine, str], Any]) -> Column[PaperCell]:
-    """A column that is empty where nothing of ours stands in the cell."""
+    """Make a column that is empty if nothing of ours stands in the cell."""
     return Column(name, lambda cell: value(*cell) if cell[1] in cell[0].ours else None)
 
 
@@ -414,7 +415,7 @@ def _format_our_cell(column: str, ours: Estimate) -> Cell:
 
 
 def _format_our_name(line: PaperLine) -> str:
-    """With its seeds, from the fewest to the most of any column, and its configuration."""
+    """Name our line, with its configuration and its seeds: fewest to most of any column."""
     seeds = [estimate.n for estimate in line.ours.values()]
     n = "-".join(dict.fromkeys(map(str, (min(seeds), max(seeds)))))
     begins = f"released, not ours ({line.released}, " if line.released else "ours ("
@@ -422,7 +423,7 @@ def _format_our_name(line: PaperLine) -> str:
 
 
 def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
-    """A table for each paper: its tables and figures, then the file of all of them."""
+    """Make a table for each paper: its tables and figures, then the file of all of them."""
     papers = list(grouped(listed, lambda one: one.paper).values())
     return [
         to_table(
@@ -481,7 +482,7 @@ def _note_left_out(of_paper: Sequence[PaperProgress]) -> Iterator[str]:
 
 
 def papers_csv(listed: Sequence[PaperProgress]) -> str:
-    """A line for each table or figure."""
+    """Write a line for each table or figure."""
     names = [one.name for one in fields(PaperProgress) if one.name != "left_out"]
     columns = [Column[PaperProgress](name, attrgetter(name)) for name in names]
     left_out = Column[PaperProgress]("left_out", lambda one: sum(one.left_out.values()))
@@ -508,7 +509,7 @@ def print_document(document: Document, *, format: Format, wide: bool = False) ->
 
 
 def render_document(document: Document, *, format: TextFormat, wide: bool = False) -> str:
-    """A document as text that ends in a line break."""
+    """Render a document as text that ends in a line break."""
     if format == "json":
         return to_json(_make_record(document))
     if format == "csv":
@@ -522,7 +523,7 @@ _TEXTS = {"markdown": to_markdown, "latex": to_latex, "html": to_html}
 
 
 def document_tables(document: Document, *, wide: bool) -> list[Table]:
-    """The tables of a document for people; `wide` is as for `print_document`."""
+    """Make the tables of a document for people; `wide` is as for `print_document`."""
     match document:
         case Board():
             return board_tables(document, wide=wide)

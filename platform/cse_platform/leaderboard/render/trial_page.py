@@ -1,4 +1,4 @@
-"""The page of one trial, and a sweep in a few lines of Markdown."""
+"""The page of one trial, and a short summary of a sweep in Markdown."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,10 +30,10 @@ IDENTITY_DIGITS = 12
 
 
 def trial_page(trial: TrialDetails, *, where: str, best: Mapping[str, Any] | None = None) -> Page:
-    """Everything about a trial; correlations and accuracies x 100.
+    """Build the page of a trial; correlations and accuracies are x 100.
 
     `where` has the options that lead a command to its leaderboard, as `leaderboard_options` has
-    them. With `best`, the hyperparameters of its sweep's best trial, those that differ are told
+    them. With `best`, the hyperparameters of its sweep's best trial, those that differ are shown
     beside its own.
     """
     return [
@@ -52,7 +52,7 @@ def trial_page(trial: TrialDetails, *, where: str, best: Mapping[str, Any] | Non
 
 
 def settings_table(trial: TrialDetails, best: Mapping[str, Any] | None = None) -> Table:
-    """All hyperparameters, which of them the sweep searched, and what `best` has instead."""
+    """Make a table of all hyperparameters, which ones are searched, and what `best` has."""
     searched, values = set(trial.configuration.searched), trial.configuration.values
     return text_table(
         ("hyperparameter", "value", "", "the sweep's best"),
@@ -69,7 +69,7 @@ def settings_table(trial: TrialDetails, best: Mapping[str, Any] | None = None) -
 
 
 def written_lines(said: Annotations, *, of: str = "") -> dict[str, str]:
-    """The star and the note that people gave something, each in one line with who did and when."""
+    """Format the star and the note of something, each on one line with author and time."""
     found = {}
     if said.star is not None:
         found[f"{of}star"] = f"{STARRED} {_format_signature(said.star)}"
@@ -79,12 +79,12 @@ def written_lines(said: Annotations, *, of: str = "") -> dict[str, str]:
 
 
 def score_text(metric: str, value: float) -> str:
-    """One score: correlations and accuracies x 100, what has no such scale as it is."""
+    """Format a score: correlations and accuracies x 100, others as they are."""
     return f"{value:.4f}" if metric in GEOMETRY_METRICS else percent(value)
 
 
 def _format_headline(trial: TrialDetails) -> str:
-    """State and dev value in one line."""
+    """Format state and dev value on one line."""
     if trial.best_value is None:
         return f"{trial.state}, no dev value on {trial.dev.search}"
     value = f"{trial.state}, dev {trial.dev.search} {percent(trial.best_value)}"
@@ -237,12 +237,12 @@ def _make_facts_table(facts: Mapping[str, str | None]) -> Table:
 
 
 def _format_setting(value: Any) -> str:
-    """A setting's value on one line: text as it is, anything else as JSON."""
+    """Format a setting's value on one line: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _format_metric(name: str, metrics: Mapping[str, float | None]) -> str:
-    """Nothing for one that was not reported; NaN is stored as None."""
+    """Format a metric; empty if it was not reported. NaN is stored as None."""
     if name not in metrics:
         return ""
     value = metrics[name]
@@ -258,7 +258,7 @@ _NOTE = "By dev mean, ± standard deviation over seeds; a single seed can be a l
 def sweep_summary(
     sweep: SweepOverview, rows: Sequence[LeaderboardRow], *, links: Mapping[str, str]
 ) -> str:
-    """A sweep as Markdown.
+    """Summarize a sweep as Markdown.
 
     The best configuration comes first. Links are the addresses of single trials, by key.
     """

@@ -1,4 +1,4 @@
-"""Whether A is better than B: effect, interval and p, task by task and on average."""
+"""Tests whether A is better than B: effect, interval and p, by task and on average."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -98,7 +98,7 @@ def compare(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Comparison:
-    """A against B by a bootstrap over the pairs that they share and over their seeds, jointly.
+    """Compare A with B by a joint bootstrap over the pairs that they share and over their seeds.
 
     How the draws, the intervals and the p values are made, and how often equal methods come out
     different, stands at the head of this module. `average` is the id of the average over `tasks`;
@@ -136,7 +136,7 @@ def compare_all(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Matrix:
-    """Everyone against everyone on the average over the tasks, as in `compare`.
+    """Compare every contender with every other on the average over the tasks, as in `compare`.
 
     Of m pairs of contenders, none has a corrected p below 2 m / (resamples + 1).
 
@@ -168,7 +168,7 @@ def _draw_average_difference(a: Sampled, b: Sampled, tasks: Sequence[str]) -> Di
 
 
 def _average_differences(differences: Sequence[Difference | None]) -> Difference | None:
-    """Of the draws, over tasks; unknown where a task's is."""
+    """Average the draws over tasks; None if a task has none."""
     known = [one for one in differences if one is not None]
     if len(known) < len(differences):
         return None
@@ -176,6 +176,7 @@ def _average_differences(differences: Sequence[Difference | None]) -> Difference
 
 
 def _compute_p(drawn: Difference | None) -> float | None:
+    """Compute the two-sided p of the draws; None without draws."""
     if drawn is None:
         return None
     lesser = int(min(np.count_nonzero(drawn.draws <= 0), np.count_nonzero(drawn.draws >= 0)))
@@ -185,7 +186,7 @@ def _compute_p(drawn: Difference | None) -> float | None:
 def _compare_task(
     task: str, mean_a: float, mean_b: float, drawn: Difference | None
 ) -> TaskComparison:
-    """What draws of the difference say, before any correction."""
+    """Summarize the draws of the difference on one task, before any correction."""
     interval = None
     if drawn is not None:
         low, high = np.quantile(drawn.draws, TAILS)
@@ -195,6 +196,7 @@ def _compare_task(
 
 
 def _add_williams(row: TaskComparison, a: Contender, b: Contender) -> TaskComparison:
+    """Add Williams's test if both have cosines of the same pairs."""
     if not a.shares_pairs(b, row.task):
         return row
     pairs = len(a.gold[row.task])
@@ -211,7 +213,10 @@ def _add_williams(row: TaskComparison, a: Contender, b: Contender) -> TaskCompar
 
 
 def _compute_unit_ranks(values: NDArray[np.floating[Any]]) -> Floats:
-    """Ranks as unit vectors, averaged over rows: their products are Spearman's correlations."""
+    """Compute ranks as unit vectors, averaged over rows.
+
+    Their products are Spearman's correlations.
+    """
     ranks = rankdata(np.nan_to_num(values, nan=0.0), axis=1)
     ranks -= ranks.mean(axis=1, keepdims=True)
     length = np.linalg.norm(ranks, axis=1, keepdims=True)
@@ -220,6 +225,7 @@ def _compute_unit_ranks(values: NDArray[np.floating[Any]]) -> Floats:
 
 
 def _correct_by_holm(rows: Sequence[TaskComparison]) -> tuple[TaskComparison, ...]:
+    """Add p values after Holm's correction over the tasks."""
     by_draws = holm([row.p for row in rows])
     by_williams = holm([row.williams_p for row in rows])
     return tuple(
@@ -231,13 +237,13 @@ def _correct_by_holm(rows: Sequence[TaskComparison]) -> tuple[TaskComparison, ..
 def _build_square(
     size: int, places: Sequence[tuple[int, int]], values: Sequence[float | None]
 ) -> tuple[tuple[float | None, ...], ...]:
-    """Symmetric, with nothing on the diagonal."""
+    """Build a symmetric matrix with None on the diagonal."""
     known = dict(zip(places, values, strict=True))
     return tuple(tuple(known.get((min(i, j), max(i, j))) for j in range(size)) for i in range(size))
 
 
 def _list_limits(contenders: Sequence[Contender], tasks: Sequence[str]) -> tuple[str, ...]:
-    """What limits the comparisons, a sentence each."""
+    """List the limits of the comparisons, a sentence each."""
     notes = [
         f"{one.name} has one seed: how its seeds vary is in no interval and no p"
         for one in contenders

@@ -1,4 +1,4 @@
-"""What is compared, and how far its scores may lie elsewhere: over pairs and over seeds."""
+"""Contenders of a comparison, and draws of their scores over pairs and over seeds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class Contender:
 
     @property
     def seeds(self) -> int:
-        """How many."""
+        """The number of seeds."""
         return len(next(iter(self.scores.values())))
 
     def shares_pairs(self, other: "Contender", task: str) -> bool:
@@ -84,7 +84,7 @@ def sample(
     seed: int,
     progress: Callable[[int], None] | None = None,
 ) -> list[Sampled]:
-    """Draws for each contender; all see the same resamples of the same pairs.
+    """Draw for each contender; all see the same resamples of the same pairs.
 
     Raises:
         ValueError: if one has no score for a task.
@@ -105,7 +105,7 @@ def sample(
 
 
 def _group_by_pairs(contenders: Sequence[Contender], task: str) -> list[list[int]]:
-    """Contenders with cosines for a task, those with equal gold together."""
+    """Group the contenders with cosines for a task by equal gold."""
     groups: list[list[int]] = []
     for place, contender in enumerate(contenders):
         if task in contender.cosines:
@@ -126,6 +126,7 @@ def _sample_contender(
     resamples: int,
     seed: int,
 ) -> Sampled:
+    """Draw the errors of a contender over its seeds."""
     missing = [task for task in tasks if task not in contender.scores]
     if missing:
         raise ValueError(f"{contender.name} has no score for {', '.join(missing)}")
@@ -140,7 +141,7 @@ def _sample_contender(
 
 
 def difference(a: Sampled, b: Sampled, task: str, place: int) -> Difference | None:
-    """Draws of A's mean minus B's on a task.
+    """Subtract the draws of B's mean from those of A's on a task.
 
     Over pairs where both have cosines of the same ones, plus over seeds where there are several.
     Without pairs, a side with one seed leaves the spread unknown: None. `place` is that of the task

@@ -60,7 +60,7 @@ def gap_interval(
 
 
 def lower_bound(values: Sequence[float]) -> float | None:
-    r"""What the mean over all seeds is above, with 95 % confidence; None of a single seed.
+    r"""Compute the 95 % lower bound of the mean over all seeds; None for a single seed.
 
     .. math:: \bar x - t_{n-1,\,0.95} \; s / \sqrt n
 
@@ -72,12 +72,12 @@ def lower_bound(values: Sequence[float]) -> float | None:
 
 
 def _compute_reach(values: Sequence[float], *, confidence: float) -> float:
-    """How far Student's one-sided bound of a mean over two seeds or more is from that mean."""
+    """Compute how far Student's one-sided bound is from the mean of two seeds or more."""
     return float(stdtrit(len(values) - 1, confidence)) * _compute_standard_error(values)
 
 
 def _compute_standard_error(values: Sequence[float]) -> float:
-    """The standard error of the mean over two seeds or more."""
+    """Compute the standard error of the mean over two seeds or more."""
     n = len(values)
     mean = fsum(values) / n
     return sqrt(fsum((value - mean) ** 2 for value in values) / (n - 1)) / sqrt(n)

@@ -1,4 +1,4 @@
-"""The Pareto front: what nothing else is better than in every respect."""
+"""The Pareto front: the points that no other point is better than in every respect."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 def non_dominated(
     points: Sequence[Sequence[float]], directions: Sequence[Literal["maximize", "minimize"]]
 ) -> list[int]:
-    """The places of the points that no other one dominates, in order; equal points are all there.
+    """Find the places of the points that no other one dominates; equal points are all there.
 
     A point dominates another if it is better in one objective and worse in none. So one with a NaN
     neither dominates nor is dominated. For two objectives it takes a sort; for more, a pass over
@@ -35,7 +35,7 @@ def non_dominated(
 
 
 def _find_front_of_two(points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which of different points are on the front; they have two columns and are sorted by rows."""
+    """Find which different points are on the front; two columns, sorted by rows."""
     second = points[::-1, 1]  # from the highest of the first column on
     highest_before = np.concatenate([[-np.inf], np.maximum.accumulate(second)[:-1]])
     front: NDArray[np.bool_] = second > highest_before
@@ -44,7 +44,7 @@ def _find_front_of_two(points: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _find_front_of_many(points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which of different points are on the front, for any number of columns."""
+    """Find which different points are on the front, for any number of columns."""
     ranks = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in points.T]
     # What dominates a point has a higher sum of ranks: the first of what is left is on the front.
     left: NDArray[np.intp] = np.argsort(-np.sum(ranks, axis=0), kind="stable")

@@ -18,7 +18,7 @@ SeedValues = Mapping[int, float | None]
 def still_racing(
     values: Mapping[str, SeedValues], *, seeds: Sequence[int], alpha: float = RACE_ALPHA
 ) -> list[str]:
-    r"""The configurations that may still be the best after the rounds so far.
+    r"""Find the configurations that may still be the best after the rounds so far.
 
     In round i every racer gets the i-th seed. After each round from the second to the last but one,
     a racer is compared with the leader, the racer with the highest mean, over the m seeds that both
@@ -71,12 +71,14 @@ def still_racing(
 
 
 def _select_known_values(values: SeedValues, seeds: Sequence[int]) -> dict[int, float]:
+    """Select the values of these seeds that are known."""
     return {seed: value for seed in seeds if (value := values[seed]) is not None}
 
 
 def _keep_unbeaten(
     racing: Sequence[str], known: Mapping[str, Mapping[int, float]], *, level: float
 ) -> list[str]:
+    """Keep the configurations that the leader does not beat at this level."""
     means = {name: float(np.mean(list(known[name].values()))) for name in racing if known[name]}
     variance, freedom = _estimate_residual(known)
     if not means or freedom < 1:
@@ -88,7 +90,10 @@ def _keep_unbeaten(
 def _compute_p(
     leader: Mapping[int, float], other: Mapping[int, float], variance: float, freedom: int
 ) -> float:
-    """One-sided, that the leader is no better; 1 where they share too few seeds, or are equal."""
+    """Compute the one-sided p that the leader is no better.
+
+    It is 1 if they share too few seeds, or are equal.
+    """
     apart = np.array([leader[seed] - other[seed] for seed in leader.keys() & other.keys()])
     if len(apart) < _FEWEST or apart.mean() <= 0:
         return 1.0
@@ -97,7 +102,7 @@ def _compute_p(
 
 
 def _estimate_residual(known: Mapping[str, Mapping[int, float]]) -> tuple[float, int]:
-    """The variance of a value around configuration plus seed, and its degrees of freedom."""
+    """Estimate the variance around configuration plus seed, and its degrees of freedom."""
     cells = [(name, seed) for name, values in known.items() for seed in values]
     names, seeds = (list(dict.fromkeys(side)) for side in zip(*cells, strict=True))
     design = np.zeros((len(cells), len(names) + len(seeds)))

@@ -1,4 +1,4 @@
-"""The paired bootstrap of Spearman's correlation over the pairs of a task, without sorting anew."""
+"""The paired bootstrap of Spearman's correlation over the pairs of a task, without re-sorting."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Ints = NDArray[np.signedinteger[Any]]
 
 @dataclass(frozen=True, eq=False)
 class TaskPairs:
-    """What some encoders say of the same pairs of sentences."""
+    """The cosines of some encoders on the same pairs of sentences."""
 
     task: str
     gold: Floats
@@ -46,7 +46,7 @@ def spearman_draws(
     seed: int,
     progress: Callable[[int], None] | None = None,
 ) -> Floats:
-    """Spearman of each encoder in resamples of a task's pairs, drawn with replacement.
+    """Compute Spearman of each encoder in resamples of a task's pairs, with replacement.
 
     A resample is a vector of counts: how often each pair was drawn. The values are sorted once.
     Within a resample, their mid-ranks follow from running sums of the counts. The correlation of
@@ -83,7 +83,7 @@ def spearman_draws(
 
 
 class _Order:
-    """Values of pairs in rising order; equal ones are one value."""
+    """The values of pairs in rising order; equal ones are one value."""
 
     def __init__(self, values: NDArray[np.floating[Any]]) -> None:
         known = np.nan_to_num(values, nan=0.0)
@@ -98,7 +98,7 @@ class _Order:
 
 
 def _choose_integer_type(pairs: int) -> type[np.int16 | np.int32]:
-    """The narrowest integers that hold a count of pairs and twice a mean-free rank.
+    """Choose the narrowest type for a count of pairs and for twice a mean-free rank.
 
     Most of the time goes into reading and writing them, so that narrow ones are faster.
     """
@@ -106,7 +106,7 @@ def _choose_integer_type(pairs: int) -> type[np.int16 | np.int32]:
 
 
 def _draw_counts(pairs: int, rng: np.random.Generator) -> Ints:
-    """How often each pair is in each resample of a block, shape (pairs, BLOCK)."""
+    """Draw how often each pair is in each resample of a block, shape (pairs, BLOCK)."""
     counts = np.empty((BLOCK, pairs), _choose_integer_type(pairs))
     for row, drawn in zip(counts, rng.integers(0, pairs, size=(BLOCK, pairs)), strict=True):
         row[:] = np.bincount(drawn, minlength=pairs)
@@ -114,7 +114,7 @@ def _draw_counts(pairs: int, rng: np.random.Generator) -> Ints:
 
 
 def _compute_ranks(counts: Ints, pairs: int) -> Ints:
-    """Twice the mid-ranks minus their mean, from the counts of values in rising order.
+    """Compute twice the mid-ranks minus their mean, from the counts of values in rising order.
 
     A value that is drawn c times after s smaller draws has the mid-rank s + (c + 1) / 2. With the
     running sum S = s + c, twice that minus twice the mean (pairs + 1) / 2 is 2 S - c - pairs: a
@@ -135,14 +135,17 @@ def _compute_ranks(counts: Ints, pairs: int) -> Ints:
 
 
 def _sum_cubes(counts: Ints) -> Floats:
-    """Sums of the cubes down the rows."""
+    """Sum the cubes down the rows."""
     exact = counts.astype(np.float64)
     sums: Floats = np.einsum("vr,vr,vr->r", exact, exact, exact)
     return sums
 
 
 def _compute_correlations(counts: Ints, gold: _Order, encoders: Sequence[_Order]) -> Floats:
-    """Spearman in each resample of a block, shape (encoders, BLOCK); 0 where there is none."""
+    """Compute Spearman in each resample of a block; 0 if there is none.
+
+    The shape is (encoders, BLOCK).
+    """
     pairs = len(counts)
     gold_counts: Ints = gold.members @ counts
     gold_ranks = _compute_ranks(gold_counts, pairs).astype(np.float64)

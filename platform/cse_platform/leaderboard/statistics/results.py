@@ -1,4 +1,4 @@
-"""What the statistics say: intervals, ranks, comparisons. Scores are fractions."""
+"""The results of the statistics: intervals, ranks, comparisons. Scores are fractions."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -53,7 +53,7 @@ class TaskComparison:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A against B, task by task and on average."""
+    """The comparison of A with B, by task and on average."""
 
     a: str
     b: str
@@ -71,7 +71,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Everyone against everyone, on the average over the tasks; rows are A, columns B."""
+    """The comparison of all rows on the average over the tasks; rows are A, columns B."""
 
     names: tuple[str, ...]
     effects: tuple[tuple[float, ...], ...]

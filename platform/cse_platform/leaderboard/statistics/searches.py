@@ -1,4 +1,4 @@
-"""Statistics of a search: what more trials would add, and how far its best value can be trusted."""
+"""Statistics of a search: the gain of more trials, and the trust in its best value."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ _LEVEL = 0.01
 def border_side(
     sides: Sequence[BorderSide | None], *, chances: dict[BorderSide, float], level: float = _LEVEL
 ) -> tuple[BorderSide, int] | None:
-    """The side of a dimension at which the best trials lie, and how many of them.
+    """Find the side of a dimension at which the best trials lie, and how many of them.
 
-    It is told where the best trial lies there and so many of the best five that trials spread
+    A side is returned if the best trial lies there and so many of the best five that trials spread
     evenly over the dimension would do so in at most 1 of 100 searches. With a tenth of a range at
     each side these are three of five; with the last of three choices, all five. A list of two
     choices has no border by this rule.
@@ -52,7 +52,7 @@ _LEAST, _DRAWN = 100, 10_000_000
 
 @dataclass(frozen=True)
 class ExpectedBest:
-    """What so many trials reach, in the unit of the values."""
+    """The best value that so many trials are expected to reach."""
 
     trials: int
     mean: float
@@ -109,7 +109,7 @@ def expected_best(
 
 
 def _compute_log_binomial(above: Any, below: Any) -> NDArray[np.float64]:
-    """Of `above` over `below`; minus infinity where there is no such set."""
+    """Compute the log of `above` over `below`; minus infinity if there is no such set."""
     fits = below <= above
     least = np.where(fits, above - below, 0)
     logs = gammaln(above + 1) - gammaln(below + 1) - gammaln(least + 1)
@@ -124,7 +124,7 @@ _TOP = 5
 
 
 def expected_improvement(values: Sequence[float]) -> float | None:
-    r"""How far another trial is expected to raise the best value, in the unit of the values.
+    r"""Estimate how far another trial raises the best value, in the unit of the values.
 
     Beyond the sixth highest value u of the later half of the trials, but of at least 20, the tail
     is taken as exponential:
@@ -175,7 +175,7 @@ class WinnersCurse:
 def winners_curse(
     best: float, fresh: Sequence[float], others: Sequence[Sequence[float]] = ()
 ) -> WinnersCurse | None:
-    r"""How far the best value of a search is above its configuration's mean over fresh seeds.
+    r"""Estimate how far a search's best value is above its configuration's mean on fresh seeds.
 
     .. math:: b - \bar x \pm t_{\nu, 0.975} \, s / \sqrt m
 
