@@ -60,8 +60,8 @@ class BoardAnnotations:
 
     def of(self, configuration: str, trials: Iterable[str]) -> list[Annotations]:
         """Return the annotations of a configuration, then those of these trials of it."""
-        found = [self.configurations.get(configuration), *map(self.trials.get, trials)]
-        return [one for one in found if one is not None]
+        lookups = [self.configurations.get(configuration), *map(self.trials.get, trials)]
+        return [result for result in lookups if result is not None]
 
 
 def annotations(
@@ -73,11 +73,11 @@ def annotations(
     )
     if names is None:
         return _group_by_name(session.scalars(query.order_by(AnnotationRecord.word)))
-    listed, found = [*names], dict[str, Annotations]()
+    listed, by_name = [*names], dict[str, Annotations]()
     for start in range(0, len(listed), _BATCH):
-        some = query.where(AnnotationRecord.name.in_(listed[start : start + _BATCH]))
-        found |= _group_by_name(session.scalars(some.order_by(AnnotationRecord.word)))
-    return found
+        in_batch = query.where(AnnotationRecord.name.in_(listed[start : start + _BATCH]))
+        by_name |= _group_by_name(session.scalars(in_batch.order_by(AnnotationRecord.word)))
+    return by_name
 
 
 def annotations_of(session: Session, about: Annotatable, name: str) -> Annotations:
@@ -120,19 +120,21 @@ def written_tags(session: Session) -> set[str]:
 
 
 def _group_by_name(records: Iterable[AnnotationRecord]) -> dict[str, Annotations]:
-    found: dict[str, list[AnnotationRecord]] = defaultdict(list)
+    by_name: dict[str, list[AnnotationRecord]] = defaultdict(list)
     for record in records:
-        found[record.name].append(record)
-    return {name: _collect_annotations(lines) for name, lines in found.items()}
+        by_name[record.name].append(record)
+    return {name: _collect_annotations(lines) for name, lines in by_name.items()}
 
 
 def _collect_annotations(records: Iterable[AnnotationRecord]) -> Annotations:
     """Turn the records of one thing into its note, star and tags."""
-    made: dict[str, list[Annotation]] = defaultdict(list)
-    for one in records:
-        made[one.field].append(Annotation(one.word or one.text, one.who, one.time))
-    note, star = (next(iter(made[name]), None) for name in ("note", "star"))
-    return Annotations(note, star, tuple(made["tag"]))
+    by_field: dict[str, list[Annotation]] = defaultdict(list)
+    for record in records:
+        by_field[record.field].append(
+            Annotation(record.word or record.text, record.who, record.time)
+        )
+    note, star = (next(iter(by_field[name]), None) for name in ("note", "star"))
+    return Annotations(note, star, tuple(by_field["tag"]))
 
 
 @dataclass(frozen=True)
@@ -184,20 +186,20 @@ def _find_configuration(
 ) -> Subject:
     query = select(ConfigurationRecord).join(ConfigurationRecord.group)
     begins = begins_with(ConfigurationRecord.hash, digits)
-    found = session.scalars(query.where(begins, *conditions).limit(2)).all() if digits else []
-    if not found:
+    matches = session.scalars(query.where(begins, *conditions).limit(2)).all() if digits else []
+    if not matches:
         raise NotFoundError(f"{named!r} is neither a configuration nor a trial of this leaderboard")
-    if len(found) > 1:
+    if len(matches) > 1:
         raise AmbiguousError(f"several configurations begin as {named!r}; write more digits")
     holds = (
         select(SweepRecord)
         .join(SweepRecord.places)
         .join(SweepTrialRecord.trial)
-        .where(TrialRecord.configuration_id == found[0].id)
+        .where(TrialRecord.configuration_id == matches[0].id)
         .order_by(SweepRecord.id)
         .limit(1)
     )
-    return _make_subject("configuration", found[0].hash, session.scalars(holds).one())
+    return _make_subject("configuration", matches[0].hash, session.scalars(holds).one())
 
 
 def _make_subject(about: Annotatable, name: str, sweep: SweepRecord) -> Subject:

@@ -389,8 +389,8 @@ class Leaderboard:
 
         asked = filters or Filters()
         with self._store.session() as session:
-            found = [find_row(session, one, asked, family=tasks) for one in (a, b)]
-            return compare_rows(session, _two_names(found), family=tasks, progress=progress)
+            rows = [find_row(session, name, asked, family=tasks) for name in (a, b)]
+            return compare_rows(session, _two_names(rows), family=tasks, progress=progress)
 
     def candidates(
         self, reference: str, filters: Filters | None = None, *, tasks: FamilyName = "sts"
@@ -450,8 +450,8 @@ class Leaderboard:
 
         asked = filters or Filters()
         with self._store.session() as session:
-            found = [find_row(session, one, asked, family=None, scored=False) for one in (a, b)]
-        return compare_dev_rows(_two_names(found), pairs_of, progress=progress)
+            rows = [find_row(session, name, asked, family=None, scored=False) for name in (a, b)]
+        return compare_dev_rows(_two_names(rows), pairs_of, progress=progress)
 
     def compare_all(
         self,
@@ -506,15 +506,15 @@ class Leaderboard:
         from cse_platform.leaderboard.comparisons import compare_rows
         from cse_platform.leaderboard.references import find_row
 
-        found = {}
+        comparisons = {}
         with self._store.session() as session:
             name, other = find_row(session, reference, filters or Filters(), family=tasks)
-            for place, row in enumerate(rows):
+            for index, row in enumerate(rows):
                 if row.configuration != other.configuration and row.scores:
                     with suppress(ComparisonError):  # scored on other data: it gets no mark
-                        pair = {f"row {place}": row, name: other}
-                        found[place] = compare_rows(session, pair, family=tasks)
-        return found
+                        pair = {f"row {index}": row, name: other}
+                        comparisons[index] = compare_rows(session, pair, family=tasks)
+        return comparisons
 
     def sweeps(self, *, limit: int | None = None, offset: int = 0) -> "list[SweepOverview]":
         """The progress of sweeps; the one that was started last comes first.

@@ -65,12 +65,18 @@ def selected_configurations(
         Columns `id`, `trials` (of any state) and `gpu_seconds`.
     """
     if not filters.keeps_groups_whole:
-        some = _select_among_trials(filters, per_configuration=per_configuration, limit=limit)
-        return some.subquery("selected")
+        among_some = _select_among_trials(filters, per_configuration=per_configuration, limit=limit)
+        return among_some.subquery("selected")
     if per_configuration:
-        one = ConfigurationRecord
-        query = _select_with_effort(one.id).join(GroupRecord.configurations).where(one.n > 0)
-        query = _limit_query(query, limit, one.mean.desc(), GroupRecord.method, one.hash)
+        configuration = ConfigurationRecord
+        query = (
+            _select_with_effort(configuration.id)
+            .join(GroupRecord.configurations)
+            .where(configuration.n > 0)
+        )
+        query = _limit_query(
+            query, limit, configuration.mean.desc(), GroupRecord.method, configuration.hash
+        )
     else:
         query = _select_with_effort(best_of_group())
     return query.where(*group_conditions(filters)).subquery("selected")
@@ -155,11 +161,11 @@ def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[i
     ):
         in_files[sweep].add(tag)
     written = annotations(session, "sweep")
-    found: dict[int, set[str]] = defaultdict(set)
+    tags: dict[int, set[str]] = defaultdict(set)
     for configuration, sweep, name in lines:
-        said = written[name].words if name in written else ()
-        found[configuration] |= in_files[sweep].union(said)
-    return found
+        words = written[name].words if name in written else ()
+        tags[configuration] |= in_files[sweep].union(words)
+    return tags
 
 
 _BATCH = 1000
@@ -196,7 +202,7 @@ def board_rows(
     filters = filters or Filters()
     in_sql = limit if filters.identity is None else None  # identities are compared afterwards
     selected = selected_configurations(filters, per_configuration=per_configuration, limit=in_sql)
-    effort = {one.id: one for one in session.execute(select(selected)) if one.id is not None}
+    effort = {line.id: line for line in session.execute(select(selected)) if line.id is not None}
     known = _SharedLookups(first_test_accesses(session), board_annotations(session))
     ids = list(effort) if among is None else _filter_configurations(session, list(effort), among)
     rows = [
@@ -237,10 +243,10 @@ def _filter_configurations(
     ).join(ConfigurationRecord.group)
     passing = list[int]()
     for start in range(0, len(configurations), _BATCH):
-        some = ConfigurationRecord.id.in_(configurations[start : start + _BATCH])
+        is_in_batch = ConfigurationRecord.id.in_(configurations[start : start + _BATCH])
         passing += [
             identity
-            for identity, *setup in session.execute(query.where(some))
+            for identity, *setup in session.execute(query.where(is_in_batch))
             if among(ConfigurationSetup(*setup))
         ]
     return passing
@@ -330,9 +336,9 @@ def _build_configuration_rows(
     written = known.written.of(configuration.hash, row.keys.values())
     row = replace(
         row,
-        tags=sorted(tags.get(configuration.id, set()).union(*(one.words for one in written))),
-        starred=any(one.star for one in written),
-        notes=[one.note.text for one in written if one.note],
+        tags=sorted(tags.get(configuration.id, set()).union(*(entry.words for entry in written))),
+        starred=any(entry.star for entry in written),
+        notes=[entry.note.text for entry in written if entry.note],
     )
     return [
         replace(
@@ -394,28 +400,28 @@ def _estimate_costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:
 
     If these ran on different hardware, all of it is named.
     """
-    found = {}
+    costs = {}
     for name in COSTS:
         lines = [line for line in seeds if name in line.costs]
         hardware = sorted({line.hardware or "" for line in lines})
         if lines:
             values = {line.seed: line.costs[name] for line in lines}
-            found[name] = estimate(values, " + ".join(hardware), "")
-    return found
+            costs[name] = estimate(values, " + ".join(hardware), "")
+    return costs
 
 
 def _build_estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimate]:
     """Estimate each score over the seeds that the filters let through, in the papers' order."""
     order = [column for family in BOARD_FAMILIES.values() for column in family.columns]
-    found = {}
+    estimates = {}
     for column in sorted(evaluated, key=order.index):
         scores = evaluated[column]
         if kept := {seed: scores.values[seed] for seed in sorted(scores.values) if seed in seeds}:
-            found[column] = estimate(kept, scores.identity, scores.source)
-    return found
+            estimates[column] = estimate(kept, scores.identity, scores.source)
+    return estimates
 
 
 def _has_identity(row: LeaderboardRow, identity: str) -> bool:
     """Whether the row's dev sets or one of its scores have an identity that begins so."""
     identities = [row.dev.identity, *(score.identity for score in row.scores.values())]
-    return any(one.startswith(identity) for one in identities)
+    return any(candidate.startswith(identity) for candidate in identities)

@@ -64,12 +64,12 @@ def judged(
     """Compare two contenders, and describe both rows with the `seeds` that were compared."""
     a, b = compared
     step = _make_progress_step(progress, compared)
-    found = compare(a, b, tasks=tasks, average=average, resamples=_RESAMPLES, progress=step)
+    comparison = compare(a, b, tasks=tasks, average=average, resamples=_RESAMPLES, progress=step)
     lines = tuple(
         f"{side}: {describe_row(row, seeds[name])}"
         for side, (name, row) in zip("AB", rows.items(), strict=True)
     )
-    return replace(found, notes=(*found.notes, *notes), told=lines)
+    return replace(comparison, notes=(*comparison.notes, *notes), told=lines)
 
 
 def compare_all_rows(
@@ -115,11 +115,11 @@ def compare_all_rows(
         notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
     compared = contenders(session, kept, tasks)
     step = _make_progress_step(progress, compared)
-    found = compare_all(compared, tasks=tasks, resamples=_RESAMPLES, progress=step)
+    matrix = compare_all(compared, tasks=tasks, resamples=_RESAMPLES, progress=step)
     lines = tuple(
         f"{name}: {describe_row(row, common_seeds(row, tasks))}" for name, row in kept.items()
     )
-    return replace(found, notes=(*found.notes, *sorted(notes)), tasks=tuple(tasks), told=lines)
+    return replace(matrix, notes=(*matrix.notes, *sorted(notes)), tasks=tuple(tasks), told=lines)
 
 
 def _choose_compared_tasks(family: BoardFamily) -> tuple[str, ...]:
@@ -145,7 +145,7 @@ def _make_progress_step(
     """Wrap `progress` so that it takes the step alone and passes the total along."""
     if progress is None:
         return None
-    total = _RESAMPLES * sum(one.seeds * len(one.cosines) for one in compared)
+    total = _RESAMPLES * sum(contender.seeds * len(contender.cosines) for contender in compared)
     return lambda done: progress(done, total)
 
 
@@ -156,7 +156,7 @@ def _read_settings(
     names = {row.scores[task].identity for row in rows.values() for task in tasks}
     query = select(EvaluationRecord.identity, EvaluationRecord.settings)
     stored = query.where(EvaluationRecord.identity.in_(sorted(names)))
-    return {one.identity: one.settings for one in session.execute(stored)}
+    return {evaluation.identity: evaluation.settings for evaluation in session.execute(stored)}
 
 
 def _collect_reading_notes(
@@ -164,12 +164,16 @@ def _collect_reading_notes(
 ) -> set[str]:
     """Note how two encoders read their texts differently; refuse any other difference."""
     (a, mine), (b, other) = rows.items()
-    said: set[str] = set()
+    notes: set[str] = set()
     for task in tasks:
         ids = (mine.scores[task].identity, other.scores[task].identity)
         if ids[0] != ids[1]:
-            said.add(_describe_reading_difference(a, b, task, *(settings.get(one) for one in ids)))
-    return said
+            notes.add(
+                _describe_reading_difference(
+                    a, b, task, *(settings.get(identity) for identity in ids)
+                )
+            )
+    return notes
 
 
 def _describe_reading_difference(
@@ -252,20 +256,22 @@ def _make_dev_contender(
     """Build a contender on dev; without pairs it has scores only, and a note says why."""
     scores = {task: [row.dev_score.values[seed] for seed in row.seeds]}
     try:
-        found = [_check_dev_score(row, seed, pairs_of(row.keys[seed])) for seed in row.seeds]
+        pairs_by_seed = [
+            _check_dev_score(row, seed, pairs_of(row.keys[seed])) for seed in row.seeds
+        ]
     except CseError as problem:
         notes.append(f"{name} is compared over its seeds only: {problem}")
         return Contender(name, scores)
-    cosines: NDArray[Any] = np.stack([one.cosines for one in found])
-    return Contender(name, scores, {task: cosines}, {task: found[0].gold})
+    cosines: NDArray[Any] = np.stack([pairs.cosines for pairs in pairs_by_seed])
+    return Contender(name, scores, {task: cosines}, {task: pairs_by_seed[0].gold})
 
 
 def _check_dev_score(row: LeaderboardRow, seed: int, pairs: DevPairs) -> DevPairs:
     """Return the pairs if the kept model scores on them as its trial did; else raise."""
-    recorded, found = row.dev_score.values[seed], spearman(pairs.cosines, pairs.gold)
-    if not abs(found - recorded) <= SAME_SCORE:
+    recorded, score = row.dev_score.values[seed], spearman(pairs.cosines, pairs.gold)
+    if not abs(score - recorded) <= SAME_SCORE:
         raise ComparisonError(
-            f"the kept model of trial {row.keys[seed][:16]} scores {found:.4f} on dev "
+            f"the kept model of trial {row.keys[seed][:16]} scores {score:.4f} on dev "
             f"{row.dev.search} here, and {recorded:.4f} is on record"
         )
     return pairs

@@ -40,7 +40,7 @@ class Condition:
     """One of these is enough. A text means the number, too, that it can be read as."""
 
     def __str__(self) -> str:
-        values = (str(one) if isinstance(one, Span) else coded(one) for one in self.allowed)
+        values = (str(value) if isinstance(value, Span) else coded(value) for value in self.allowed)
         return f"{coded(self.name)}:{'|'.join(values)}"
 
 
@@ -58,7 +58,7 @@ class Where:
 
     def without(self, condition: Condition) -> Self:
         """Return the other conditions."""
-        return type(self)(tuple(one for one in self.conditions if one != condition))
+        return type(self)(tuple(other for other in self.conditions if other != condition))
 
 
 EVERY_TRIAL = Where()
@@ -123,4 +123,4 @@ def named_value(value: Any) -> str:
 
 def coded(text: str) -> str:
     """Encode the signs of a condition in a name or a value."""
-    return _SIGNS.sub(lambda found: "".join(f"%{ord(sign):02X}" for sign in found[0]), text)
+    return _SIGNS.sub(lambda match: "".join(f"%{ord(sign):02X}" for sign in match[0]), text)

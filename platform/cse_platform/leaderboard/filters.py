@@ -50,7 +50,7 @@ class Filters:
     def keeps_groups_whole(self) -> bool:
         """Whether a group is let through with all its trials or not at all."""
         narrower = (self.sweep, self.tag, self.configuration, self.hardware, self.since)
-        return all(one is None for one in narrower)
+        return all(value is None for value in narrower)
 
 
 def group_conditions(filters: Filters) -> list[ColumnElement[bool]]:
@@ -237,7 +237,7 @@ def _select_highest_of_group(*, several_seeds: bool) -> Any:
     look-ups in it, however many there are: the highest mean, and the means that may equal it, among
     which `_round_mean` decides.
     """
-    one, other = aliased(ConfigurationRecord), aliased(ConfigurationRecord)
+    candidate, other = aliased(ConfigurationRecord), aliased(ConfigurationRecord)
 
     def of_group(each: Any) -> Any:
         seeds = each.n > 1 if several_seeds else each.n > 0
@@ -247,9 +247,9 @@ def _select_highest_of_group(*, several_seeds: bool) -> Any:
         select(other.mean).where(of_group(other)).order_by(other.mean.desc()).limit(1)
     ).correlate(GroupRecord)
     return (
-        select(one.id)
-        .where(of_group(one), one.mean >= highest.scalar_subquery() - 1 / _UNIT)
-        .order_by(_round_mean(one.mean).desc(), one.hash.desc())
+        select(candidate.id)
+        .where(of_group(candidate), candidate.mean >= highest.scalar_subquery() - 1 / _UNIT)
+        .order_by(_round_mean(candidate.mean).desc(), candidate.hash.desc())
         .limit(1)
         .correlate(GroupRecord)
         .scalar_subquery()

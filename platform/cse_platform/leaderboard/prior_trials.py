@@ -41,8 +41,8 @@ def leading_configurations(
     any, and then with the same dev data; else of the backbone with the most trials.
     """
     for group in _sort_groups_by_kinship(session, method, backbone, dev_identity):
-        if found := list(_find_best_of_group(session, group, but=but, limit=limit)):
-            return found
+        if leading := list(_find_best_of_group(session, group, but=but, limit=limit)):
+            return leading
     return []
 
 
@@ -62,18 +62,22 @@ def _sort_groups_by_kinship(
 def _find_best_of_group(
     session: Session, group: GroupRecord, *, but: str, limit: int
 ) -> Iterator[Leading]:
-    one = ConfigurationRecord
+    configuration = ConfigurationRecord
     places = (
         select(SweepRecord.name)
         .join(SweepRecord.places)
         .join(SweepTrialRecord.trial)
-        .where(TrialRecord.configuration_id == one.id, SweepRecord.name != but)
+        .where(TrialRecord.configuration_id == configuration.id, SweepRecord.name != but)
     )
-    first = places.order_by(SweepRecord.id).limit(1).correlate(one).scalar_subquery()
+    first = places.order_by(SweepRecord.id).limit(1).correlate(configuration).scalar_subquery()
     query = (
-        select(first, one.values, one.mean, one.n)
-        .where(one.group_id == group.id, one.n > 0, exists(places.correlate(one)))
-        .order_by(*best_first(one.n, one.mean, one.hash))
+        select(first, configuration.values, configuration.mean, configuration.n)
+        .where(
+            configuration.group_id == group.id,
+            configuration.n > 0,
+            exists(places.correlate(configuration)),
+        )
+        .order_by(*best_first(configuration.n, configuration.mean, configuration.hash))
         .limit(limit)
     )
     for sweep, values, mean, seeds in session.execute(query):
@@ -105,23 +109,23 @@ def tried_configurations(session: Session, name: str) -> tuple[str, list[Tried]]
         NotFoundError: if there is no such sweep; names the nearest.
     """
     sweep = find_sweep(session, name)
-    one, group = ConfigurationRecord, GroupRecord
+    configuration, group = ConfigurationRecord, GroupRecord
     first = func.min(SweepTrialRecord.number)
     query = (
         select(
-            first, group.backbone, one.corpus, group.dev_identity, one.values, one.searched,
-            func.avg(TrialRecord.best_value),
+            first, group.backbone, configuration.corpus, group.dev_identity,
+            configuration.values, configuration.searched, func.avg(TrialRecord.best_value),
         )
         .select_from(SweepTrialRecord)
         .join(SweepTrialRecord.trial)
         .join(TrialRecord.configuration)
-        .join(one.group)
+        .join(configuration.group)
         .where(SweepTrialRecord.sweep_id == sweep.id, TrialRecord.state == "COMPLETE")
-        .group_by(one.id, group.id)
+        .group_by(configuration.id, group.id)
         .order_by(first)
     )  # fmt: skip
-    found = [
+    tried = [
         Tried(number, backbone, corpus, identity, values, tuple(searched), float(mean))
         for number, backbone, corpus, identity, values, searched, mean in session.execute(query)
     ]
-    return sweep.method, found
+    return sweep.method, tried

@@ -45,12 +45,12 @@ def contenders(
     that has all of them. `scored_on` has further columns that the seeds must have.
     """
     cosines, gold = _read_similarities(session, list(rows.values()), tasks)
-    made = []
+    built = []
     for name, row in rows.items():
         seeds = common_seeds(row, [*tasks, *scored_on])
         places = {task: _list_places(row, seeds, task) for task in tasks}
         paired = {task: ps for task, ps in places.items() if all(place in cosines for place in ps)}
-        made.append(
+        built.append(
             Contender(
                 name,
                 {task: [row.scores[task].values[seed] for seed in seeds] for task in tasks},
@@ -58,13 +58,13 @@ def contenders(
                 {task: gold[cosines[ps[0]][0]] for task, ps in paired.items()},
             )
         )
-    return made
+    return built
 
 
 def common_seeds(row: LeaderboardRow, tasks: Sequence[str]) -> list[int]:
     """The seeds that have a score for every one of these tasks."""
     scored = [row.scores[task].values.keys() for task in tasks]
-    return [seed for seed in row.seeds if all(seed in one for one in scored)]
+    return [seed for seed in row.seeds if all(seed in known for known in scored)]
 
 
 def _list_places(row: LeaderboardRow, seeds: Sequence[int], task: str) -> list[Place]:
@@ -138,11 +138,11 @@ def with_rank_intervals(
         group = [made[place] for place in places]
         drawn = _sample_rows(session, group, family, headline, progress)
         ranks = _compute_ranks(group, drawn)
-        for place, one, rank in zip(places, drawn, ranks, strict=True):
-            sampled[place], made[place] = one, replace(made[place], rank=rank)
+        for place, draws, rank in zip(places, drawn, ranks, strict=True):
+            sampled[place], made[place] = draws, replace(made[place], rank=rank)
     return [
-        replace(row, scores=_add_intervals(session, row, one))
-        for row, one in zip(made, sampled, strict=True)
+        replace(row, scores=_add_intervals(session, row, draws))
+        for row, draws in zip(made, sampled, strict=True)
     ]
 
 
@@ -174,8 +174,8 @@ def _sample_rows(
     tasks = family.over(headline) if headline in family.averages else (headline,)
     whole = {str(n): row for n, row in enumerate(rows) if _has_all_tasks(row, tasks, headline)}
     compared = contenders(session, whole, tasks, scored_on=[headline])
-    paired = [one for one in compared if one.cosines.keys() == set(tasks)]
-    total = _RESAMPLES * sum(one.seeds for one in paired) * len(tasks)
+    paired = [contender for contender in compared if contender.cosines.keys() == set(tasks)]
+    total = _RESAMPLES * sum(contender.seeds for contender in paired) * len(tasks)
     step = None if progress is None else lambda done: progress(done, total)
     drawn = sample(paired, tasks, resamples=_RESAMPLES, seed=_SEED, progress=step)
     by_name = {one.contender.name: one for one in drawn}
@@ -194,9 +194,9 @@ def _compute_ranks(
     ranked = [
         Ranked(
             values=list(score.values.values()),
-            pairs=None if one is None else np.mean(list(one.over_pairs.values()), axis=0),
+            pairs=None if draws is None else np.mean(list(draws.over_pairs.values()), axis=0),
         )
-        for row, one in zip(rows, sampled, strict=True)
+        for row, draws in zip(rows, sampled, strict=True)
         if (score := row.ranked_score) is not None
     ]
     return joint_ranks(ranked, resamples=_RESAMPLES, seed=_SEED)
@@ -222,7 +222,7 @@ def _add_intervals(
 
 
 def _sample_single_row(session: Session, row: LeaderboardRow, task: str) -> Mapping[str, Floats]:
-    [one] = contenders(session, {"": row}, [task])
-    if task not in one.cosines:
+    [contender] = contenders(session, {"": row}, [task])
+    if task not in contender.cosines:
         return {}
-    return sample([one], [task], resamples=_RESAMPLES, seed=_SEED)[0].over_pairs
+    return sample([contender], [task], resamples=_RESAMPLES, seed=_SEED)[0].over_pairs

@@ -289,9 +289,9 @@ def single_seed(row: LeaderboardRow, seed: int) -> LeaderboardRow:
 
     def of_seed(estimates: Mapping[str, Estimate]) -> dict[str, Estimate]:
         return {
-            name: estimate({seed: one.values[seed]}, one.identity, one.source)
-            for name, one in estimates.items()
-            if seed in one.values
+            name: estimate({seed: score.values[seed]}, score.identity, score.source)
+            for name, score in estimates.items()
+            if seed in score.values
         }
 
     dev = estimate({seed: row.dev_score.values[seed]}, row.dev.identity, row.dev.source)

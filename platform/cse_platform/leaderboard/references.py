@@ -86,24 +86,24 @@ def _pick_only_row(
     reference: str, rows: Sequence[LeaderboardRow], family: FamilyName | None, *, scored: bool
 ) -> LeaderboardRow:
     """Return the only row with test scores; say in an error why there is not one."""
-    found = [row for row in rows if row.scores] or ([] if scored else rows)
+    matches = [row for row in rows if row.scores] or ([] if scored else rows)
     if not rows:
         raise NotFoundError(
             f"{reference!r} is not a complete configuration among the rows that the filters let "
             "through; cse-leaderboard --all lists them"
         )
-    if not found:
+    if not matches:
         raise NotFoundError(
             f"{reference!r} has no test scores of {family}; `evaluate:` in its sweep file or "
             "cse-evaluate on its trials makes them, and --tasks asks for others"
         )
-    if len(found) > 1:
-        listed = "; ".join(map(_describe_with_evaluation, found))
+    if len(matches) > 1:
+        listed = "; ".join(map(_describe_with_evaluation, matches))
         raise AmbiguousError(
             f"{reference!r} stands in several rows: {listed}; narrow it down by --backbone, "
             "--identity or METHOD@CONFIGURATION"
         )
-    return found[0]
+    return matches[0]
 
 
 def describe_row(row: LeaderboardRow, compared: Sequence[int] | None = None) -> str:

@@ -116,8 +116,8 @@ def _select_sample(
     complete = held.join(SweepTrialRecord.trial).where(TrialRecord.state == "COMPLETE")
     best_first = complete.order_by(TrialRecord.best_value.desc(), SweepTrialRecord.number)
     best = select(best_first.limit(limit // 2).cte("best").c.trial_id)
-    found = session.scalar(select(func.count()).select_from(best.subquery())) or 0
-    wanted, others = limit - found, total - found
+    best_count = session.scalar(select(func.count()).select_from(best.subquery())) or 0
+    wanted, others = limit - best_count, total - best_count
     place = func.row_number().over(order_by=SweepTrialRecord.number).label("place")
     rest = held.where(SweepTrialRecord.trial_id.not_in(best)).add_columns(place).subquery()
     sampled = select(rest.c.trial_id).where(rest.c.place * wanted % others < wanted)
@@ -296,6 +296,6 @@ def _mark_front(rows: Sequence[FrontRow], aims: Aims) -> list[FrontRow]:
     """Mark the rows that are on the front."""
     feasible = [row for row in rows if row.feasible]
     points = [list(row.measured.values()) for row in feasible]
-    places = non_dominated(points, [one.direction for one in aims.objectives])
+    places = non_dominated(points, [objective.direction for objective in aims.objectives])
     front = {feasible[place].configuration for place in places}
     return [replace(row, on_front=row.configuration in front) for row in rows]

@@ -51,10 +51,10 @@ def stored_revision(connection: Connection) -> str | None:
     """Read the schema of a store; None if there is no leaderboard."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
-    found: str | None = connection.scalar(
+    revision: str | None = connection.scalar(
         select(column("version_num")).select_from(table(VERSION_TABLE))
     )
-    return found
+    return revision
 
 
 BUSY_SECONDS = 30

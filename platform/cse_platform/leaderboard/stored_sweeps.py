@@ -133,8 +133,8 @@ def server_time(session: Session) -> datetime:
     """Read the clock of the database's machine, which all drivers are judged by."""
     if session.get_bind().dialect.name == "sqlite":  # a file on this machine
         return datetime.now(UTC)
-    told: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
-    return told.astimezone(UTC)
+    now: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
+    return now.astimezone(UTC)
 
 
 def this_machine() -> str:
@@ -174,16 +174,16 @@ class Asked:
 
 def requests_by_sweep(session: Session) -> Mapping[str, Asked]:
     """Read the requests for each sweep, by its name."""
-    found: dict[str, Asked] = defaultdict(Asked)
+    requests: dict[str, Asked] = defaultdict(Asked)
     for record in session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id)):
-        known, action = found[record.sweep], record.event["action"]
+        known, action = requests[record.sweep], record.event["action"]
         if record.taken is None:
-            found[record.sweep] = replace(known, waiting=(*known.waiting, action))
+            requests[record.sweep] = replace(known, waiting=(*known.waiting, action))
         elif action in ("pause", "resume"):
-            found[record.sweep] = replace(known, paused=action == "pause")
+            requests[record.sweep] = replace(known, paused=action == "pause")
         elif action == "enqueue":
-            found[record.sweep] = replace(known, enqueued=known.enqueued + 1)
-    return found
+            requests[record.sweep] = replace(known, enqueued=known.enqueued + 1)
+    return requests
 
 
 @dataclass(frozen=True)

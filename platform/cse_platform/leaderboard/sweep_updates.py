@@ -70,12 +70,14 @@ def driver_messages(
     query = select(DriverMessageRecord).where(DriverMessageRecord.sweep_id == sweep.id)
     if since is not None:
         query = query.where(DriverMessageRecord.time >= since)
-    found = session.scalars(query.order_by(DriverMessageRecord.time, DriverMessageRecord.position))
+    records = session.scalars(
+        query.order_by(DriverMessageRecord.time, DriverMessageRecord.position)
+    )
     return [
         DriverMessage.model_validate(
-            {"sweep": sweep.name, "time": said.time, "level": said.level, "text": said.text}
+            {"sweep": sweep.name, "time": record.time, "level": record.level, "text": record.text}
         )
-        for said in found
+        for record in records
     ]
 
 

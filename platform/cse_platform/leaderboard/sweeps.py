@@ -264,18 +264,18 @@ def _build_overviews(
     """Build the overviews of these sweeps, by their ids."""
     now = now or datetime.now(UTC)
     states, best = count_by_state(session, sweeps), best_trials(session, sweeps)
-    held, asked = holders(session), requests_by_sweep(session)
+    holders_by_sweep, asked = holders(session), requests_by_sweep(session)
     written = annotations(session, "sweep")
     starts = selectinload(SweepRecord.starts).load_only(SweepStartRecord.started)
     query = select(SweepRecord).options(starts, selectinload(SweepRecord.tags))
     overviews = dict[int, SweepOverview]()
     for record in session.scalars(query.where(SweepRecord.id.in_(sweeps))):
-        said = written.get(record.name, Annotations())
+        written_here = written.get(record.name, Annotations())
         counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
         trials, spec = sum(counts.values()), _parse_spec(record)
         plan = None if spec is None else _count_planned(spec, asked[record.name])
         restarted = record.starts[-1].started if record.starts else record.started
-        state = state_of(record.state, held.get(record.name))
+        state = state_of(record.state, holders_by_sweep.get(record.name))
         runs = state == "RUNNING"
         elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
         heard = news(session, record.id, since=restarted) if runs else None
@@ -297,11 +297,11 @@ def _build_overviews(
             name=record.name,
             method=record.method,
             backbone=record.backbone,
-            tags=tuple(sorted({one.tag for one in record.tags}.union(said.words))),
-            written=said,
+            tags=tuple(sorted({tag.tag for tag in record.tags}.union(written_here.words))),
+            written=written_here,
             dev=search_dev(record.spec),
             state=state,
-            holder=held.get(record.name),
+            holder=holders_by_sweep.get(record.name),
             paused=asked[record.name].paused,
             asked=asked[record.name].waiting,
             started=record.started,

@@ -77,10 +77,11 @@ def scores_by_evaluation(
     there are several rows: the identity with the most seeds comes first, and of equal ones the one
     that was measured last.
     """
-    found = _read_scores(session, configurations, families)
-    facts = _read_facts(session, {identity for one in found.values() for _, identity in one})
+    scored = _read_scores(session, configurations, families)
+    facts = _read_facts(session, {identity for scores in scored.values() for _, identity in scores})
     return {
-        configuration: _build_rows(one, families, facts) for configuration, one in found.items()
+        configuration: _build_rows(scores, families, facts)
+        for configuration, scores in scored.items()
     }
 
 
@@ -114,24 +115,24 @@ def _read_scores(
             ScoreRecord.metric.in_(sorted(MAIN_METRICS | set(RANKING_METRICS))),
         )
     )
-    found: dict[int, Scored] = defaultdict(lambda: defaultdict(SeedScores))
+    scored: dict[int, Scored] = defaultdict(lambda: defaultdict(SeedScores))
     for configuration, seed, task, metric, identity, value, measured in session.execute(query):
         column = task if metric in MAIN_METRICS else f"{task}_{metric}"
         if column in columns:
-            one = found[configuration][column, identity]
-            one.values[seed], one.last = value, max(one.last, measured)
-    return found
+            seeds = scored[configuration][column, identity]
+            seeds.values[seed], seeds.last = value, max(seeds.last, measured)
+    return scored
 
 
 def _read_facts(session: Session, identities: Iterable[str]) -> dict[str, EvaluationFacts]:
     query = select(EvaluationRecord).where(EvaluationRecord.identity.in_(sorted(identities)))
     return {
-        one.identity: EvaluationFacts(
-            source=one.source or "",
-            reading=repr(sorted(one.settings.get("reading", {}).items())),
-            members=frozenset(one.settings.get("protocol", {}).get("mean over", ())),
+        record.identity: EvaluationFacts(
+            source=record.source or "",
+            reading=repr(sorted(record.settings.get("reading", {}).items())),
+            members=frozenset(record.settings.get("protocol", {}).get("mean over", ())),
         )
-        for one in session.scalars(query)
+        for record in session.scalars(query)
     }
 
 
@@ -158,19 +159,19 @@ def _group_family_scores(
 
     Each group comes with the reading and source that its scores share.
     """
-    mine = {key: one for key, one in scored.items() if key[0] in family.columns}
+    mine = {key: scores for key, scores in scored.items() if key[0] in family.columns}
     groups: list[tuple[object, Scored]] = []
     averages = [key for key in mine if key[0] in family.averages]
     placed: set[tuple[str, str]] = set(averages)
     for identity in dict.fromkeys(identity for _, identity in averages):
         members = facts.get(identity, UNKNOWN).members
-        group = {k: one for k, one in mine.items() if k[1] in members or k[1] == identity}
+        group = {k: scores for k, scores in mine.items() if k[1] in members or k[1] == identity}
         _fill_averages(group, family, identity)
         known = next((member for member in sorted(members) if member in facts), identity)
         groups.append((_make_kind_key(facts, known), group))
         placed |= group.keys()
     groups += _group_without_average(
-        {key: one for key, one in mine.items() if key not in placed}, facts
+        {key: scores for key, scores in mine.items() if key not in placed}, facts
     )
     return sorted(groups, key=lambda group: _weigh_group(group[1], family), reverse=True)
 
@@ -179,12 +180,12 @@ def _fill_averages(group: Scored, family: BoardFamily, identity: str) -> None:
     """Compute the average for seeds that have a score of each task and no average."""
     for average in family.averages:
         over = family.over(average)
-        members = [one for (column, _), one in group.items() if column in over]
+        members = [scores for (column, _), scores in group.items() if column in over]
         if (average, identity) not in group or len(members) < len(over):
             continue
         values = group[average, identity].values
-        for seed in set.intersection(*(set(one.values) for one in members)) - values.keys():
-            values[seed] = math.fsum(one.values[seed] for one in members) / len(members)
+        for seed in set.intersection(*(set(scores.values) for scores in members)) - values.keys():
+            values[seed] = math.fsum(scores.values[seed] for scores in members) / len(members)
 
 
 def _group_without_average(scored: Scored, facts: Facts) -> list[tuple[object, Scored]]:
@@ -201,14 +202,14 @@ def _group_without_average(scored: Scored, facts: Facts) -> list[tuple[object, S
 
 
 def _make_kind_key(facts: Facts, identity: str) -> object:
-    one = facts.get(identity, UNKNOWN)
-    return one.reading, one.source
+    known = facts.get(identity, UNKNOWN)
+    return known.reading, known.source
 
 
 def _weigh_group(group: Scored, family: BoardFamily) -> tuple[bool, tuple[int, datetime], str]:
     """Return the sort key of a group; groups with an average are the heaviest."""
     whole = any(column in family.averages for column, _ in group)
-    heaviest = max(one.weight for one in group.values())
+    heaviest = max(scores.weight for scores in group.values())
     return whole, heaviest, min(identity for _, identity in group)
 
 
@@ -240,19 +241,19 @@ def similarities(
         .where(TrialRecord.key == trial_key, PairSimilaritiesRecord.task == task, which)
         .order_by(PairSimilaritiesRecord.identity)
     )
-    found = session.scalars(query).all()
-    if not found:
+    stored = session.scalars(query).all()
+    if not stored:
         under = "" if identity is None else f" under identity {identity!r}"
         raise NotFoundError(
             f"trial {trial_key!r} has no similarities on {task!r}{under}; "
             "cse-evaluate on the trial stores them"
         )
-    if len(found) > 1:
+    if len(stored) > 1:
         raise AmbiguousError(
             f"trial {trial_key!r} has similarities on {task!r} under several identities; "
-            f"name one of {', '.join(one.identity for one in found)}"
+            f"name one of {', '.join(record.identity for record in stored)}"
         )
-    return _unpack_similarities(found[0])
+    return _unpack_similarities(stored[0])
 
 
 def _unpack_similarities(stored: PairSimilaritiesRecord) -> "Similarities":

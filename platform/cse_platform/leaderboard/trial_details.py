@@ -152,7 +152,9 @@ class TrialDetails:
     @property
     def complete_values(self) -> dict[int, float]:
         """The dev value of each complete seed of the configuration, this one's among them."""
-        values = {one.seed: one.value for one in self.siblings if one.state == "COMPLETE"}
+        values = {
+            sibling.seed: sibling.value for sibling in self.siblings if sibling.state == "COMPLETE"
+        }
         if self.state == "COMPLETE":
             values[self.seed] = self.best_value
         return {seed: value for seed, value in sorted(values.items()) if value is not None}
@@ -162,10 +164,13 @@ class TrialDetails:
         names = {"test_accesses": "openings"}
         fields = {names.get(name, name): value for name, value in asdict(self).items()}
         siblings = [
-            {name: getattr(one, name) for name in ("key", "seed", "value", "state")}
-            for one in self.siblings
+            {name: getattr(sibling, name) for name in ("key", "seed", "value", "state")}
+            for sibling in self.siblings
         ]
-        return fields | {"scores": [one.model_dump() for one in self.scores], "siblings": siblings}
+        return fields | {
+            "scores": [score.model_dump() for score in self.scores],
+            "siblings": siblings,
+        }
 
 
 _WITH_ALL = (
@@ -196,7 +201,11 @@ def trial_details(session: Session, key: str) -> TrialDetails:
     of_configuration = annotations_of(session, "configuration", configuration.hash)
     of_sweeps = annotations(session, "sweep", [sweep.name for sweep in sweeps])
     tags = {tag.tag for sweep in sweeps for tag in sweep.tags}
-    tags.update(written.words, of_configuration.words, *(one.words for one in of_sweeps.values()))
+    tags.update(
+        written.words,
+        of_configuration.words,
+        *(annotated.words for annotated in of_sweeps.values()),
+    )
     return TrialDetails(
         **_copy_columns(trial),
         method=configuration.group.method,
@@ -255,14 +264,14 @@ def _find_starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[Swe
         (
             SweepStart(
                 sweep.name,
-                one.started,
-                _format_facts(one.provenance),
-                _format_facts(one.packages),
-                _format_facts(one.diffs),
+                start_record.started,
+                _format_facts(start_record.provenance),
+                _format_facts(start_record.packages),
+                _format_facts(start_record.diffs),
             )
             for sweep in sweeps
-            for one in sweep.starts
-            if trial.finished is None or one.started <= trial.finished
+            for start_record in sweep.starts
+            if trial.finished is None or start_record.started <= trial.finished
         ),
         key=lambda start: start.started,
     )
@@ -280,11 +289,13 @@ def _find_spec(sweeps: Sequence[SweepRecord], starts: Sequence[SweepStart]) -> d
 
 
 def _sort_scores(stored: Sequence[ScoreRecord]) -> tuple[TrialScore, ...]:
-    ordered = sorted(stored, key=lambda one: (one.split, one.task, one.metric, one.identity))
-    return tuple(TrialScore.model_validate(one, from_attributes=True) for one in ordered)
+    ordered = sorted(
+        stored, key=lambda score: (score.split, score.task, score.metric, score.identity)
+    )
+    return tuple(TrialScore.model_validate(score, from_attributes=True) for score in ordered)
 
 
 def _find_siblings(session: Session, trial: TrialRecord) -> tuple[TrialSummary, ...]:
     same = TrialRecord.configuration_id == trial.configuration_id
-    found = find_summaries(session, same, TrialRecord.id != trial.id)
-    return tuple(sorted(found, key=lambda one: one.seed))
+    summaries = find_summaries(session, same, TrialRecord.id != trial.id)
+    return tuple(sorted(summaries, key=lambda summary: summary.seed))

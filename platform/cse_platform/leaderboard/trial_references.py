@@ -90,11 +90,11 @@ def _explain_no_trial(session: Session, prefix: str) -> NotFoundError | Ambiguou
 
 
 def _find_by_number(session: Session, sweep: str, number: int) -> TrialSummary:
-    found = find_sweep(session, sweep)
+    record = find_sweep(session, sweep)
     key = session.scalar(
         select(TrialRecord.key)
         .join(TrialRecord.places)
-        .where(SweepTrialRecord.sweep_id == found.id, SweepTrialRecord.number == number)
+        .where(SweepTrialRecord.sweep_id == record.id, SweepTrialRecord.number == number)
     )
     if key is None:
         count = next_number(session, sweep)
@@ -105,17 +105,17 @@ def _find_by_number(session: Session, sweep: str, number: int) -> TrialSummary:
 
 def trial_of_key(session: Session, key: str) -> TrialSummary | None:
     """Find the trial of a whole key; None if it is not on this leaderboard."""
-    found = find_summaries(session, TrialRecord.key == key)
-    return found[0] if found else None
+    summaries = find_summaries(session, TrialRecord.key == key)
+    return summaries[0] if summaries else None
 
 
 def stored_trials(session: Session, keys: Sequence[str]) -> dict[str, TrialRecord]:
     """Read those of these trials that are on the leaderboard, by key."""
-    found: dict[str, TrialRecord] = {}
+    trials: dict[str, TrialRecord] = {}
     for start in range(0, len(keys), _BATCH):
         query = select(TrialRecord).where(TrialRecord.key.in_(keys[start : start + _BATCH]))
-        found |= {trial.key: trial for trial in session.scalars(query)}
-    return found
+        trials |= {trial.key: trial for trial in session.scalars(query)}
+    return trials
 
 
 def best_kept_trial(
@@ -139,8 +139,8 @@ def best_kept_trial(
         .order_by(TrialRecord.best_value.desc(), TrialRecord.id)
         .limit(1)
     )
-    found = find_summaries(session, TrialRecord.id.in_(best))
-    return found[0] if found else None
+    summaries = find_summaries(session, TrialRecord.id.in_(best))
+    return summaries[0] if summaries else None
 
 
 @dataclass(frozen=True)

@@ -110,10 +110,10 @@ def dev_curves(session: Session, trials: Sequence[str]) -> dict[str, list[DevPoi
         .where(TrialRecord.key.in_(trials))
         .order_by(DevPointRecord.trial_id, DevPointRecord.step)
     )
-    found: dict[str, list[DevPoint]] = {trial: [] for trial in trials}
-    for key, best, one in session.execute(query):
-        found[key].append(dev_point(one, best_step=best))
-    return found
+    curves: dict[str, list[DevPoint]] = {trial: [] for trial in trials}
+    for key, best, point in session.execute(query):
+        curves[key].append(dev_point(point, best_step=best))
+    return curves
 
 
 def dev_point(stored: DevPointRecord, *, best_step: int | None) -> DevPoint:
@@ -162,12 +162,12 @@ def complete_curves(
         .where(TrialRecord.id.in_(select(newest.c.id)))
         .order_by(TrialRecord.id, DevPointRecord.step)
     )
-    found: dict[str, CompleteCurve] = {}
+    curves: dict[str, CompleteCurve] = {}
     for trial, configuration, step, value in session.execute(query):
-        curve = found.setdefault(trial, CompleteCurve(trial, configuration, {}))
+        curve = curves.setdefault(trial, CompleteCurve(trial, configuration, {}))
         if value is not None:
             curve.values[step] = value
-    return list(found.values())
+    return list(curves.values())
 
 
 NEWEST = 50
@@ -236,11 +236,11 @@ def _find_held_elsewhere(session: Session, keys: Sequence[str], sweep: str) -> s
     # By name: the leaderboard may be behind the journal, and not have this sweep yet.
     places = select(TrialRecord.key).join(TrialRecord.places).join(SweepTrialRecord.sweep)
     query = places.where(SweepRecord.name != sweep)
-    found: set[str] = set()
+    held: set[str] = set()
     for start in range(0, len(keys), _BATCH):
-        some = keys[start : start + _BATCH]
-        found.update(session.scalars(query.where(TrialRecord.key.in_(some))))
-    return found
+        batch = keys[start : start + _BATCH]
+        held.update(session.scalars(query.where(TrialRecord.key.in_(batch))))
+    return held
 
 
 def _find_named_models(session: Session) -> Iterator[str]:

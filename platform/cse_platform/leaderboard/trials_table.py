@@ -97,13 +97,13 @@ class TrialColumns:
             else [self._select_number(name), self._select_value(name)]
         )
         active = self._make_active_condition(name)
-        return every if active is None else [case((active, one)) for one in every]
+        return every if active is None else [case((active, expression)) for expression in every]
 
     def conditions(self, where: Where) -> list[ColumnElement[bool]]:
         """Build the conditions that all passing trials meet."""
         return [
-            or_(*(self._match_allowed(one, value) for value in one.allowed))
-            for one in where.conditions
+            or_(*(self._match_allowed(condition, allowed) for allowed in condition.allowed))
+            for condition in where.conditions
         ]
 
     def _match_allowed(self, condition: Condition, allowed: Span | str) -> ColumnElement[bool]:
@@ -119,14 +119,14 @@ class TrialColumns:
             return false()
         number = OWN_COLUMNS[name] if name in OWN_COLUMNS else self._select_number(name)
         if math.isinf(low) or math.isinf(high):
-            found = number <= high if math.isinf(low) else number >= low
+            in_span = number <= high if math.isinf(low) else number >= low
         else:
-            found = number.between(low, high)
+            in_span = number.between(low, high)
         # In SQLite a text is above every number, and a truth is one.
         return (
-            found
+            in_span
             if name in OWN_COLUMNS
-            else self._require_active(name, found & self._is_number(name))
+            else self._require_active(name, in_span & self._is_number(name))
         )
 
     def _match_text(self, name: str, value: str) -> ColumnElement[bool]:
@@ -135,14 +135,14 @@ class TrialColumns:
             ways.append((self._select_number(name) == float(value)) & self._is_number(name))
         if value in ("true", "false"):  # 1 and 0 in SQLite
             ways.append(self._select_json_type(name) == value)
-        found = self._require_active(name, or_(*ways))
+        matched = self._require_active(name, or_(*ways))
         if value != NONE:
-            return found
+            return matched
         active, absent = (
             self._make_active_condition(name),
             func.coalesce(self._select_json_type(name), "null") == "null",
         )
-        return or_(found, absent if active is None else absent | ~active)
+        return or_(matched, absent if active is None else absent | ~active)
 
     def _require_active(self, name: str, condition: ColumnElement[bool]) -> ColumnElement[bool]:
         """Add to a condition that the hyperparameter takes part."""
@@ -204,8 +204,8 @@ def _list_spellings(value: str) -> list[str]:
     if value[:1] not in ("[", "{"):
         return [value]
     with suppress(ValueError):
-        found = json.loads(value)
-        return [value, json.dumps(found), json.dumps(found, separators=(",", ":"))]
+        parsed = json.loads(value)
+        return [value, json.dumps(parsed), json.dumps(parsed, separators=(",", ":"))]
     return [value]
 
 
@@ -284,7 +284,11 @@ def varying_hyperparameters(session: Session, name: str) -> SweepHyperparameters
     if first is None:
         return SweepHyperparameters()
     searched = [*space] or _find_searched_names(session, sweep)
-    varying = tuple(one for one in searched if _has_several_values(session, sweep, columns, one))
+    varying = tuple(
+        searched_name
+        for searched_name in searched
+        if _has_several_values(session, sweep, columns, searched_name)
+    )
     values = _keep_active_values(space, first)
     return SweepHyperparameters(
         varying, tuple((one, value) for one, value in values.items() if one not in varying)
@@ -336,7 +340,7 @@ def passing_trials(session: Session, sweep: SweepRecord, where: Where) -> Select
 
 
 def _select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
-    _check_names(session, sweep, [one.name for one in choice.where.conditions])
+    _check_names(session, sweep, [condition.name for condition in choice.where.conditions])
     columns = TrialColumns(session, space_of(sweep.spec))
     query = _select_joined(TrialRecord.id).where(
         _match_sweep(sweep), *columns.conditions(choice.where)
@@ -349,8 +353,10 @@ def _select_sorted(session: Session, sweep: SweepRecord, choice: TrialChoice) ->
     if choice.sort != "number":
         _check_names(session, sweep, [choice.sort])
         columns = TrialColumns(session, space_of(sweep.spec))
-        for one in columns.order(choice.sort):
-            query = query.order_by((one.desc() if choice.descending else one).nulls_last())
+        for expression in columns.order(choice.sort):
+            query = query.order_by(
+                (expression.desc() if choice.descending else expression).nulls_last()
+            )
         return query.order_by(number)
     return query.order_by(number.desc() if choice.descending else number)
 
@@ -379,9 +385,9 @@ def _read_lines(
         *(BEST_SCORE.label("score"), LAST_STEP.label("step"), trial.wall_seconds.label("seconds")),
         *(trial.started, trial.finished, trial.error, trial.why),
     ).where(_match_sweep(sweep), trial.id.in_(ids))
-    found = {line.id: dict(line._mapping) for line in session.execute(query)}
-    for one in ids:
-        fields = found[one]
+    lines = {line.id: dict(line._mapping) for line in session.execute(query)}
+    for trial_id in ids:
+        fields = lines[trial_id]
         del fields["id"]
         why = fields.pop("why")
         values = _keep_active_values(space, fields.pop("hyperparameters"))

@@ -73,14 +73,14 @@ def rank(
 def ranks(session: Session, trials: Sequence[TrialRecord]) -> dict[str, Rank]:
     """Rank what each trial shows, by its key."""
     last = select(DevPointRecord.trial_id, func.max(DevPointRecord.step))
-    found: dict[str, Rank] = {}
+    ranked: dict[str, Rank] = {}
     for start in range(0, len(trials), _BATCH):
-        some = trials[start : start + _BATCH]
-        of_some = DevPointRecord.trial_id.in_([trial.id for trial in some])
+        batch = trials[start : start + _BATCH]
+        of_some = DevPointRecord.trial_id.in_([trial.id for trial in batch])
         grouped = session.execute(last.where(of_some).group_by(DevPointRecord.trial_id))
         reached = {row[0]: row[1] for row in grouped}
-        found |= {trial.key: _rank_attempt(trial, reached.get(trial.id)) for trial in some}
-    return found
+        ranked |= {trial.key: _rank_attempt(trial, reached.get(trial.id)) for trial in batch}
+    return ranked
 
 
 def attempt_of(session: Session, trial: TrialRecord, journal: str, *, at: datetime) -> Attempt:
@@ -92,14 +92,14 @@ def attempt_of(session: Session, trial: TrialRecord, journal: str, *, at: dateti
         trial.journal = journal
     if trial.journal == journal:
         return trial
-    found = session.get(OtherAttemptRecord, (trial.id, journal))
-    if found is None:
-        found = OtherAttemptRecord(
+    attempt = session.get(OtherAttemptRecord, (trial.id, journal))
+    if attempt is None:
+        attempt = OtherAttemptRecord(
             trial_id=trial.id, journal=journal, state="RUNNING", started=at, provenance={}
         )
-        session.add(found)
+        session.add(attempt)
         session.flush()
-    return found
+    return attempt
 
 
 def begin(session: Session, attempt: Attempt, *, started: datetime | None) -> None:

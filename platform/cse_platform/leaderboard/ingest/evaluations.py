@@ -104,7 +104,7 @@ def replace_own_scores(
 def own_metrics(session: Session, trial: TrialRecord) -> dict[str, Any]:
     """Read the dev scores of a trial, by the names of metrics."""
     own = select(ScoreRecord).where(*_match_own_scores(trial, _find_dev_identity(session, trial)))
-    return {f"dev/{one.task}_{one.metric}": one.value for one in session.scalars(own)}
+    return {f"dev/{score.task}_{score.metric}": score.value for score in session.scalars(own)}
 
 
 def drop_foreign_scores(session: Session, trial: TrialRecord) -> None:

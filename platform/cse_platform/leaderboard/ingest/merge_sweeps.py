@@ -135,7 +135,8 @@ def _check_names(names: list[str]) -> None:
 def _describe_differences(mine: SweepRecord, other: SweepRecord) -> str:
     """List the differences of two sweeps in one line; empty if they are one sweep."""
     here, there = (
-        {**one.spec, "method": one.method, "backbone": one.backbone} for one in (mine, other)
+        {**sweep.spec, "method": sweep.method, "backbone": sweep.backbone}
+        for sweep in (mine, other)
     )
     return "; ".join(
         f"{path} = {format_value(before)} here, {format_value(after)} there"

@@ -149,12 +149,14 @@ def _copy_curve(ours: Session, theirs: Session, offered: Attempt, mine: Attempt)
     there, at_theirs = curve_of(offered)
     here, at_ours = curve_of(mine)
     ours.execute(delete(here).where(*at_ours))
-    of: dict[str, Any] = {"trial_id": mine.id if isinstance(mine, TrialRecord) else mine.trial_id}
+    owner: dict[str, Any] = {
+        "trial_id": mine.id if isinstance(mine, TrialRecord) else mine.trial_id
+    }
     if isinstance(mine, OtherAttemptRecord):
-        of["journal"] = mine.journal
+        owner["journal"] = mine.journal
     query = select(*(getattr(there, name) for name in POINT_COLUMNS)).where(*at_theirs)
-    rows = [{**point, **of} for point in theirs.execute(query).mappings()]
-    return insert_missing(ours, here, [*of, "step"], rows)
+    rows = [{**point, **owner} for point in theirs.execute(query).mappings()]
+    return insert_missing(ours, here, [*owner, "step"], rows)
 
 
 TakesModel = Callable[[str, str], bool]
@@ -202,12 +204,12 @@ def merge_trials(
     _copy_missing_rows(ours, theirs, OtherPointRecord, ("trial_id", "journal", "step"), new)
     both = [(known[row.key], row) for row in batch if row.key in known]
     merged = merge_attempts(ours, theirs, both, attempts, machines)
-    same = new | {there: ids[there] for there, one in merged.items() if one.same_model}
+    same = new | {there: ids[there] for there, result in merged.items() if result.same_model}
     scores = _copy_scores(ours, theirs, same, new)
     _copy_missing_rows(ours, theirs, PairSimilaritiesRecord, SIMILARITIES_KEY, same)
     _copy_missing_rows(ours, theirs, TestAccessRecord, RELEASE_KEY, ids)
-    points += sum(one.points for one in merged.values())
-    outcomes = Counter[str](one.outcome for one in merged.values())
+    points += sum(result.points for result in merged.values())
+    outcomes = Counter[str](result.outcome for result in merged.values())
     return ids, outcomes + Counter(new=len(new), points=points, scores=scores)
 
 
@@ -235,9 +237,9 @@ def _read_their_attempts(
         attempts[attempt.trial_id].append(attempt)
     for trial in batch:
         offered: list[Attempt] = [trial, *attempts[trial.id]]
-        for one in offered:
-            if one.model is not None and not takes_model(one.model, trial.key):
-                set_committed_value(one, "model", None)
+        for candidate in offered:
+            if candidate.model is not None and not takes_model(candidate.model, trial.key):
+                set_committed_value(candidate, "model", None)
     return attempts
 
 
@@ -277,7 +279,10 @@ def _merge_configurations(
         del row["id"]
     insert_missing(ours, ConfigurationRecord, ["hash"], rows)
     hashes = ConfigurationRecord.hash.in_([row["hash"] for row in there])
-    here = {one.hash: one for one in ours.scalars(select(ConfigurationRecord).where(hashes))}
+    here = {
+        configuration.hash: configuration
+        for configuration in ours.scalars(select(ConfigurationRecord).where(hashes))
+    }
     for row in there:
         add_searched(here[row["hash"]], row["searched"])
     by_id = {group.id: group for group in groups.values()}
@@ -299,7 +304,9 @@ def _merge_machines(ours: Session, theirs: Session, batch: Sequence[TrialRecord]
         OtherAttemptRecord.trial_id.in_([trial.id for trial in batch])
     )
     used = {*theirs.scalars(others), *(trial.machine_id for trial in batch)}
-    there = _read_rows_by_id(theirs, MachineRecord, [one for one in used if one is not None])
+    there = _read_rows_by_id(
+        theirs, MachineRecord, [machine_id for machine_id in used if machine_id is not None]
+    )
     return {row["id"]: _find_or_insert(ours, MachineRecord, MACHINE_KEY, row).id for row in there}
 
 

@@ -63,9 +63,9 @@ def holds_rehearsals(session: Session) -> bool | None:
 
 def add_message(session: Session, journal: str, position: int, event: DriverMessage) -> None:
     """Store a message of the driver, at this position of its journal."""
-    said = event.model_dump(include={"time", "level", "text"})
-    said["sweep_id"] = sweep_of(session, event.sweep).id
-    insert_once(session, DriverMessageRecord, {"journal": journal, "position": position}, said)
+    message = event.model_dump(include={"time", "level", "text"})
+    message["sweep_id"] = sweep_of(session, event.sweep).id
+    insert_once(session, DriverMessageRecord, {"journal": journal, "position": position}, message)
 
 
 def change_budget(session: Session, journal: str, event: SweepRequested) -> None:
@@ -125,17 +125,19 @@ def _settle_reuse(session: Session, sweep: int, links: Sequence[Mapping[str, Any
 
     Of two that say so, the first has reused the trial.
     """
-    told = {link["trial_id"]: (link["reused"], link["reused_from"]) for link in links}
+    reuses = {link["trial_id"]: (link["reused"], link["reused_from"]) for link in links}
     query = select(SweepTrialRecord).where(
-        SweepTrialRecord.sweep_id == sweep, SweepTrialRecord.trial_id.in_(told)
+        SweepTrialRecord.sweep_id == sweep, SweepTrialRecord.trial_id.in_(reuses)
     )
-    for own in session.scalars(query) if told else ():
-        other = told[own.trial_id]
+    for own in session.scalars(query) if reuses else ():
+        other = reuses[own.trial_id]
         if own.reused is None or other[0] is None:
             own.reused, own.reused_from = None, None
         else:
-            one = (own.reused, own.reused_from)
-            own.reused, own.reused_from = min(one, other, key=lambda said: (said[0], said[1] or ""))
+            mine = (own.reused, own.reused_from)
+            own.reused, own.reused_from = min(
+                mine, other, key=lambda said: (said[0], said[1] or "")
+            )
 
 
 def _find_held_numbers(
@@ -149,8 +151,8 @@ def _find_held_numbers(
     same_trial = trial.in_([link["trial_id"] for link in links])
     same_number = number.in_([link["number"] for link in links])
     query = select(trial, number).where(SweepTrialRecord.sweep_id == sweep)
-    found = session.execute(query.where(or_(same_trial, same_number)))
-    return {row.trial_id: row.number for row in found}
+    rows = session.execute(query.where(or_(same_trial, same_number)))
+    return {row.trial_id: row.number for row in rows}
 
 
 def add_gpu_seconds(session: Session, sweep: int, seconds: Mapping[int, float]) -> None:

@@ -40,10 +40,10 @@ def trials_of(session: Session, keys: Collection[str]) -> dict[str, TrialRecord]
         StoreLostError: if one has not started.
     """
     query = select(TrialRecord).where(TrialRecord.key.in_(keys))
-    found = {trial.key: trial for trial in session.scalars(query)}
-    if missing := sorted({*keys} - {*found}):
+    trials = {trial.key: trial for trial in session.scalars(query)}
+    if missing := sorted({*keys} - {*trials}):
         raise StoreLostError(f"the journal speaks of trial {missing[0]!r} before it starts")
-    return found
+    return trials
 
 
 def trial_or_none(session: Session, key: str) -> TrialRecord | None:

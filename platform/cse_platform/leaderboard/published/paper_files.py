@@ -85,8 +85,14 @@ class PaperFile:
 
     def columns_filled(self, row: PublishedRow) -> set[str]:
         """List the columns of a published row that its trials get a number in."""
-        fitting = (one for one in self.configurations if matches(row, one.setup))
-        return row.scores.keys() & set().union(*(one.columns(row.split) for one in fitting))
+        fitting = (
+            configuration
+            for configuration in self.configurations
+            if matches(row, configuration.setup)
+        )
+        return row.scores.keys() & set().union(
+            *(configuration.columns(row.split) for configuration in fitting)
+        )
 
     def hours_left(self, done: set[TrialId]) -> float | None:
         """Estimate the hours of the trials that are not there yet, each as long as any other."""
@@ -153,13 +159,19 @@ def _read_files(paths: tuple[Path, ...], newest: int) -> tuple[PaperFile, ...]:
 def read_paper_file(path: Path) -> PaperFile:
     """Read one file and plan its trials; raises SweepFileError if it is no sweep."""
     stages = load_sweep(path).stages
-    told = _HOURS.search(path.read_text(encoding="utf-8"))
+    hours = _HOURS.search(path.read_text(encoding="utf-8"))
     planned = {stage.sweep: plan_configurations(stage) for stage in stages}
     return PaperFile(
         path,
-        tuple(one for configurations in planned.values() for one in configurations),
-        tuple(trial for one in planned.values() for trial in _plan_trials(one)),
-        float(told[1]) if told else None,
+        tuple(
+            configuration for configurations in planned.values() for configuration in configurations
+        ),
+        tuple(
+            trial
+            for stage_configurations in planned.values()
+            for trial in _plan_trials(stage_configurations)
+        ),
+        float(hours[1]) if hours else None,
     )
 
 
@@ -167,7 +179,7 @@ def plan_configurations(stage: SweepSpec) -> list[PlannedConfiguration]:
     """List the points of its grid; a search of another kind plans none."""
     if stage.search.sampler.kind != "grid":
         return []
-    corpus = "+".join(one.short_name for one in stage.corpus)
+    corpus = "+".join(part.short_name for part in stage.corpus)
     return [
         PlannedConfiguration(
             stage,
@@ -186,11 +198,19 @@ def plan_configurations(stage: SweepSpec) -> list[PlannedConfiguration]:
 
 def _plan_trials(configurations: Sequence[PlannedConfiguration]) -> Iterator[TrialId]:
     """List the configuration and seed of each trial that a stage runs."""
-    for place, one in enumerate(configurations):
-        seeds, is_cut = one.stage.seeds, any(corpus.split_at for corpus in one.stage.corpus)
-        confirmed = seeds.confirm is not None and place < seeds.confirm.top
+    for index, configuration in enumerate(configurations):
+        seeds, is_cut = (
+            configuration.stage.seeds,
+            any(corpus.split_at for corpus in configuration.stage.corpus),
+        )
+        confirmed = seeds.confirm is not None and index < seeds.confirm.top
         for seed in (seeds.search, *(seeds.further if confirmed else ())):
-            yield _format_setup_id(one.setup, sweep=one.stage.sweep if is_cut else ""), seed
+            yield (
+                _format_setup_id(
+                    configuration.setup, sweep=configuration.stage.sweep if is_cut else ""
+                ),
+                seed,
+            )
 
 
 def _format_setup_id(setup: ConfigurationSetup, *, sweep: str = "") -> str:
@@ -199,15 +219,19 @@ def _format_setup_id(setup: ConfigurationSetup, *, sweep: str = "") -> str:
     The leaderboard does not say of a corpus that it was cut; then the id has the sweep's name.
     """
     *names, corpus, dev, values, _ = setup
-    told = [*names, sorted(corpus.split("+")), dev, dict(values), sweep]
-    return json.dumps(told, sort_keys=True)
+    parts = [*names, sorted(corpus.split("+")), dev, dict(values), sweep]
+    return json.dumps(parts, sort_keys=True)
 
 
 def setups_of_papers(
     rows: Sequence[PublishedRow], files: Sequence[PaperFile]
 ) -> Callable[[ConfigurationSetup], bool]:
     """Return a predicate: does a configuration stand in any of the rows, or does a file plan it?"""
-    planned = {_format_setup_id(one.setup) for file in files for one in file.configurations}
+    planned = {
+        _format_setup_id(configuration.setup)
+        for file in files
+        for configuration in file.configurations
+    }
     return lambda setup: can_stand(rows, setup) or _format_setup_id(setup) in planned
 
 
@@ -220,11 +244,11 @@ def paper_progress(
     for every configuration.
     """
     done = {
-        (_format_setup_id(one.setup, sweep=sweep), seed)
-        for one in ours
-        if one.dev.source in PAPERS
-        for sweep in ("", one.sweep)
-        for seed in one.seeds
+        (_format_setup_id(our_row.setup, sweep=sweep), seed)
+        for our_row in ours
+        if our_row.dev.source in PAPERS
+        for sweep in ("", our_row.sweep)
+        for seed in our_row.seeds
     }
     progress, released = [], [file for file in files if file.paper == RELEASED]
     papers = dict.fromkeys((*(row.paper for row in rows), *(file.paper for file in files)))
@@ -259,10 +283,10 @@ def _measure_table_progress(
     lines = [line_of_row(row, ours) for row in rows]
     filled = [
         set(line.ours).union(
-            *(of_file[place] for of_file in by_file.values()),
+            *(of_file[index] for of_file in by_file.values()),
             *(file.columns_filled(row) for file in released),
         )
-        for place, (row, line) in enumerate(zip(rows, lines, strict=True))
+        for index, (row, line) in enumerate(zip(rows, lines, strict=True))
     ]
     filling = (own[name] for name, of_file in by_file.items() if any(of_file))
     file = own.get(table) or next(filling, None)
@@ -290,16 +314,16 @@ def _measure_whole_progress(
     tables: Sequence[PaperProgress], file: PaperFile, done: set[TrialId]
 ) -> PaperProgress:
     left_out = Counter[str]()
-    for one in tables:
-        left_out.update(one.left_out)
+    for table in tables:
+        left_out.update(table.left_out)
     return PaperProgress(
         file.paper,
         WHOLE,
         file=str(file.path),
-        rows=sum(one.rows for one in tables),
-        rows_filled=sum(one.rows_filled for one in tables),
-        cells=sum(one.cells for one in tables),
-        cells_filled=sum(one.cells_filled for one in tables),
+        rows=sum(table.rows for table in tables),
+        rows_filled=sum(table.rows_filled for table in tables),
+        cells=sum(table.cells for table in tables),
+        cells_filled=sum(table.cells_filled for table in tables),
         left_out=dict(left_out),
         trials=len(set(file.trials)),
         trials_done=len(set(file.trials) & done),

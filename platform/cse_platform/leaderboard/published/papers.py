@@ -241,7 +241,8 @@ def paper_table(
     columns = tuple(dict.fromkeys(column for row in rows for column in row.scores))
     backbones = list(dict.fromkeys(row.backbone for row in rows))
     candidates = {
-        id(row): [one for one in ours if _select_comparable_scores(row, one)] for row in rows
+        id(row): [our_row for our_row in ours if _select_comparable_scores(row, our_row)]
+        for row in rows
     }
     lines = [
         line_of_row(row, candidates[id(row)])
@@ -252,7 +253,7 @@ def paper_table(
         *_notes_on_costs(rows[0].paper, columns, lines, candidates.values()),
         *_notes_on_ours(columns, lines, candidates.values()),
     ]
-    if left_out := sum(any(_has_left_out_scores(row, one) for row in rows) for one in ours):
+    if left_out := sum(any(_has_left_out_scores(row, our_row) for row in rows) for our_row in ours):
         notes.append(
             f"Scores of {left_out} of our rows left out: they are on built-in or imported data, "
             "and cannot be compared with a paper."
@@ -268,14 +269,18 @@ def can_stand(rows: Sequence[PublishedRow], ours: ConfigurationSetup) -> bool:
 def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
     """Build the line of a paper's row, with our best configuration on dev that has a number."""
 
-    def key(one: LeaderboardRow) -> tuple[bool, BestKey]:
-        return one.released is None, best_key(
-            seeds=min(estimate.n for estimate in _select_comparable_scores(row, one).values()),
-            mean=one.dev_score.mean,
-            configuration=one.configuration.hash,
+    def key(our_row: LeaderboardRow) -> tuple[bool, BestKey]:
+        return our_row.released is None, best_key(
+            seeds=min(estimate.n for estimate in _select_comparable_scores(row, our_row).values()),
+            mean=our_row.dev_score.mean,
+            configuration=our_row.configuration.hash,
         )
 
-    best = max((one for one in ours if _select_comparable_scores(row, one)), key=key, default=None)
+    best = max(
+        (our_row for our_row in ours if _select_comparable_scores(row, our_row)),
+        key=key,
+        default=None,
+    )
     return PaperLine(
         backbone=row.backbone,
         method=row.system,
@@ -291,8 +296,8 @@ def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
 
 def _select_comparable_scores(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
     """Select our scores in the columns of a published row that can be compared with it."""
-    known = _select_matching_numbers(row, ours)
-    return {column: one for column, one in known.items() if comparable(one, ours.dev)}
+    numbers = _select_matching_numbers(row, ours)
+    return {column: score for column, score in numbers.items() if comparable(score, ours.dev)}
 
 
 def _has_left_out_scores(row: PublishedRow, ours: LeaderboardRow) -> bool:
@@ -304,8 +309,8 @@ def _select_matching_numbers(row: PublishedRow, ours: LeaderboardRow) -> dict[st
     """Select our numbers in the columns of a published row; none if ours does not match it."""
     if not matches(row, ours.setup):
         return {}
-    known = _list_numbers_by_split(ours)[row.split]
-    return {column: known[column] for column in row.scores if column in known}
+    numbers = _list_numbers_by_split(ours)[row.split]
+    return {column: numbers[column] for column in row.scores if column in numbers}
 
 
 def _list_numbers_by_split(ours: LeaderboardRow) -> dict[PublishedSplit, Mapping[str, Estimate]]:
@@ -337,7 +342,7 @@ def _notes_on_costs(
     if not costs:
         return
     theirs = HARDWARE.get(paper, "hardware that is not known")
-    ours = {one.identity for line in lines for name, one in line.ours.items() if name in costs}
+    ours = {cost.identity for line in lines for name, cost in line.ours.items() if name in costs}
     hardware = "; ".join(sorted(filter(None, ours))) or "hardware that is not known"
     beside = f", ours of {hardware}: a difference is one of machines too"
     yield f"{' and '.join(costs)}: the paper's are of {theirs}{beside if ours else ''}."
@@ -346,7 +351,7 @@ def _notes_on_costs(
             "Our minutes are those of optimiser steps, without evaluations and the start of a "
             "trial; the paper does not say what its minutes include."
         )
-    if any(one.epoch_is_extrapolated for rows in candidates for one in rows):
+    if any(row.epoch_is_extrapolated for rows in candidates for row in rows):
         yield f"Some of our {EPOCH_MINUTES} are extrapolated, from trials of a part of an epoch."
 
 
@@ -355,12 +360,12 @@ def _notes_on_ours(
     lines: Sequence[PaperLine],
     candidates: Iterable[Sequence[LeaderboardRow]],
 ) -> Iterator[str]:
-    if any(len({one.dev.identity for one in ours}) > 1 for ours in candidates):
+    if any(len({row.dev.identity for row in ours}) > 1 for ours in candidates):
         yield (
             "Our row of some lines could be selected on several dev sets, and is the one with the "
             "highest mean on any; filter by identity to settle it."
         )
-    for column in (one for one in columns if one not in COSTS):
+    for column in (column for column in columns if column not in COSTS):
         n = len({line.ours[column].identity for line in lines if column in line.ours})
         if n > 1:
             yield (

@@ -260,11 +260,13 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
     """
     lines: list[Placed] = []
     problems: list[Problem] = []
-    for place, cells in _read_cells(file):
+    for line_number, cells in _read_cells(file):
         try:
-            lines.append((place, Line.model_validate(cells)))
+            lines.append((line_number, Line.model_validate(cells)))
         except ValidationError as error:
-            problems += [replace(p, place=place) for p in problems_in(error, cells, model=Line)]
+            problems += [
+                replace(p, place=line_number) for p in problems_in(error, cells, model=Line)
+            ]
     problems += [*_find_repeated_cells(lines), *_find_fractions(lines)]
     if problems:
         raise _make_malformed_error(file, problems)
@@ -278,17 +280,17 @@ def _read_cells(file: Path | Traversable) -> list[tuple[int, Cells]]:
         listed = [(reader.line_num, [cell.strip() for cell in line]) for line in reader if line]
     except csv.Error as error:
         raise _make_malformed_error(file, [Problem((), str(error), reader.line_num)]) from None
-    place, head = listed[0] if listed else (1, [])
-    problems = [Problem((), text, place) for text in _find_head_problems(head)]
-    for place, line in listed[1:]:
+    line_number, head = listed[0] if listed else (1, [])
+    problems = [Problem((), text, line_number) for text in _find_head_problems(head)]
+    for line_number, line in listed[1:]:
         if len(line) != len(head):
             text = f"expected {len(head)} cells, as the head has, got {len(line)}"
-            problems.append(Problem((), text, place))
+            problems.append(Problem((), text, line_number))
     if problems:
         raise _make_malformed_error(file, problems)
     return [
-        (place, {k: v for k, v in zip(head, line, strict=True) if v or k not in OPTIONAL})
-        for place, line in listed[1:]
+        (line_number, {k: v for k, v in zip(head, line, strict=True) if v or k not in OPTIONAL})
+        for line_number, line in listed[1:]
     ]
 
 
@@ -319,22 +321,24 @@ def _find_head_problems(head: Sequence[str]) -> Iterator[str]:
 def _find_repeated_cells(lines: Sequence[Placed]) -> Iterator[Problem]:
     """Find cells that a row has twice."""
     first: dict[tuple[str, str], int] = {}
-    for place, line in lines:
-        before = first.setdefault((_make_row_key(line), line.column), place)
-        if before != place:
-            yield Problem(("task",), f"line {before} has {line.column} of this row already", place)
+    for line_number, line in lines:
+        before = first.setdefault((_make_row_key(line), line.column), line_number)
+        if before != line_number:
+            yield Problem(
+                ("task",), f"line {before} has {line.column} of this row already", line_number
+            )
 
 
 def _find_fractions(lines: Sequence[Placed]) -> Iterator[Problem]:
     """Find out whether the file has fractions where percent are expected."""
-    scores = [(place, line.value) for place, line in lines if line.task not in COSTS]
+    scores = [(line_number, line.value) for line_number, line in lines if line.task not in COSTS]
     if scores and all(abs(value) <= 1 for _, value in scores):
-        place, value = scores[0]
+        line_number, value = scores[0]
         yield Problem(
             ("value",),
             f"expected percent, as papers print it, got {value}, and no value of the file is "
             "above 1; multiply them by 100",
-            place,
+            line_number,
         )
 
 
@@ -431,16 +435,16 @@ def rows_of_table(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[
         raise PublishedError(
             f"no tables of a paper {paper!r}{did_you_mean(paper, papers)}; {known}"
         )
-    found = [
+    matching = [
         row for row in of_paper if _normalize_table_name(row.table) == _normalize_table_name(table)
     ]
-    if not found:
+    if not matching:
         tables = list(dict.fromkeys(row.table for row in of_paper))
         raise PublishedError(
             f"no table {table!r} of {paper} is known{did_you_mean(table, tables)}; "
             f"there are {', '.join(tables)}"
         )
-    return found
+    return matching
 
 
 def _normalize_table_name(table: str) -> str:
@@ -461,7 +465,7 @@ def merged(rows: Iterable[PublishedRow]) -> list[PublishedRow]:
         key = (row.method, row.system, row.backbone, row.split, tuple(sorted(row.scores.items())))
         alike = of_key.setdefault(key, [])
         joined = next(
-            (group for group in alike if all(_is_same_row(row, one) for one in group)), None
+            (group for group in alike if all(_is_same_row(row, other) for other in group)), None
         )
         if joined is None:
             alike.append(joined := [])

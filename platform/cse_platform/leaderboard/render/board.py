@@ -136,7 +136,7 @@ class Entry:
 
     def on(self, *, builtin: bool) -> "Entry":
         """Keep the scores on built-in data alone, or the others alone."""
-        kept = {name: one for name, one in self.scores.items() if one.builtin is builtin}
+        kept = {name: score for name, score in self.scores.items() if score.builtin is builtin}
         return replace(self, scores=kept)
 
 
@@ -145,8 +145,10 @@ def shown_dev_set(row: LeaderboardRow) -> str:
 
     Own ones, and those of imported rows, are told apart by their identity.
     """
-    told = row.dev.source in (OWN_FILE, IMPORTED)
-    return f"{row.dev.search} ({row.dev.source}{f' {row.dev.identity[:HASH_DIGITS]}' * told})"
+    is_ambiguous = row.dev.source in (OWN_FILE, IMPORTED)
+    return (
+        f"{row.dev.search} ({row.dev.source}{f' {row.dev.identity[:HASH_DIGITS]}' * is_ambiguous})"
+    )
 
 
 def estimates(row: LeaderboardRow) -> dict[str, Estimate]:
@@ -156,17 +158,17 @@ def estimates(row: LeaderboardRow) -> dict[str, Estimate]:
 
 def entries(board: Board) -> list[Entry]:
     """List our rows and the published ones, in the order in which they are shown."""
-    ours = [_make_our_entry(row, board.against.get(place)) for place, row in enumerate(board.rows)]
+    ours = [_make_our_entry(row, board.against.get(index)) for index, row in enumerate(board.rows)]
 
     def lowest_last(entry: Entry) -> float:
-        found = entry.scores.get(board.headline)
-        return -found.value if found else inf
+        score = entry.scores.get(board.headline)
+        return -score.value if score else inf
 
     on_tests = [row for row in board.published if is_on_tests(row, board.columns)]
     theirs = sorted(
         (_make_published_entry(row, board.headline) for row in on_tests), key=lowest_last
     )
-    marked = [replace(one, mark=f"{PUBLISHED}{n}") for n, one in enumerate(theirs, start=1)]
+    marked = [replace(entry, mark=f"{PUBLISHED}{n}") for n, entry in enumerate(theirs, start=1)]
     if board.sorted_by == board.headline:
         return sorted([*ours, *marked], key=lowest_last)
     return [*ours, *marked]
@@ -194,11 +196,11 @@ def score_column(name: str, *, title: str = "", compared: bool = True) -> Column
     """Make a column of scores; if they are compared, the best and the second are emphasised."""
 
     def score(row: Any) -> ShownScore | None:
-        found: ShownScore | None = row.scores.get(name)
-        return found
+        shown: ShownScore | None = row.scores.get(name)
+        return shown
 
     def value(row: Any) -> float | None:
-        return found.value if (found := score(row)) else None
+        return shown.value if (shown := score(row)) else None
 
     return Column(
         name,
@@ -219,12 +221,12 @@ def _make_our_entry(row: LeaderboardRow, against: Comparison | None) -> Entry:
     above = _mark_significant_columns(against) if against else {}
     scores = {
         column: ShownScore(
-            one.mean,
-            replace(score_cell(one), mark=above.get(column, "")),
-            one.identity,
-            source_of(one, row.dev) == BUILTIN,
+            estimate.mean,
+            replace(score_cell(estimate), mark=above.get(column, "")),
+            estimate.identity,
+            source_of(estimate, row.dev) == BUILTIN,
         )
-        for column, one in estimates(row).items()
+        for column, estimate in estimates(row).items()
     }
     opened = OPENED if row.test_opened else ""
     mark = join_marks(opened, OTHER_CODE if row.other_code else "")
@@ -241,13 +243,13 @@ def _make_published_entry(row: PublishedRow, headline: str) -> Entry:
 
 def _mark_significant_columns(against: Comparison) -> dict[str, str]:
     """Mark the columns on which A is significantly above B."""
-    found = {
+    columns = {
         task.task
         for task in against.tasks
         if task.effect > 0 and task.p_holm is not None and task.p_holm < ALPHA
     }
     average = against.average
     if average is not None and average.effect > 0 and average.p is not None and average.p < ALPHA:
-        found.add(average.task)
+        columns.add(average.task)
     single = 1 in (against.n_a, against.n_b)
-    return dict.fromkeys(found, join_marks(ABOVE, OVER_PAIRS if single else ""))
+    return dict.fromkeys(columns, join_marks(ABOVE, OVER_PAIRS if single else ""))

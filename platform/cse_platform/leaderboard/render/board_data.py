@@ -44,7 +44,7 @@ def data_rows(board: Board) -> list[AnyRow]:
 def estimate_records(scores: Mapping[str, Estimate], *, prefix: str) -> dict[str, Any]:
     """List what is known of each score beside its mean, by column."""
     return {
-        f"{prefix}_{name}": {column: part(one) for column, one in scores.items()}
+        f"{prefix}_{name}": {column: part(score) for column, score in scores.items()}
         for name, part in ESTIMATE_PARTS.items()
     }
 
@@ -54,12 +54,12 @@ def _list_bounds(interval: Interval | None) -> tuple[float, float, str] | None:
 
 
 ESTIMATE_PARTS: dict[str, Callable[[Estimate], Any]] = {
-    "std": lambda one: one.std,
-    "interval": lambda one: _list_bounds(one.interval),
-    "best": lambda one: one.best,
-    "seeds": lambda one: one.n,
-    "source": lambda one: one.source,
-    "values": lambda one: one.values,
+    "std": lambda estimate: estimate.std,
+    "interval": lambda estimate: _list_bounds(estimate.interval),
+    "best": lambda estimate: estimate.best,
+    "seeds": lambda estimate: estimate.n,
+    "source": lambda estimate: estimate.source,
+    "values": lambda estimate: estimate.values,
 }
 
 
@@ -81,8 +81,8 @@ def _make_column(
     path = name if ours is None else ours
 
     def value(row: AnyRow) -> Any:
-        found = _read_attribute(row, published if isinstance(row, PublishedRow) else path)
-        return list(found) if isinstance(found, tuple) else found
+        content = _read_attribute(row, published if isinstance(row, PublishedRow) else path)
+        return list(content) if isinstance(content, tuple) else content
 
     return Column(name, value, dtype=dtype)
 
@@ -104,13 +104,13 @@ def _format_as_json(column: DataColumn) -> DataColumn:
 def _list_score_columns(board: Board) -> list[str]:
     """List the score columns of the families that the board or one of our rows shows."""
     ours = {column for row in board.rows for column in row.scores}
-    found = ours.union(*(row.scores for row in board.published))
+    known = ours.union(*(row.scores for row in board.published))
     shown = (
         family
         for family in BOARD_FAMILIES.values()
         if family.name == board.family or not ours.isdisjoint(family.columns)
     )
-    return [column for family in shown for column in family.columns if column in found]
+    return [column for family in shown for column in family.columns if column in known]
 
 
 def _make_score_columns(name: str) -> Iterator[DataColumn]:
@@ -136,7 +136,7 @@ def _make_score_columns(name: str) -> Iterator[DataColumn]:
 def _make_test_column(name: str) -> DataColumn:
     part = ESTIMATE_PARTS[name]
     return _make_our_column(
-        f"test_{name}", lambda row: {column: part(one) for column, one in row.scores.items()}
+        f"test_{name}", lambda row: {column: part(score) for column, score in row.scores.items()}
     )
 
 

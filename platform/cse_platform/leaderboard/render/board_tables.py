@@ -120,7 +120,11 @@ def score_blocks(
     for builtin in (False, True):
         group = [entry.on(builtin=builtin) for entry in listed]
         for block in _split_by_average(board, _list_scored_columns(board, group)):
-            yield block, [one for one in group if not one.scores.keys().isdisjoint(block)], builtin
+            yield (
+                block,
+                [entry for entry in group if not entry.scores.keys().isdisjoint(block)],
+                builtin,
+            )
 
 
 def _group_by_ranking(listed: Sequence[Entry]) -> Iterator[tuple[str, bool, list[Entry]]]:
@@ -130,8 +134,12 @@ def _group_by_ranking(listed: Sequence[Entry]) -> Iterator[tuple[str, bool, list
     """
     groups = grouped(listed, lambda entry: (entry.headline, entry.ranked_on_builtin))
     for (headline, builtin), group in groups.items():
-        there = any(headline in entry.scores for entry in group)
-        yield headline if there else DEV, builtin, [entry.on(builtin=builtin) for entry in group]
+        has_scores = any(headline in entry.scores for entry in group)
+        yield (
+            headline if has_scores else DEV,
+            builtin,
+            [entry.on(builtin=builtin) for entry in group],
+        )
 
 
 def _list_scored_columns(board: Board, listed: Sequence[Entry]) -> list[str]:
@@ -202,9 +210,9 @@ def mixed_identities(columns: Sequence[EntryColumn], listed: Sequence[Entry]) ->
     """Find the columns of scores that cannot be compared, and the notes that say so."""
     several = "evaluation identities; compare rows of one (--format json has them)."
     return {
-        column.name: f"{column.name}: {len(found)} {several}"
+        column.name: f"{column.name}: {len(ids)} {several}"
         for column in columns
-        if column.compared and len(found := identities(listed, column.name)) > 1
+        if column.compared and len(ids := identities(listed, column.name)) > 1
     }
 
 
@@ -268,11 +276,11 @@ def paper_board(board: Board) -> list[Table]:
     ranked on dev.
     """
     blocks = score_blocks(board, entries(board))
-    found = [
+    tables = [
         _make_paper_table(board, block, scored, builtin=builtin)
         for block, scored, builtin in blocks
     ]
-    return found or board_tables(board, wide=False)[:1]
+    return tables or board_tables(board, wide=False)[:1]
 
 
 def _make_paper_table(
@@ -282,17 +290,17 @@ def _make_paper_table(
     names = [_format_method_name(entry, one_backbone) for entry in scored if entry.row]
     repeated = len(names) > len(set(names))
     printed = Counter(
-        (_format_method_name(one, one_backbone), _read_backbone(one))
-        for one in scored
-        if one.published
+        (_format_method_name(column, one_backbone), _read_backbone(column))
+        for column in scored
+        if column.published
     )
     marks = _mark_sources(scored)
 
     def named(entry: Entry) -> Cell:
         name, row = _format_method_name(entry, one_backbone), entry.published
         if row is None:
-            told = f" ({short_hash(entry.row)})" if entry.row and repeated else ""
-            return Cell(name + told, mark=entry.mark)
+            suffix = f" ({short_hash(entry.row)})" if entry.row and repeated else ""
+            return Cell(name + suffix, mark=entry.mark)
         is_variant = printed[name, row.backbone] > 1 and row.label
         return Cell(f"{name} ({row.label})" if is_variant else name, mark=marks[row.sources])
 
@@ -353,5 +361,5 @@ def _mark_sources(scored: Sequence[Entry]) -> dict[tuple[str, ...], str]:
 
 def _note_sources(marks: Mapping[tuple[str, ...], str]) -> Iterator[str]:
     if marks:
-        told = (f"{mark} {', '.join(sources)}" for sources, mark in marks.items())
-        yield f"Published: {'; '.join(told)}."
+        listed = (f"{mark} {', '.join(sources)}" for sources, mark in marks.items())
+        yield f"Published: {'; '.join(listed)}."

@@ -63,7 +63,7 @@ def front_table(front: ParetoFront) -> Table:
     columns = [
         Column[FrontRow]("trial", lambda row: row.trial, align="right"),
         Column[FrontRow]("configuration", lambda row: row.configuration[:HASH_DIGITS]),
-        *(_make_objective_column(one.name, front) for one in front.objectives),
+        *(_make_objective_column(objective.name, front) for objective in front.objectives),
         Column[FrontRow]("seeds", lambda row: len(row.seeds), align="right"),
         Column[FrontRow]("settings", lambda row: short_settings(row.values)),
     ]
@@ -89,7 +89,7 @@ def front_record(front: ParetoFront) -> dict[str, Any]:
     return {
         "sweep": front.sweep,
         "dev": front.dev,
-        "objectives": [one.model_dump() for one in front.objectives],
+        "objectives": [objective.model_dump() for objective in front.objectives],
         "constraints": front.constraints,
         "rows": front.rows,
     }
@@ -110,7 +110,7 @@ def front_csv(front: ParetoFront) -> str:
 
     columns = [
         *map(of, ("configuration", "trial", "key", "seeds", "feasible", "on_front")),
-        *(objective(one.name) for one in front.objectives),
+        *(objective(named.name) for named in front.objectives),
         *map(setting, names),
     ]
     return to_csv(columns, front.rows)
@@ -246,10 +246,10 @@ def _format_verdict(comparison: Comparison, task: TaskComparison, p: float | Non
         return f"{a} and {b} differ by {by}; single seeds without pairs cannot say how surely."
     equal = f"< {probability(p)[1:]}" if probability(p).startswith("<") else f"= {probability(p)}"
     interval = interval_cell(task.interval).text if task.interval else "unknown"
-    found = f"95 % interval {interval}, p {equal}"
-    sentence = f"{a} is {'above' if task.effect > 0 else 'below'} {b} by {by}, {found}"
+    evidence = f"95 % interval {interval}, p {equal}"
+    sentence = f"{a} is {'above' if task.effect > 0 else 'below'} {b} by {by}, {evidence}"
     if p >= ALPHA:
-        sentence = f"{a} and {b} cannot be distinguished: they differ by {by}, {found}"
+        sentence = f"{a} and {b} cannot be distinguished: they differ by {by}, {evidence}"
     single = [name for name, n in ((a, comparison.n_a), (b, comparison.n_b)) if n == 1]
     if not single:
         return f"{sentence}."
@@ -396,7 +396,7 @@ def _build_shown_lines(line: PaperLine) -> Iterator[ShownLine]:
     name = f"{line.method} ({line.label})" if line.label else line.method
     yield ShownLine(line.backbone, name, printed, line.published)
     if line.ours:
-        ours = {column: _format_our_cell(column, one) for column, one in line.ours.items()}
+        ours = {column: _format_our_cell(column, score) for column, score in line.ours.items()}
         means = {column: one.mean for column, one in line.ours.items()}
         yield ShownLine(line.backbone, _format_our_name(line), ours, means)
         gaps = {column: _format_gap_cell(column, gap) for column, gap in line.gaps.items()}
@@ -424,7 +424,7 @@ def _format_our_name(line: PaperLine) -> str:
 
 def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
     """Make a table for each paper: its tables and figures, then the file of all of them."""
-    papers = list(grouped(listed, lambda one: one.paper).values())
+    papers = list(grouped(listed, lambda progress: progress.paper).values())
     return [
         to_table(
             [
@@ -460,11 +460,11 @@ PAPERS_NOTES = (
 def _make_count_column(
     name: str, counts: Callable[[PaperProgress], tuple[int, int]]
 ) -> Column[PaperProgress]:
-    def told(one: PaperProgress) -> str | None:
-        filled, total = counts(one)
+    def format_count(progress: PaperProgress) -> str | None:
+        filled, total = counts(progress)
         return f"{filled} of {total}" if total else None
 
-    return Column(name, told, align="right")
+    return Column(name, format_count, align="right")
 
 
 def _format_hours(hours: float) -> str:
@@ -473,9 +473,9 @@ def _format_hours(hours: float) -> str:
 
 def _note_left_out(of_paper: Sequence[PaperProgress]) -> Iterator[str]:
     left_out = Counter[str]()
-    for one in of_paper:
-        if one.table != WHOLE:
-            left_out.update(one.left_out)
+    for progress in of_paper:
+        if progress.table != WHOLE:
+            left_out.update(progress.left_out)
     if left_out:
         reasons = (f"{count} {reason}" for reason, count in left_out.items())
         yield f"Left out: {', '.join(reasons)}."
@@ -483,9 +483,9 @@ def _note_left_out(of_paper: Sequence[PaperProgress]) -> Iterator[str]:
 
 def papers_csv(listed: Sequence[PaperProgress]) -> str:
     """Write a line for each table or figure."""
-    names = [one.name for one in fields(PaperProgress) if one.name != "left_out"]
+    names = [field.name for field in fields(PaperProgress) if field.name != "left_out"]
     columns = [Column[PaperProgress](name, attrgetter(name)) for name in names]
-    left_out = Column[PaperProgress]("left_out", lambda one: sum(one.left_out.values()))
+    left_out = Column[PaperProgress]("left_out", lambda progress: sum(progress.left_out.values()))
     return to_csv([*columns, left_out], listed)
 
 

@@ -70,12 +70,12 @@ def settings_table(trial: TrialDetails, best: Mapping[str, Any] | None = None) -
 
 def written_lines(said: Annotations, *, of: str = "") -> dict[str, str]:
     """Format the star and the note of something, each on one line with author and time."""
-    found = {}
+    lines = {}
     if said.star is not None:
-        found[f"{of}star"] = f"{STARRED} {_format_signature(said.star)}"
+        lines[f"{of}star"] = f"{STARRED} {_format_signature(said.star)}"
     if said.note is not None:
-        found[f"{of}note"] = f"{' '.join(said.note.text.split())} ({_format_signature(said.note)})"
-    return found
+        lines[f"{of}note"] = f"{' '.join(said.note.text.split())} ({_format_signature(said.note)})"
+    return lines
 
 
 def score_text(metric: str, value: float) -> str:
@@ -96,7 +96,9 @@ def _format_headline(trial: TrialDetails) -> str:
 def _collect_facts(trial: TrialDetails) -> dict[str, str | None]:
     ours = trial.imported_from is None
     return {
-        "sweeps": ", ".join(f"{one.sweep} #{one.number} ({one.role})" for one in trial.sweeps),
+        "sweeps": ", ".join(
+            f"{place.sweep} #{place.number} ({place.role})" for place in trial.sweeps
+        ),
         "tags": ", ".join(trial.tags) or None,
         **written_lines(trial.written),
         **written_lines(trial.of_configuration, of="configuration's "),
@@ -158,18 +160,18 @@ def _build_curve_section(trial: TrialDetails) -> Iterator[Block]:
     if not trial.curve:
         return
     yield Heading(f"Dev curve, {dev_metric(trial.dev.search)} x 100", 2)
-    points = tuple((one.step, one.value) for one in trial.curve)
+    points = tuple((point.step, point.value) for point in trial.curve)
     if any(value is not None for _, value in points):
         yield Curve(points, trial.best_step)
-    names = list(dict.fromkeys(name for one in trial.curve for name in one.metrics))
+    names = list(dict.fromkeys(name for point in trial.curve for name in point.metrics))
     for group in dict.fromkeys(name.partition("/")[0] for name in names):
         shown = [name for name in names if name.partition("/")[0] == group]
         yield Heading(group, 3)
         yield text_table(
             ("step", *(name.removeprefix(f"{group}/") for name in shown)),
             [
-                (str(one.step), *(_format_metric(name, one.metrics) for name in shown))
-                for one in trial.curve
+                (str(point.step), *(_format_metric(name, point.metrics) for name in shown))
+                for point in trial.curve
             ],
         )
 
@@ -182,8 +184,14 @@ def _build_scores_section(trial: TrialDetails) -> Iterator[Block]:
     yield text_table(
         ("task", "split", "metric", "value", "identity"),
         [
-            (s.task, s.split, s.metric, score_text(s.metric, s.value), s.identity[:IDENTITY_DIGITS])
-            for s in (*main, *(one for one in trial.scores if one not in main))
+            (
+                score.task,
+                score.split,
+                score.metric,
+                score_text(score.metric, score.value),
+                score.identity[:IDENTITY_DIGITS],
+            )
+            for score in (*main, *(score for score in trial.scores if score not in main))
         ],
     )
 
@@ -194,8 +202,14 @@ def _build_test_access_section(trial: TrialDetails) -> Iterator[Block]:
         yield text_table(
             ("when", "by", "command", "tasks", "source"),
             [
-                (utc(one.opened), one.who, one.command, " ".join(one.tasks), one.source)
-                for one in trial.test_accesses
+                (
+                    utc(access.opened),
+                    access.who,
+                    access.command,
+                    " ".join(access.tasks),
+                    access.source,
+                )
+                for access in trial.test_accesses
             ],
         )
 
@@ -205,7 +219,10 @@ def _build_siblings_section(trial: TrialDetails) -> Iterator[Block]:
         yield Heading("Other seeds of the configuration", 2)
         yield text_table(
             ("seed", "trial", "state", f"dev {trial.dev.search}"),
-            [(str(one.seed), one.key, one.state, percent(one.value)) for one in trial.siblings],
+            [
+                (str(sibling.seed), sibling.key, sibling.state, percent(sibling.value))
+                for sibling in trial.siblings
+            ],
         )
 
 
@@ -213,8 +230,8 @@ def _build_origin_section(trial: TrialDetails) -> Iterator[Block]:
     if trial.provenance:
         yield Heading("It ran on", 2)
         yield _make_facts_table(trial.provenance)
-    for place, start in enumerate(trial.starts):
-        again = "again " if place else ""
+    for index, start in enumerate(trial.starts):
+        again = "again " if index else ""
         yield Heading(f"Sweep {start.sweep}, started {again}{utc(start.started)}", 2)
         yield _make_facts_table(start.provenance)
         yield from _build_code_section(start)
@@ -293,7 +310,7 @@ def _make_best_table(
     def trial(row: LeaderboardRow) -> Cell:
         return Cell(short_key(row), link=links.get(row.best_trial or "", ""))
 
-    places = {id(row): place for place, row in enumerate(rows, start=1)}
+    places = {id(row): index for index, row in enumerate(rows, start=1)}
     columns: list[Column[LeaderboardRow]] = [
         Column("rank", lambda row: places[id(row)], align="right"),
         Column("configuration", short_hash),

@@ -145,16 +145,16 @@ def compare_all(
     """
     _require_tasks(tasks)
     sampled = sample(contenders, tasks, resamples=resamples, seed=seed, progress=progress)
-    means = [float(one.scores.mean()) for one in sampled]
+    means = [float(draws.scores.mean()) for draws in sampled]
     places = list(combinations(range(len(sampled)), 2))
     ps = [_compute_p(_draw_average_difference(sampled[i], sampled[j], tasks)) for i, j in places]
     return Matrix(
-        tuple(one.name for one in contenders),
+        tuple(contender.name for contender in contenders),
         tuple(tuple(mine - other for other in means) for mine in means),
         _build_square(len(sampled), places, ps),
         _build_square(len(sampled), places, holm(ps)),
         _list_limits(contenders, tasks),
-        single=tuple(one.name for one in contenders if one.seeds == 1),
+        single=tuple(contender.name for contender in contenders if contender.seeds == 1),
     )
 
 
@@ -169,10 +169,10 @@ def _draw_average_difference(a: Sampled, b: Sampled, tasks: Sequence[str]) -> Di
 
 def _average_differences(differences: Sequence[Difference | None]) -> Difference | None:
     """Average the draws over tasks; None if a task has none."""
-    known = [one for one in differences if one is not None]
+    known = [drawn for drawn in differences if drawn is not None]
     if len(known) < len(differences):
         return None
-    return Difference(np.mean([one.draws for one in known], axis=0), known[0].over)
+    return Difference(np.mean([drawn.draws for drawn in known], axis=0), known[0].over)
 
 
 def _compute_p(drawn: Difference | None) -> float | None:
@@ -245,9 +245,9 @@ def _build_square(
 def _list_limits(contenders: Sequence[Contender], tasks: Sequence[str]) -> tuple[str, ...]:
     """List the limits of the comparisons, a sentence each."""
     notes = [
-        f"{one.name} has one seed: how its seeds vary is in no interval and no p"
-        for one in contenders
-        if one.seeds == 1
+        f"{contender.name} has one seed: how its seeds vary is in no interval and no p"
+        for contender in contenders
+        if contender.seeds == 1
     ]
     without = [
         task

@@ -22,7 +22,7 @@ def non_dominated(
     """
     if not points:
         return []
-    signs = [1.0 if one == "maximize" else -1.0 for one in directions]
+    signs = [1.0 if direction == "maximize" else -1.0 for direction in directions]
     values = np.asarray(points, dtype=np.float64) * signs
     on_front: NDArray[np.bool_] = np.asarray(np.isnan(values).any(axis=1))
     compared = np.flatnonzero(~on_front)

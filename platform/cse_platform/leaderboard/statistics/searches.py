@@ -104,8 +104,8 @@ def expected_best(
     drawn = np.sort(observed[rng.integers(0, count, (resamples, count))], axis=1) @ with_replacement
     shift = means - observed @ with_replacement
     low, high = np.quantile(drawn, TAILS, axis=0) + shift
-    found = zip(sizes, means.tolist(), low.tolist(), high.tolist(), strict=True)
-    return [ExpectedBest(*one) for one in found]
+    rows = zip(sizes, means.tolist(), low.tolist(), high.tolist(), strict=True)
+    return [ExpectedBest(*row) for row in rows]
 
 
 def _compute_log_binomial(above: Any, below: Any) -> NDArray[np.float64]:
@@ -113,8 +113,8 @@ def _compute_log_binomial(above: Any, below: Any) -> NDArray[np.float64]:
     fits = below <= above
     least = np.where(fits, above - below, 0)
     logs = gammaln(above + 1) - gammaln(below + 1) - gammaln(least + 1)
-    found: NDArray[np.float64] = np.where(fits, logs, -np.inf)
-    return found
+    result: NDArray[np.float64] = np.where(fits, logs, -np.inf)
+    return result
 
 
 LEAST_TRIALS = 20
