@@ -111,9 +111,9 @@ def _select_stored_similarities(
 def group_by_identity(rows: Sequence[LeaderboardRow]) -> dict[tuple[str | None, str], list[int]]:
     """Group the places of rows that can be ranked together, by ranked column and identity."""
     groups: dict[tuple[str | None, str], list[int]] = defaultdict(list)
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if (score := row.ranked_score) is not None:
-            groups[row.headline, score.identity].append(place)
+            groups[row.headline, score.identity].append(index)
     return groups
 
 
@@ -135,11 +135,11 @@ def with_rank_intervals(
     headline, made = headline_of(rows, family), with_headline(rows, family)
     sampled: list[Sampled | None] = [None] * len(made)
     for places in group_by_identity(made).values():
-        group = [made[place] for place in places]
+        group = [made[index] for index in places]
         drawn = _sample_rows(session, group, family, headline, progress)
         ranks = _compute_ranks(group, drawn)
-        for place, draws, rank in zip(places, drawn, ranks, strict=True):
-            sampled[place], made[place] = draws, replace(made[place], rank=rank)
+        for index, draws, rank in zip(places, drawn, ranks, strict=True):
+            sampled[index], made[index] = draws, replace(made[index], rank=rank)
     return [
         replace(row, scores=_add_intervals(session, row, draws))
         for row, draws in zip(made, sampled, strict=True)
@@ -178,7 +178,7 @@ def _sample_rows(
     total = _RESAMPLES * sum(contender.seeds for contender in paired) * len(tasks)
     step = None if progress is None else lambda done: progress(done, total)
     drawn = sample(paired, tasks, resamples=_RESAMPLES, seed=_SEED, progress=step)
-    by_name = {one.contender.name: one for one in drawn}
+    by_name = {draws.contender.name: draws for draws in drawn}
     return [by_name.get(str(n)) for n in range(len(rows))]
 
 

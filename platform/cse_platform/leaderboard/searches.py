@@ -296,6 +296,6 @@ def _mark_front(rows: Sequence[FrontRow], aims: Aims) -> list[FrontRow]:
     """Mark the rows that are on the front."""
     feasible = [row for row in rows if row.feasible]
     points = [list(row.measured.values()) for row in feasible]
-    places = non_dominated(points, [objective.direction for objective in aims.objectives])
-    front = {feasible[place].configuration for place in places}
+    indices = non_dominated(points, [objective.direction for objective in aims.objectives])
+    front = {feasible[index].configuration for index in indices}
     return [replace(row, on_front=row.configuration in front) for row in rows]

@@ -128,16 +128,16 @@ def open_store(url: str, *, create: bool = True, limited: bool = False) -> Store
         StoreError: if the URL is none of the two, the store cannot be reached, is of a newer
             schema, or of an older one and cannot be written to.
     """
-    place = _parse_url(url)
-    reads_only = not create and _is_read_only(place)
-    engine = _make_reading_engine(place) if reads_only else _make_engine(place)
+    parsed = _parse_url(url)
+    reads_only = not create and _is_read_only(parsed)
+    engine = _make_reading_engine(parsed) if reads_only else _make_engine(parsed)
     if limited:
         _limit_statements(engine)
     revision = _read_revision(engine)
     if revision is None and not create:
-        raise NoStoreError(f"no leaderboard at {redacted(place)}; a finished cse-sweep creates it")
+        raise NoStoreError(f"no leaderboard at {redacted(parsed)}; a finished cse-sweep creates it")
     if revision != HEAD_REVISION:
-        with _translate_errors(place):
+        with _translate_errors(parsed):
             _upgrade_schema(engine, reads_only=reads_only)
     return Store(engine)
 
@@ -151,11 +151,11 @@ def open_read_only(url: str) -> Store:
         NoStoreError: if there is none.
         StoreError: if the URL is none of the two, or the store cannot be reached.
     """
-    place = _parse_url(url)
-    engine = _make_reading_engine(place)
+    parsed = _parse_url(url)
+    engine = _make_reading_engine(parsed)
     _limit_statements(engine)
     if _read_revision(engine) is None:
-        raise NoStoreError(f"no leaderboard at {redacted(place)}")
+        raise NoStoreError(f"no leaderboard at {redacted(parsed)}")
     return Store(engine)
 
 
@@ -166,7 +166,7 @@ def redacted(url: URL) -> str:
 
 def _parse_url(url: str) -> URL:
     try:
-        place = make_url(url)
+        parsed = make_url(url)
     except (ArgumentError, ValueError):
         # It is not repeated: where it cannot be parsed, its password cannot be hidden.
         raise StoreError(
@@ -178,24 +178,24 @@ def _parse_url(url: str) -> URL:
             f"the leaderboard's URL {mask_url(url)} is not UTF-8, which no database takes; "
             "rename the folder, or name another one by --runs"
         )
-    if place.get_backend_name() not in {"sqlite", "postgresql"}:
+    if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
         raise StoreError(
-            f"a leaderboard cannot live at {redacted(place)}; "
+            f"a leaderboard cannot live at {redacted(parsed)}; "
             "write sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
         )
-    if place.get_backend_name() == "sqlite" and place.database in {None, "", ":memory:"}:
-        raise StoreError(f"{redacted(place)} would be lost at the end; write sqlite:///FILE")
-    return place
+    if parsed.get_backend_name() == "sqlite" and parsed.database in {None, "", ":memory:"}:
+        raise StoreError(f"{redacted(parsed)} would be lost at the end; write sqlite:///FILE")
+    return parsed
 
 
-def _make_engine(place: URL) -> Engine:
-    sqlite = place.get_backend_name() == "sqlite"
-    options = {"timeout": BUSY_SECONDS} if sqlite else patience(place)
+def _make_engine(url: URL) -> Engine:
+    sqlite = url.get_backend_name() == "sqlite"
+    options = {"timeout": BUSY_SECONDS} if sqlite else patience(url)
     try:
-        engine = create_engine(place, connect_args=options, pool_pre_ping=True)
+        engine = create_engine(url, connect_args=options, pool_pre_ping=True)
     except (SQLAlchemyError, ImportError) as error:
         raise StoreError(
-            f"{redacted(place)} needs a driver that is not here ({error}); "
+            f"{redacted(url)} needs a driver that is not here ({error}); "
             "write postgresql+psycopg:// and install cse-platform[postgres]"
         ) from error
     if sqlite:
@@ -204,38 +204,38 @@ def _make_engine(place: URL) -> Engine:
     return engine
 
 
-def _make_reading_engine(place: URL) -> Engine:
-    if place.get_backend_name() != "sqlite":
-        return _make_engine(place).execution_options(isolation_level="REPEATABLE READ")
-    file = _make_read_only_uri(place)
+def _make_reading_engine(url: URL) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        return _make_engine(url).execution_options(isolation_level="REPEATABLE READ")
+    file = _make_read_only_uri(url)
 
     def connect() -> SQLiteConnection:
         return sqlite3.connect(
             file, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
 
-    engine = create_engine(place, creator=connect)
+    engine = create_engine(url, creator=connect)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
-def _make_read_only_uri(place: URL) -> str:
+def _make_read_only_uri(url: URL) -> str:
     """Make the URI that opens a SQLite file for reading only.
 
     SQLite keeps files beside a store, even to read it. If it cannot write there it need not,
     because nobody writes. What was written and not yet put into the store would then be missed.
     """
-    file = Path(str(place.database)).absolute()
+    file = Path(str(url.database)).absolute()
     left = file.with_name(f"{file.name}-wal")
     whole = not left.exists() or left.stat().st_size == 0
-    immutable = "&immutable=1" if _is_read_only(place) and whole else ""
+    immutable = "&immutable=1" if _is_read_only(url) and whole else ""
     return f"{file.as_uri()}?mode=ro{immutable}"
 
 
-def _is_read_only(place: URL) -> bool:
+def _is_read_only(url: URL) -> bool:
     """Whether a store is a file that is there, in a folder that cannot be written to."""
-    file = Path(str(place.database))
-    sqlite = place.get_backend_name() == "sqlite"
+    file = Path(str(url.database))
+    sqlite = url.get_backend_name() == "sqlite"
     return sqlite and file.is_file() and not os.access(file.parent, os.W_OK)
 
 
@@ -308,10 +308,10 @@ def _keep_statistics(engine: Engine) -> None:
 
 def _read_revision(engine: Engine) -> str | None:
     """Read the schema of the store; None if there is none."""
-    place = engine.url
-    if place.get_backend_name() == "sqlite" and not Path(str(place.database)).is_file():
+    url = engine.url
+    if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
         return None
-    with _translate_errors(place), engine.connect() as connection:
+    with _translate_errors(url), engine.connect() as connection:
         return stored_revision(connection)
 
 
@@ -332,17 +332,17 @@ def _upgrade_schema(engine: Engine, *, reads_only: bool) -> None:
 
 
 @contextmanager
-def _translate_errors(place: URL) -> Iterator[None]:
+def _translate_errors(url: URL) -> Iterator[None]:
     """Raise errors of the database as ours, with the redacted URL."""
     try:
         yield
     except (StoreError, QueryError) as error:
-        raise type(error)(f"{redacted(place)}: {error}") from error
+        raise type(error)(f"{redacted(url)}: {error}") from error
     except SQLAlchemyError as error:
         reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
-        raise _classify_error(error)(f"{redacted(place)}: {' '.join(reason.split())}") from error
+        raise _classify_error(error)(f"{redacted(url)}: {' '.join(reason.split())}") from error
     except OSError as error:
-        raise StoreError(f"{redacted(place)}: {error.strerror}") from error
+        raise StoreError(f"{redacted(url)}: {error.strerror}") from error
 
 
 def _classify_error(error: SQLAlchemyError) -> type[StoreError]:

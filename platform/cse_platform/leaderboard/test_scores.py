@@ -138,9 +138,9 @@ def _read_facts(session: Session, identities: Iterable[str]) -> dict[str, Evalua
 
 def _build_rows(scored: Scored, families: Sequence[BoardFamily], facts: Facts) -> list[Evaluated]:
     alike: dict[object, list[list[Scored]]] = {}
-    for place, family in enumerate(families):
+    for index, family in enumerate(families):
         for kind, group in _group_family_scores(scored, family, facts):
-            alike.setdefault(kind, [[] for _ in families])[place].append(group)
+            alike.setdefault(kind, [[] for _ in families])[index].append(group)
     return [
         {
             column: ColumnScores(identity, facts.get(identity, UNKNOWN).source, measured.values)
@@ -191,13 +191,13 @@ def _fill_averages(group: Scored, family: BoardFamily, identity: str) -> None:
 def _group_without_average(scored: Scored, facts: Facts) -> list[tuple[object, Scored]]:
     """Group scores without an average by reading and source, heaviest identities first."""
     by_column: dict[tuple[object, str], list[tuple[str, SeedScores]]] = defaultdict(list)
-    for (column, identity), one in scored.items():
-        by_column[_make_kind_key(facts, identity), column].append((identity, one))
+    for (column, identity), scores in scored.items():
+        by_column[_make_kind_key(facts, identity), column].append((identity, scores))
     groups: dict[tuple[object, int], Scored] = defaultdict(dict)
     for (kind, column), several in by_column.items():
-        several.sort(key=lambda one: (one[1].weight, one[0]), reverse=True)
-        for place, (identity, one) in enumerate(several):
-            groups[kind, place][column, identity] = one
+        several.sort(key=lambda entry: (entry[1].weight, entry[0]), reverse=True)
+        for index, (identity, scores) in enumerate(several):
+            groups[kind, index][column, identity] = scores
     return [(kind, group) for (kind, _), group in groups.items()]
 
 

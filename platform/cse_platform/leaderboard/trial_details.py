@@ -219,15 +219,17 @@ def trial_details(session: Session, key: str) -> TrialDetails:
         gpu_hours=trial.gpu_seconds / 3600,
         machine=f"{trial.machine.host} · {trial.machine.hardware}" if trial.machine else None,
         untrained=trial.start_value,
-        sweeps=tuple(SweepPlace(one.sweep.name, one.number, one.role) for one in trial.places),
+        sweeps=tuple(
+            SweepPlace(record.sweep.name, record.number, record.role) for record in trial.places
+        ),
         tags=tuple(sorted(tags)),
         written=written,
         of_configuration=of_configuration,
         starts=starts,
         spec=_find_spec(sweeps, starts),
-        curve=tuple(dev_point(one, best_step=trial.best_step) for one in trial.points),
+        curve=tuple(dev_point(record, best_step=trial.best_step) for record in trial.points),
         scores=_sort_scores(trial.scores),
-        test_accesses=tuple(as_test_access(key, one) for one in trial.test_accesses),
+        test_accesses=tuple(as_test_access(key, record) for record in trial.test_accesses),
         siblings=_find_siblings(session, trial),
     )
 

@@ -80,8 +80,8 @@ def find_summaries(session: Session, *conditions: ColumnElement[bool]) -> list[T
 
 
 def _select_first_sweep() -> ScalarSelect[int]:
-    place = aliased(SweepTrialRecord)
-    query = select(func.min(place.sweep_id)).where(place.trial_id == TrialRecord.id)
+    link = aliased(SweepTrialRecord)
+    query = select(func.min(link.sweep_id)).where(link.trial_id == TrialRecord.id)
     return query.correlate(TrialRecord).scalar_subquery()
 
 

@@ -65,9 +65,9 @@ def hold_back(
 ) -> None:
     """Keep an event until its trial is stored."""
     _log.warning("sweep %s: trial %s is not on this leaderboard yet", event.sweep, event.trial)
-    place = {"journal": journal, "position": position}
+    key = {"journal": journal, "position": position}
     values = {"trial": event.trial, "event": event.model_dump_json()}
-    insert_once(session, EarlyEventRecord, place, values)
+    insert_once(session, EarlyEventRecord, key, values)
 
 
 def take_held_back(session: Session, trial: str) -> list[tuple[str, int, Event]]:

@@ -310,7 +310,7 @@ def _make_paper_table(
     return to_table(
         [
             Column("method", named, lambda cell: cell, title="Method"),
-            *(replace(one, compared=None) if one.name in mixed else one for one in columns),
+            *(replace(c, compared=None) if c.name in mixed else c for c in columns),
         ],
         grouped(scored, _read_backbone).values(),
         title=f"{_name_measure(board, block)} x 100{on}{', built-in data' if builtin else ''}",

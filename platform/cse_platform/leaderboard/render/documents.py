@@ -428,17 +428,28 @@ def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
     return [
         to_table(
             [
-                Column("table", lambda one: one.table),
-                Column("file", lambda one: one.file and Path(one.file).name),
-                _make_count_column("rows", lambda one: (one.rows_filled, one.rows)),
-                _make_count_column("cells", lambda one: (one.cells_filled, one.cells)),
-                _make_count_column("trials", lambda one: (one.trials_done, one.trials)),
-                Column(
-                    "GPU-hours left", lambda one: one.gpu_hours_left, _format_hours, align="right"
+                Column("table", lambda progress: progress.table),
+                Column("file", lambda progress: progress.file and Path(progress.file).name),
+                _make_count_column("rows", lambda progress: (progress.rows_filled, progress.rows)),
+                _make_count_column(
+                    "cells", lambda progress: (progress.cells_filled, progress.cells)
                 ),
-                Column("left out", lambda one: sum(one.left_out.values()) or None, align="right"),
+                _make_count_column(
+                    "trials", lambda progress: (progress.trials_done, progress.trials)
+                ),
+                Column(
+                    "GPU-hours left",
+                    lambda progress: progress.gpu_hours_left,
+                    _format_hours,
+                    align="right",
+                ),
+                Column(
+                    "left out",
+                    lambda progress: sum(progress.left_out.values()) or None,
+                    align="right",
+                ),
             ],
-            grouped(of_paper, lambda one: one.table == WHOLE).values(),
+            grouped(of_paper, lambda progress: progress.table == WHOLE).values(),
             title=f"{of_paper[0].paper}: what our trials fill",
             notes=[
                 *_note_left_out(of_paper),

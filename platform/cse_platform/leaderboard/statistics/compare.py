@@ -80,11 +80,11 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
         Holm 1979, A simple sequentially rejective multiple test procedure.
     """
     adjusted: list[float | None] = [None] * len(ps)
-    rising = sorted((p, place) for place, p in enumerate(ps) if p is not None)
+    rising = sorted((p, index) for index, p in enumerate(ps) if p is not None)
     highest = 0.0
-    for before, (p, place) in enumerate(rising):
+    for before, (p, index) in enumerate(rising):
         highest = max(highest, min(1.0, (len(rising) - before) * p))
-        adjusted[place] = highest
+        adjusted[index] = highest
     return adjusted
 
 
@@ -101,7 +101,7 @@ def compare(
     """Compare A with B by a joint bootstrap over the pairs that they share and over their seeds.
 
     How the draws, the intervals and the p values are made, and how often equal methods come out
-    different, stands at the head of this module. `average` is the id of the average over `tasks`;
+    different, is in docs/statistics.md. `average` is the id of the average over `tasks`;
     None where there is none. Equal seeds of the draws give equal results. `progress` is called with
     how many correlations were computed since the last call; for contenders of the same pairs they
     sum to tasks x seeds of both x resamples.
@@ -111,7 +111,7 @@ def compare(
     """
     _require_tasks(tasks)
     left, right = sample((a, b), tasks, resamples=resamples, seed=seed, progress=progress)
-    differences = [difference(left, right, task, place) for place, task in enumerate(tasks)]
+    differences = [difference(left, right, task, index) for index, task in enumerate(tasks)]
     means = zip(left.scores.mean(axis=0), right.scores.mean(axis=0), strict=True)
     rows = [
         _add_williams(_compare_task(task, mean_a, mean_b, drawn), a, b)
@@ -164,7 +164,7 @@ def _require_tasks(tasks: Sequence[str]) -> None:
 
 
 def _draw_average_difference(a: Sampled, b: Sampled, tasks: Sequence[str]) -> Difference | None:
-    return _average_differences([difference(a, b, task, place) for place, task in enumerate(tasks)])
+    return _average_differences([difference(a, b, task, index) for index, task in enumerate(tasks)])
 
 
 def _average_differences(differences: Sequence[Difference | None]) -> Difference | None:

@@ -107,14 +107,14 @@ def sample(
 def _group_by_pairs(contenders: Sequence[Contender], task: str) -> list[list[int]]:
     """Group the contenders with cosines for a task by equal gold."""
     groups: list[list[int]] = []
-    for place, contender in enumerate(contenders):
+    for index, contender in enumerate(contenders):
         if task in contender.cosines:
             known = (g for g in groups if contenders[g[0]].shares_pairs(contender, task))
             group = next(known, None)
             if group is None:
-                groups.append([place])
+                groups.append([index])
             else:
-                group.append(place)
+                group.append(index)
     return groups
 
 

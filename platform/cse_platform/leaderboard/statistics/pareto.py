@@ -31,7 +31,7 @@ def non_dominated(
         _find_front_of_two(different) if len(directions) == 2 else _find_front_of_many(different)
     )
     on_front[compared] = front[which.reshape(-1)]
-    return [int(place) for place in np.flatnonzero(on_front)]
+    return [int(index) for index in np.flatnonzero(on_front)]
 
 
 def _find_front_of_two(points: NDArray[np.float64]) -> NDArray[np.bool_]:
