@@ -1,4 +1,4 @@
-"""What people have written about trials, configurations and sweeps: notes, tags and stars."""
+"""Annotations of trials, configurations and sweeps: notes, tags and stars."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -43,7 +43,7 @@ class Annotations:
     note: Annotation | None = None
     star: Annotation | None = None
     tags: tuple[Annotation, ...] = ()
-    """In order of the alphabet."""
+    """The tags in alphabetical order."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -145,9 +145,9 @@ class Subject:
     name: str
     """A trial's key, a configuration's hash, a sweep's name."""
     sweep: str
-    """One that has it."""
+    """A sweep that has it."""
     experiment: str
-    """The one in MLflow that this sweep is in."""
+    """The MLflow experiment of this sweep."""
 
     def __str__(self) -> str:
         digits = len(self.name) if self.about == "sweep" else HASH_DIGITS

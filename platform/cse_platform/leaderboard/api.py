@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.statistics.results import Comparison, Matrix
 
 
-def _two_names(found: Sequence[tuple[str, LeaderboardRow]]) -> dict[str, LeaderboardRow]:
+def _name_pair(found: Sequence[tuple[str, LeaderboardRow]]) -> dict[str, LeaderboardRow]:
     """Map the two rows to their names; equal names get a letter."""
     if found[0][0] != found[1][0]:
         return dict(found)
@@ -390,7 +390,7 @@ class Leaderboard:
         asked = filters or Filters()
         with self._store.session() as session:
             rows = [find_row(session, name, asked, family=tasks) for name in (a, b)]
-            return compare_rows(session, _two_names(rows), family=tasks, progress=progress)
+            return compare_rows(session, _name_pair(rows), family=tasks, progress=progress)
 
     def candidates(
         self, reference: str, filters: Filters | None = None, *, tasks: FamilyName = "sts"
@@ -451,7 +451,7 @@ class Leaderboard:
         asked = filters or Filters()
         with self._store.session() as session:
             rows = [find_row(session, name, asked, family=None, scored=False) for name in (a, b)]
-        return compare_dev_rows(_two_names(rows), pairs_of, progress=progress)
+        return compare_dev_rows(_name_pair(rows), pairs_of, progress=progress)
 
     def compare_all(
         self,
@@ -569,7 +569,7 @@ class Leaderboard:
             return running_trials(session, sweep)
 
     def messages(self, sweep: str) -> "list[DriverMessage]":
-        """What the driver of a sweep has said, notes and warnings, oldest first.
+        """Read the messages of the driver of a sweep, notes and warnings, oldest first.
 
         Raises:
             NotFoundError: if there is no such sweep.

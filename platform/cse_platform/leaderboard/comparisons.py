@@ -37,7 +37,7 @@ def compare_rows(
             protocol.
     """
     tasks, average = shared_tasks(rows, family)
-    _refuse_nothing_shared(rows, tasks, family)
+    _refuse_disjoint_rows(rows, tasks, family)
     notes = _collect_reading_notes(_read_settings(session, rows, tasks), rows, tasks)
     a, b = contenders(session, rows, tasks)
     return judged(
@@ -110,7 +110,7 @@ def compare_all_rows(
             f"a comparison takes two rows with test scores of {family} on the same data, got "
             f"{len(kept)}"
         )
-    _refuse_nothing_shared(kept, tasks, family)
+    _refuse_disjoint_rows(kept, tasks, family)
     if left_out := [name for name in rows if name not in kept]:
         notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
     compared = contenders(session, kept, tasks)
@@ -127,7 +127,7 @@ def _choose_compared_tasks(family: BoardFamily) -> tuple[str, ...]:
     return family.over(family.averages[0]) if family.averages else family.columns
 
 
-def _refuse_nothing_shared(
+def _refuse_disjoint_rows(
     rows: Mapping[str, LeaderboardRow], tasks: Sequence[str], family: FamilyName
 ) -> None:
     if not tasks:
@@ -216,7 +216,7 @@ class DevPairs(NamedTuple):
 
 
 PairsOf = Callable[[str], DevPairs]
-"""By a trial's key; a CseError where its model or its dev data cannot be had any more."""
+"""Gets the pairs by a trial's key; raises CseError if its model or its dev data is gone."""
 
 
 def compare_dev_rows(

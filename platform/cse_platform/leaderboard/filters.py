@@ -30,7 +30,8 @@ class Filters:
     """The filters of a leaderboard; None lets everything through."""
 
     backbone: str | None = None
-    """One, or several with commas between them; encoders that were released from one pass too."""
+    """One backbone, or several with commas between them; encoders that were released from one pass
+    too."""
     method: str | None = None
     sweep: str | None = None
     """Only trials that it holds."""
@@ -153,7 +154,7 @@ TEXT_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "tags": lambda row: row.tags or None,
     "rank": lambda row: (row.rank.best, row.rank.worst) if row.rank else None,
 }
-"""From the lowest up."""
+"""Columns that sort from the lowest up."""
 NUMBER_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "dev": lambda row: row.dev_score.mean,
     "dev_std": lambda row: row.dev_score.std,
@@ -168,7 +169,7 @@ NUMBER_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "finished": lambda row: row.finished,
     "gap": lambda row: row.gap.difference if row.gap else None,
 }
-"""From the highest down, as test scores are."""
+"""Columns that sort from the highest down, as test scores do."""
 SCORE_COLUMNS = tuple(column for family in BOARD_FAMILIES.values() for column in family.columns)
 SORT_COLUMNS = (*TEXT_COLUMNS, *NUMBER_COLUMNS, *SCORE_COLUMNS)
 

@@ -23,12 +23,12 @@ class Leading:
     """A good configuration of an earlier sweep, and its dev score."""
 
     sweep: str
-    """The first that tried it."""
+    """The first sweep that tried it."""
     backbone: str
     values: dict[str, Any]
-    """All its hyperparameters."""
+    """The values of all its hyperparameters."""
     mean: float
-    """Of the dev scores of its complete seeds, a fraction."""
+    """The mean dev score of its complete seeds, a fraction."""
     seeds: int
 
 
@@ -90,14 +90,14 @@ class Tried:
     """A configuration that a sweep has completed."""
 
     number: int
-    """Of its first trial there."""
+    """The number of its first trial there."""
     backbone: str
     corpus: str
     dev_identity: str
     values: dict[str, Any]
-    """All its hyperparameters."""
+    """The values of all its hyperparameters."""
     searched: tuple[str, ...]
-    """Those that the sweep varied, or another one that tried this configuration."""
+    """The hyperparameters that the sweep varied, or another one that tried this configuration."""
     value: float
     """The mean dev score of the sweep's complete trials of it, a fraction."""
 

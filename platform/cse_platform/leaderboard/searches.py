@@ -47,14 +47,14 @@ class SearchHistory:
     space: Space
     """Empty where the sweep's file is not known, as of an imported sweep."""
     trials: tuple[TrialSummary, ...]
-    """By number. Where there are more than were asked for, half of these are the best complete
+    """The trials by number. If there are more than the limit, half of these are the best complete
     ones on dev, and the others an even sample of the rest by their numbers."""
     total: int
     """How many trials the sweep holds, or how many of them pass."""
     sampler: str = ""
-    """What proposed them; empty where the sweep's file is not known."""
+    """The sampler that proposed them; empty if the sweep's file is not known."""
     sampled_from: tuple[TrialOutcome, ...] = ()
-    """Where trials were left out: what came of each of all, by number."""
+    """The outcomes of all trials by number, if some trials were left out."""
 
     @property
     def is_sample(self) -> bool:
@@ -160,10 +160,10 @@ class MeasuredTrial:
     configuration: str
     """Its hash."""
     values: dict[str, Any]
-    """All hyperparameters of the configuration."""
+    """The values of all hyperparameters."""
     best_value: float | None
     best_metrics: dict[str, float]
-    """Those that are numbers."""
+    """The metrics of the best step that are numbers."""
     wall_seconds: float | None
     gpus: float
 
@@ -217,7 +217,7 @@ class FrontRow:
     trial: int
     """The number of its first one in the sweep."""
     key: str
-    """Of that trial."""
+    """The key of that trial."""
     seeds: tuple[int, ...]
     values: dict[str, Any]
     """The searched hyperparameters that took part."""
@@ -236,11 +236,11 @@ class ParetoFront:
 
     sweep: str
     dev: str
-    """What the search climbs by itself, e.g. `stsb`: the objective `dev`."""
+    """The dev set that the search climbs, e.g. `stsb`: the objective `dev`."""
     objectives: tuple[SearchObjective, ...]
     constraints: tuple[str, ...]
     rows: tuple[FrontRow, ...]
-    """Those on the front first, and each part by the first objective, the best first. Those that
+    """The rows on the front first, each part by the first objective, the best first. Rows that
     did not measure an objective are left out."""
 
 

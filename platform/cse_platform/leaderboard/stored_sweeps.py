@@ -96,7 +96,7 @@ class Holder:
     host: str
     pid: int
     folder: str
-    """With the sweep's journal, on the host."""
+    """The folder of the sweep's journal, on the host."""
     since: datetime
     silent: float
     """Seconds since its last heartbeat."""
@@ -165,7 +165,7 @@ class Asked:
     """The requests for one sweep."""
 
     waiting: tuple[str, ...] = ()
-    """What its driver has not heard yet, in the order in which it was asked."""
+    """The requests that its driver has not taken yet, in the order in which they were made."""
     paused: bool = False
     """Whether it was paused, and not resumed since."""
     enqueued: int = 0

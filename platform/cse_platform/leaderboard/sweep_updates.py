@@ -39,11 +39,11 @@ class SweepNews:
     checkpoint: str
     """The dev set that picks checkpoints."""
     trials: tuple[TrialHistory, ...]
-    """Those that run, without dev curves, and those that have ended, with the last point."""
+    """Running trials without dev curves, and ended trials with their last points."""
     points: tuple[TrialPoint, ...]
-    """Of the trials that run, in the order of their steps."""
+    """The points of running trials, in the order of their steps."""
     messages: tuple[DriverMessage, ...]
-    """What its driver has said, oldest first."""
+    """The messages of its driver, oldest first."""
 
 
 def sweep_news(session: Session, name: str, *, since: datetime | None = None) -> SweepNews:

@@ -40,7 +40,7 @@ class News:
     """The latest signs of life of a running sweep."""
 
     ended: int
-    """Trials since its start."""
+    """The trials that ended since its start."""
     last: datetime
 
 
@@ -169,7 +169,7 @@ class SweepOverview:
     method: str
     backbone: str
     tags: tuple[str, ...]
-    """Of its file, and those that people have written."""
+    """The tags of its file, and those that people have written."""
     written: Annotations
     dev: str
     """The dev set that the search climbs, or several, e.g. `stsb+sickr`."""
@@ -180,7 +180,7 @@ class SweepOverview:
     paused: bool
     """Whether it starts no trials until a person says so."""
     asked: tuple[str, ...]
-    """What was asked of it, and its driver has not heard yet: `stop`, `retry` and so on."""
+    """The requests that its driver has not taken yet: `stop`, `retry` and so on."""
     started: datetime
     restarted: datetime
     """Its last start."""
@@ -195,7 +195,7 @@ class SweepOverview:
     best: TrialSummary | None
     """The complete trial with the highest dev score, of those that keep its constraints."""
     objectives: tuple[str, ...]
-    """What its search is after, if that is more than the dev score, e.g. `seconds (minimize)`."""
+    """The objectives of its search if it has more than the dev score, e.g. `seconds (minimize)`."""
     constraints: tuple[str, ...]
     infeasible: int
     """How many complete trials break its constraints."""

@@ -87,7 +87,7 @@ class AttemptColumns:
     """Why it was stopped early, where it was and that is known."""
     wall_seconds: Mapped[float | None]
     costs: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    """What else it took, by name, as far as it is known."""
+    """Its costs by name, as far as they are known."""
     machine_id: Mapped[int | None] = mapped_column(ForeignKey("machines.id"))
     provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)
 
@@ -104,7 +104,7 @@ ATTEMPT_COLUMNS = tuple(AttemptColumns.__annotations__)
 POINT_COLUMNS = ("step", *PointColumns.__annotations__)
 
 
-def _best_first_index(name: str, which: str) -> Index:
+def _make_best_first_index(name: str, which: str) -> Index:
     """Index the configurations of a group that meet a condition, by their dev means."""
     condition = text(which)
     columns = ("group_id", "mean", "hash")
@@ -146,7 +146,7 @@ class SweepStartRecord(Base):
     packages: Mapped[dict[str, Any]]
     """Version of every installed distribution, by name."""
     diffs: Mapped[dict[str, Any]]
-    """What the code differed by from its commit, by repository."""
+    """The differences of the code from its commit, by repository."""
 
 
 class DriverMessageRecord(Base):
@@ -176,7 +176,7 @@ class SweepTagRecord(Base):
 
 
 class GroupRecord(Base):
-    """What a leaderboard compares inside: all trials of a method, a backbone and its dev sets."""
+    """A group that a leaderboard compares within: a method, a backbone and its dev sets."""
 
     __tablename__ = "contests"
     __table_args__ = (
@@ -196,9 +196,9 @@ class GroupRecord(Base):
     code_since: Mapped[datetime | None]
     """When that trial was started."""
     trials: Mapped[int] = mapped_column(default=0)
-    """Of any state."""
+    """The number of trials, of any state."""
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
-    """What these trials took, in seconds of whole GPUs."""
+    """The seconds of whole GPUs of these trials."""
 
     configurations: Mapped[list["ConfigurationRecord"]] = read_only()
 
@@ -210,8 +210,8 @@ class ConfigurationRecord(Base):
     __table_args__ = (
         CheckConstraint("n >= 0 AND n <= trials AND m2 >= 0", "moments"),
         CheckConstraint("(n = 0) = (mean IS NULL)", "mean_of_something"),
-        _best_first_index("ix_configurations_confirmed", "n > 1"),
-        _best_first_index("ix_configurations_complete", "n > 0"),
+        _make_best_first_index("ix_configurations_confirmed", "n > 1"),
+        _make_best_first_index("ix_configurations_complete", "n > 0"),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -231,7 +231,7 @@ class ConfigurationRecord(Base):
     m2: Mapped[float] = mapped_column(default=0.0)
     """Sum of squared distances to the mean."""
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
-    """What its trials took."""
+    """The GPU seconds of its trials."""
 
     group: Mapped[GroupRecord] = read_only()
     seeds: Mapped[list["TrialRecord"]] = read_only(order_by="TrialRecord.seed")
@@ -266,7 +266,7 @@ class TrialRecord(AttemptColumns, Base):
     finished: Mapped[datetime | None] = mapped_column(index=True)
     machine_id: Mapped[int | None] = mapped_column(ForeignKey("machines.id"), index=True)
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
-    """What all attempts took in all sweeps together."""
+    """The GPU seconds of all attempts in all sweeps together."""
 
     configuration: Mapped[ConfigurationRecord] = read_only()
     machine: Mapped[MachineRecord | None] = read_only()
@@ -291,7 +291,7 @@ class SweepTrialRecord(Base):
     role: Mapped[str]
     search_number: Mapped[int | None]
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
-    """What it took in this sweep: wall seconds by its share of a GPU."""
+    """Its GPU seconds in this sweep: wall seconds times its share of a GPU."""
     reused: Mapped[datetime | None]
     """When this sweep took it over; NULL where it ran here, or that is not known."""
     reused_from: Mapped[str | None]
@@ -321,7 +321,7 @@ class JournalCursorRecord(Base):
 
 
 FREE_METRICS = ("alignment", "effective_rank", "uniformity")
-"""Those that can lie outside [-1, 1]."""
+"""The metrics that can lie outside [-1, 1]."""
 
 
 class ScoreRecord(Base):
@@ -337,20 +337,20 @@ class ScoreRecord(Base):
     split: Mapped[str] = mapped_column(primary_key=True)
     metric: Mapped[str] = mapped_column(primary_key=True)
     identity: Mapped[str] = mapped_column(primary_key=True)
-    """Of the evaluation; of a trial's own dev scores it is that of the dev sets."""
+    """The identity of the evaluation; of a trial's own dev scores it is that of the dev sets."""
     value: Mapped[float]
     measured: Mapped[datetime]
 
 
 class EvaluationRecord(Base):
-    """What an evaluation's identity is the hash of."""
+    """The settings that an evaluation's identity is the hash of."""
 
     __tablename__ = "evaluations"
 
     identity: Mapped[str] = mapped_column(primary_key=True)
     settings: Mapped[dict[str, Any]]
     source: Mapped[str | None]
-    """Of the data: builtin, hub, senteval or imported; None where it is not known."""
+    """The source of the data: builtin, hub, senteval or imported; None where it is not known."""
 
 
 class PairSetRecord(Base):
@@ -414,7 +414,7 @@ class OtherAttemptRecord(AttemptColumns, Base):
     trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True)
     journal: Mapped[str] = mapped_column(primary_key=True)
     best_metrics: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    """All metrics of `best_step`; in the row of a trial these are its dev scores."""
+    """The metrics of `best_step`; in the row of a trial these are its dev scores."""
 
 
 class OtherPointRecord(PointColumns, Base):
@@ -449,11 +449,11 @@ class SweepLeaseRecord(Base):
     sweep: Mapped[str] = mapped_column(primary_key=True)
     """Its name: a lease is taken before the sweep has a row."""
     holder: Mapped[str | None]
-    """What this driver alone knows; None once it has given the sweep back."""
+    """A token that this driver alone knows; None once it has given the sweep back."""
     journal: Mapped[str]
     """Identity of the journal that the sweep goes on from."""
     folder: Mapped[str]
-    """Where the journal lies on the host."""
+    """The folder of the journal on the host."""
     host: Mapped[str]
     machine: Mapped[str]
     """Equal where a process number means the same process; a host's name is not enough."""
@@ -494,8 +494,9 @@ class AnnotationRecord(Base):
     word: Mapped[str] = mapped_column(primary_key=True)
     """The tag; empty of a note or a star."""
     text: Mapped[str]
-    """Of a note."""
+    """The text of a note."""
     stands: Mapped[bool]
-    """What was taken away stays as a row, so that an older copy cannot bring it back."""
+    """Whether it still stands. A removed one stays as a row, so that an older copy cannot bring it
+    back."""
     who: Mapped[str]
     time: Mapped[datetime]

@@ -31,7 +31,7 @@ class SeedScores:
     """One column under one identity, over the seeds of one configuration."""
 
     values: dict[int, float] = field(default_factory=dict)
-    """By seed."""
+    """The scores by seed."""
     last: datetime = LONG_AGO
 
     @property
@@ -45,11 +45,11 @@ class EvaluationFacts:
     """The facts that an identity stands for."""
 
     source: str = ""
-    """Where the data is from; empty where it is not known."""
+    """The source of the data; empty if it is not known."""
     reading: str = ""
-    """How the encoder read its texts."""
+    """The way in which the encoder read its texts."""
     members: frozenset[str] = frozenset()
-    """Of an average: the identities that it is over."""
+    """The identities that an average is over."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class ColumnScores:
     identity: str
     source: str
     values: dict[int, float]
-    """By seed."""
+    """The scores by seed."""
 
 
 Evaluated = dict[str, ColumnScores]
-"""What one row shows."""
+"""The scores of one row, by column."""
 
 
 def scores_by_evaluation(
@@ -86,9 +86,9 @@ def scores_by_evaluation(
 
 
 Scored = dict[tuple[str, str], SeedScores]
-"""By column and identity."""
+"""The scores of one configuration, by column and identity."""
 Facts = Mapping[str, EvaluationFacts]
-"""By identity."""
+"""The facts of evaluations, by identity."""
 UNKNOWN = EvaluationFacts()
 
 

@@ -58,7 +58,7 @@ class SweepStart:
     packages: dict[str, str]
     """Version of every installed distribution, by name; empty where nobody recorded them."""
     diffs: dict[str, str]
-    """What the code differed by from its commit: `git`, the user's repository, and `package`."""
+    """The differences of the code from its commit: `git`, the user's repository, and `package`."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class TrialDetails:
     key: str
     method: str
     revision: int
-    """Of the method."""
+    """The revision of the method."""
     backbone: str
     corpus: str
     configuration: Configuration
@@ -80,7 +80,7 @@ class TrialDetails:
     finished: datetime | None
     wall_seconds: float | None
     costs: dict[str, float]
-    """What else it took, by name as in `COSTS`, and `epochs`; what is unknown is left out."""
+    """Its costs by name as in `COSTS`, and `epochs`; unknown ones are left out."""
     gpu_hours: float
     machine: str | None
     """Host and hardware."""
@@ -93,23 +93,23 @@ class TrialDetails:
     model_deleted: datetime | None
     """When the sweep deleted it; None where it did not."""
     provenance: dict[str, str]
-    """Of the worker."""
+    """The provenance of the worker."""
     sweeps: tuple[SweepPlace, ...]
-    """In the order in which they were first started."""
+    """The sweeps that hold it, in the order of their first starts."""
     tags: tuple[str, ...]
-    """Its own, of its configuration and of its sweeps."""
+    """Its own tags, those of its configuration and those of its sweeps."""
     written: Annotations
-    """About this trial."""
+    """The annotations of this trial."""
     of_configuration: Annotations
-    """About its configuration."""
+    """The annotations of its configuration."""
     starts: tuple[SweepStart, ...]
-    """Of the sweep that ran it: the last at or before its own start, then those before its end:
-    it was cut off, and went on. Empty where no start is known."""
+    """The starts of the sweep that ran it: the last at or before its own start, then those before
+    its end: it was cut off, and went on. Empty where no start is known."""
     spec: dict[str, Any]
     """The sweep file, as JSON, of the sweep that ran it."""
     curve: tuple[DevPoint, ...]
     scores: tuple[TrialScore, ...]
-    """On dev at the best step, and on test."""
+    """The scores on dev at the best step, and on test."""
     test_accesses: tuple[TestAccess, ...]
     """When test sets were opened for this trial."""
     siblings: tuple[TrialSummary, ...]

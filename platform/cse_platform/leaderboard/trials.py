@@ -23,8 +23,8 @@ from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import MODEL_DIGITS
 
 ANY_SPACE = Space({})
-"""Of a sweep whose file is not asked or not known: then the values are those that the first sweep
-with this configuration searched."""
+"""The space of a sweep whose file is not read or not known: then the values are those that the
+first sweep with this configuration searched."""
 
 
 def select_trials(
@@ -171,7 +171,7 @@ def complete_curves(
 
 
 NEWEST = 50
-"""So many trials are asked."""
+"""The number of trials that are read."""
 
 
 class PastTrial(NamedTuple):
@@ -180,7 +180,7 @@ class PastTrial(NamedTuple):
     seconds: float
     """From its start to its end, on all machines that it has run on."""
     to_first_point: float
-    """Of these until its first dev point: its process starts, and reads encoder and data."""
+    """The seconds until its first dev point: its process starts, and reads encoder and data."""
     steps: int
     values: dict[str, Any]
     """Its hyperparameters."""
@@ -254,7 +254,7 @@ def _find_named_models(session: Session) -> Iterator[str]:
 BUILTIN = "builtin"
 """The source of the project's own sets: what they show says nothing about real ones."""
 TEST_SOURCES = frozenset({BUILTIN, "hub", "senteval"})
-"""Where the test sets are from that can be opened."""
+"""The sources of the test sets that can be opened."""
 
 
 @dataclass(frozen=True)

@@ -69,9 +69,9 @@ TEXTS: dict[str, ColumnElement[Any]] = {
     "key": TrialRecord.key.expression,
 }
 OWN_COLUMNS = NUMBERS | TEXTS
-"""Those that every sweep's trials have; the others are hyperparameters."""
+"""The columns that every sweep's trials have; the others are hyperparameters."""
 PERCENT = ("score",)
-"""Shown and asked for x 100."""
+"""The columns that are shown and filtered x 100."""
 
 
 class TrialColumns:
@@ -237,9 +237,9 @@ class TrialLine:
     configuration: str
     """Its hash."""
     values: dict[str, Any]
-    """All hyperparameters that took part."""
+    """The values of all hyperparameters that took part."""
     score: float | None
-    """On dev, of the best checkpoint; of a trial that runs, the best so far."""
+    """The dev score of the best checkpoint; of a trial that runs, the best so far."""
     step: int | None
     """The last that was reported."""
     seconds: float | None
@@ -254,9 +254,9 @@ class SweepHyperparameters:
     """The hyperparameters of a sweep's trials."""
 
     varying: tuple[str, ...] = ()
-    """Those of which two trials have different values, in the order of the sweep file."""
+    """The names of which two trials have different values, in the order of the sweep file."""
     same: tuple[tuple[str, Any], ...] = ()
-    """The others, with the value that all trials have."""
+    """The other names, with the value that all trials have."""
 
     @property
     def names(self) -> tuple[str, ...]:

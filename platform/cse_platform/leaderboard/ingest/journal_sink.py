@@ -117,7 +117,7 @@ def add_test_access(session: Session, trial: TrialRecord, event: TestAccessed) -
 
 
 CONTRADICTIONS = (StoreLostError, LookupError, TypeError, ValueError)
-"""What an event raises that does not fit what is stored; waiting would not help it."""
+"""The errors of an event that contradicts what is stored; waiting would not help it."""
 
 
 class LeaderboardSink:
@@ -132,7 +132,7 @@ class LeaderboardSink:
     def __init__(self, leaderboard: Store, lease: Lease | None = None) -> None:
         self._leaderboard, self._lease = leaderboard, lease
         self._told: set[str] = set()
-        """Why events were left out, each reason once."""
+        """The reasons why events were left out, each once."""
 
     def position(self, journal: str) -> int:
         """Return the end offset of the last event applied from this journal; 0 if it is new."""

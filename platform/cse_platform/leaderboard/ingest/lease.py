@@ -163,10 +163,8 @@ class Lease:
 
     def _mark_lost(self, holder: Holder) -> LeaseLostError:
         """Note that the lease is lost, and call back the first time. Returns the error to raise."""
-        first, self._lost = (
-            self._lost is None,
-            LeaseLostError(_explain_taken_over(self._sweep, holder)),
-        )
+        first = self._lost is None
+        self._lost = LeaseLostError(_explain_taken_over(self._sweep, holder))
         if first and not self._closing.is_set():
             self._on_lost()
         return self._lost

@@ -45,18 +45,20 @@ class MergeSummary:
     """The counts of a merge."""
 
     sweeps: int
-    """New ones."""
+    """New sweeps."""
     trials: int
-    """All that are there."""
+    """All trials that are there."""
     new: int
     completed: int
-    """That were here and not complete."""
+    """Trials that were here and not complete."""
     newer: int
-    """Complete on neither side; the attempt that shows, or its latest state, is from there."""
+    """Trials complete on neither side; the attempt that shows, or its latest state, is from
+    there."""
     differing: int
-    """Complete on both sides with different dev values; the one that was complete first stands."""
+    """Trials complete on both sides with different dev values; the one that was complete first
+    stands."""
     points: int
-    """Of dev curves."""
+    """Points of dev curves."""
     scores: int
 
     @property

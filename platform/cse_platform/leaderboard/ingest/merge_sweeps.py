@@ -25,7 +25,7 @@ from cse_platform.sweep.changes import changes
 from cse_platform.sweep.problems import did_you_mean, format_value
 
 OVERWRITTEN = ("spec", "state", "finished", "journal", "ended_by")
-"""What the sweep's last start decides."""
+"""The columns that the sweep's last start decides."""
 
 LINK = [column for column in SweepTrialRecord.__table__.c if column.key != "sweep_id"]
 

@@ -51,7 +51,7 @@ class Merged:
 
     outcome: MergeOutcome
     points: int
-    """Of dev curves, that came."""
+    """The number of points of dev curves that were copied."""
     same_model: bool
     """Whether their scores are of the model that stands for the trial here now."""
 

@@ -30,11 +30,11 @@ from cse_platform.sweep.spec import SweepSpec
 
 FOLDER = Path("sweeps", "papers")
 CHECKOUT = Path(__file__).parents[4]
-"""Where the package is read from, if it is not installed elsewhere."""
+"""The checkout of the package, if it is not installed elsewhere."""
 RELEASED = "released"
 """The file of encoders that are scored and not trained, in the place of a paper."""
 WHOLE = "all"
-"""In the place of a table: the paper's file of all its tables."""
+"""The name for a paper's file of all its tables, in the place of a table."""
 _HOURS = re.compile(r"^# Total: .* = (\d+(?:\.\d+)?) GPU-hours", re.MULTILINE)
 
 TrialId = tuple[str, int]
@@ -69,10 +69,10 @@ class PaperFile:
     path: Path
     configurations: tuple[PlannedConfiguration, ...]
     trials: tuple[TrialId, ...]
-    """All that it runs; a trial of several stages is there several times. Of a stage that confirms
-    its best configurations, the first of the grid stand for these."""
+    """All trials that it runs; a trial of several stages is there several times. Of a stage that
+    confirms its best configurations, the first of the grid stand for these."""
     gpu_hours: float | None
-    """What its head says that they take together."""
+    """The hours of all its trials, from the head of the file."""
 
     @property
     def paper(self) -> str:
@@ -109,11 +109,11 @@ class PaperProgress:
     table: str
     """`table4`, `figure3`, or `all`."""
     file: str | None
-    """That fills it; None where no trial can."""
+    """The file that fills it; None if no trial can."""
     rows: int
-    """Of the table, that a file of the paper or a trial of ours fills, wholly or in part."""
+    """Rows of the table that a file of the paper or a trial of ours fills, wholly or in part."""
     rows_filled: int
-    """That a trial of ours stands in."""
+    """Rows that a trial of ours stands in."""
     cells: int
     """Printed numbers that a file of the paper or a trial of ours fills."""
     cells_filled: int
@@ -121,10 +121,10 @@ class PaperProgress:
     left_out: dict[str, int]
     """The other printed numbers, by the reason."""
     trials: int
-    """Different ones that the file runs."""
+    """The number of different trials that the file runs."""
     trials_done: int
     gpu_hours_left: float | None
-    """What the others take, by the head of the file."""
+    """The hours of the other trials, from the head of the file."""
 
     @property
     def is_printed(self) -> bool:

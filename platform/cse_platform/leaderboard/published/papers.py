@@ -87,7 +87,7 @@ def _find_closest_gap(column: str, score: Estimate, rows: Sequence[PublishedRow]
 
 
 PAPERS_DEV = frozenset({"stsb", "sickr"})
-"""What papers select on that do not say it."""
+"""The dev sets of papers that do not say which one they select on."""
 PAPERS = frozenset({"hub", "senteval"})
 """Sources of the data that papers report on."""
 
@@ -156,8 +156,8 @@ class CellGap:
     value: float
     """A fraction; of a cost, in its unit."""
     interval: Interval | None
-    """Of the same over seeds: ours, and the paper's where it prints their standard deviation. None
-    where ours is of one seed."""
+    """The interval of the difference over seeds: ours, and the paper's where it prints their
+    standard deviation. None where ours is of one seed."""
 
     @property
     def verdict(self) -> Verdict:
@@ -179,14 +179,14 @@ class PaperLine:
     label: str
     """The settings, as the paper words them."""
     published: dict[str, float]
-    """By column: fractions, and costs in their own units."""
+    """The paper's numbers by column: fractions, and costs in their own units."""
     published_std: dict[str, float]
     ours: dict[str, Estimate]
-    """By column; empty where nothing of ours stands here."""
+    """Our numbers by column; empty if nothing of ours stands here."""
     configuration: str | None = None
-    """The hash of ours."""
+    """The hash of our configuration."""
     published_n: int | None = None
-    """Over how many seeds the paper's numbers are; None where the table does not say."""
+    """The number of seeds of the paper's numbers; None if the table does not say."""
     released: str | None = None
     """The released encoder that ours is, where none that was trained here stands in the line."""
 
@@ -218,7 +218,7 @@ class PaperTable:
     columns: tuple[str, ...]
     lines: tuple[PaperLine, ...]
     notes: tuple[str, ...] = ()
-    """What limits the comparison."""
+    """The limits of the comparison."""
 
 
 def paper_table(
@@ -249,9 +249,9 @@ def paper_table(
         for row in sorted(rows, key=lambda row: backbones.index(row.backbone))
     ]
     notes = [
-        *_notes_on_columns(columns, rows),
-        *_notes_on_costs(rows[0].paper, columns, lines, candidates.values()),
-        *_notes_on_ours(columns, lines, candidates.values()),
+        *_note_columns(columns, rows),
+        *_note_costs(rows[0].paper, columns, lines, candidates.values()),
+        *_note_our_rows(columns, lines, candidates.values()),
     ]
     if left_out := sum(any(_has_left_out_scores(row, our_row) for row in rows) for our_row in ours):
         notes.append(
@@ -325,13 +325,13 @@ def cost_columns(values: Mapping[str, Any]) -> set[str]:
     return set(COSTS) - ({TRAIN_MINUTES} if "max_steps" in values else set())
 
 
-def _notes_on_columns(columns: Sequence[str], rows: Sequence[PublishedRow]) -> Iterator[str]:
+def _note_columns(columns: Sequence[str], rows: Sequence[PublishedRow]) -> Iterator[str]:
     if unstated := {column for row in rows for column in row.unstated}:
         named = " and ".join(column for column in columns if column in unstated)
         yield f"The paper does not state how it measures {named}; ours are accuracies."
 
 
-def _notes_on_costs(
+def _note_costs(
     paper: str,
     columns: Sequence[str],
     lines: Sequence[PaperLine],
@@ -355,7 +355,7 @@ def _notes_on_costs(
         yield f"Some of our {EPOCH_MINUTES} are extrapolated, from trials of a part of an epoch."
 
 
-def _notes_on_ours(
+def _note_our_rows(
     columns: Sequence[str],
     lines: Sequence[PaperLine],
     candidates: Iterable[Sequence[LeaderboardRow]],

@@ -32,13 +32,13 @@ PublishedSplit = Literal["test", "dev", "train"]
 
 SEEDS, SELECTED_ON, CORPUS = "seeds", "selected_on", "corpus"
 CORPUS_OF_COSTS = "wiki1m"
-"""What the papers train on whose costs are published; their tables do not say so."""
+"""The corpus of the papers whose costs are published; their tables do not name it."""
 HARDWARE = {
     "compcse": "an NVIDIA A100 (40 GB)",
     "hicl": "an NVIDIA A40 (48 GB)",
     "rankcse": "an NVIDIA A100 (40 GB)",
 }
-"""What the costs of a paper were measured on."""
+"""The hardware that the costs of a paper were measured on."""
 ABOUT_THE_RUN = frozenset({SEEDS, SELECTED_ON, CORPUS})
 """Settings that are no hyperparameters: over how many seeds the number is, which dev set chose it,
 and the names of the training corpora with `+` between."""
@@ -54,17 +54,17 @@ class PublishedRow:
     system: str
     """What was trained, as the paper names it."""
     method: str
-    """Ours, where one of ours is the same; else the system."""
+    """The name of our method if it is the same; else the system."""
     settings: dict[str, str]
-    """In the words of the paper."""
+    """The settings in the words of the paper."""
     configuration: dict[str, Any] | None
-    """What one of our configurations must have to stand in this row: a value for each name, or
+    """The values that our configuration must have to stand in this row: one for each name, or
     `{"not": VALUE}`. None where nothing of ours corresponds."""
     split: PublishedSplit
     scores: dict[str, float]
-    """By column, as in `FAMILIES`; those of `COSTS` in their own units."""
+    """The numbers by column, as in `FAMILIES`; those of `COSTS` in their own units."""
     std: dict[str, float]
-    """Over seeds, of the columns that the table prints one for."""
+    """The standard deviations over seeds, of the columns that the table prints one for."""
     sources: tuple[str, ...]
     """Paper and table, e.g. `rankcse table2`; several where papers repeat the row."""
     unstated: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ NOTHING = "-"
 """The `configuration` of a row that nothing of ours corresponds to."""
 NOT = "not"
 METHOD, RERUN = "method", "rerun"
-"""What a `configuration` says of the row itself."""
+"""The keys of a `configuration` that are about the row itself."""
 NOT_STATED = "not stated"
 
 TASK_METRICS: dict[str, tuple[str, ...]] = {
@@ -107,7 +107,7 @@ TASK_METRICS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((TRAIN_MINUTES, EPOCH_MINUTES), ("minutes",)),
     GPU_MEMORY: ("gib",),
 }
-"""What each task is measured by; the first is the one that is not named in its column."""
+"""The metrics of each task; the first one is not named in its column."""
 ENDINGS = {"kendall": "_kcc", "ndcg": "_ndcg"}
 
 

@@ -82,14 +82,14 @@ class Board:
 
     rows: Sequence[LeaderboardRow]
     published: Sequence[PublishedRow] = ()
-    """Only those on test sets are shown."""
+    """The published rows; only those on test sets are shown."""
     family: FamilyName = "sts"
     """The tasks whose scores are shown."""
     sorted_by: str = DEV
     """The column that `rows` are sorted by. Published rows stand among them where it is the
     headline, and below them otherwise."""
     against: Mapping[int, Comparison] = field(default_factory=dict)
-    """By place in `rows`: the row compared with one reference, for marks of significance."""
+    """Comparisons with one reference row, by index in `rows`, for marks of significance."""
 
     @property
     def columns(self) -> BoardFamily:
@@ -110,7 +110,7 @@ class ShownScore:
     value: float
     cell: Cell
     identity: str | None = None
-    """Of the evaluation: equal ones can be compared. Published scores have none."""
+    """The identity of the evaluation: equal ones can be compared. Published scores have none."""
     builtin: bool = False
     """Whether it is on built-in data, which no paper has."""
 
@@ -122,11 +122,11 @@ class Entry:
     headline: str
     """The column that it is ranked by: a test score, or `dev`."""
     scores: Mapping[str, ShownScore]
-    """By column; our rows have `dev` among them."""
+    """The scores by column; our rows have `dev` among them."""
     row: LeaderboardRow | None = None
     published: PublishedRow | None = None
     mark: str = ""
-    """Of the method's name."""
+    """The mark of the method's name."""
 
     @property
     def ranked_on_builtin(self) -> bool:

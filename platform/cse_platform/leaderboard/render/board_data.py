@@ -237,7 +237,7 @@ _OUR_RECORD: tuple[DataColumn, ...] = (
     ),
     *_RUN,
 )
-"""What JSON has of our rows."""
+"""The fields of our rows in JSON."""
 _PUBLISHED_RECORD: tuple[DataColumn, ...] = (
     _IS_PUBLISHED,
     *_NAMES,
@@ -246,4 +246,4 @@ _PUBLISHED_RECORD: tuple[DataColumn, ...] = (
     _make_column("scores_std", published="std"),
     _make_column("unstated", published="unstated"),
 )
-"""What JSON has of published rows."""
+"""The fields of published rows in JSON."""

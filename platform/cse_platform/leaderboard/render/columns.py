@@ -202,7 +202,7 @@ _KEYS: dict[str, Callable[[LeaderboardRow], str]] = {
     "configuration": short_hash,
     "evaluation": _format_evaluation,
 }
-"""What distinguishes rows of ours."""
+"""The values that distinguish our rows."""
 SETTING_COLUMNS = (
     _make_our_column("configuration", short_hash),
     _make_our_column("trial", short_key),

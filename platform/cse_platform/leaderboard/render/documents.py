@@ -286,9 +286,9 @@ class ShownLine:
     backbone: str
     method: str
     cells: Mapping[str, Cell]
-    """By column."""
+    """The cells by column."""
     scores: Mapping[str, float] = field(default_factory=dict)
-    """By column, what the best and the second of a column are found by; a difference has none."""
+    """The scores that find the best and second of a column; a difference has none."""
 
 
 def paper_layout(table: PaperTable) -> Table:

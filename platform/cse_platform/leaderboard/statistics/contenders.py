@@ -19,11 +19,11 @@ class Contender:
 
     name: str
     scores: Mapping[str, Sequence[float]]
-    """By task: one score a seed, of the same seeds in the same order for all tasks."""
+    """The scores by task: one a seed, of the same seeds in the same order for all tasks."""
     cosines: Mapping[str, NDArray[np.floating[Any]]] = field(default_factory=dict)
-    """By task, shape (seeds, pairs), where all seeds have them."""
+    """The cosines by task, shape (seeds, pairs), if all seeds have them."""
     gold: Mapping[str, Floats] = field(default_factory=dict)
-    """By task, shape (pairs,)."""
+    """The gold scores by task, shape (pairs,)."""
 
     def __post_init__(self) -> None:
         """Refuse scores and cosines of other numbers of seeds.
@@ -63,9 +63,9 @@ class Sampled:
     scores: Floats
     """Shape (seeds, tasks)."""
     errors: Floats | None
-    """Of the means over seeds, shape (tasks, resamples); None for one seed."""
+    """The errors of the means over seeds, shape (tasks, resamples); None for one seed."""
     over_pairs: Mapping[str, Floats]
-    """By task: the mean over seeds in resamples of its pairs, shape (resamples,)."""
+    """The means over seeds in resamples of the pairs, by task, shape (resamples,)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ _FEWEST = 2
 """Seeds that each configuration has before any is dropped: one says nothing of its spread."""
 
 SeedValues = Mapping[int, float | None]
-"""By seed, what a configuration reached there; None where that trial ended without a value."""
+"""The values of a configuration by seed; None if that trial ended without one."""
 
 
 def still_racing(
