@@ -1,4 +1,4 @@
-"""What people have written about trials, configurations and sweeps: notes, tags and stars."""
+"""Annotations of trials, configurations and sweeps: notes, tags and stars."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -38,12 +38,12 @@ class Annotation:
 
 @dataclass(frozen=True)
 class Annotations:
-    """What stands written about one thing."""
+    """The current note, star and tags of one trial, configuration or sweep."""
 
     note: Annotation | None = None
     star: Annotation | None = None
     tags: tuple[Annotation, ...] = ()
-    """In order of the alphabet."""
+    """The tags in alphabetical order."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -53,45 +53,48 @@ class Annotations:
 
 @dataclass(frozen=True)
 class BoardAnnotations:
-    """What stands written about configurations and trials, by their hashes and keys."""
+    """Current annotations of configurations and trials, by their hashes and keys."""
 
     configurations: Mapping[str, Annotations] = field(default_factory=dict)
     trials: Mapping[str, Annotations] = field(default_factory=dict)
 
     def of(self, configuration: str, trials: Iterable[str]) -> list[Annotations]:
-        """About a configuration, then about these trials of it."""
-        found = [self.configurations.get(configuration), *map(self.trials.get, trials)]
-        return [one for one in found if one is not None]
+        """Return the annotations of a configuration, then those of these trials of it."""
+        lookups = [self.configurations.get(configuration), *map(self.trials.get, trials)]
+        return [result for result in lookups if result is not None]
 
 
 def annotations(
     session: Session, about: Annotatable, names: Collection[str] | None = None
 ) -> dict[str, Annotations]:
-    """What stands written, by name; left out, of all things of that kind."""
+    """Current annotations by name; those of all things of that kind if `names` is None."""
     query = select(AnnotationRecord).where(
         AnnotationRecord.about == about, AnnotationRecord.stands.is_(True)
     )
     if names is None:
-        return _by_name(session.scalars(query.order_by(AnnotationRecord.word)))
-    listed, found = [*names], dict[str, Annotations]()
+        return _group_by_name(session.scalars(query.order_by(AnnotationRecord.word)))
+    listed, by_name = [*names], dict[str, Annotations]()
     for start in range(0, len(listed), _BATCH):
-        some = query.where(AnnotationRecord.name.in_(listed[start : start + _BATCH]))
-        found |= _by_name(session.scalars(some.order_by(AnnotationRecord.word)))
-    return found
+        in_batch = query.where(AnnotationRecord.name.in_(listed[start : start + _BATCH]))
+        by_name |= _group_by_name(session.scalars(in_batch.order_by(AnnotationRecord.word)))
+    return by_name
 
 
 def annotations_of(session: Session, about: Annotatable, name: str) -> Annotations:
-    """What stands written about one thing."""
+    """Current annotations of one trial, configuration or sweep."""
     return annotations(session, about, [name]).get(name, Annotations())
 
 
 def board_annotations(session: Session) -> BoardAnnotations:
-    """All that rows of a board can bear: people write little, and one look is enough."""
+    """Read all annotations of configurations and trials.
+
+    People write little, so a board reads them all at once.
+    """
     return BoardAnnotations(annotations(session, "configuration"), annotations(session, "trial"))
 
 
 def last_written(session: Session, about: Annotatable, name: str) -> datetime | None:
-    """When somebody has last written about a thing, or taken something away."""
+    """When somebody last wrote an annotation of a thing, or removed one."""
     query = select(func.max(AnnotationRecord.time))
     return session.scalar(
         query.where(AnnotationRecord.about == about, AnnotationRecord.name == name)
@@ -99,7 +102,7 @@ def last_written(session: Session, about: Annotatable, name: str) -> datetime | 
 
 
 def tagged(about: Annotatable, tag: str) -> Select[str]:
-    """The names of what bears a tag."""
+    """Select the names of the things that bear a tag."""
     return select(AnnotationRecord.name).where(
         AnnotationRecord.about == about,
         AnnotationRecord.field == "tag",
@@ -116,32 +119,35 @@ def written_tags(session: Session) -> set[str]:
     return {*session.scalars(query)}
 
 
-def _by_name(records: Iterable[AnnotationRecord]) -> dict[str, Annotations]:
-    found: dict[str, list[AnnotationRecord]] = defaultdict(list)
+def _group_by_name(records: Iterable[AnnotationRecord]) -> dict[str, Annotations]:
+    by_name: dict[str, list[AnnotationRecord]] = defaultdict(list)
     for record in records:
-        found[record.name].append(record)
-    return {name: _annotations(lines) for name, lines in found.items()}
+        by_name[record.name].append(record)
+    return {name: _collect_annotations(lines) for name, lines in by_name.items()}
 
 
-def _annotations(records: Iterable[AnnotationRecord]) -> Annotations:
-    made: dict[str, list[Annotation]] = defaultdict(list)
-    for one in records:
-        made[one.field].append(Annotation(one.word or one.text, one.who, one.time))
-    note, star = (next(iter(made[name]), None) for name in ("note", "star"))
-    return Annotations(note, star, tuple(made["tag"]))
+def _collect_annotations(records: Iterable[AnnotationRecord]) -> Annotations:
+    """Turn the records of one thing into its note, star and tags."""
+    by_field: dict[str, list[Annotation]] = defaultdict(list)
+    for record in records:
+        by_field[record.field].append(
+            Annotation(record.word or record.text, record.who, record.time)
+        )
+    note, star = (next(iter(by_field[name]), None) for name in ("note", "star"))
+    return Annotations(note, star, tuple(by_field["tag"]))
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is written about."""
+    """The trial, configuration or sweep that an annotation is about."""
 
     about: Annotatable
     name: str
     """A trial's key, a configuration's hash, a sweep's name."""
     sweep: str
-    """One that has it."""
+    """A sweep that has it."""
     experiment: str
-    """The one in MLflow that this sweep is in."""
+    """The MLflow experiment of this sweep."""
 
     def __str__(self) -> str:
         digits = len(self.name) if self.about == "sweep" else HASH_DIGITS
@@ -149,7 +155,7 @@ class Subject:
 
 
 def find_subject(session: Session, reference: str) -> Subject:
-    """What a reference means: a sweep's name, METHOD@CONFIGURATION, a trial's key, SWEEP#NUMBER.
+    """Resolve a reference: a sweep, METHOD@CONFIGURATION, a trial's key or SWEEP#NUMBER.
 
     The first 6 or more digits of a key or of a configuration's hash are enough; where both begin
     so, it is the trial.
@@ -159,10 +165,10 @@ def find_subject(session: Session, reference: str) -> Subject:
         AmbiguousError: if several keys or hashes begin so.
     """
     if (sweep := sweep_or_none(session, reference)) is not None:
-        return _subject("sweep", sweep.name, sweep)
+        return _make_subject("sweep", sweep.name, sweep)
     method, at, digits = reference.partition("@")
     if at:
-        return _configuration(session, digits, GroupRecord.method == method, named=reference)
+        return _find_configuration(session, digits, GroupRecord.method == method, named=reference)
     if not is_trial_reference(reference):
         raise NotFoundError(
             f"{reference!r} is not a sweep of this leaderboard; name one, METHOD@CONFIGURATION, a "
@@ -171,30 +177,30 @@ def find_subject(session: Session, reference: str) -> Subject:
     keys = select(TrialRecord.id).where(begins_with(TrialRecord.key, reference)).limit(1)
     if "#" in reference or session.scalar(keys):
         trial = find_trial(session, reference)
-        return _subject("trial", trial.key, find_sweep(session, trial.sweep))
-    return _configuration(session, reference, named=reference)
+        return _make_subject("trial", trial.key, find_sweep(session, trial.sweep))
+    return _find_configuration(session, reference, named=reference)
 
 
-def _configuration(
+def _find_configuration(
     session: Session, digits: str, *conditions: ColumnElement[bool], named: str
 ) -> Subject:
     query = select(ConfigurationRecord).join(ConfigurationRecord.group)
     begins = begins_with(ConfigurationRecord.hash, digits)
-    found = session.scalars(query.where(begins, *conditions).limit(2)).all() if digits else []
-    if not found:
+    matches = session.scalars(query.where(begins, *conditions).limit(2)).all() if digits else []
+    if not matches:
         raise NotFoundError(f"{named!r} is neither a configuration nor a trial of this leaderboard")
-    if len(found) > 1:
+    if len(matches) > 1:
         raise AmbiguousError(f"several configurations begin as {named!r}; write more digits")
     holds = (
         select(SweepRecord)
         .join(SweepRecord.places)
         .join(SweepTrialRecord.trial)
-        .where(TrialRecord.configuration_id == found[0].id)
+        .where(TrialRecord.configuration_id == matches[0].id)
         .order_by(SweepRecord.id)
         .limit(1)
     )
-    return _subject("configuration", found[0].hash, session.scalars(holds).one())
+    return _make_subject("configuration", matches[0].hash, session.scalars(holds).one())
 
 
-def _subject(about: Annotatable, name: str, sweep: SweepRecord) -> Subject:
+def _make_subject(about: Annotatable, name: str, sweep: SweepRecord) -> Subject:
     return Subject(about, name, sweep.name, sweep.spec.get("experiment", "cse"))

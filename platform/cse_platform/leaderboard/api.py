@@ -1,4 +1,4 @@
-"""The questions that a leaderboard answers, for scripts and notebooks as for the commands."""
+"""The queries of a leaderboard, for scripts, notebooks and the commands."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.statistics.results import Comparison, Matrix
 
 
-def _two_names(found: Sequence[tuple[str, LeaderboardRow]]) -> dict[str, LeaderboardRow]:
-    """Both rows by name; equal names get a letter."""
+def _name_pair(found: Sequence[tuple[str, LeaderboardRow]]) -> dict[str, LeaderboardRow]:
+    """Map the two rows to their names; equal names get a letter."""
     if found[0][0] != found[1][0]:
         return dict(found)
     return {f"{name} ({side})": row for side, (name, row) in zip("AB", found, strict=True)}
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 
 class Leaderboard:
-    """An open leaderboard to ask; a context manager. Scores are fractions.
+    """An open leaderboard to query; a context manager. Scores are fractions.
 
     Args:
         store: the open store.
@@ -140,7 +140,7 @@ class Leaderboard:
         per_configuration: bool = False,
         sort: str = "dev",
     ) -> "pd.DataFrame":
-        """The same as a pandas frame: one line a row, in the columns of `--format csv`.
+        """The rows as a pandas frame, in the columns of `--format csv`.
 
         Numbers, counts, truths and moments (UTC) have their type, also where some are missing;
         objects and lists are what they are.
@@ -160,7 +160,7 @@ class Leaderboard:
     def row(
         self, reference: str, filters: Filters | None = None, *, tasks: FamilyName = "sts"
     ) -> tuple[str, LeaderboardRow]:
-        """The one row that is meant, and what to call it.
+        """Find the one row that a reference names, and a name for it.
 
         Args:
             reference: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
@@ -184,7 +184,7 @@ class Leaderboard:
         tables: Sequence[str] = (),
         ablations: bool = False,
     ) -> "list[PublishedRow]":
-        """The papers' own numbers, and those of the lab's files; repeated ones are one row.
+        """The papers' own numbers and those of the lab's files; repeated rows are merged.
 
         Args:
             backbone: only rows of this encoder.
@@ -207,7 +207,7 @@ class Leaderboard:
         return merged(rows)
 
     def paper_table(self, paper: str, table: str, filters: Filters | None = None) -> "PaperTable":
-        """Ours in the rows and columns of a paper's table, beside its own figures.
+        """Our numbers in the rows and columns of a paper's table, beside the paper's own.
 
         Raises:
             PublishedError: if there is no such table.
@@ -228,7 +228,7 @@ class Leaderboard:
         return paper_table(paper, table, ours, files=self._published_files)
 
     def papers(self) -> "list[PaperProgress]":
-        """Each table and figure of the papers: its sweep file, and how far ours fill it.
+        """Each table and figure of the papers: its sweep file, and how far our trials fill it.
 
         Raises:
             PublishedError: if a file of published numbers means nothing, or the papers' sweep files
@@ -254,7 +254,7 @@ class Leaderboard:
         return paper_progress(printed, sweeps, ours)
 
     def catalogue(self) -> Catalogue:
-        """What there is to filter by."""
+        """The values that filters take."""
         with self._store.session() as session:
             return catalogue(session)
 
@@ -266,7 +266,7 @@ class Leaderboard:
         limit: int | None = None,
         offset: int = 0,
     ) -> "Iterator[TrialLine]":
-        """The trials of a sweep, of every state, in the order that is chosen.
+        """Iterate over the trials of a sweep, of every state, in the chosen order.
 
         Args:
             sweep: its name.
@@ -284,7 +284,7 @@ class Leaderboard:
             yield from trial_lines(session, sweep, asked, limit=limit, offset=offset)
 
     def count_trials(self, sweep: str, choice: "TrialChoice") -> int:
-        """How many trials of a sweep pass.
+        """Count the trials of a sweep that pass the choice.
 
         Raises:
             NotFoundError: if there is no such sweep, or it has no such hyperparameter.
@@ -372,7 +372,7 @@ class Leaderboard:
         tasks: FamilyName = "sts",
         progress: "Progress | None" = None,
     ) -> "Comparison":
-        """Whether A is better than B, and how sure that is.
+        """Compare A with B: how much better it is, and how sure that is.
 
         Args:
             a: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
@@ -389,13 +389,13 @@ class Leaderboard:
 
         asked = filters or Filters()
         with self._store.session() as session:
-            found = [find_row(session, one, asked, family=tasks) for one in (a, b)]
-            return compare_rows(session, _two_names(found), family=tasks, progress=progress)
+            rows = [find_row(session, name, asked, family=tasks) for name in (a, b)]
+            return compare_rows(session, _name_pair(rows), family=tasks, progress=progress)
 
     def candidates(
         self, reference: str, filters: Filters | None = None, *, tasks: FamilyName = "sts"
     ) -> tuple[str, list[LeaderboardRow]]:
-        """What to call the row that is meant, and all rows that it can be.
+        """Find all rows that a reference can mean, and a name for them.
 
         Args:
             reference: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
@@ -413,7 +413,7 @@ class Leaderboard:
     def compare_two(
         self, rows: Mapping[str, LeaderboardRow], *, tasks: FamilyName = "sts"
     ) -> "Comparison":
-        """Whether the first of two rows, by name, is better than the second.
+        """Compare the first of two named rows with the second.
 
         Raises:
             ComparisonError: if they cannot be compared.
@@ -432,7 +432,7 @@ class Leaderboard:
         *,
         progress: "Progress | None" = None,
     ) -> "Comparison":
-        """Whether A is better than B on the dev set that both searches climb; opens no test set.
+        """Compare A with B on the dev set that both searches climb; opens no test set.
 
         Args:
             a: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
@@ -450,8 +450,8 @@ class Leaderboard:
 
         asked = filters or Filters()
         with self._store.session() as session:
-            found = [find_row(session, one, asked, family=None, scored=False) for one in (a, b)]
-        return compare_dev_rows(_two_names(found), pairs_of, progress=progress)
+            rows = [find_row(session, name, asked, family=None, scored=False) for name in (a, b)]
+        return compare_dev_rows(_name_pair(rows), pairs_of, progress=progress)
 
     def compare_all(
         self,
@@ -461,7 +461,7 @@ class Leaderboard:
         per_configuration: bool = False,
         progress: "Progress | None" = None,
     ) -> "Matrix":
-        """Every row with test scores against every other.
+        """Compare every row with test scores with every other.
 
         Args:
             filters: which rows.
@@ -490,7 +490,7 @@ class Leaderboard:
         *,
         tasks: FamilyName = "sts",
     ) -> "dict[int, Comparison]":
-        """Each row against one and the same other, by the row's place.
+        """Compare each row with one reference row. Returns comparisons by the place of the row.
 
         That other row is left out, and so are rows that cannot be compared with it.
 
@@ -506,18 +506,18 @@ class Leaderboard:
         from cse_platform.leaderboard.comparisons import compare_rows
         from cse_platform.leaderboard.references import find_row
 
-        found = {}
+        comparisons = {}
         with self._store.session() as session:
             name, other = find_row(session, reference, filters or Filters(), family=tasks)
-            for place, row in enumerate(rows):
+            for index, row in enumerate(rows):
                 if row.configuration != other.configuration and row.scores:
                     with suppress(ComparisonError):  # scored on other data: it gets no mark
-                        pair = {f"row {place}": row, name: other}
-                        found[place] = compare_rows(session, pair, family=tasks)
-        return found
+                        pair = {f"row {index}": row, name: other}
+                        comparisons[index] = compare_rows(session, pair, family=tasks)
+        return comparisons
 
     def sweeps(self, *, limit: int | None = None, offset: int = 0) -> "list[SweepOverview]":
-        """How far sweeps are; the one that was started last comes first.
+        """The progress of sweeps; the one that was started last comes first.
 
         Args:
             limit: so many of them; left out, all.
@@ -529,14 +529,14 @@ class Leaderboard:
             return sweep_overviews(session, limit=limit, offset=offset)
 
     def count_sweeps(self) -> int:
-        """How many sweeps there are."""
+        """Count the sweeps."""
         from cse_platform.leaderboard.stored_sweeps import count_sweeps
 
         with self._store.session() as session:
             return count_sweeps(session)
 
     def sweep(self, name: str) -> "SweepOverview":
-        """How far a sweep is.
+        """The progress of a sweep.
 
         Raises:
             NotFoundError: if there is none of that name.
@@ -547,7 +547,7 @@ class Leaderboard:
             return sweep_overview(session, name)
 
     def stamps(self, sweep: str | None = None) -> "dict[str, SweepStamp]":
-        """What says at a glance whether anything is new, by the names of sweeps: of all, or of one.
+        """Stamps that change when a sweep changes, by name: of all sweeps, or of one.
 
         Raises:
             NotFoundError: if there is none of that name.
@@ -569,7 +569,7 @@ class Leaderboard:
             return running_trials(session, sweep)
 
     def messages(self, sweep: str) -> "list[DriverMessage]":
-        """What the driver of a sweep has said, notes and warnings, oldest first.
+        """Read the messages of the driver of a sweep, notes and warnings, oldest first.
 
         Raises:
             NotFoundError: if there is no such sweep.
@@ -582,7 +582,7 @@ class Leaderboard:
     def search(
         self, sweep: str, *, limit: int = 1000, where: "Where | None" = None
     ) -> "SearchHistory":
-        """What a sweep has tried, further seeds included, and what came of it.
+        """The history of a sweep: its trials, further seeds included, and their results.
 
         Args:
             sweep: its name.
@@ -625,7 +625,7 @@ class Leaderboard:
     def annotations(
         self, about: "Annotatable", names: "Collection[str]"
     ) -> "dict[str, Annotations]":
-        """The notes, tags and stars of these, by name; without those that have none.
+        """The notes, tags and stars of these things by name; things without any are absent.
 
         Args:
             about: `trial`, `configuration` or `sweep`.
@@ -650,7 +650,7 @@ class Leaderboard:
 def open_leaderboard(
     where: str | Path | None = None, *, published: Sequence[Path] = ()
 ) -> Leaderboard:
-    """Open a leaderboard to ask it.
+    """Open a leaderboard for queries.
 
     Args:
         where: a folder that a cse-sweep wrote to, a SQLite file, or a URL (`sqlite:///FILE`,

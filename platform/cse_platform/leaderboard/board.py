@@ -1,4 +1,4 @@
-"""The ranking that `cse-leaderboard` shows: its configurations and rows.
+"""The rows of the ranking that `cse-leaderboard` shows.
 
 Scores are fractions.
 """
@@ -53,39 +53,48 @@ from cse_platform.tracking.history import COSTS, EPOCHS
 def selected_configurations(
     filters: Filters, *, per_configuration: bool, limit: int | None = None
 ) -> Subquery:
-    """The configurations to show, with the number and GPU seconds of what each was selected from.
+    """Select the configurations to show, with the trials and GPU seconds of their choice.
 
-    They are the best of each group by the rule of `best`. With `per_configuration`, they are all
-    that have a complete trial; a limit keeps those with the highest means.
+    The counts are those of all trials that each configuration was selected from.
+
+    The configurations are the best of each group by the rule of `best_key`. With
+    `per_configuration`, they are all that have a complete trial; a limit keeps those with the
+    highest means.
 
     Returns:
         Columns `id`, `trials` (of any state) and `gpu_seconds`.
     """
     if not filters.keeps_groups_whole:
-        some = _among_some_trials(filters, per_configuration=per_configuration, limit=limit)
-        return some.subquery("selected")
+        among_some = _select_among_trials(filters, per_configuration=per_configuration, limit=limit)
+        return among_some.subquery("selected")
     if per_configuration:
-        one = ConfigurationRecord
-        query = _with_effort(one.id).join(GroupRecord.configurations).where(one.n > 0)
-        query = _cut(query, limit, one.mean.desc(), GroupRecord.method, one.hash)
+        configuration = ConfigurationRecord
+        query = (
+            _select_with_effort(configuration.id)
+            .join(GroupRecord.configurations)
+            .where(configuration.n > 0)
+        )
+        query = _limit_query(
+            query, limit, configuration.mean.desc(), GroupRecord.method, configuration.hash
+        )
     else:
-        query = _with_effort(best_of_group())
+        query = _select_with_effort(best_of_group())
     return query.where(*group_conditions(filters)).subquery("selected")
 
 
-def _with_effort(configuration: Any) -> Select[Any]:
+def _select_with_effort(configuration: Any) -> Select[Any]:
     return select(configuration.label("id"), GroupRecord.trials, GroupRecord.gpu_seconds)
 
 
-def _cut(query: Select[Any], limit: int | None, *order: Any) -> Select[Any]:
-    """Only the first so many."""
+def _limit_query(query: Select[Any], limit: int | None, *order: Any) -> Select[Any]:
+    """Keep the first `limit` rows of a query in this order; all of them if it is None."""
     return query if limit is None else query.order_by(*order).limit(limit)
 
 
-def _among_some_trials(
+def _select_among_trials(
     filters: Filters, *, per_configuration: bool, limit: int | None
 ) -> Select[Any]:
-    tried = _tried(filters).subquery("tried")
+    tried = _select_tried_configurations(filters).subquery("tried")
     group = ConfigurationRecord.group_id
     best = best_first(tried.c.n, tried.c.mean, ConfigurationRecord.hash)
     ranked = (
@@ -107,11 +116,11 @@ def _among_some_trials(
     query = select(ranked.c.id, ranked.c.trials, ranked.c.gpu_seconds).where(ranked.c.n > 0)
     if not per_configuration:
         return query.where(ranked.c.place == 1)
-    return _cut(query, limit, ranked.c.mean.desc(), ranked.c.method, ranked.c.hash)
+    return _limit_query(query, limit, ranked.c.mean.desc(), ranked.c.method, ranked.c.hash)
 
 
-def _tried(filters: Filters) -> Select[Any]:
-    """Configurations by what the trials that are let through say."""
+def _select_tried_configurations(filters: Filters) -> Select[Any]:
+    """Aggregate the trials that the filters let through by configuration."""
     complete = TrialRecord.state == "COMPLETE"
     query = (
         select(
@@ -133,7 +142,10 @@ def _tried(filters: Filters) -> Select[Any]:
 
 
 def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[int, set[str]]:
-    """Of the sweeps that hold them: from their files, and what people have written."""
+    """Collect the tags of the sweeps that hold each configuration.
+
+    They are from the sweep files and from annotations.
+    """
     held = (
         select(TrialRecord.configuration_id, SweepRecord.id, SweepRecord.name)
         .join(TrialRecord.places)
@@ -149,11 +161,11 @@ def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[i
     ):
         in_files[sweep].add(tag)
     written = annotations(session, "sweep")
-    found: dict[int, set[str]] = defaultdict(set)
+    tags: dict[int, set[str]] = defaultdict(set)
     for configuration, sweep, name in lines:
-        said = written[name].words if name in written else ()
-        found[configuration] |= in_files[sweep].union(said)
-    return found
+        words = written[name].words if name in written else ()
+        tags[configuration] |= in_files[sweep].union(words)
+    return tags
 
 
 _BATCH = 1000
@@ -164,8 +176,8 @@ MAIN_FAMILIES: tuple[FamilyName, ...] = ("sts", "transfer", "long")
 """Each of their tasks has one number, the one that papers report."""
 
 
-class _Known(NamedTuple):
-    """What all rows are told from."""
+class _SharedLookups(NamedTuple):
+    """Lookups shared by all rows."""
 
     opened: Mapping[tuple[str, str, bool], datetime]
     """When test sets were first opened, by method, backbone and whether they are built-in."""
@@ -190,24 +202,29 @@ def board_rows(
     filters = filters or Filters()
     in_sql = limit if filters.identity is None else None  # identities are compared afterwards
     selected = selected_configurations(filters, per_configuration=per_configuration, limit=in_sql)
-    effort = {one.id: one for one in session.execute(select(selected)) if one.id is not None}
-    known = _Known(first_test_accesses(session), board_annotations(session))
-    ids = list(effort) if among is None else _passing(session, list(effort), among)
+    effort = {line.id: line for line in session.execute(select(selected)) if line.id is not None}
+    known = _SharedLookups(first_test_accesses(session), board_annotations(session))
+    ids = list(effort) if among is None else _filter_configurations(session, list(effort), among)
     rows = [
         row
         for start in range(0, len(ids), _BATCH)
-        for row in _batch(session, effort, ids[start : start + _BATCH], filters, families, known)
+        for row in _build_batch_rows(
+            session, effort, ids[start : start + _BATCH], filters, families, known
+        )
     ]
-    wanted = [row for row in rows if filters.identity is None or _is_of(row, filters.identity)]
+    wanted = [
+        row for row in rows if filters.identity is None or _has_identity(row, filters.identity)
+    ]
     order = sorted(
         wanted, key=lambda row: (-row.dev_score.mean, row.method, row.configuration.hash)
     )
     return order[:limit]
 
 
-def _passing(
+def _filter_configurations(
     session: Session, configurations: Sequence[int], among: Callable[[ConfigurationSetup], bool]
 ) -> list[int]:
+    """Keep the configurations whose setup `among` accepts, in batches of queries."""
     is_scored = (
         select(TrialRecord.id)
         .join(TrialRecord.scores)
@@ -226,33 +243,37 @@ def _passing(
     ).join(ConfigurationRecord.group)
     passing = list[int]()
     for start in range(0, len(configurations), _BATCH):
-        some = ConfigurationRecord.id.in_(configurations[start : start + _BATCH])
+        is_in_batch = ConfigurationRecord.id.in_(configurations[start : start + _BATCH])
         passing += [
             identity
-            for identity, *setup in session.execute(query.where(some))
+            for identity, *setup in session.execute(query.where(is_in_batch))
             if among(ConfigurationSetup(*setup))
         ]
     return passing
 
 
-def _batch(
+def _build_batch_rows(
     session: Session,
     effort: Mapping[int, Row[Any]],
     ids: Sequence[int],
     filters: Filters,
     families: Sequence[FamilyName],
-    known: _Known,
+    known: _SharedLookups,
 ) -> Iterator[LeaderboardRow]:
     scores = scores_by_evaluation(session, ids, [family_named(name) for name in families])
     tags = tags_of_sweeps(session, ids)
     for configuration, seeds in groupby(
-        session.execute(_seeds(ids, filters)), lambda line: line[0].id
+        session.execute(_select_complete_seeds(ids, filters)), lambda line: line[0].id
     ):
-        yield from _rows(list(seeds), effort[configuration], scores, tags, known)
+        yield from _build_configuration_rows(
+            list(seeds), effort[configuration], scores, tags, known
+        )
 
 
-def _seeds(configurations: Sequence[int], filters: Filters) -> Select[*tuple[Any, ...]]:
-    """One line a complete seed."""
+def _select_complete_seeds(
+    configurations: Sequence[int], filters: Filters
+) -> Select[*tuple[Any, ...]]:
+    """Select one line for each complete seed."""
     return (
         select(
             ConfigurationRecord,
@@ -266,8 +287,8 @@ def _seeds(configurations: Sequence[int], filters: Filters) -> Select[*tuple[Any
             TrialRecord.costs,
             MachineRecord.host,
             MachineRecord.hardware,
-            _first_sweep(filters.sweep).label("sweep"),
-            _first_start().label("first_start"),
+            _select_first_sweep(filters.sweep).label("sweep"),
+            _select_first_start().label("first_start"),
         )
         .join(ConfigurationRecord.group)
         .join(ConfigurationRecord.seeds)
@@ -281,7 +302,7 @@ def _seeds(configurations: Sequence[int], filters: Filters) -> Select[*tuple[Any
     )
 
 
-def _first_sweep(sweep: str | None) -> ScalarSelect[str]:
+def _select_first_sweep(sweep: str | None) -> ScalarSelect[str]:
     tried = aliased(TrialRecord)
     query = (
         select(SweepRecord.name)
@@ -295,44 +316,44 @@ def _first_sweep(sweep: str | None) -> ScalarSelect[str]:
     return (query if sweep is None else query.where(SweepRecord.name == sweep)).scalar_subquery()
 
 
-def _first_start() -> ScalarSelect[datetime]:
+def _select_first_start() -> ScalarSelect[datetime]:
     tried = aliased(TrialRecord)
     query = select(func.min(tried.started)).where(tried.configuration_id == ConfigurationRecord.id)
     return query.correlate(ConfigurationRecord).scalar_subquery()
 
 
-def _rows(
+def _build_configuration_rows(
     seeds: Sequence[Row[Any]],
     effort: Row[Any],
     scores: Mapping[int, list[Evaluated]],
     tags: Mapping[int, set[str]],
-    known: _Known,
+    known: _SharedLookups,
 ) -> list[LeaderboardRow]:
-    """The rows of one configuration: one for each evaluation identity, or one without scores."""
+    """Build the rows of one configuration: one per evaluation identity, or one without scores."""
     configuration = seeds[0].ConfigurationRecord
-    row = _row(seeds, effort)
+    row = _build_row(seeds, effort)
     first_start = seeds[0].first_start
     written = known.written.of(configuration.hash, row.keys.values())
     row = replace(
         row,
-        tags=sorted(tags.get(configuration.id, set()).union(*(one.words for one in written))),
-        starred=any(one.star for one in written),
-        notes=[one.note.text for one in written if one.note],
+        tags=sorted(tags.get(configuration.id, set()).union(*(entry.words for entry in written))),
+        starred=any(entry.star for entry in written),
+        notes=[entry.note.text for entry in written if entry.note],
     )
     return [
         replace(
             row,
-            scores=_estimates(evaluated, set(row.seeds)),
-            test_opened=_opened_before(first_start, row, evaluated, known),
+            scores=_build_estimates(evaluated, set(row.seeds)),
+            test_opened=_find_earlier_opening(first_start, row, evaluated, known),
         )
         for evaluated in scores.get(configuration.id, [{}])
     ]
 
 
-def _opened_before(
-    first_start: datetime, row: LeaderboardRow, evaluated: Evaluated, known: _Known
+def _find_earlier_opening(
+    first_start: datetime, row: LeaderboardRow, evaluated: Evaluated, known: _SharedLookups
 ) -> datetime | None:
-    """When the test sets that a row is about were first opened, if before its first trial.
+    """Find when a row's test sets were first opened, if that was before its first trial.
 
     They are those of its scores; of a row without scores, those that are like its dev sets.
     """
@@ -342,7 +363,7 @@ def _opened_before(
     return min((at for at in times if at is not None and at < first_start), default=None)
 
 
-def _row(seeds: Sequence[Row[Any]], effort: Row[Any]) -> LeaderboardRow:
+def _build_row(seeds: Sequence[Row[Any]], effort: Row[Any]) -> LeaderboardRow:
     first = seeds[0]
     configuration, group = first.ConfigurationRecord, first.GroupRecord
     starts = [line.start_value for line in seeds if line.start_value is not None]
@@ -366,7 +387,7 @@ def _row(seeds: Sequence[Row[Any]], effort: Row[Any]) -> LeaderboardRow:
         finished=max(line.finished for line in seeds),
         machines=list(machines),
         wall_seconds=math.fsum(took) / len(took) if took else None,
-        costs=_costs(seeds),
+        costs=_estimate_costs(seeds),
         epochs=min((line.costs[EPOCHS] for line in seeds if EPOCHS in line.costs), default=None),
         tags=[],
         corpus=configuration.corpus,
@@ -374,30 +395,33 @@ def _row(seeds: Sequence[Row[Any]], effort: Row[Any]) -> LeaderboardRow:
     )
 
 
-def _costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:
-    """Over the seeds that know them; where these ran on different hardware, it is all named."""
-    found = {}
+def _estimate_costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:
+    """Estimate each cost over the seeds that know it.
+
+    If these ran on different hardware, all of it is named.
+    """
+    costs = {}
     for name in COSTS:
         lines = [line for line in seeds if name in line.costs]
         hardware = sorted({line.hardware or "" for line in lines})
         if lines:
             values = {line.seed: line.costs[name] for line in lines}
-            found[name] = estimate(values, " + ".join(hardware), "")
-    return found
+            costs[name] = estimate(values, " + ".join(hardware), "")
+    return costs
 
 
-def _estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimate]:
-    """In the papers' order, of the seeds that the filters let through."""
+def _build_estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimate]:
+    """Estimate each score over the seeds that the filters let through, in the papers' order."""
     order = [column for family in BOARD_FAMILIES.values() for column in family.columns]
-    found = {}
+    estimates = {}
     for column in sorted(evaluated, key=order.index):
         scores = evaluated[column]
         if kept := {seed: scores.values[seed] for seed in sorted(scores.values) if seed in seeds}:
-            found[column] = estimate(kept, scores.identity, scores.source)
-    return found
+            estimates[column] = estimate(kept, scores.identity, scores.source)
+    return estimates
 
 
-def _is_of(row: LeaderboardRow, identity: str) -> bool:
-    """Whether its dev sets or one of its scores have an identity that begins so."""
+def _has_identity(row: LeaderboardRow, identity: str) -> bool:
+    """Whether the row's dev sets or one of its scores have an identity that begins so."""
     identities = [row.dev.identity, *(score.identity for score in row.scores.values())]
-    return any(one.startswith(identity) for one in identities)
+    return any(candidate.startswith(identity) for candidate in identities)

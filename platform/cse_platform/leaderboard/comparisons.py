@@ -1,4 +1,4 @@
-"""Compares rows with each other, on test sets or on dev: is the difference more than luck?"""
+"""Comparisons of rows on test sets or on dev: is the difference more than luck?"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -30,15 +30,15 @@ def compare_rows(
     family: FamilyName,
     progress: Progress | None = None,
 ) -> Comparison:
-    """The first row against the second, on the tasks that both have.
+    """Compare the first row with the second, on the tasks that both have.
 
     Raises:
         ComparisonError: if they have no task in common, or were scored on other data or by another
             protocol.
     """
     tasks, average = shared_tasks(rows, family)
-    _refuse_nothing_shared(rows, tasks, family)
-    notes = _alike(_settings_of(session, rows, tasks), rows, tasks)
+    _refuse_disjoint_rows(rows, tasks, family)
+    notes = _collect_reading_notes(_read_settings(session, rows, tasks), rows, tasks)
     a, b = contenders(session, rows, tasks)
     return judged(
         rows,
@@ -61,15 +61,15 @@ def judged(
     notes: Sequence[str],
     progress: Progress | None,
 ) -> Comparison:
-    """What the statistics say of two contenders, and what they are: `seeds` are those compared."""
+    """Compare two contenders, and describe both rows with the `seeds` that were compared."""
     a, b = compared
-    step = _step_of(progress, compared)
-    found = compare(a, b, tasks=tasks, average=average, resamples=_RESAMPLES, progress=step)
+    step = _make_progress_step(progress, compared)
+    comparison = compare(a, b, tasks=tasks, average=average, resamples=_RESAMPLES, progress=step)
     lines = tuple(
         f"{side}: {describe_row(row, seeds[name])}"
         for side, (name, row) in zip("AB", rows.items(), strict=True)
     )
-    return replace(found, notes=(*found.notes, *notes), told=lines)
+    return replace(comparison, notes=(*comparison.notes, *notes), told=lines)
 
 
 def compare_all_rows(
@@ -79,7 +79,7 @@ def compare_all_rows(
     family: FamilyName,
     progress: Progress | None = None,
 ) -> Matrix:
-    """Every row against every other, on the mean over the tasks that all have scores on.
+    """Compare every row with every other, on the mean over the tasks that all have scores on.
 
     Rows are left out, and a note names them, if they lack the family's average and others have it,
     or if they cannot be compared with the first of the others. The rows that matter most come
@@ -92,13 +92,17 @@ def compare_all_rows(
     headline = next(iter(columns.averages), None)
     whole = {n: row for n, row in rows.items() if headline in row.scores}
     kept = whole if len(whole) > 1 else dict(rows)
-    tasks = [task for task in _compared_on(columns) if all(task in r.scores for r in kept.values())]
-    settings = _settings_of(session, kept, tasks)
+    tasks = [
+        task
+        for task in _choose_compared_tasks(columns)
+        if all(task in r.scores for r in kept.values())
+    ]
+    settings = _read_settings(session, kept, tasks)
     first = next(iter(kept), "")
     notes: set[str] = set()
     for name, row in list(kept.items())[1:]:
         try:
-            notes |= _alike(settings, {first: kept[first], name: row}, tasks)
+            notes |= _collect_reading_notes(settings, {first: kept[first], name: row}, tasks)
         except ComparisonError:
             del kept[name]
     if len(kept) < 2 or not tasks:
@@ -106,24 +110,24 @@ def compare_all_rows(
             f"a comparison takes two rows with test scores of {family} on the same data, got "
             f"{len(kept)}"
         )
-    _refuse_nothing_shared(kept, tasks, family)
+    _refuse_disjoint_rows(kept, tasks, family)
     if left_out := [name for name in rows if name not in kept]:
         notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
     compared = contenders(session, kept, tasks)
-    step = _step_of(progress, compared)
-    found = compare_all(compared, tasks=tasks, resamples=_RESAMPLES, progress=step)
+    step = _make_progress_step(progress, compared)
+    matrix = compare_all(compared, tasks=tasks, resamples=_RESAMPLES, progress=step)
     lines = tuple(
         f"{name}: {describe_row(row, common_seeds(row, tasks))}" for name, row in kept.items()
     )
-    return replace(found, notes=(*found.notes, *sorted(notes)), tasks=tuple(tasks), told=lines)
+    return replace(matrix, notes=(*matrix.notes, *sorted(notes)), tasks=tuple(tasks), told=lines)
 
 
-def _compared_on(family: BoardFamily) -> tuple[str, ...]:
-    """What the family's first average is over; never a mean over several metrics."""
+def _choose_compared_tasks(family: BoardFamily) -> tuple[str, ...]:
+    """The tasks of the family's first average; never a mean over several metrics."""
     return family.over(family.averages[0]) if family.averages else family.columns
 
 
-def _refuse_nothing_shared(
+def _refuse_disjoint_rows(
     rows: Mapping[str, LeaderboardRow], tasks: Sequence[str], family: FamilyName
 ) -> None:
     if not tasks:
@@ -135,42 +139,50 @@ def _refuse_nothing_shared(
             raise ComparisonError(f"no seed of {name} is scored on all of {', '.join(tasks)}")
 
 
-def _step_of(
+def _make_progress_step(
     progress: Progress | None, compared: Sequence[Contender]
 ) -> Callable[[int], None] | None:
+    """Wrap `progress` so that it takes the step alone and passes the total along."""
     if progress is None:
         return None
-    total = _RESAMPLES * sum(one.seeds * len(one.cosines) for one in compared)
+    total = _RESAMPLES * sum(contender.seeds * len(contender.cosines) for contender in compared)
     return lambda done: progress(done, total)
 
 
-def _settings_of(
+def _read_settings(
     session: Session, rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
-    """By identity of these scores: the settings that it is the hash of."""
+    """Read the evaluation settings of these scores, by identity."""
     names = {row.scores[task].identity for row in rows.values() for task in tasks}
     query = select(EvaluationRecord.identity, EvaluationRecord.settings)
     stored = query.where(EvaluationRecord.identity.in_(sorted(names)))
-    return {one.identity: one.settings for one in session.execute(stored)}
+    return {evaluation.identity: evaluation.settings for evaluation in session.execute(stored)}
 
 
-def _alike(
+def _collect_reading_notes(
     settings: Mapping[str, dict[str, Any]], rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]
 ) -> set[str]:
-    """Notes on how two encoders read their texts differently; any other difference is refused."""
+    """Note how two encoders read their texts differently; refuse any other difference."""
     (a, mine), (b, other) = rows.items()
-    said: set[str] = set()
+    notes: set[str] = set()
     for task in tasks:
         ids = (mine.scores[task].identity, other.scores[task].identity)
         if ids[0] != ids[1]:
-            said.add(_difference(a, b, task, *(settings.get(one) for one in ids)))
-    return said
+            notes.add(
+                _describe_reading_difference(
+                    a, b, task, *(settings.get(identity) for identity in ids)
+                )
+            )
+    return notes
 
 
-def _difference(
+def _describe_reading_difference(
     a: str, b: str, task: str, mine: dict[str, Any] | None, other: dict[str, Any] | None
 ) -> str:
-    """Only how texts are read may differ: that is part of an encoder."""
+    """Describe how two encoders read their texts differently.
+
+    Only reading may differ, because it is part of an encoder; anything else raises.
+    """
     if mine is None or other is None:
         raise ComparisonError(
             f"{a} and {b} have other evaluation identities on {task}, and of one it is not known "
@@ -197,20 +209,20 @@ SAME_SCORE = 0.005
 
 
 class DevPairs(NamedTuple):
-    """What a trial's kept model says of the pairs of the dev set that its search climbs."""
+    """Gold scores of the pairs of a dev set, and the cosines of a trial's kept model."""
 
     gold: NDArray[np.float64]
     cosines: NDArray[np.float32]
 
 
 PairsOf = Callable[[str], DevPairs]
-"""By a trial's key; a CseError where its model or its dev data cannot be had any more."""
+"""Gets the pairs by a trial's key; raises CseError if its model or its dev data is gone."""
 
 
 def compare_dev_rows(
     rows: Mapping[str, LeaderboardRow], pairs_of: PairsOf, *, progress: Progress | None = None
 ) -> Comparison:
-    """The first row against the second on the dev set that both searches climb.
+    """Compare the first row with the second on the dev set that both searches climb.
 
     Where the pairs of a row cannot be had, or a kept model does not score as its trial did, the
     intervals are over seeds only, and a note says why.
@@ -221,11 +233,12 @@ def compare_dev_rows(
     (a, first), (b, second) = rows.items()
     if first.dev.identity != second.dev.identity:
         raise ComparisonError(
-            f"{a} and {b} are judged by other dev sets: {_dev(first)} and {_dev(second)}; narrow "
-            "it down by --identity, or run one of them with the dev sets of the other"
+            f"{a} and {b} are judged by other dev sets: {_describe_dev_set(first)} and "
+            f"{_describe_dev_set(second)}; narrow it down by --identity, or run one of them with "
+            "the dev sets of the other"
         )
     task, notes = f"dev {first.dev.search}", list[str]()
-    compared = [_contender(name, row, task, pairs_of, notes) for name, row in rows.items()]
+    compared = [_make_dev_contender(name, row, task, pairs_of, notes) for name, row in rows.items()]
     return judged(
         rows,
         (compared[0], compared[1]),
@@ -237,28 +250,32 @@ def compare_dev_rows(
     )
 
 
-def _contender(
+def _make_dev_contender(
     name: str, row: LeaderboardRow, task: str, pairs_of: PairsOf, notes: list[str]
 ) -> Contender:
+    """Build a contender on dev; without pairs it has scores only, and a note says why."""
     scores = {task: [row.dev_score.values[seed] for seed in row.seeds]}
     try:
-        found = [_checked(row, seed, pairs_of(row.keys[seed])) for seed in row.seeds]
+        pairs_by_seed = [
+            _check_dev_score(row, seed, pairs_of(row.keys[seed])) for seed in row.seeds
+        ]
     except CseError as problem:
         notes.append(f"{name} is compared over its seeds only: {problem}")
         return Contender(name, scores)
-    cosines: NDArray[Any] = np.stack([one.cosines for one in found])
-    return Contender(name, scores, {task: cosines}, {task: found[0].gold})
+    cosines: NDArray[Any] = np.stack([pairs.cosines for pairs in pairs_by_seed])
+    return Contender(name, scores, {task: cosines}, {task: pairs_by_seed[0].gold})
 
 
-def _checked(row: LeaderboardRow, seed: int, pairs: DevPairs) -> DevPairs:
-    recorded, found = row.dev_score.values[seed], spearman(pairs.cosines, pairs.gold)
-    if not abs(found - recorded) <= SAME_SCORE:
+def _check_dev_score(row: LeaderboardRow, seed: int, pairs: DevPairs) -> DevPairs:
+    """Return the pairs if the kept model scores on them as its trial did; else raise."""
+    recorded, score = row.dev_score.values[seed], spearman(pairs.cosines, pairs.gold)
+    if not abs(score - recorded) <= SAME_SCORE:
         raise ComparisonError(
-            f"the kept model of trial {row.keys[seed][:16]} scores {found:.4f} on dev "
+            f"the kept model of trial {row.keys[seed][:16]} scores {score:.4f} on dev "
             f"{row.dev.search} here, and {recorded:.4f} is on record"
         )
     return pairs
 
 
-def _dev(row: LeaderboardRow) -> str:
+def _describe_dev_set(row: LeaderboardRow) -> str:
     return f"{row.dev.search} ({row.dev.source}, identity {row.dev.identity[:8]})"

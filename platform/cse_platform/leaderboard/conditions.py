@@ -1,4 +1,4 @@
-"""What a sweep's trials are narrowed down to: `learning_rate:1e-4..3e-4,kind:a|b`.
+"""Conditions that select trials of a sweep: `learning_rate:1e-4..3e-4,kind:a|b`.
 
 A condition is a name and what it may be: values with `|` between them, or `LOW..HIGH`, both ends
 included, one of which may be left out. A trial passes if all conditions hold. Where a name or a
@@ -22,25 +22,25 @@ _SIGNS = re.compile(r"[%,|:]|\.\.")
 
 @dataclass(frozen=True)
 class Span:
-    """All numbers between two, both included."""
+    """A range of numbers, both ends included."""
 
     low: float = -math.inf
     high: float = math.inf
 
     def __str__(self) -> str:
-        return f"{_end(self.low)}..{_end(self.high)}"
+        return f"{_format_bound(self.low)}..{_format_bound(self.high)}"
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What one hyperparameter, or one column of a trial, may be."""
+    """The values that one hyperparameter, or one column of a trial, may have."""
 
     name: str
     allowed: tuple[Span | str, ...]
     """One of these is enough. A text means the number, too, that it can be read as."""
 
     def __str__(self) -> str:
-        values = (str(one) if isinstance(one, Span) else coded(one) for one in self.allowed)
+        values = (str(value) if isinstance(value, Span) else coded(value) for value in self.allowed)
         return f"{coded(self.name)}:{'|'.join(values)}"
 
 
@@ -57,24 +57,24 @@ class Where:
         return bool(self.conditions)
 
     def without(self, condition: Condition) -> Self:
-        """The others."""
-        return type(self)(tuple(one for one in self.conditions if one != condition))
+        """Return the other conditions."""
+        return type(self)(tuple(other for other in self.conditions if other != condition))
 
 
 EVERY_TRIAL = Where()
 
 
 def read_where(text: str) -> Where:
-    """The conditions that a text names, as the module describes it.
+    """Parse the conditions of a text, in the syntax of the module.
 
     Raises:
         ValueError: says what means nothing, and the way out.
     """
     parts = [part for part in text.split(",") if part.strip()]
-    return Where(tuple(dict.fromkeys(map(_condition, parts))))
+    return Where(tuple(dict.fromkeys(map(_parse_condition, parts))))
 
 
-def _condition(text: str) -> Condition:
+def _parse_condition(text: str) -> Condition:
     name, colon, allowed = text.strip().partition(":")
     values = [value.strip() for value in allowed.split("|")]
     if not (colon and name.strip() and all(values)):
@@ -82,44 +82,45 @@ def _condition(text: str) -> Condition:
             f"{text.strip()!r} is not a condition; write NAME:VALUE, NAME:VALUE|VALUE or "
             f"NAME:LOW..HIGH, with a comma before the next one, e.g. {EXAMPLE}"
         )
-    return Condition(unquote(name.strip()), tuple(map(_allowed, values)))
+    return Condition(unquote(name.strip()), tuple(map(_parse_allowed_value, values)))
 
 
-def _allowed(text: str) -> Span | str:
+def _parse_allowed_value(text: str) -> Span | str:
     low, dots, high = text.partition("..")
     if not dots:
         return unquote(text)
-    span = Span(_number(low, -math.inf, text), _number(high, math.inf, text))
+    span = Span(_parse_bound(low, -math.inf, text), _parse_bound(high, math.inf, text))
     if not (low or high) or math.isnan(span.low + span.high):
-        raise ValueError(_no_range(text))
+        raise ValueError(_explain_bad_range(text))
     if span.low > span.high:
         raise ValueError(f"{text!r} holds no number; write the lower end first: {high}..{low}")
     return span
 
 
-def _number(text: str, default: float, span: str) -> float:
+def _parse_bound(text: str, default: float, span: str) -> float:
+    """Parse one end of a range; `default` if it is left out."""
     try:
         return float(text) if text.strip() else default
     except ValueError:
-        raise ValueError(_no_range(span)) from None
+        raise ValueError(_explain_bad_range(span)) from None
 
 
-def _no_range(text: str) -> str:
+def _explain_bad_range(text: str) -> str:
     return (
         f"{text!r} is not a range; write LOW..HIGH in numbers, e.g. 1e-4..3e-4, or %2E%2E for two "
         "dots in a value"
     )
 
 
-def _end(number: float) -> str:
+def _format_bound(number: float) -> str:
     return f"{number!r}" if math.isfinite(number) else ""
 
 
 def named_value(value: Any) -> str:
-    """A value of a hyperparameter as a condition names it: text as it is, anything else as JSON."""
+    """Format a value of a hyperparameter for a condition: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else canonical_json(value)
 
 
 def coded(text: str) -> str:
-    """A name or a value as it stands among the signs of a condition."""
-    return _SIGNS.sub(lambda found: "".join(f"%{ord(sign):02X}" for sign in found[0]), text)
+    """Encode the signs of a condition in a name or a value."""
+    return _SIGNS.sub(lambda match: "".join(f"%{ord(sign):02X}" for sign in match[0]), text)

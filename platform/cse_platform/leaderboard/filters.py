@@ -1,4 +1,4 @@
-"""Filters of a leaderboard, the order of its rows, and which configuration is the best."""
+"""Filters of a leaderboard, the order of its rows, and the rule of the best configuration."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,10 +27,11 @@ from cse_platform.tracking.history import COSTS
 
 @dataclass(frozen=True)
 class Filters:
-    """What a leaderboard is made from; None lets all through."""
+    """The filters of a leaderboard; None lets everything through."""
 
     backbone: str | None = None
-    """One, or several with commas between them; encoders that were released from one pass too."""
+    """One backbone, or several with commas between them; encoders that were released from one pass
+    too."""
     method: str | None = None
     sweep: str | None = None
     """Only trials that it holds."""
@@ -50,21 +51,21 @@ class Filters:
     def keeps_groups_whole(self) -> bool:
         """Whether a group is let through with all its trials or not at all."""
         narrower = (self.sweep, self.tag, self.configuration, self.hardware, self.since)
-        return all(one is None for one in narrower)
+        return all(value is None for value in narrower)
 
 
 def group_conditions(filters: Filters) -> list[ColumnElement[bool]]:
-    """The conditions on groups."""
+    """Build the SQL conditions on groups."""
     conditions: list[ColumnElement[bool]] = []
     if filters.backbone is not None:
-        conditions.append(_is_of(backbones_in(filters.backbone)))
+        conditions.append(_match_backbones(backbones_in(filters.backbone)))
     if filters.method is not None:
         conditions.append(GroupRecord.method == filters.method)
     return conditions
 
 
-def _is_of(backbones: Sequence[str]) -> ColumnElement[bool]:
-    """The condition on groups of these backbones, or of encoders released from one of them."""
+def _match_backbones(backbones: Sequence[str]) -> ColumnElement[bool]:
+    """Match groups of these backbones, or of encoders released from one of them."""
     released = [
         part
         for name in names_of_released(backbones)
@@ -75,12 +76,12 @@ def _is_of(backbones: Sequence[str]) -> ColumnElement[bool]:
 
 
 def backbones_in(text: str) -> list[str]:
-    """The backbones that a filter names, with commas between them."""
+    """Split the backbones that a filter names, with commas between them."""
     return [name for part in text.split(",") if (name := part.strip())]
 
 
 def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
-    """The conditions on single trials."""
+    """Build the SQL conditions on single trials."""
     conditions: list[ColumnElement[bool]] = []
     if filters.hardware is not None:
         named = or_(
@@ -91,24 +92,26 @@ def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
     if filters.since is not None:
         conditions.append(TrialRecord.finished >= filters.since)
     if filters.sweep is not None:
-        conditions.append(TrialRecord.id.in_(_held_by(SweepRecord.name == filters.sweep)))
+        conditions.append(
+            TrialRecord.id.in_(_select_held_trials(SweepRecord.name == filters.sweep))
+        )
     if filters.tag is not None:
-        conditions.append(TrialRecord.id.in_(_bearing(filters.tag)))
+        conditions.append(TrialRecord.id.in_(_select_tagged_trials(filters.tag)))
     return conditions
 
 
-def _held_by(sweeps: ColumnElement[bool]) -> Select[int]:
-    """The trials that sweeps hold, by their ids."""
+def _select_held_trials(sweeps: ColumnElement[bool]) -> Select[int]:
+    """Select the ids of the trials that these sweeps hold."""
     return select(SweepTrialRecord.trial_id).join(SweepTrialRecord.sweep).where(sweeps)
 
 
-def _bearing(tag: str) -> CompoundSelect[int]:
-    """The trials that have a tag, or whose configuration or a sweep that holds them has it."""
+def _select_tagged_trials(tag: str) -> CompoundSelect[int]:
+    """Select the trials that have a tag, or whose configuration or a sweep of theirs has it."""
     in_file = select(SweepTagRecord.sweep_id).where(SweepTagRecord.tag == tag)
     sweeps = or_(SweepRecord.id.in_(in_file), SweepRecord.name.in_(tagged("sweep", tag)))
     configurations = ConfigurationRecord.hash.in_(tagged("configuration", tag))
     return union(
-        _held_by(sweeps),
+        _select_held_trials(sweeps),
         select(TrialRecord.id).where(TrialRecord.key.in_(tagged("trial", tag))),
         select(TrialRecord.id).join(TrialRecord.configuration).where(configurations),
     )
@@ -116,7 +119,7 @@ def _bearing(tag: str) -> CompoundSelect[int]:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The values that filters take, each list in order of the alphabet."""
+    """The values that filters take, each list in alphabetical order."""
 
     backbones: list[str]
     methods: list[str]
@@ -126,7 +129,7 @@ class Catalogue:
 
 
 def catalogue(session: Session) -> Catalogue:
-    """The values of each filter that let something through."""
+    """Read the values of each filter that let something through."""
 
     def values(column: InstrumentedAttribute[str]) -> set[str]:
         return {*session.scalars(select(column).distinct())}
@@ -151,7 +154,7 @@ TEXT_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "tags": lambda row: row.tags or None,
     "rank": lambda row: (row.rank.best, row.rank.worst) if row.rank else None,
 }
-"""From the lowest up."""
+"""Columns that sort from the lowest up."""
 NUMBER_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "dev": lambda row: row.dev_score.mean,
     "dev_std": lambda row: row.dev_score.std,
@@ -166,13 +169,13 @@ NUMBER_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "finished": lambda row: row.finished,
     "gap": lambda row: row.gap.difference if row.gap else None,
 }
-"""From the highest down, as test scores are."""
+"""Columns that sort from the highest down, as test scores do."""
 SCORE_COLUMNS = tuple(column for family in BOARD_FAMILIES.values() for column in family.columns)
 SORT_COLUMNS = (*TEXT_COLUMNS, *NUMBER_COLUMNS, *SCORE_COLUMNS)
 
 
 def sort_rows(rows: Sequence[LeaderboardRow], column: str) -> list[LeaderboardRow]:
-    """Rows by a column; those without a value last, equal ones by dev, the highest first.
+    """Sort rows by a column; those without a value come last, equal ones by dev, highest first.
 
     Texts and ranks stand from the lowest up, numbers and dates from the highest down.
 
@@ -183,14 +186,14 @@ def sort_rows(rows: Sequence[LeaderboardRow], column: str) -> list[LeaderboardRo
         raise NotFoundError(
             f"there is no column {column!r} to sort by; expected {', '.join(SORT_COLUMNS)}"
         )
-    value = TEXT_COLUMNS.get(column) or NUMBER_COLUMNS.get(column) or _score(column)
+    value = TEXT_COLUMNS.get(column) or NUMBER_COLUMNS.get(column) or _make_score_key(column)
     by_dev = sorted(rows, key=lambda row: (-row.dev_score.mean, row.method, row.configuration.hash))
     known = [row for row in by_dev if value(row) is not None]
     known.sort(key=value, reverse=column not in TEXT_COLUMNS)
     return known + [row for row in by_dev if value(row) is None]
 
 
-def _score(column: str) -> Callable[[LeaderboardRow], Any]:
+def _make_score_key(column: str) -> Callable[[LeaderboardRow], Any]:
     return lambda row: row.scores[column].mean if column in row.scores else None
 
 
@@ -204,7 +207,7 @@ BestKey = tuple[bool, int, str]
 
 
 def best_key(*, seeds: int, mean: float, configuration: str) -> BestKey:
-    """The best configuration has the highest key.
+    """Return the sort key of a configuration; the best one has the highest.
 
     The mean is that of the dev scores of its complete seeds.
     """
@@ -212,30 +215,30 @@ def best_key(*, seeds: int, mean: float, configuration: str) -> BestKey:
 
 
 def best_first(seeds: Any, mean: Any, configuration: Any) -> tuple[ColumnElement[Any], ...]:
-    """The same rule as the `ORDER BY` of a query; configurations without a seed come last."""
-    return (seeds > 1).desc(), (seeds > 0).desc(), _rounded(mean).desc(), configuration.desc()
+    """The `ORDER BY` of the rule of `best_key`; configurations without a seed come last."""
+    return (seeds > 1).desc(), (seeds > 0).desc(), _round_mean(mean).desc(), configuration.desc()
 
 
-def _rounded(mean: Any) -> ColumnElement[float]:
-    """A mean dev score in the unit that means are compared in."""
+def _round_mean(mean: Any) -> ColumnElement[float]:
+    """Round a mean dev score to the unit that means are compared in."""
     return func.round(mean * _UNIT)
 
 
 def best_of_group() -> ColumnElement[Any]:
-    """The same rule for whole groups: the id of each group's best configuration, by an index."""
+    """Select the id of each group's best configuration by the same rule, by an index."""
     return func.coalesce(
-        _highest_of_group(several_seeds=True), _highest_of_group(several_seeds=False)
+        _select_highest_of_group(several_seeds=True), _select_highest_of_group(several_seeds=False)
     )
 
 
-def _highest_of_group(*, several_seeds: bool) -> Any:
-    """The best configuration of a group, by the stored means.
+def _select_highest_of_group(*, several_seeds: bool) -> Any:
+    """Select the best configuration of a group, by the stored means.
 
     An index has the configurations in order of their means, those with several seeds and all. Two
     look-ups in it, however many there are: the highest mean, and the means that may equal it, among
-    which `_rounded` decides.
+    which `_round_mean` decides.
     """
-    one, other = aliased(ConfigurationRecord), aliased(ConfigurationRecord)
+    candidate, other = aliased(ConfigurationRecord), aliased(ConfigurationRecord)
 
     def of_group(each: Any) -> Any:
         seeds = each.n > 1 if several_seeds else each.n > 0
@@ -245,9 +248,9 @@ def _highest_of_group(*, several_seeds: bool) -> Any:
         select(other.mean).where(of_group(other)).order_by(other.mean.desc()).limit(1)
     ).correlate(GroupRecord)
     return (
-        select(one.id)
-        .where(of_group(one), one.mean >= highest.scalar_subquery() - 1 / _UNIT)
-        .order_by(_rounded(one.mean).desc(), one.hash.desc())
+        select(candidate.id)
+        .where(of_group(candidate), candidate.mean >= highest.scalar_subquery() - 1 / _UNIT)
+        .order_by(_round_mean(candidate.mean).desc(), candidate.hash.desc())
         .limit(1)
         .correlate(GroupRecord)
         .scalar_subquery()

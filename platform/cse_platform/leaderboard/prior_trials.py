@@ -1,4 +1,4 @@
-"""What earlier sweeps have found and tried, for a new one to start from."""
+"""Results and trials of earlier sweeps, for a new sweep to start from."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,15 +20,15 @@ from cse_platform.leaderboard.tables import (
 
 @dataclass(frozen=True)
 class Leading:
-    """A configuration, and how it did."""
+    """A good configuration of an earlier sweep, and its dev score."""
 
     sweep: str
-    """The first that tried it."""
+    """The first sweep that tried it."""
     backbone: str
     values: dict[str, Any]
-    """All its hyperparameters."""
+    """The values of all its hyperparameters."""
     mean: float
-    """Of the dev scores of its complete seeds, a fraction."""
+    """The mean dev score of its complete seeds, a fraction."""
     seeds: int
 
 
@@ -40,14 +40,16 @@ def leading_configurations(
     All are of one group, for means of several cannot be compared: of the same backbone if there is
     any, and then with the same dev data; else of the backbone with the most trials.
     """
-    for group in _groups(session, method, backbone, dev_identity):
-        if found := list(_best_of(session, group, but=but, limit=limit)):
-            return found
+    for group in _sort_groups_by_kinship(session, method, backbone, dev_identity):
+        if leading := list(_find_best_of_group(session, group, but=but, limit=limit)):
+            return leading
     return []
 
 
-def _groups(session: Session, method: str, backbone: str, dev_identity: str) -> list[GroupRecord]:
-    """All groups of a method, the most akin first."""
+def _sort_groups_by_kinship(
+    session: Session, method: str, backbone: str, dev_identity: str
+) -> list[GroupRecord]:
+    """List all groups of a method, the most similar to ours first."""
     groups = session.scalars(select(GroupRecord).where(GroupRecord.method == method))
 
     def kinship(group: GroupRecord) -> tuple[bool, bool, int, int]:
@@ -57,19 +59,25 @@ def _groups(session: Session, method: str, backbone: str, dev_identity: str) -> 
     return sorted(groups, key=kinship, reverse=True)
 
 
-def _best_of(session: Session, group: GroupRecord, *, but: str, limit: int) -> Iterator[Leading]:
-    one = ConfigurationRecord
+def _find_best_of_group(
+    session: Session, group: GroupRecord, *, but: str, limit: int
+) -> Iterator[Leading]:
+    configuration = ConfigurationRecord
     places = (
         select(SweepRecord.name)
         .join(SweepRecord.places)
         .join(SweepTrialRecord.trial)
-        .where(TrialRecord.configuration_id == one.id, SweepRecord.name != but)
+        .where(TrialRecord.configuration_id == configuration.id, SweepRecord.name != but)
     )
-    first = places.order_by(SweepRecord.id).limit(1).correlate(one).scalar_subquery()
+    first = places.order_by(SweepRecord.id).limit(1).correlate(configuration).scalar_subquery()
     query = (
-        select(first, one.values, one.mean, one.n)
-        .where(one.group_id == group.id, one.n > 0, exists(places.correlate(one)))
-        .order_by(*best_first(one.n, one.mean, one.hash))
+        select(first, configuration.values, configuration.mean, configuration.n)
+        .where(
+            configuration.group_id == group.id,
+            configuration.n > 0,
+            exists(places.correlate(configuration)),
+        )
+        .order_by(*best_first(configuration.n, configuration.mean, configuration.hash))
         .limit(limit)
     )
     for sweep, values, mean, seeds in session.execute(query):
@@ -82,42 +90,42 @@ class Tried:
     """A configuration that a sweep has completed."""
 
     number: int
-    """Of its first trial there."""
+    """The number of its first trial there."""
     backbone: str
     corpus: str
     dev_identity: str
     values: dict[str, Any]
-    """All its hyperparameters."""
+    """The values of all its hyperparameters."""
     searched: tuple[str, ...]
-    """Those that the sweep varied, or another one that tried this configuration."""
+    """The hyperparameters that the sweep varied, or another one that tried this configuration."""
     value: float
     """The mean dev score of the sweep's complete trials of it, a fraction."""
 
 
 def tried_configurations(session: Session, name: str) -> tuple[str, list[Tried]]:
-    """The method that a sweep trains, and the configurations that it has completed, by number.
+    """The method of a sweep, and the configurations that it has completed, by number.
 
     Raises:
         NotFoundError: if there is no such sweep; names the nearest.
     """
     sweep = find_sweep(session, name)
-    one, group = ConfigurationRecord, GroupRecord
+    configuration, group = ConfigurationRecord, GroupRecord
     first = func.min(SweepTrialRecord.number)
     query = (
         select(
-            first, group.backbone, one.corpus, group.dev_identity, one.values, one.searched,
-            func.avg(TrialRecord.best_value),
+            first, group.backbone, configuration.corpus, group.dev_identity,
+            configuration.values, configuration.searched, func.avg(TrialRecord.best_value),
         )
         .select_from(SweepTrialRecord)
         .join(SweepTrialRecord.trial)
         .join(TrialRecord.configuration)
-        .join(one.group)
+        .join(configuration.group)
         .where(SweepTrialRecord.sweep_id == sweep.id, TrialRecord.state == "COMPLETE")
-        .group_by(one.id, group.id)
+        .group_by(configuration.id, group.id)
         .order_by(first)
     )  # fmt: skip
-    found = [
+    tried = [
         Tried(number, backbone, corpus, identity, values, tuple(searched), float(mean))
         for number, backbone, corpus, identity, values, searched, mean in session.execute(query)
     ]
-    return sweep.method, found
+    return sweep.method, tried

@@ -39,18 +39,18 @@ def contenders(
     *,
     scored_on: Sequence[str] = (),
 ) -> list[Contender]:
-    """What is compared, with the cosines of those tasks where every seed has them.
+    """Build contenders, with the cosines of those tasks where every seed has them.
 
     Each row has a score for each of the tasks, columns of one family without averages, and a seed
     that has all of them. `scored_on` has further columns that the seeds must have.
     """
-    cosines, gold = _similarities(session, list(rows.values()), tasks)
-    made = []
+    cosines, gold = _read_similarities(session, list(rows.values()), tasks)
+    built = []
     for name, row in rows.items():
         seeds = common_seeds(row, [*tasks, *scored_on])
-        places = {task: _places(row, seeds, task) for task in tasks}
+        places = {task: _list_places(row, seeds, task) for task in tasks}
         paired = {task: ps for task, ps in places.items() if all(place in cosines for place in ps)}
-        made.append(
+        built.append(
             Contender(
                 name,
                 {task: [row.scores[task].values[seed] for seed in seeds] for task in tasks},
@@ -58,28 +58,28 @@ def contenders(
                 {task: gold[cosines[ps[0]][0]] for task, ps in paired.items()},
             )
         )
-    return made
+    return built
 
 
 def common_seeds(row: LeaderboardRow, tasks: Sequence[str]) -> list[int]:
     """The seeds that have a score for every one of these tasks."""
     scored = [row.scores[task].values.keys() for task in tasks]
-    return [seed for seed in row.seeds if all(seed in one for one in scored)]
+    return [seed for seed in row.seeds if all(seed in known for known in scored)]
 
 
-def _places(row: LeaderboardRow, seeds: Sequence[int], task: str) -> list[Place]:
+def _list_places(row: LeaderboardRow, seeds: Sequence[int], task: str) -> list[Place]:
     return [(row.configuration.hash, seed, task, row.scores[task].identity) for seed in seeds]
 
 
-def _similarities(
+def _read_similarities(
     session: Session, rows: Sequence[LeaderboardRow], tasks: Sequence[str]
 ) -> tuple[dict[Place, tuple[str, NDArray[np.float32]]], dict[str, NDArray[Any]]]:
-    """By place, the checksum of the pairs and their cosines; by checksum, gold."""
+    """Read the checksum of the pairs and the cosines by place, and gold by checksum."""
     hashes = sorted({row.configuration.hash for row in rows})
     wanted = {(row.configuration.hash, row.scores[task].identity) for row in rows for task in tasks}
     cosines: dict[Place, tuple[str, NDArray[np.float32]]] = {}
     for start in range(0, len(hashes), PAIRED_AT_ONCE):
-        stored = _stored(hashes[start : start + PAIRED_AT_ONCE], tasks)
+        stored = _select_stored_similarities(hashes[start : start + PAIRED_AT_ONCE], tasks)
         for configuration, seed, task, identity, data, packed in session.execute(stored):
             if (configuration, identity) in wanted:
                 cosines[configuration, seed, task, identity] = (data, unpack_cosines(packed))
@@ -89,7 +89,7 @@ def _similarities(
     return cosines, {data: unpack_gold(gold) for data, gold in session.execute(sets)}
 
 
-def _stored(
+def _select_stored_similarities(
     configurations: Sequence[str], tasks: Sequence[str]
 ) -> Select[str, int, str, str, str, bytes]:
     return (
@@ -109,11 +109,11 @@ def _stored(
 
 
 def group_by_identity(rows: Sequence[LeaderboardRow]) -> dict[tuple[str | None, str], list[int]]:
-    """Places of the rows that can be ranked together: by their ranked column and its identity."""
+    """Group the places of rows that can be ranked together, by ranked column and identity."""
     groups: dict[tuple[str | None, str], list[int]] = defaultdict(list)
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if (score := row.ranked_score) is not None:
-            groups[row.headline, score.identity].append(place)
+            groups[row.headline, score.identity].append(index)
     return groups
 
 
@@ -131,86 +131,88 @@ def with_rank_intervals(
     *,
     progress: Progress | None = None,
 ) -> list[LeaderboardRow]:
-    """The same rows with their headline, their rank and the intervals of single seeds."""
+    """Return the rows with their headline, their rank and the intervals of single seeds."""
     headline, made = headline_of(rows, family), with_headline(rows, family)
     sampled: list[Sampled | None] = [None] * len(made)
     for places in group_by_identity(made).values():
-        group = [made[place] for place in places]
-        drawn = _sampled(session, group, family, headline, progress)
-        ranks = _ranks(group, drawn)
-        for place, one, rank in zip(places, drawn, ranks, strict=True):
-            sampled[place], made[place] = one, replace(made[place], rank=rank)
+        group = [made[index] for index in places]
+        drawn = _sample_rows(session, group, family, headline, progress)
+        ranks = _compute_ranks(group, drawn)
+        for index, draws, rank in zip(places, drawn, ranks, strict=True):
+            sampled[index], made[index] = draws, replace(made[index], rank=rank)
     return [
-        replace(row, scores=_with_intervals(session, row, one))
-        for row, one in zip(made, sampled, strict=True)
+        replace(row, scores=_add_intervals(session, row, draws))
+        for row, draws in zip(made, sampled, strict=True)
     ]
 
 
 def with_headline(rows: Sequence[LeaderboardRow], family: BoardFamily) -> list[LeaderboardRow]:
-    """The same rows with the column that their rank and gap are of."""
+    """Return the rows with the column that their rank and gap are of."""
     headline = headline_of(rows, family)
     return [replace(row, headline=headline) for row in rows]
 
 
 def headline_of(rows: Sequence[LeaderboardRow], family: BoardFamily) -> str | None:
-    """The column that a board is about: the family's average, or else its first task that any row
-    has; None for dev."""
+    """Find the column that a board is ranked by; None for dev.
+
+    It is the family's average, or else its first task that any row has.
+    """
     order = (*family.averages, *family.columns)
     return next((column for column in order if any(column in row.scores for row in rows)), None)
 
 
-def _sampled(
+def _sample_rows(
     session: Session,
     rows: Sequence[LeaderboardRow],
     family: BoardFamily,
     headline: str | None,
     progress: Progress | None,
 ) -> list[Sampled | None]:
-    """Draws over pairs of what the headline is made of; None for rows that lack some of it."""
+    """Draw the headline of each row over pairs; None for rows that lack some of its tasks."""
     if headline is None:
         return [None] * len(rows)
     tasks = family.over(headline) if headline in family.averages else (headline,)
-    whole = {str(n): row for n, row in enumerate(rows) if _scored_alike(row, tasks, headline)}
+    whole = {str(n): row for n, row in enumerate(rows) if _has_all_tasks(row, tasks, headline)}
     compared = contenders(session, whole, tasks, scored_on=[headline])
-    paired = [one for one in compared if one.cosines.keys() == set(tasks)]
-    total = _RESAMPLES * sum(one.seeds for one in paired) * len(tasks)
+    paired = [contender for contender in compared if contender.cosines.keys() == set(tasks)]
+    total = _RESAMPLES * sum(contender.seeds for contender in paired) * len(tasks)
     step = None if progress is None else lambda done: progress(done, total)
     drawn = sample(paired, tasks, resamples=_RESAMPLES, seed=_SEED, progress=step)
-    by_name = {one.contender.name: one for one in drawn}
+    by_name = {draws.contender.name: draws for draws in drawn}
     return [by_name.get(str(n)) for n in range(len(rows))]
 
 
-def _scored_alike(row: LeaderboardRow, tasks: Sequence[str], headline: str) -> bool:
+def _has_all_tasks(row: LeaderboardRow, tasks: Sequence[str], headline: str) -> bool:
     """Whether every seed of the headline has every task."""
     seeds = row.scores[headline].values.keys()
     return all(task in row.scores and seeds <= row.scores[task].values.keys() for task in tasks)
 
 
-def _ranks(
+def _compute_ranks(
     rows: Sequence[LeaderboardRow], sampled: Sequence[Sampled | None]
 ) -> list[RankInterval | None]:
     ranked = [
         Ranked(
             values=list(score.values.values()),
-            pairs=None if one is None else np.mean(list(one.over_pairs.values()), axis=0),
+            pairs=None if draws is None else np.mean(list(draws.over_pairs.values()), axis=0),
         )
-        for row, one in zip(rows, sampled, strict=True)
+        for row, draws in zip(rows, sampled, strict=True)
         if (score := row.ranked_score) is not None
     ]
     return joint_ranks(ranked, resamples=_RESAMPLES, seed=_SEED)
 
 
-def _with_intervals(
+def _add_intervals(
     session: Session, row: LeaderboardRow, sampled: Sampled | None
 ) -> dict[str, Estimate]:
-    """Intervals over pairs for what has one seed and cosines."""
+    """Add intervals over pairs to the scores that have one seed and cosines."""
     draws = {} if sampled is None else dict(sampled.over_pairs)
     if sampled is not None and row.headline is not None:
         draws[row.headline] = np.mean(list(sampled.over_pairs.values()), axis=0)
     single = [column for column, score in row.scores.items() if score.n == 1]
     for column in single:
         if column not in draws and column in STS_TASKS:
-            draws |= _draws_of_one(session, row, column)
+            draws |= _sample_single_row(session, row, column)
     return {
         column: replace(score, interval=pairs_interval(draws[column]))
         if column in single and column in draws
@@ -219,8 +221,8 @@ def _with_intervals(
     }
 
 
-def _draws_of_one(session: Session, row: LeaderboardRow, task: str) -> Mapping[str, Floats]:
-    [one] = contenders(session, {"": row}, [task])
-    if task not in one.cosines:
+def _sample_single_row(session: Session, row: LeaderboardRow, task: str) -> Mapping[str, Floats]:
+    [contender] = contenders(session, {"": row}, [task])
+    if task not in contender.cosines:
         return {}
-    return sample([one], [task], resamples=_RESAMPLES, seed=_SEED)[0].over_pairs
+    return sample([contender], [task], resamples=_RESAMPLES, seed=_SEED)[0].over_pairs

@@ -86,15 +86,16 @@ class Estimate:
     """By seed."""
     mean: float
     std: float | None
-    """With n - 1; None for a single seed."""
+    """The standard deviation, with n - 1; None for a single seed."""
     best: float
     """The highest of the seeds: what a paper reports that picks its seed."""
     interval: Interval | None = None
-    """Of the mean; None where one seed and no pairs say nothing."""
+    """The interval of the mean; None for one seed without pairs."""
     identity: str = ""
-    """Of the evaluation or, of a dev score, of the dev sets: equal ones can be compared."""
+    """The identity of the evaluation or dev sets; scores of equal identity can be compared."""
     source: str = ""
-    """Of its data: `builtin`, `hub`, `senteval` or `imported`; empty where it is not known."""
+    """The source of its data: `builtin`, `hub`, `senteval` or `imported`; empty where it is not
+    known."""
 
     @property
     def n(self) -> int:
@@ -117,7 +118,7 @@ class Gap:
 
 
 class ConfigurationSetup(NamedTuple):
-    """What a configuration was trained with: what decides in which rows of a paper it stands."""
+    """The setup of a configuration, which decides in which rows of a paper it stands."""
 
     method: str
     backbone: str
@@ -148,31 +149,31 @@ class LeaderboardRow:
     """The first sweep that holds the configuration."""
     configuration: Configuration
     seeds: list[int]
-    """Complete ones, as the filters let them through."""
+    """The complete seeds that the filters let through."""
     keys: dict[int, str]
-    """Of their trials, by seed."""
+    """The keys of their trials, by seed."""
     dev: DevSets
     dev_score: Estimate
     dev_untrained: float | None
-    """Mean at step 0: the backbone before training."""
+    """The mean score at step 0: the backbone before training."""
     trials: int
     """How many trials, of any state, the choice was made from."""
     gpu_hours: float | None
-    """What these trials took, in hours of whole GPUs; 0 on CPUs, None of imported ones."""
+    """The hours of whole GPUs of these trials; 0 on CPUs, None for imported ones."""
     finished: datetime
-    """When its last seed did."""
+    """When its last seed finished."""
     machines: list[str]
-    """Where its seeds ran: host and hardware."""
+    """The machines on which its seeds ran: host and hardware."""
     tags: list[str]
-    """Its own, of its trials, and of the sweeps that hold it."""
+    """Its own tags, those of its trials, and those of the sweeps that hold it."""
     corpus: str = ""
     """Names of the training corpora, with `+` between."""
     scores: dict[str, Estimate] = field(default_factory=dict)
-    """On test, by column (see `BOARD_FAMILIES`)."""
+    """The test scores, by column (see `BOARD_FAMILIES`)."""
     wall_seconds: float | None = None
-    """What a trial took by the clock: the mean over its seeds; None where none is known."""
+    """The wall time of a trial, the mean over its seeds; None if it is not known."""
     costs: dict[str, Estimate] = field(default_factory=dict)
-    """What its trials cost, by name as in `COSTS`; unknown ones are left out. Costs of one
+    """The costs of its trials, by name as in `COSTS`; unknown ones are left out. Costs of one
     identity, the hardware, can be compared."""
     epochs: float | None = None
     """The fewest epochs that one of its seeds went through; None where that is not known."""
@@ -183,7 +184,7 @@ class LeaderboardRow:
     starred: bool = False
     """Whether somebody has given a star to it or to one of its trials."""
     notes: list[str] = field(default_factory=list)
-    """What people have written about it, then about its trials."""
+    """The notes that people wrote about it, then about its trials."""
     other_code: bool = False
     """Whether the newest trial of its group ran by other code than its own."""
     headline: str | None = None
@@ -209,7 +210,7 @@ class LeaderboardRow:
 
     @property
     def shown_method(self) -> str:
-        """What tables for people call the method: of a released encoder its system, marked."""
+        """The name of the method in tables for people; of a released encoder its system, marked."""
         return self.released.label if self.released else self.method
 
     @property
@@ -219,7 +220,7 @@ class LeaderboardRow:
 
     @property
     def setup(self) -> ConfigurationSetup:
-        """What it was trained with."""
+        """The setup that the configuration was trained with."""
         values = self.configuration.values
         scored = bool(self.scores)
         return ConfigurationSetup(
@@ -270,7 +271,7 @@ def family_of(rows: Sequence[LeaderboardRow]) -> FamilyName:
 
 
 def estimate(values: Mapping[int, float], identity: str, source: str) -> Estimate:
-    """One score over seeds, with Student's interval where there are several."""
+    """Estimate one score over seeds, with Student's interval if there are several."""
     mean = math.fsum(values.values()) / len(values)
     squares = math.fsum((value - mean) ** 2 for value in values.values())
     return Estimate(
@@ -285,13 +286,13 @@ def estimate(values: Mapping[int, float], identity: str, source: str) -> Estimat
 
 
 def single_seed(row: LeaderboardRow, seed: int) -> LeaderboardRow:
-    """The same row, of one of its seeds."""
+    """Reduce a row to one of its seeds."""
 
     def of_seed(estimates: Mapping[str, Estimate]) -> dict[str, Estimate]:
         return {
-            name: estimate({seed: one.values[seed]}, one.identity, one.source)
-            for name, one in estimates.items()
-            if seed in one.values
+            name: estimate({seed: score.values[seed]}, score.identity, score.source)
+            for name, score in estimates.items()
+            if seed in score.values
         }
 
     dev = estimate({seed: row.dev_score.values[seed]}, row.dev.identity, row.dev.source)
@@ -310,7 +311,7 @@ class TrialSummary:
     """A trial and its place in a sweep."""
 
     number: int
-    """In the sweep."""
+    """Its number in the sweep."""
     key: str
     state: str
     """RUNNING, COMPLETE, PRUNED or FAIL."""

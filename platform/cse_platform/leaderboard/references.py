@@ -1,4 +1,4 @@
-"""Finds the row for METHOD, METHOD@CONFIGURATION, a trial's key (its first digits) or SWEEP#N."""
+"""Finds the row of METHOD, METHOD@CONFIGURATION, a trial's key (its first digits) or SWEEP#N."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ def find_row(
     family: FamilyName | None,
     scored: bool = True,
 ) -> tuple[str, LeaderboardRow]:
-    """The one row that a reference names, with test scores of the family, and a name for it.
+    """Find the one row that a reference names, with test scores of the family, and its name.
 
     A method stands for its best configuration on dev. For a trial, the row holds its seed only. A
     reference is METHOD, METHOD@CONFIGURATION (the hash or how it begins), the first 6 or more
@@ -35,13 +35,13 @@ def find_row(
         AmbiguousError: if there are several; names them, and the way out.
     """
     name, rows = candidates(session, reference, filters, family=family)
-    return name, _only(reference, rows, family, scored=scored)
+    return name, _pick_only_row(reference, rows, family, scored=scored)
 
 
 def candidates(
     session: Session, reference: str, filters: Filters, *, family: FamilyName | None
 ) -> tuple[str, list[LeaderboardRow]]:
-    """All rows that a reference can mean, as `find_row` takes it, and a name for the one.
+    """Find all rows that a reference can mean, as `find_row` takes it, and their name.
 
     Rows without test scores are left out where others have some.
 
@@ -55,11 +55,11 @@ def candidates(
         asked = replace(filters, method=method, configuration=configuration)
         rows = board_rows(session, asked, families=families, per_configuration=True)
         name = f"{method}@{configuration[:HASH_DIGITS]}"
-    elif method in (methods := _methods(session)):
+    elif method in (methods := _list_methods(session)):
         rows = board_rows(session, replace(filters, method=method), families=families)
         name = method
     elif is_trial_reference(reference):
-        rows = _of_trial(session, reference, filters, families)
+        rows = _find_rows_of_trial(session, reference, filters, families)
         name = reference if "#" in reference else reference[:HASH_DIGITS]
     else:
         raise NotFoundError(
@@ -69,11 +69,11 @@ def candidates(
     return name, [row for row in rows if row.scores] or rows
 
 
-def _methods(session: Session) -> list[str]:
+def _list_methods(session: Session) -> list[str]:
     return sorted(session.scalars(select(GroupRecord.method).distinct()))
 
 
-def _of_trial(
+def _find_rows_of_trial(
     session: Session, reference: str, filters: Filters, families: Sequence[FamilyName]
 ) -> list[LeaderboardRow]:
     trial = find_trial(session, reference)
@@ -82,44 +82,45 @@ def _of_trial(
     return [single_seed(row, trial.seed) for row in rows if trial.seed in row.seeds]
 
 
-def _only(
+def _pick_only_row(
     reference: str, rows: Sequence[LeaderboardRow], family: FamilyName | None, *, scored: bool
 ) -> LeaderboardRow:
-    found = [row for row in rows if row.scores] or ([] if scored else rows)
+    """Return the only row with test scores; say in an error why there is not one."""
+    matches = [row for row in rows if row.scores] or ([] if scored else rows)
     if not rows:
         raise NotFoundError(
             f"{reference!r} is not a complete configuration among the rows that the filters let "
             "through; cse-leaderboard --all lists them"
         )
-    if not found:
+    if not matches:
         raise NotFoundError(
             f"{reference!r} has no test scores of {family}; `evaluate:` in its sweep file or "
             "cse-evaluate on its trials makes them, and --tasks asks for others"
         )
-    if len(found) > 1:
-        listed = "; ".join(map(_describe_with_evaluation, found))
+    if len(matches) > 1:
+        listed = "; ".join(map(_describe_with_evaluation, matches))
         raise AmbiguousError(
             f"{reference!r} stands in several rows: {listed}; narrow it down by --backbone, "
             "--identity or METHOD@CONFIGURATION"
         )
-    return found[0]
+    return matches[0]
 
 
 def describe_row(row: LeaderboardRow, compared: Sequence[int] | None = None) -> str:
-    """A row in words: method and configuration, backbone, dev set and seeds.
+    """Describe a row in words: method and configuration, backbone, dev set and seeds.
 
     Where only some of its seeds are compared, those are its seeds, and the others are named.
     """
     used = row.seeds if compared is None else compared
     left = [seed for seed in row.seeds if seed not in used]
-    without = f"; not scored: {_seeds(left)}" if left else ""
+    without = f"; not scored: {_format_seeds(left)}" if left else ""
     return (
         f"{row.reference} on {row.backbone}, "
-        f"{row.dev.search} ({row.dev.source}), {_seeds(used)}{without}"
+        f"{row.dev.search} ({row.dev.source}), {_format_seeds(used)}{without}"
     )
 
 
-def _seeds(seeds: Sequence[int]) -> str:
+def _format_seeds(seeds: Sequence[int]) -> str:
     return f"seed{'s' if len(seeds) > 1 else ''} {' '.join(map(str, seeds))}"
 
 
@@ -132,7 +133,7 @@ def _describe_with_evaluation(row: LeaderboardRow) -> str:
 def shared_tasks(
     rows: Mapping[str, LeaderboardRow], family: FamilyName
 ) -> tuple[list[str], str | None]:
-    """The tasks that all of these rows have a score on, and the average over exactly these tasks.
+    """Find the tasks that all rows have a score on, and the average over exactly these.
 
     Ranking has an average for each of its two metrics: its tasks come with no average.
     """
@@ -144,7 +145,7 @@ def shared_tasks(
 
 
 def named_rows(rows: Sequence[LeaderboardRow]) -> Mapping[str, LeaderboardRow]:
-    """Rows by method, or by the shortest longer name that differs for each of them."""
+    """Name rows by method, or by the shortest longer name that differs for each of them."""
     for name in (
         lambda row: row.method,
         lambda row: f"{row.method} {row.backbone}",

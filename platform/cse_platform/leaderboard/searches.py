@@ -1,4 +1,4 @@
-"""What a search has tried and measured, and the Pareto front of its objectives."""
+"""The trials and measurements of a search, and the Pareto front of its objectives."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from cse_platform.sweep.space.space import Space
 
 
 class TrialOutcome(NamedTuple):
-    """What came of a trial, without its hyperparameters; the fields are as of `TrialSummary`."""
+    """The outcome of a trial without its hyperparameters; fields are as in `TrialSummary`."""
 
     number: int
     role: str
@@ -47,14 +47,14 @@ class SearchHistory:
     space: Space
     """Empty where the sweep's file is not known, as of an imported sweep."""
     trials: tuple[TrialSummary, ...]
-    """By number. Where there are more than were asked for, half of these are the best complete
+    """The trials by number. If there are more than the limit, half of these are the best complete
     ones on dev, and the others an even sample of the rest by their numbers."""
     total: int
     """How many trials the sweep holds, or how many of them pass."""
     sampler: str = ""
-    """What proposed them; empty where the sweep's file is not known."""
+    """The sampler that proposed them; empty if the sweep's file is not known."""
     sampled_from: tuple[TrialOutcome, ...] = ()
-    """Where trials were left out: what came of each of all, by number."""
+    """The outcomes of all trials by number, if some trials were left out."""
 
     @property
     def is_sample(self) -> bool:
@@ -63,14 +63,14 @@ class SearchHistory:
 
     @property
     def outcomes(self) -> Sequence[TrialOutcome | TrialSummary]:
-        """What came of each trial, by number, none left out: statistics are taken from these."""
+        """The outcomes of all trials by number; statistics are taken from these."""
         return self.sampled_from or self.trials
 
 
 def search_history(
     session: Session, name: str, *, limit: int, where: Where | None = None
 ) -> SearchHistory:
-    """What a sweep has tried, and what came of it; with `where`, of the trials that pass alone.
+    """Read the trials of a sweep and their outcomes; with `where`, of the trials that pass.
 
     The limit is at least 2; `SearchHistory.trials` says which trials are left out.
 
@@ -87,8 +87,8 @@ def search_history(
     query = query.order_by(SweepTrialRecord.number)
     outcomes: tuple[TrialOutcome, ...] = ()
     if total > limit:
-        outcomes = _outcomes(session, held)
-        query = _some(session, query, held, limit=limit, total=total)
+        outcomes = _read_outcomes(session, held)
+        query = _select_sample(session, query, held, limit=limit, total=total)
     elif where:
         query = query.where(SweepTrialRecord.trial_id.in_(held))
     trials = tuple(summarize(line, space) for line in session.execute(query))
@@ -96,7 +96,7 @@ def search_history(
     return SearchHistory(name, search_dev(sweep.spec), space, trials, total, sampler, outcomes)
 
 
-def _outcomes(session: Session, held: Select[int]) -> tuple[TrialOutcome, ...]:
+def _read_outcomes(session: Session, held: Select[int]) -> tuple[TrialOutcome, ...]:
     columns = (
         SweepTrialRecord.number,
         SweepTrialRecord.role,
@@ -109,15 +109,15 @@ def _outcomes(session: Session, held: Select[int]) -> tuple[TrialOutcome, ...]:
     return tuple(TrialOutcome(*line) for line in lines)
 
 
-def _some(
+def _select_sample(
     session: Session, query: Select[*tuple[Any, ...]], held: Select[int], *, limit: int, total: int
 ) -> Select[*tuple[Any, ...]]:
-    """The best half, and of the others every so many-th, which stands for those left out."""
+    """Select the best half, and an even sample of the others with their weights."""
     complete = held.join(SweepTrialRecord.trial).where(TrialRecord.state == "COMPLETE")
     best_first = complete.order_by(TrialRecord.best_value.desc(), SweepTrialRecord.number)
     best = select(best_first.limit(limit // 2).cte("best").c.trial_id)
-    found = session.scalar(select(func.count()).select_from(best.subquery())) or 0
-    wanted, others = limit - found, total - found
+    best_count = session.scalar(select(func.count()).select_from(best.subquery())) or 0
+    wanted, others = limit - best_count, total - best_count
     place = func.row_number().over(order_by=SweepTrialRecord.number).label("place")
     rest = held.where(SweepTrialRecord.trial_id.not_in(best)).add_columns(place).subquery()
     sampled = select(rest.c.trial_id).where(rest.c.place * wanted % others < wanted)
@@ -132,14 +132,14 @@ _CONSTRAINTS = TypeAdapter(tuple[ConstraintText, ...])
 
 @dataclass(frozen=True)
 class Aims:
-    """What a search is after beside the dev score, by its stored file."""
+    """The objectives and constraints of a search beside the dev score, from its stored file."""
 
     objectives: tuple[SearchObjective, ...] = ()
     constraints: tuple[str, ...] = ()
 
 
 def aims_of(spec: Mapping[str, Any]) -> Aims:
-    """Objectives and constraints of a sweep's stored file; none where it says nothing of them."""
+    """Parse the objectives and constraints of a sweep's stored file; none if it has none."""
     search = spec.get("search") or {}
     try:
         return Aims(
@@ -160,16 +160,16 @@ class MeasuredTrial:
     configuration: str
     """Its hash."""
     values: dict[str, Any]
-    """All hyperparameters of the configuration."""
+    """The values of all hyperparameters."""
     best_value: float | None
     best_metrics: dict[str, float]
-    """Those that are numbers."""
+    """The metrics of the best step that are numbers."""
     wall_seconds: float | None
     gpus: float
 
 
 def measured_trials(session: Session, sweep: int) -> list[MeasuredTrial]:
-    """The complete trials of a sweep, by its id, in the order of their numbers."""
+    """Read the complete trials of a sweep, by its id, in the order of their numbers."""
     at_best = (DevPointRecord.trial_id == TrialRecord.id) & (
         DevPointRecord.step == TrialRecord.best_step
     )
@@ -210,14 +210,14 @@ def measured_trials(session: Session, sweep: int) -> list[MeasuredTrial]:
 
 @dataclass(frozen=True)
 class FrontRow:
-    """A configuration of a search, by the means over its complete seeds."""
+    """A configuration of a search, with means over its complete seeds."""
 
     configuration: str
     """Its hash."""
     trial: int
     """The number of its first one in the sweep."""
     key: str
-    """Of that trial."""
+    """The key of that trial."""
     seeds: tuple[int, ...]
     values: dict[str, Any]
     """The searched hyperparameters that took part."""
@@ -236,16 +236,16 @@ class ParetoFront:
 
     sweep: str
     dev: str
-    """What the search climbs by itself, e.g. `stsb`: the objective `dev`."""
+    """The dev set that the search climbs, e.g. `stsb`: the objective `dev`."""
     objectives: tuple[SearchObjective, ...]
     constraints: tuple[str, ...]
     rows: tuple[FrontRow, ...]
-    """Those on the front first, and each part by the first objective, the best first. Those that
+    """The rows on the front first, each part by the first objective, the best first. Rows that
     did not measure an objective are left out."""
 
 
 def sweep_front(session: Session, name: str) -> ParetoFront:
-    """The configurations of a sweep, and which of them are on its Pareto front.
+    """Find the configurations of a sweep, and which of them are on its Pareto front.
 
     Raises:
         NotFoundError: if there is no such sweep.
@@ -262,16 +262,16 @@ def sweep_front(session: Session, name: str) -> ParetoFront:
     for trial in measured_trials(session, sweep.id):
         seeds[trial.configuration].append(trial)
     space = space_of(sweep.spec)
-    every = (_row(aims, space, trials) for trials in seeds.values())
-    rows = _with_front([row for row in every if row is not None], aims)
+    every = (_make_front_row(aims, space, trials) for trials in seeds.values())
+    rows = _mark_front([row for row in every if row is not None], aims)
     first = aims.objectives[0]
     sign = -1 if first.direction == "maximize" else 1
     rows.sort(key=lambda row: (not row.on_front, sign * row.measured[first.name], row.trial))
     return ParetoFront(name, search_dev(sweep.spec), aims.objectives, aims.constraints, tuple(rows))
 
 
-def _row(aims: Aims, space: Space, trials: Sequence[MeasuredTrial]) -> FrontRow | None:
-    """A configuration by its trials; None where one of them did not measure an objective."""
+def _make_front_row(aims: Aims, space: Space, trials: Sequence[MeasuredTrial]) -> FrontRow | None:
+    """Average the trials of a configuration; None if one of them lacks an objective."""
     means = {}
     for objective in aims.objectives:
         values = [measure(trial, objective.name) for trial in trials]
@@ -292,10 +292,10 @@ def _row(aims: Aims, space: Space, trials: Sequence[MeasuredTrial]) -> FrontRow 
     )
 
 
-def _with_front(rows: Sequence[FrontRow], aims: Aims) -> list[FrontRow]:
-    """The same rows; those on the front say so."""
+def _mark_front(rows: Sequence[FrontRow], aims: Aims) -> list[FrontRow]:
+    """Mark the rows that are on the front."""
     feasible = [row for row in rows if row.feasible]
     points = [list(row.measured.values()) for row in feasible]
-    places = non_dominated(points, [one.direction for one in aims.objectives])
-    front = {feasible[place].configuration for place in places}
+    indices = non_dominated(points, [objective.direction for objective in aims.objectives])
+    front = {feasible[index].configuration for index in indices}
     return [replace(row, on_front=row.configuration in front) for row in rows]

@@ -65,19 +65,19 @@ class Store:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """For reading; what is changed is rolled back."""
-        with _translated(self._engine.url), Session(self._engine) as session:
+        """Open a session for reading; changes are rolled back."""
+        with _translate_errors(self._engine.url), Session(self._engine) as session:
             yield session
 
     @contextmanager
     def writing(self, *, alone: bool = True) -> Iterator[Session]:
-        """One transaction that is committed at the end, or not at all; one at a time.
+        """Open a transaction that is committed at the end, or not at all; one at a time.
 
-        Not `alone`, it does not wait on PostgreSQL for those who write other rows.
+        If not `alone`, it does not wait on PostgreSQL for those who write other rows.
         """
         engine = self._engine.execution_options(writes=True)
         self._has_written = True
-        with _translated(self._engine.url), Session(engine) as session, session.begin():
+        with _translate_errors(self._engine.url), Session(engine) as session, session.begin():
             if alone and session.get_bind().dialect.name == "postgresql":  # SQLite does of itself
                 session.execute(text(f"SELECT pg_advisory_xact_lock({WRITING_LOCK})"))
             yield session
@@ -108,17 +108,17 @@ def open_store(url: str, *, create: bool = True, limited: bool = False) -> Store
         StoreError: if the URL is none of the two, the store cannot be reached, is of a newer
             schema, or of an older one and cannot be written to.
     """
-    place = _parse(url)
-    reads_only = not create and _is_read_only(place)
-    engine = _reading_engine(place) if reads_only else _engine(place)
+    parsed = _parse_url(url)
+    reads_only = not create and _is_read_only(parsed)
+    engine = _make_reading_engine(parsed) if reads_only else _make_engine(parsed)
     if limited:
         _limit_statements(engine)
-    revision = _revision(engine)
+    revision = _read_revision(engine)
     if revision is None and not create:
-        raise NoStoreError(f"no leaderboard at {redacted(place)}; a finished cse-sweep creates it")
+        raise NoStoreError(f"no leaderboard at {redacted(parsed)}; a finished cse-sweep creates it")
     if revision != HEAD_REVISION:
-        with _translated(place):
-            _upgrade(engine, reads_only=reads_only)
+        with _translate_errors(parsed):
+            _upgrade_schema(engine, reads_only=reads_only)
     return Store(engine)
 
 
@@ -131,22 +131,22 @@ def open_read_only(url: str) -> Store:
         NoStoreError: if there is none.
         StoreError: if the URL is none of the two, or the store cannot be reached.
     """
-    place = _parse(url)
-    engine = _reading_engine(place)
+    parsed = _parse_url(url)
+    engine = _make_reading_engine(parsed)
     _limit_statements(engine)
-    if _revision(engine) is None:
-        raise NoStoreError(f"no leaderboard at {redacted(place)}")
+    if _read_revision(engine) is None:
+        raise NoStoreError(f"no leaderboard at {redacted(parsed)}")
     return Store(engine)
 
 
 def redacted(url: URL) -> str:
-    """A URL for people and logs: without password and options."""
+    """Format a URL for people and logs: without password and options."""
     return url.set(query={}).render_as_string(hide_password=True)
 
 
-def _parse(url: str) -> URL:
+def _parse_url(url: str) -> URL:
     try:
-        place = make_url(url)
+        parsed = make_url(url)
     except (ArgumentError, ValueError):
         # It is not repeated: where it cannot be parsed, its password cannot be hidden.
         raise StoreError(
@@ -158,24 +158,24 @@ def _parse(url: str) -> URL:
             f"the leaderboard's URL {mask_url(url)} is not UTF-8, which no database takes; "
             "rename the folder, or name another one by --runs"
         )
-    if place.get_backend_name() not in {"sqlite", "postgresql"}:
+    if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
         raise StoreError(
-            f"a leaderboard cannot live at {redacted(place)}; "
+            f"a leaderboard cannot live at {redacted(parsed)}; "
             "write sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
         )
-    if place.get_backend_name() == "sqlite" and place.database in {None, "", ":memory:"}:
-        raise StoreError(f"{redacted(place)} would be lost at the end; write sqlite:///FILE")
-    return place
+    if parsed.get_backend_name() == "sqlite" and parsed.database in {None, "", ":memory:"}:
+        raise StoreError(f"{redacted(parsed)} would be lost at the end; write sqlite:///FILE")
+    return parsed
 
 
-def _engine(place: URL) -> Engine:
-    sqlite = place.get_backend_name() == "sqlite"
-    options = {"timeout": BUSY_SECONDS} if sqlite else patience(place)
+def _make_engine(url: URL) -> Engine:
+    sqlite = url.get_backend_name() == "sqlite"
+    options = {"timeout": BUSY_SECONDS} if sqlite else patience(url)
     try:
-        engine = create_engine(place, connect_args=options, pool_pre_ping=True)
+        engine = create_engine(url, connect_args=options, pool_pre_ping=True)
     except (SQLAlchemyError, ImportError) as error:
         raise StoreError(
-            f"{redacted(place)} needs a driver that is not here ({error}); "
+            f"{redacted(url)} needs a driver that is not here ({error}); "
             "write postgresql+psycopg:// and install cse-platform[postgres]"
         ) from error
     if sqlite:
@@ -184,35 +184,38 @@ def _engine(place: URL) -> Engine:
     return engine
 
 
-def _reading_engine(place: URL) -> Engine:
-    if place.get_backend_name() != "sqlite":
-        return _engine(place).execution_options(isolation_level="REPEATABLE READ")
-    file = _read_only_uri(place)
+def _make_reading_engine(url: URL) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        return _make_engine(url).execution_options(isolation_level="REPEATABLE READ")
+    file = _make_read_only_uri(url)
 
     def connect() -> SQLiteConnection:
         return sqlite3.connect(
             file, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
 
-    engine = create_engine(place, creator=connect)
+    engine = create_engine(url, creator=connect)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
-def _read_only_uri(place: URL) -> str:
-    """SQLite keeps files beside a store, even to read it; where it cannot, it need not:
-    nobody writes. What was written and not yet put into the store would then be missed."""
-    file = Path(str(place.database)).absolute()
+def _make_read_only_uri(url: URL) -> str:
+    """Make the URI that opens a SQLite file for reading only.
+
+    SQLite keeps files beside a store, even to read it. If it cannot write there it need not,
+    because nobody writes. What was written and not yet put into the store would then be missed.
+    """
+    file = Path(str(url.database)).absolute()
     left = file.with_name(f"{file.name}-wal")
     whole = not left.exists() or left.stat().st_size == 0
-    immutable = "&immutable=1" if _is_read_only(place) and whole else ""
+    immutable = "&immutable=1" if _is_read_only(url) and whole else ""
     return f"{file.as_uri()}?mode=ro{immutable}"
 
 
-def _is_read_only(place: URL) -> bool:
+def _is_read_only(url: URL) -> bool:
     """Whether a store is a file that is there, in a folder that cannot be written to."""
-    file = Path(str(place.database))
-    sqlite = place.get_backend_name() == "sqlite"
+    file = Path(str(url.database))
+    sqlite = url.get_backend_name() == "sqlite"
     return sqlite and file.is_file() and not os.access(file.parent, os.W_OK)
 
 
@@ -237,7 +240,10 @@ def _limit_statements(engine: Engine) -> None:
 
 
 def _limit_steps(connection: SQLiteConnection, _record: Any) -> None:
-    """Count by statement: what runs between two rows that are fetched takes no step."""
+    """Limit the steps of each statement.
+
+    They are counted by statement: what runs between two rows that are fetched takes no step.
+    """
     steps = 0
 
     def is_too_much() -> bool:
@@ -268,7 +274,7 @@ def _explain_limit(context: ExceptionContext) -> None:
 
 
 def _keep_statistics(engine: Engine) -> None:
-    """Let SQLite count what a writer leaves behind, which its query planner goes by.
+    """Let SQLite collect statistics of what a writer leaves behind, for its query planner.
 
     This is what `PRAGMA optimize` runs; that one skips tables which this connection has not read.
     Statistics are no reason to wait or to fail: while somebody else writes there are none.
@@ -280,16 +286,16 @@ def _keep_statistics(engine: Engine) -> None:
         connection.commit()
 
 
-def _revision(engine: Engine) -> str | None:
-    """The schema of the store; None where there is none."""
-    place = engine.url
-    if place.get_backend_name() == "sqlite" and not Path(str(place.database)).is_file():
+def _read_revision(engine: Engine) -> str | None:
+    """Read the schema of the store; None if there is none."""
+    url = engine.url
+    if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
         return None
-    with _translated(place), engine.connect() as connection:
+    with _translate_errors(url), engine.connect() as connection:
         return stored_revision(connection)
 
 
-def _upgrade(engine: Engine, *, reads_only: bool) -> None:
+def _upgrade_schema(engine: Engine, *, reads_only: bool) -> None:
     if reads_only:
         raise StoreError(
             "of another schema than this version's, in a folder that cannot be written to; copy "
@@ -306,20 +312,21 @@ def _upgrade(engine: Engine, *, reads_only: bool) -> None:
 
 
 @contextmanager
-def _translated(place: URL) -> Iterator[None]:
+def _translate_errors(url: URL) -> Iterator[None]:
+    """Raise errors of the database as ours, with the redacted URL."""
     try:
         yield
     except (StoreError, QueryError) as error:
-        raise type(error)(f"{redacted(place)}: {error}") from error
+        raise type(error)(f"{redacted(url)}: {error}") from error
     except SQLAlchemyError as error:
         reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
-        raise _kind_of(error)(f"{redacted(place)}: {' '.join(reason.split())}") from error
+        raise _classify_error(error)(f"{redacted(url)}: {' '.join(reason.split())}") from error
     except OSError as error:
-        raise StoreError(f"{redacted(place)}: {error.strerror}") from error
+        raise StoreError(f"{redacted(url)}: {error.strerror}") from error
 
 
-def _kind_of(error: SQLAlchemyError) -> type[StoreError]:
-    """What an error of the database means for whoever asked."""
+def _classify_error(error: SQLAlchemyError) -> type[StoreError]:
+    """Choose our class for an error of the database."""
     if isinstance(error, OperationalError | InterfaceError | TimeoutError):
         return StoreDownError
     damaged = type(error) is DatabaseError  # such as "file is not a database"
@@ -330,14 +337,14 @@ def _kind_of(error: SQLAlchemyError) -> type[StoreError]:
 
 @contextmanager
 def open_other_store(url: str) -> Iterator[Store]:
-    """A store to read from; of a SQLite file of an older schema, a copy that is upgraded.
+    """Open a store to read from; a SQLite file of an older schema is copied and upgraded.
 
     Raises:
         NoStoreError: if there is none.
         StoreError: if it cannot be reached, or is on PostgreSQL and of another schema.
     """
     with open_read_only(url) as board, TemporaryDirectory(prefix="cse-leaderboard-") as folder:
-        copy = _copy_of_older(board, Path(folder) / "leaderboard.db")
+        copy = _copy_if_older(board, Path(folder) / "leaderboard.db")
         if copy is None:
             yield board
         else:
@@ -345,8 +352,8 @@ def open_other_store(url: str) -> Iterator[Store]:
                 yield upgraded
 
 
-def _copy_of_older(board: Store, file: Path) -> str | None:
-    """URL of the copy; None where the store is of this version's schema."""
+def _copy_if_older(board: Store, file: Path) -> str | None:
+    """Copy a store of an older schema. Returns the URL, or None if it is of this version's."""
     with board.session() as session:
         connection = session.connection()
         if stored_revision(connection) == HEAD_REVISION:

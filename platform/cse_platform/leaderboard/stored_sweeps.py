@@ -1,4 +1,4 @@
-"""Finds a sweep by its name: its file, the driver that holds it, and what was asked of it."""
+"""Finds a sweep by its name: its file, the driver that holds it, and pending requests."""
 
 import os
 import socket
@@ -30,12 +30,12 @@ from cse_platform.sweep.space.space import Space
 
 
 def sweep_or_none(session: Session, name: str) -> SweepRecord | None:
-    """The sweep of that name, if there is one."""
+    """Find the sweep of that name, if there is one."""
     return session.scalars(select(SweepRecord).where(SweepRecord.name == name)).one_or_none()
 
 
 def find_sweep(session: Session, name: str) -> SweepRecord:
-    """The sweep of that name.
+    """Find the sweep of that name.
 
     Raises:
         NotFoundError: if there is none; names the nearest.
@@ -51,19 +51,19 @@ def find_sweep(session: Session, name: str) -> SweepRecord:
 
 
 def count_sweeps(session: Session) -> int:
-    """How many sweeps there are."""
+    """Count the sweeps."""
     return session.scalar(select(func.count()).select_from(SweepRecord)) or 0
 
 
 def next_number(session: Session, sweep: str) -> int:
-    """The number that the next trial of a sweep gets; 0 where there is none of that name."""
+    """Return the number that the next trial of a sweep gets; 0 if there is no such sweep."""
     query = select(func.max(SweepTrialRecord.number)).join(SweepTrialRecord.sweep)
     last = session.scalar(query.where(SweepRecord.name == sweep))
     return 0 if last is None else last + 1
 
 
 def search_dev(spec: Mapping[str, Any]) -> str:
-    """What a sweep climbs, by its stored file."""
+    """Name the dev set that a sweep climbs, by its stored file."""
     try:
         return DevSelection.model_validate(spec.get("dev") or {}).search_name
     except ValidationError:  # of another version
@@ -71,14 +71,14 @@ def search_dev(spec: Mapping[str, Any]) -> str:
 
 
 def sampler_of(spec: Mapping[str, Any]) -> str:
-    """What proposes a sweep's trials, by its stored file; empty where that does not say so."""
+    """Name the sampler of a sweep, by its stored file; empty if that does not say so."""
     search = spec.get("search")
     sampler = search.get("sampler", "") if isinstance(search, Mapping) else ""
     return str(sampler.get("kind", "") if isinstance(sampler, Mapping) else sampler)
 
 
 def space_of(spec: Mapping[str, Any]) -> Space:
-    """What a sweep searches, by its stored file; empty where that says nothing we can read."""
+    """Parse the space of a sweep, by its stored file; empty if that cannot be read."""
     try:
         return Space.model_validate(spec.get("space") or {})
     except ValidationError:  # of another version
@@ -96,7 +96,7 @@ class Holder:
     host: str
     pid: int
     folder: str
-    """With the sweep's journal, on the host."""
+    """The folder of the sweep's journal, on the host."""
     since: datetime
     silent: float
     """Seconds since its last heartbeat."""
@@ -106,7 +106,7 @@ class Holder:
 
 
 def holders(session: Session, sweep: str | None = None) -> dict[str, Holder]:
-    """Who holds each sweep, by its name, or the one of this name; one never run here lacks."""
+    """Lease owners by sweep, or of the one of this name; sweeps that never ran here are absent."""
     query = select(SweepLeaseRecord)
     if sweep is not None:
         query = query.where(SweepLeaseRecord.sweep == sweep)
@@ -115,10 +115,10 @@ def holders(session: Session, sweep: str | None = None) -> dict[str, Holder]:
 
 
 def holder_of(record: SweepLeaseRecord, now: datetime) -> Holder:
-    """Who holds a sweep by its lease, at a moment of the server's."""
+    """Describe the driver that holds a sweep, by its lease and the time of the server."""
     # After the clock was set back, too, a heartbeat of long ago is none.
     silent = abs((now - record.heartbeat).total_seconds())
-    gone = record.machine == this_machine() and not _runs(record.pid)
+    gone = record.machine == this_machine() and not _is_running(record.pid)
     return Holder(
         host=record.host,
         pid=record.pid,
@@ -130,22 +130,25 @@ def holder_of(record: SweepLeaseRecord, now: datetime) -> Holder:
 
 
 def server_time(session: Session) -> datetime:
-    """What the clock of the database's machine says: all drivers are judged by the same one."""
+    """Read the clock of the database's machine, which all drivers are judged by."""
     if session.get_bind().dialect.name == "sqlite":  # a file on this machine
         return datetime.now(UTC)
-    told: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
-    return told.astimezone(UTC)
+    now: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
+    return now.astimezone(UTC)
 
 
 def this_machine() -> str:
-    """What processes share that know each other by number: a boot of a kernel, and a container."""
+    """Identify the boot of the kernel and the container.
+
+    Processes that share both know each other by number.
+    """
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
     return socket.gethostname()
 
 
-def _runs(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -159,10 +162,10 @@ def _runs(pid: int) -> bool:
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked of one sweep."""
+    """The requests for one sweep."""
 
     waiting: tuple[str, ...] = ()
-    """What its driver has not heard yet, in the order in which it was asked."""
+    """The requests that its driver has not taken yet, in the order in which they were made."""
     paused: bool = False
     """Whether it was paused, and not resumed since."""
     enqueued: int = 0
@@ -170,22 +173,22 @@ class Asked:
 
 
 def requests_by_sweep(session: Session) -> Mapping[str, Asked]:
-    """What was asked of each sweep, by its name."""
-    found: dict[str, Asked] = defaultdict(Asked)
+    """Read the requests for each sweep, by its name."""
+    requests: dict[str, Asked] = defaultdict(Asked)
     for record in session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id)):
-        known, action = found[record.sweep], record.event["action"]
+        known, action = requests[record.sweep], record.event["action"]
         if record.taken is None:
-            found[record.sweep] = replace(known, waiting=(*known.waiting, action))
+            requests[record.sweep] = replace(known, waiting=(*known.waiting, action))
         elif action in ("pause", "resume"):
-            found[record.sweep] = replace(known, paused=action == "pause")
+            requests[record.sweep] = replace(known, paused=action == "pause")
         elif action == "enqueue":
-            found[record.sweep] = replace(known, enqueued=known.enqueued + 1)
-    return found
+            requests[record.sweep] = replace(known, enqueued=known.enqueued + 1)
+    return requests
 
 
 @dataclass(frozen=True)
 class AskedSweep:
-    """A sweep of which something is to be asked."""
+    """The facts of a sweep that a request for it is checked by."""
 
     name: str
     state: str
@@ -201,7 +204,7 @@ class AskedSweep:
 
 
 def sweep_to_ask(session: Session, name: str) -> AskedSweep:
-    """What has to be known of a sweep.
+    """Read the facts of a sweep that a request for it is checked by.
 
     Raises:
         NotFoundError: if there is none of that name.

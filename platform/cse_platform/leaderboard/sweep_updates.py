@@ -1,4 +1,4 @@
-"""What is new of a sweep, put together from the store for those who follow it."""
+"""Updates of a sweep for those who follow it, read from the store."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -32,22 +32,22 @@ _ENDED = func.coalesce(SweepTrialRecord.reused, TrialRecord.finished)
 
 @dataclass(frozen=True)
 class SweepNews:
-    """A sweep as it is, and what has happened in it."""
+    """The state of a sweep, and what has happened in it."""
 
     overview: SweepOverview
     constraints: tuple[str, ...]
     checkpoint: str
     """The dev set that picks checkpoints."""
     trials: tuple[TrialHistory, ...]
-    """Those that run, without dev curves, and those that have ended, with the last point."""
+    """Running trials without dev curves, and ended trials with their last points."""
     points: tuple[TrialPoint, ...]
-    """Of the trials that run, in the order of their steps."""
+    """The points of running trials, in the order of their steps."""
     messages: tuple[DriverMessage, ...]
-    """What its driver has said, oldest first."""
+    """The messages of its driver, oldest first."""
 
 
 def sweep_news(session: Session, name: str, *, since: datetime | None = None) -> SweepNews:
-    """How far a sweep is, and what has happened `since` that time, or since its first start.
+    """Read the progress of a sweep, and what happened `since` that time or its first start.
 
     Raises:
         NotFoundError: if there is none of that name.
@@ -56,9 +56,9 @@ def sweep_news(session: Session, name: str, *, since: datetime | None = None) ->
     return SweepNews(
         overview=sweep_overview(session, name),
         constraints=aims_of(sweep.spec).constraints,
-        checkpoint=_checkpoint(sweep.spec),
-        trials=tuple(_trials(session, sweep, since)),
-        points=tuple(_running_points(session, sweep, since)),
+        checkpoint=_read_checkpoint_dev(sweep.spec),
+        trials=tuple(_read_trials(session, sweep, since)),
+        points=tuple(_read_running_points(session, sweep, since)),
         messages=tuple(driver_messages(session, sweep, since=since)),
     )
 
@@ -66,30 +66,34 @@ def sweep_news(session: Session, name: str, *, since: datetime | None = None) ->
 def driver_messages(
     session: Session, sweep: SweepRecord, *, since: datetime | None = None
 ) -> list[DriverMessage]:
-    """What the driver of a sweep has said since a time, or ever; oldest first."""
+    """Read the messages of a sweep's driver since a time, or all of them; oldest first."""
     query = select(DriverMessageRecord).where(DriverMessageRecord.sweep_id == sweep.id)
     if since is not None:
         query = query.where(DriverMessageRecord.time >= since)
-    found = session.scalars(query.order_by(DriverMessageRecord.time, DriverMessageRecord.position))
+    records = session.scalars(
+        query.order_by(DriverMessageRecord.time, DriverMessageRecord.position)
+    )
     return [
         DriverMessage.model_validate(
-            {"sweep": sweep.name, "time": said.time, "level": said.level, "text": said.text}
+            {"sweep": sweep.name, "time": record.time, "level": record.level, "text": record.text}
         )
-        for said in found
+        for record in records
     ]
 
 
-def _trials(session: Session, sweep: SweepRecord, since: datetime | None) -> Iterator[TrialHistory]:
-    query = _select().where(SweepTrialRecord.sweep_id == sweep.id)
+def _read_trials(
+    session: Session, sweep: SweepRecord, since: datetime | None
+) -> Iterator[TrialHistory]:
+    query = _select_trials().where(SweepTrialRecord.sweep_id == sweep.id)
     if since is not None:
         query = query.where(or_(TrialRecord.state == "RUNNING", since <= _ENDED))
     space = space_of(sweep.spec)
     for line in session.execute(query.order_by(SweepTrialRecord.number)):
-        yield _trial(line._mapping, space)
+        yield _make_trial_history(line._mapping, space)
 
 
-def _select() -> Select[*tuple[Any, ...]]:
-    """Trials with the metrics of their best steps, and their last points."""
+def _select_trials() -> Select[*tuple[Any, ...]]:
+    """Select trials with the metrics of their best steps, and their last points."""
     best, last = aliased(DevPointRecord), aliased(DevPointRecord)
     last_step = (
         select(func.max(DevPointRecord.step))
@@ -119,7 +123,7 @@ def _select() -> Select[*tuple[Any, ...]]:
     )
 
 
-def _trial(line: Mapping[Any, Any], space: Space) -> TrialHistory:
+def _make_trial_history(line: Mapping[Any, Any], space: Space) -> TrialHistory:
     fields = dict(line)
     values, metrics = fields.pop("hyperparameters"), fields.pop("metrics") or {}
     spent, seconds = fields.pop("gpu_seconds"), fields["wall_seconds"]
@@ -133,14 +137,14 @@ def _trial(line: Mapping[Any, Any], space: Space) -> TrialHistory:
         | {
             "values": values,
             "searched": tuple(searched),
-            "curve": {step: _number(value)} if has_ended else {},
+            "curve": {step: _restore_nan(value)} if has_ended else {},
             "best_metrics": measured,
             "gpus": spent / seconds if seconds else 0.0,
         }
     )
 
 
-def _running_points(
+def _read_running_points(
     session: Session, sweep: SweepRecord, since: datetime | None
 ) -> Iterator[TrialPoint]:
     query = (
@@ -158,16 +162,17 @@ def _running_points(
             trial=key,
             time=point.reported_at,
             step=point.step,
-            value=_number(point.value),
-            metrics={name: _number(value) for name, value in point.metrics.items()},
+            value=_restore_nan(point.value),
+            metrics={name: _restore_nan(value) for name, value in point.metrics.items()},
         )
 
 
-def _number(stored: float | None) -> float:
+def _restore_nan(stored: float | None) -> float:
+    """Return a stored number; NULL stands for NaN."""
     return math.nan if stored is None else stored
 
 
-def _checkpoint(spec: Mapping[str, Any]) -> str:
+def _read_checkpoint_dev(spec: Mapping[str, Any]) -> str:
     try:
         return DevSelection.model_validate(spec.get("dev") or {}).checkpoint
     except ValidationError:  # of another version
@@ -176,7 +181,7 @@ def _checkpoint(spec: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class SweepStamp:
-    """Equal to an earlier one as long as nothing was heard of a sweep."""
+    """A stamp that equals an earlier one as long as nothing was heard of a sweep."""
 
     state: str
     """As in `SweepOverview`."""
@@ -185,7 +190,7 @@ class SweepStamp:
 
 
 def sweep_stamps(session: Session, name: str | None = None) -> dict[str, SweepStamp]:
-    """The stamp of each sweep by its name, or of the one of this name.
+    """Read the stamp of each sweep by its name, or of the one of this name.
 
     Raises:
         NotFoundError: if there is none of that name.

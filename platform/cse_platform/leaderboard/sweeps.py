@@ -1,4 +1,4 @@
-"""What sweeps are doing: how far they are, how long they will take, and which trials run."""
+"""The progress of sweeps: how far they are, how long they will take, and which trials run."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -37,15 +37,15 @@ from cse_platform.sweep.spec import SweepSpec
 
 @dataclass(frozen=True)
 class News:
-    """What was heard of a running sweep."""
+    """The latest signs of life of a running sweep."""
 
     ended: int
-    """Trials since its start."""
+    """The trials that ended since its start."""
     last: datetime
 
 
 def count_by_state(session: Session, sweeps: Sequence[int]) -> dict[int, dict[str, int]]:
-    """How many trials each of these sweeps has in each state; states without a trial are absent."""
+    """Count the trials of each sweep by state; states without a trial are absent."""
     query = (
         select(SweepTrialRecord.sweep_id, TrialRecord.state, func.count())
         .join(SweepTrialRecord.trial)
@@ -59,18 +59,18 @@ def count_by_state(session: Session, sweeps: Sequence[int]) -> dict[int, dict[st
 
 
 def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, TrialSummary]:
-    """The complete trial with the highest dev score of each of these sweeps, by the sweep's name.
+    """The complete trial with the highest dev score of each sweep, by the sweep's name.
 
     Of equal trials it is the first.
     """
-    query = select(SweepRecord.name, _best_of_sweep()).where(SweepRecord.id.in_(sweeps))
+    query = select(SweepRecord.name, _select_best_of_sweep()).where(SweepRecord.id.in_(sweeps))
     best = {name: key for name, key in session.execute(query) if key is not None}
     lines = session.execute(select_trials().where(TrialRecord.key.in_(set(best.values()))))
     return {line.sweep: summarize(line) for line in lines if best.get(line.sweep) == line.key}
 
 
-def _best_of_sweep() -> ScalarSelect[str | None]:
-    """The key of a sweep's best complete trial; NULL where it has none.
+def _select_best_of_sweep() -> ScalarSelect[str | None]:
+    """Select the key of a sweep's best complete trial; NULL if it has none.
 
     SQLite does not reorder an outer join. So it reads the sweep's own trials and looks each of them
     up, whatever statistics it has; an inner join without statistics makes it scan all sweeps.
@@ -89,7 +89,7 @@ def _best_of_sweep() -> ScalarSelect[str | None]:
 
 
 def news(session: Session, sweep: int, *, since: datetime) -> News:
-    """What was heard of a sweep since it was started."""
+    """Read the latest signs of life of a sweep since it was started."""
     held = (
         select(func.max(TrialRecord.started))
         .join(TrialRecord.places)
@@ -110,7 +110,9 @@ def news(session: Session, sweep: int, *, since: datetime) -> News:
 def room_left(
     session: Session, sweep: int, spec: SweepSpec, *, pace: float, now: datetime
 ) -> float | None:
-    """Trials of the search within its budgets, and the further seeds; None without such budgets.
+    """Forecast how many trials fit the budgets of a sweep, further seeds included.
+
+    None without budgets of time or of GPU-hours.
 
     `pace` is the time from the end of one trial to that of the next, in seconds. What a trial took
     of a GPU is taken from those that have ended.
@@ -136,7 +138,7 @@ def room_left(
     within = room.trials_within(
         budget,
         count=None,
-        seconds=_covered([(row.started, row.finished or now) for row in searched]),
+        seconds=_sum_covered_seconds([(row.started, row.finished or now) for row in searched]),
         gpu_seconds=gpu_seconds,
     )
     if within is None:
@@ -144,8 +146,8 @@ def room_left(
     return within + max(spec.confirming - (len(rows) - len(searched)), 0)
 
 
-def _covered(spans: list[tuple[datetime, datetime]]) -> float:
-    """Seconds that lie in one of the spans, or in several."""
+def _sum_covered_seconds(spans: list[tuple[datetime, datetime]]) -> float:
+    """Sum the seconds that lie in at least one of the spans."""
     total, until = 0.0, None
     for begin, end in sorted(spans):
         begin = begin if until is None else max(begin, until)
@@ -161,13 +163,13 @@ _BATCH = 500
 
 @dataclass(frozen=True)
 class SweepOverview:
-    """How far one sweep is."""
+    """The progress of one sweep."""
 
     name: str
     method: str
     backbone: str
     tags: tuple[str, ...]
-    """Of its file, and those that people have written."""
+    """The tags of its file, and those that people have written."""
     written: Annotations
     dev: str
     """The dev set that the search climbs, or several, e.g. `stsb+sickr`."""
@@ -178,7 +180,7 @@ class SweepOverview:
     paused: bool
     """Whether it starts no trials until a person says so."""
     asked: tuple[str, ...]
-    """What was asked of it, and its driver has not heard yet: `stop`, `retry` and so on."""
+    """The requests that its driver has not taken yet: `stop`, `retry` and so on."""
     started: datetime
     restarted: datetime
     """Its last start."""
@@ -193,7 +195,7 @@ class SweepOverview:
     best: TrialSummary | None
     """The complete trial with the highest dev score, of those that keep its constraints."""
     objectives: tuple[str, ...]
-    """What its search is after, if that is more than the dev score, e.g. `seconds (minimize)`."""
+    """The objectives of its search if it has more than the dev score, e.g. `seconds (minimize)`."""
     constraints: tuple[str, ...]
     infeasible: int
     """How many complete trials break its constraints."""
@@ -207,12 +209,12 @@ class SweepOverview:
 
     @property
     def trials(self) -> int:
-        """How many there are, of any state."""
+        """How many trials there are, of any state."""
         return sum(self.counts.values())
 
     @property
     def ended(self) -> int:
-        """How many trials have ended, however."""
+        """How many trials have ended, in any way."""
         return self.trials - self.counts["RUNNING"]
 
 
@@ -223,7 +225,7 @@ def sweep_overviews(
     offset: int = 0,
     now: datetime | None = None,
 ) -> list[SweepOverview]:
-    """How far sweeps are; the one that was started last comes first.
+    """The progress of sweeps; the one that was started last comes first.
 
     Args:
         session: of the leaderboard.
@@ -242,45 +244,49 @@ def sweep_overviews(
     ids = session.scalars(query.limit(limit).offset(offset)).all()
     overviews = dict[int, SweepOverview]()
     for start in range(0, len(ids), _BATCH):
-        overviews |= _overviews(session, ids[start : start + _BATCH], now)
+        overviews |= _build_overviews(session, ids[start : start + _BATCH], now)
     return [overviews[sweep] for sweep in ids]
 
 
 def sweep_overview(session: Session, name: str, *, now: datetime | None = None) -> SweepOverview:
-    """How far a sweep is.
+    """The progress of a sweep.
 
     Raises:
         NotFoundError: if there is none of that name.
     """
     sweep = find_sweep(session, name).id
-    return _overviews(session, [sweep], now)[sweep]
+    return _build_overviews(session, [sweep], now)[sweep]
 
 
-def _overviews(
+def _build_overviews(
     session: Session, sweeps: Sequence[int], now: datetime | None
 ) -> dict[int, SweepOverview]:
-    """How far these sweeps are, by their ids."""
+    """Build the overviews of these sweeps, by their ids."""
     now = now or datetime.now(UTC)
     states, best = count_by_state(session, sweeps), best_trials(session, sweeps)
-    held, asked = holders(session), requests_by_sweep(session)
+    holders_by_sweep, asked = holders(session), requests_by_sweep(session)
     written = annotations(session, "sweep")
     starts = selectinload(SweepRecord.starts).load_only(SweepStartRecord.started)
     query = select(SweepRecord).options(starts, selectinload(SweepRecord.tags))
     overviews = dict[int, SweepOverview]()
     for record in session.scalars(query.where(SweepRecord.id.in_(sweeps))):
-        said = written.get(record.name, Annotations())
+        written_here = written.get(record.name, Annotations())
         counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
-        trials, spec = sum(counts.values()), _spec(record)
-        plan = None if spec is None else _planned(spec, asked[record.name])
+        trials, spec = sum(counts.values()), _parse_spec(record)
+        plan = None if spec is None else _count_planned(spec, asked[record.name])
         restarted = record.starts[-1].started if record.starts else record.started
-        state = state_of(record.state, held.get(record.name))
+        state = state_of(record.state, holders_by_sweep.get(record.name))
         runs = state == "RUNNING"
         elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
         heard = news(session, record.id, since=restarted) if runs else None
         pace = elapsed / heard.ended if heard and heard.ended else None
         aims = aims_of(record.spec)
-        feasible = _feasible(session, record.id, aims) if aims.constraints else None
-        top = best.get(record.name) if feasible is None else _best(session, record, feasible)
+        feasible = _select_feasible(session, record.id, aims) if aims.constraints else None
+        top = (
+            best.get(record.name)
+            if feasible is None
+            else _find_best_feasible(session, record, feasible)
+        )
         missing = list[float]()
         if plan is not None:
             missing.append(max(plan, trials) - trials + counts["RUNNING"])
@@ -291,11 +297,11 @@ def _overviews(
             name=record.name,
             method=record.method,
             backbone=record.backbone,
-            tags=tuple(sorted({one.tag for one in record.tags}.union(said.words))),
-            written=said,
+            tags=tuple(sorted({tag.tag for tag in record.tags}.union(written_here.words))),
+            written=written_here,
             dev=search_dev(record.spec),
             state=state,
-            holder=held.get(record.name),
+            holder=holders_by_sweep.get(record.name),
             paused=asked[record.name].paused,
             asked=asked[record.name].waiting,
             started=record.started,
@@ -315,13 +321,13 @@ def _overviews(
     return overviews
 
 
-def _feasible(session: Session, sweep: int, aims: Aims) -> list[MeasuredTrial]:
-    """The complete trials that keep the constraints."""
+def _select_feasible(session: Session, sweep: int, aims: Aims) -> list[MeasuredTrial]:
+    """Keep the complete trials that satisfy the constraints."""
     every = measured_trials(session, sweep)
     return [trial for trial in every if is_feasible(aims.constraints, [trial])]
 
 
-def _best(
+def _find_best_feasible(
     session: Session, record: SweepRecord, feasible: Sequence[MeasuredTrial]
 ) -> TrialSummary | None:
     best = max(feasible, key=lambda trial: (trial.best_value or 0.0, -trial.number), default=None)
@@ -343,16 +349,16 @@ def state_of(stored: str, holder: Holder | None) -> str:
     return stored
 
 
-def _spec(record: SweepRecord) -> SweepSpec | None:
-    """Its file; None of one of another version, or imported."""
+def _parse_spec(record: SweepRecord) -> SweepSpec | None:
+    """Parse the file of a sweep; None if it is of another version, or imported."""
     try:
         return SweepSpec.model_validate(record.spec)
     except ValidationError:
         return None
 
 
-def _planned(spec: SweepSpec, asked: Asked) -> int | None:
-    """How many trials it is to have; None where no number limits it."""
+def _count_planned(spec: SweepSpec, asked: Asked) -> int | None:
+    """Count the trials that a sweep is to have; None if no number limits it."""
     return None if spec.planned is None else spec.planned + asked.enqueued
 
 
@@ -366,10 +372,11 @@ def running_trials(session: Session, name: str) -> list[TrialSummary]:
     """
     sweep = find_sweep(session, name)
     space = space_of(sweep.spec)
-    return [summarize(line, space) for line in session.execute(_running(sweep.id))]
+    return [summarize(line, space) for line in session.execute(_select_running(sweep.id))]
 
 
-def _running(sweep: int) -> Select[Any]:
+def _select_running(sweep: int) -> Select[Any]:
+    """Select the trials of a sweep that run, with their last report, newest first."""
     last = (
         select(func.max(DevPointRecord.step))
         .where(DevPointRecord.trial_id == TrialRecord.id)

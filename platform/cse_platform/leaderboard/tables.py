@@ -1,4 +1,4 @@
-"""The tables of the leaderboard. They refuse nonsense, whoever writes."""
+"""The tables of the leaderboard. Their constraints refuse nonsense, whoever writes."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -41,18 +41,18 @@ class UtcTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """To UTC, because SQLite compares as text."""
+        """Convert to UTC, because SQLite compares as text."""
         return None if value is None else value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Always with its zone."""
+        """Return the time with its zone."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 class Base(DeclarativeBase):
-    """What all tables share."""
+    """The base of all tables."""
 
     metadata = MetaData(naming_convention=NAMES)
     type_annotation_map = {  # noqa: RUF012 -- SQLAlchemy reads it from the class
@@ -65,12 +65,15 @@ class Base(DeclarativeBase):
 
 
 def read_only(**options: Any) -> Any:
-    """A relationship that queries join or load by; what is not loaded with its row is refused."""
+    """Make a relationship that queries join or load by.
+
+    Access to what is not loaded with its row is refused.
+    """
     return relationship(viewonly=True, lazy="raise", **options)
 
 
 class AttemptColumns:
-    """One attempt at a trial: a journal has one, which goes on where the sweep resumes it."""
+    """The columns of an attempt: each journal has one, which goes on when the sweep is resumed."""
 
     journal: Mapped[str] = mapped_column(default="")
     """The journal that tells of it; empty where it was stored before attempts were told apart."""
@@ -89,7 +92,7 @@ class AttemptColumns:
     """Why it was stopped early, where it was and that is known."""
     wall_seconds: Mapped[float | None]
     costs: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    """What else it took, by name, as far as it is known."""
+    """Its costs by name, as far as they are known."""
     machine_id: Mapped[int | None] = mapped_column(ForeignKey("machines.id"))
     provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)
 
@@ -106,8 +109,8 @@ ATTEMPT_COLUMNS = tuple(AttemptColumns.__annotations__)
 POINT_COLUMNS = ("step", *PointColumns.__annotations__)
 
 
-def _best_first_index(name: str, which: str) -> Index:
-    """An index of those configurations of a group that meet a condition, by their dev means."""
+def _make_best_first_index(name: str, which: str) -> Index:
+    """Index the configurations of a group that meet a condition, by their dev means."""
     condition = text(which)
     columns = ("group_id", "mean", "hash")
     return Index(name, *columns, sqlite_where=condition, postgresql_where=condition)
@@ -148,11 +151,11 @@ class SweepStartRecord(Base):
     packages: Mapped[dict[str, Any]]
     """Version of every installed distribution, by name."""
     diffs: Mapped[dict[str, Any]]
-    """What the code differed by from its commit, by repository."""
+    """The differences of the code from its commit, by repository."""
 
 
 class DriverMessageRecord(Base):
-    """What a sweep's driver has said."""
+    """A message of a sweep's driver."""
 
     __tablename__ = "driver_messages"
     __table_args__ = (
@@ -178,7 +181,7 @@ class SweepTagRecord(Base):
 
 
 class GroupRecord(Base):
-    """What a leaderboard compares inside: all trials of a method, a backbone and its dev sets."""
+    """A group that a leaderboard compares within: a method, a backbone and its dev sets."""
 
     __tablename__ = "contests"
     __table_args__ = (
@@ -198,9 +201,9 @@ class GroupRecord(Base):
     code_since: Mapped[datetime | None]
     """When that trial was started."""
     trials: Mapped[int] = mapped_column(default=0)
-    """Of any state."""
+    """The number of trials, of any state."""
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
-    """What these trials took, in seconds of whole GPUs."""
+    """The seconds of whole GPUs of these trials."""
 
     configurations: Mapped[list["ConfigurationRecord"]] = read_only()
 
@@ -212,8 +215,8 @@ class ConfigurationRecord(Base):
     __table_args__ = (
         CheckConstraint("n >= 0 AND n <= trials AND m2 >= 0", "moments"),
         CheckConstraint("(n = 0) = (mean IS NULL)", "mean_of_something"),
-        _best_first_index("ix_configurations_confirmed", "n > 1"),
-        _best_first_index("ix_configurations_complete", "n > 0"),
+        _make_best_first_index("ix_configurations_confirmed", "n > 1"),
+        _make_best_first_index("ix_configurations_complete", "n > 0"),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -233,14 +236,14 @@ class ConfigurationRecord(Base):
     m2: Mapped[float] = mapped_column(default=0.0)
     """Sum of squared distances to the mean."""
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
-    """What its trials took."""
+    """The GPU seconds of its trials."""
 
     group: Mapped[GroupRecord] = read_only()
     seeds: Mapped[list["TrialRecord"]] = read_only(order_by="TrialRecord.seed")
 
 
 class MachineRecord(Base):
-    """Where trials ran."""
+    """A machine on which trials ran."""
 
     __tablename__ = "machines"
     __table_args__ = (UniqueConstraint("host", "hardware"),)
@@ -268,7 +271,7 @@ class TrialRecord(AttemptColumns, Base):
     finished: Mapped[datetime | None] = mapped_column(index=True)
     machine_id: Mapped[int | None] = mapped_column(ForeignKey("machines.id"), index=True)
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
-    """What all attempts took in all sweeps together."""
+    """The GPU seconds of all attempts in all sweeps together."""
 
     configuration: Mapped[ConfigurationRecord] = read_only()
     machine: Mapped[MachineRecord | None] = read_only()
@@ -293,7 +296,7 @@ class SweepTrialRecord(Base):
     role: Mapped[str]
     search_number: Mapped[int | None]
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
-    """What it took in this sweep: wall seconds by its share of a GPU."""
+    """Its GPU seconds in this sweep: wall seconds times its share of a GPU."""
     reused: Mapped[datetime | None]
     """When this sweep took it over; NULL where it ran here, or that is not known."""
     reused_from: Mapped[str | None]
@@ -323,7 +326,7 @@ class JournalCursorRecord(Base):
 
 
 FREE_METRICS = ("alignment", "effective_rank", "uniformity")
-"""Those that can lie outside [-1, 1]."""
+"""The metrics that can lie outside [-1, 1]."""
 
 
 class ScoreRecord(Base):
@@ -339,20 +342,20 @@ class ScoreRecord(Base):
     split: Mapped[str] = mapped_column(primary_key=True)
     metric: Mapped[str] = mapped_column(primary_key=True)
     identity: Mapped[str] = mapped_column(primary_key=True)
-    """Of the evaluation; of a trial's own dev scores it is that of the dev sets."""
+    """The identity of the evaluation; of a trial's own dev scores it is that of the dev sets."""
     value: Mapped[float]
     measured: Mapped[datetime]
 
 
 class EvaluationRecord(Base):
-    """What an evaluation's identity is the hash of."""
+    """The settings that an evaluation's identity is the hash of."""
 
     __tablename__ = "evaluations"
 
     identity: Mapped[str] = mapped_column(primary_key=True)
     settings: Mapped[dict[str, Any]]
     source: Mapped[str | None]
-    """Of the data: builtin, hub, senteval or imported; None where it is not known."""
+    """The source of the data: builtin, hub, senteval or imported; None where it is not known."""
 
 
 class PairSetRecord(Base):
@@ -388,7 +391,7 @@ class PairSimilaritiesRecord(Base):
 
 
 class TestAccessRecord(Base):
-    """The test sets were opened for a trial, whether or not a score came of it."""
+    """An opening of test sets for a trial, whether or not a score came of it."""
 
     __tablename__ = "test_releases"
     __table_args__ = (
@@ -416,7 +419,7 @@ class OtherAttemptRecord(AttemptColumns, Base):
     trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True)
     journal: Mapped[str] = mapped_column(primary_key=True)
     best_metrics: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    """All metrics of `best_step`; in the row of a trial these are its dev scores."""
+    """The metrics of `best_step`; in the row of a trial these are its dev scores."""
 
 
 class OtherPointRecord(PointColumns, Base):
@@ -451,11 +454,11 @@ class SweepLeaseRecord(Base):
     sweep: Mapped[str] = mapped_column(primary_key=True)
     """Its name: a lease is taken before the sweep has a row."""
     holder: Mapped[str | None]
-    """What this driver alone knows; None once it has given the sweep back."""
+    """A token that this driver alone knows; None once it has given the sweep back."""
     journal: Mapped[str]
     """Identity of the journal that the sweep goes on from."""
     folder: Mapped[str]
-    """Where the journal lies on the host."""
+    """The folder of the journal on the host."""
     host: Mapped[str]
     machine: Mapped[str]
     """Equal where a process number means the same process; a host's name is not enough."""
@@ -465,7 +468,7 @@ class SweepLeaseRecord(Base):
 
 
 class SweepRequestRecord(Base):
-    """What a person has asked of a sweep from elsewhere. The driver takes it into its journal."""
+    """A person's request for a sweep, made elsewhere. The driver takes it into its journal."""
 
     __tablename__ = "sweep_requests"
 
@@ -496,9 +499,10 @@ class AnnotationRecord(Base):
     word: Mapped[str] = mapped_column(primary_key=True)
     """The tag; empty of a note or a star."""
     text: Mapped[str]
-    """Of a note."""
+    """The text of a note."""
     stands: Mapped[bool]
-    """What was taken away stays as a row, so that an older copy cannot bring it back."""
+    """Whether it still stands. A removed one stays as a row, so that an older copy cannot bring it
+    back."""
     who: Mapped[str]
     time: Mapped[datetime]
 

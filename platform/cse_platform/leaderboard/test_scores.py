@@ -31,25 +31,25 @@ class SeedScores:
     """One column under one identity, over the seeds of one configuration."""
 
     values: dict[int, float] = field(default_factory=dict)
-    """By seed."""
+    """The scores by seed."""
     last: datetime = LONG_AGO
 
     @property
     def weight(self) -> tuple[int, datetime]:
-        """More seeds stand before fewer, later measurements before earlier ones."""
+        """The sort key: more seeds before fewer, then later measurements before earlier ones."""
         return len(self.values), self.last
 
 
 @dataclass(frozen=True)
 class EvaluationFacts:
-    """What an identity stands for."""
+    """The facts that an identity stands for."""
 
     source: str = ""
-    """Where the data is from; empty where it is not known."""
+    """The source of the data; empty if it is not known."""
     reading: str = ""
-    """How the encoder read its texts."""
+    """The way in which the encoder read its texts."""
     members: frozenset[str] = frozenset()
-    """Of an average: the identities that it is over."""
+    """The identities that an average is over."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +59,17 @@ class ColumnScores:
     identity: str
     source: str
     values: dict[int, float]
-    """By seed."""
+    """The scores by seed."""
 
 
 Evaluated = dict[str, ColumnScores]
-"""What one row shows."""
+"""The scores of one row, by column."""
 
 
 def scores_by_evaluation(
     session: Session, configurations: Sequence[int], families: Sequence[BoardFamily]
 ) -> dict[int, list[Evaluated]]:
-    """By configuration, its scores on test, once for each evaluation identity.
+    """Read test scores by configuration, once for each evaluation identity.
 
     An average is in one row with the scores that it is the mean of. A seed that has all of these
     and lacks the average gets it. Scores without an average are in one row if the encoder read its
@@ -77,19 +77,22 @@ def scores_by_evaluation(
     there are several rows: the identity with the most seeds comes first, and of equal ones the one
     that was measured last.
     """
-    found = _measured(session, configurations, families)
-    facts = _facts(session, {identity for one in found.values() for _, identity in one})
-    return {configuration: _rows(one, families, facts) for configuration, one in found.items()}
+    scored = _read_scores(session, configurations, families)
+    facts = _read_facts(session, {identity for scores in scored.values() for _, identity in scores})
+    return {
+        configuration: _build_rows(scores, families, facts)
+        for configuration, scores in scored.items()
+    }
 
 
 Scored = dict[tuple[str, str], SeedScores]
-"""By column and identity."""
+"""The scores of one configuration, by column and identity."""
 Facts = Mapping[str, EvaluationFacts]
-"""By identity."""
+"""The facts of evaluations, by identity."""
 UNKNOWN = EvaluationFacts()
 
 
-def _measured(
+def _read_scores(
     session: Session, configurations: Sequence[int], families: Sequence[BoardFamily]
 ) -> dict[int, Scored]:
     columns = {column for family in families for column in family.columns}
@@ -112,32 +115,32 @@ def _measured(
             ScoreRecord.metric.in_(sorted(MAIN_METRICS | set(RANKING_METRICS))),
         )
     )
-    found: dict[int, Scored] = defaultdict(lambda: defaultdict(SeedScores))
+    scored: dict[int, Scored] = defaultdict(lambda: defaultdict(SeedScores))
     for configuration, seed, task, metric, identity, value, measured in session.execute(query):
         column = task if metric in MAIN_METRICS else f"{task}_{metric}"
         if column in columns:
-            one = found[configuration][column, identity]
-            one.values[seed], one.last = value, max(one.last, measured)
-    return found
+            seeds = scored[configuration][column, identity]
+            seeds.values[seed], seeds.last = value, max(seeds.last, measured)
+    return scored
 
 
-def _facts(session: Session, identities: Iterable[str]) -> dict[str, EvaluationFacts]:
+def _read_facts(session: Session, identities: Iterable[str]) -> dict[str, EvaluationFacts]:
     query = select(EvaluationRecord).where(EvaluationRecord.identity.in_(sorted(identities)))
     return {
-        one.identity: EvaluationFacts(
-            source=one.source or "",
-            reading=repr(sorted(one.settings.get("reading", {}).items())),
-            members=frozenset(one.settings.get("protocol", {}).get("mean over", ())),
+        record.identity: EvaluationFacts(
+            source=record.source or "",
+            reading=repr(sorted(record.settings.get("reading", {}).items())),
+            members=frozenset(record.settings.get("protocol", {}).get("mean over", ())),
         )
-        for one in session.scalars(query)
+        for record in session.scalars(query)
     }
 
 
-def _rows(scored: Scored, families: Sequence[BoardFamily], facts: Facts) -> list[Evaluated]:
+def _build_rows(scored: Scored, families: Sequence[BoardFamily], facts: Facts) -> list[Evaluated]:
     alike: dict[object, list[list[Scored]]] = {}
-    for place, family in enumerate(families):
-        for kind, group in _groups(scored, family, facts):
-            alike.setdefault(kind, [[] for _ in families])[place].append(group)
+    for index, family in enumerate(families):
+        for kind, group in _group_family_scores(scored, family, facts):
+            alike.setdefault(kind, [[] for _ in families])[index].append(group)
     return [
         {
             column: ColumnScores(identity, facts.get(identity, UNKNOWN).source, measured.values)
@@ -149,56 +152,64 @@ def _rows(scored: Scored, families: Sequence[BoardFamily], facts: Facts) -> list
     ]
 
 
-def _groups(scored: Scored, family: BoardFamily, facts: Facts) -> list[tuple[object, Scored]]:
-    """Scores of one family that stand together, and what they are alike in; best first."""
-    mine = {key: one for key, one in scored.items() if key[0] in family.columns}
+def _group_family_scores(
+    scored: Scored, family: BoardFamily, facts: Facts
+) -> list[tuple[object, Scored]]:
+    """Group the scores of one family that stand together, best first.
+
+    Each group comes with the reading and source that its scores share.
+    """
+    mine = {key: scores for key, scores in scored.items() if key[0] in family.columns}
     groups: list[tuple[object, Scored]] = []
     averages = [key for key in mine if key[0] in family.averages]
     placed: set[tuple[str, str]] = set(averages)
     for identity in dict.fromkeys(identity for _, identity in averages):
         members = facts.get(identity, UNKNOWN).members
-        group = {k: one for k, one in mine.items() if k[1] in members or k[1] == identity}
+        group = {k: scores for k, scores in mine.items() if k[1] in members or k[1] == identity}
         _fill_averages(group, family, identity)
         known = next((member for member in sorted(members) if member in facts), identity)
-        groups.append((_kind(facts, known), group))
+        groups.append((_make_kind_key(facts, known), group))
         placed |= group.keys()
-    groups += _alone({key: one for key, one in mine.items() if key not in placed}, facts)
-    return sorted(groups, key=lambda group: _weight(group[1], family), reverse=True)
+    groups += _group_without_average(
+        {key: scores for key, scores in mine.items() if key not in placed}, facts
+    )
+    return sorted(groups, key=lambda group: _weigh_group(group[1], family), reverse=True)
 
 
 def _fill_averages(group: Scored, family: BoardFamily, identity: str) -> None:
-    """Give the average to seeds that have a score of each task and no average."""
+    """Compute the average for seeds that have a score of each task and no average."""
     for average in family.averages:
         over = family.over(average)
-        members = [one for (column, _), one in group.items() if column in over]
+        members = [scores for (column, _), scores in group.items() if column in over]
         if (average, identity) not in group or len(members) < len(over):
             continue
         values = group[average, identity].values
-        for seed in set.intersection(*(set(one.values) for one in members)) - values.keys():
-            values[seed] = math.fsum(one.values[seed] for one in members) / len(members)
+        for seed in set.intersection(*(set(scores.values) for scores in members)) - values.keys():
+            values[seed] = math.fsum(scores.values[seed] for scores in members) / len(members)
 
 
-def _alone(scored: Scored, facts: Facts) -> list[tuple[object, Scored]]:
+def _group_without_average(scored: Scored, facts: Facts) -> list[tuple[object, Scored]]:
+    """Group scores without an average by reading and source, heaviest identities first."""
     by_column: dict[tuple[object, str], list[tuple[str, SeedScores]]] = defaultdict(list)
-    for (column, identity), one in scored.items():
-        by_column[_kind(facts, identity), column].append((identity, one))
+    for (column, identity), scores in scored.items():
+        by_column[_make_kind_key(facts, identity), column].append((identity, scores))
     groups: dict[tuple[object, int], Scored] = defaultdict(dict)
     for (kind, column), several in by_column.items():
-        several.sort(key=lambda one: (one[1].weight, one[0]), reverse=True)
-        for place, (identity, one) in enumerate(several):
-            groups[kind, place][column, identity] = one
+        several.sort(key=lambda entry: (entry[1].weight, entry[0]), reverse=True)
+        for index, (identity, scores) in enumerate(several):
+            groups[kind, index][column, identity] = scores
     return [(kind, group) for (kind, _), group in groups.items()]
 
 
-def _kind(facts: Facts, identity: str) -> object:
-    one = facts.get(identity, UNKNOWN)
-    return one.reading, one.source
+def _make_kind_key(facts: Facts, identity: str) -> object:
+    known = facts.get(identity, UNKNOWN)
+    return known.reading, known.source
 
 
-def _weight(group: Scored, family: BoardFamily) -> tuple[bool, tuple[int, datetime], str]:
-    """Those with an average come first."""
+def _weigh_group(group: Scored, family: BoardFamily) -> tuple[bool, tuple[int, datetime], str]:
+    """Return the sort key of a group; groups with an average are the heaviest."""
     whole = any(column in family.averages for column, _ in group)
-    heaviest = max(one.weight for one in group.values())
+    heaviest = max(scores.weight for scores in group.values())
     return whole, heaviest, min(identity for _, identity in group)
 
 
@@ -209,7 +220,7 @@ if TYPE_CHECKING:
 def similarities(
     session: Session, trial_key: str, task: str, identity: str | None = None
 ) -> "Similarities":
-    """The cosines that a trial gives to the pairs of a task, and their gold scores.
+    """Read the cosines that a trial gives to the pairs of a task, and their gold scores.
 
     Without an identity, it is the only evaluation on the task's test pairs.
 
@@ -230,22 +241,22 @@ def similarities(
         .where(TrialRecord.key == trial_key, PairSimilaritiesRecord.task == task, which)
         .order_by(PairSimilaritiesRecord.identity)
     )
-    found = session.scalars(query).all()
-    if not found:
+    stored = session.scalars(query).all()
+    if not stored:
         under = "" if identity is None else f" under identity {identity!r}"
         raise NotFoundError(
             f"trial {trial_key!r} has no similarities on {task!r}{under}; "
             "cse-evaluate on the trial stores them"
         )
-    if len(found) > 1:
+    if len(stored) > 1:
         raise AmbiguousError(
             f"trial {trial_key!r} has similarities on {task!r} under several identities; "
-            f"name one of {', '.join(one.identity for one in found)}"
+            f"name one of {', '.join(record.identity for record in stored)}"
         )
-    return _unpacked(found[0])
+    return _unpack_similarities(stored[0])
 
 
-def _unpacked(stored: PairSimilaritiesRecord) -> "Similarities":
+def _unpack_similarities(stored: PairSimilaritiesRecord) -> "Similarities":
     from cse_methods.evaluation.results import Similarities
 
     pairs = stored.pair_set

@@ -58,7 +58,7 @@ class SweepStart:
     packages: dict[str, str]
     """Version of every installed distribution, by name; empty where nobody recorded them."""
     diffs: dict[str, str]
-    """What the code differed by from its commit: `git`, the user's repository, and `package`."""
+    """The differences of the code from its commit: `git`, the user's repository, and `package`."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class TrialDetails:
     key: str
     method: str
     revision: int
-    """Of the method."""
+    """The revision of the method."""
     backbone: str
     corpus: str
     configuration: Configuration
@@ -80,7 +80,7 @@ class TrialDetails:
     finished: datetime | None
     wall_seconds: float | None
     costs: dict[str, float]
-    """What else it took, by name as in `COSTS`, and `epochs`; what is unknown is left out."""
+    """Its costs by name as in `COSTS`, and `epochs`; unknown ones are left out."""
     gpu_hours: float
     machine: str | None
     """Host and hardware."""
@@ -93,23 +93,23 @@ class TrialDetails:
     model_deleted: datetime | None
     """When the sweep deleted it; None where it did not."""
     provenance: dict[str, str]
-    """Of the worker."""
+    """The provenance of the worker."""
     sweeps: tuple[SweepPlace, ...]
-    """In the order in which they were first started."""
+    """The sweeps that hold it, in the order of their first starts."""
     tags: tuple[str, ...]
-    """Its own, of its configuration and of its sweeps."""
+    """Its own tags, those of its configuration and those of its sweeps."""
     written: Annotations
-    """About this trial."""
+    """The annotations of this trial."""
     of_configuration: Annotations
-    """About its configuration."""
+    """The annotations of its configuration."""
     starts: tuple[SweepStart, ...]
-    """Of the sweep that ran it: the last at or before its own start, then those before its end:
-    it was cut off, and went on. Empty where no start is known."""
+    """The starts of the sweep that ran it: the last at or before its own start, then those before
+    its end: it was cut off, and went on. Empty where no start is known."""
     spec: dict[str, Any]
     """The sweep file, as JSON, of the sweep that ran it."""
     curve: tuple[DevPoint, ...]
     scores: tuple[TrialScore, ...]
-    """On dev at the best step, and on test."""
+    """The scores on dev at the best step, and on test."""
     test_accesses: tuple[TestAccess, ...]
     """When test sets were opened for this trial."""
     siblings: tuple[TrialSummary, ...]
@@ -117,7 +117,7 @@ class TrialDetails:
 
     @property
     def imported_from(self) -> str | None:
-        """Where it was logged, by another program; None for a trial of our own."""
+        """Where another program logged the trial; None for a trial of our own."""
         return self.starts[0].provenance.get("imported_from") if self.starts else None
 
     @property
@@ -134,14 +134,14 @@ class TrialDetails:
 
     @property
     def again(self) -> str:
-        """What reproducing it gives, in a few words."""
+        """What reproducing the trial writes, in a few words."""
         if self.imported_from is not None:
             return "a sweep file of what is known of it, for a trial of another key"
         return "what trains it again"
 
     @property
     def can_come_out_again(self) -> bool:
-        """Whether there is a dev value that running it again should give."""
+        """Whether there is a dev value that running the trial again should give."""
         return self.state == "COMPLETE" and self.imported_from is None
 
     @property
@@ -152,7 +152,9 @@ class TrialDetails:
     @property
     def complete_values(self) -> dict[int, float]:
         """The dev value of each complete seed of the configuration, this one's among them."""
-        values = {one.seed: one.value for one in self.siblings if one.state == "COMPLETE"}
+        values = {
+            sibling.seed: sibling.value for sibling in self.siblings if sibling.state == "COMPLETE"
+        }
         if self.state == "COMPLETE":
             values[self.seed] = self.best_value
         return {seed: value for seed, value in sorted(values.items()) if value is not None}
@@ -162,10 +164,13 @@ class TrialDetails:
         names = {"test_accesses": "openings"}
         fields = {names.get(name, name): value for name, value in asdict(self).items()}
         siblings = [
-            {name: getattr(one, name) for name in ("key", "seed", "value", "state")}
-            for one in self.siblings
+            {name: getattr(sibling, name) for name in ("key", "seed", "value", "state")}
+            for sibling in self.siblings
         ]
-        return fields | {"scores": [one.model_dump() for one in self.scores], "siblings": siblings}
+        return fields | {
+            "scores": [score.model_dump() for score in self.scores],
+            "siblings": siblings,
+        }
 
 
 _WITH_ALL = (
@@ -181,7 +186,7 @@ _WITH_ALL = (
 
 
 def trial_details(session: Session, key: str) -> TrialDetails:
-    """Everything about a trial.
+    """Read everything about a trial.
 
     Raises:
         NotFoundError: if it names no trial.
@@ -191,14 +196,18 @@ def trial_details(session: Session, key: str) -> TrialDetails:
     query = select(TrialRecord).where(TrialRecord.key == key).options(*_WITH_ALL)
     trial = session.scalars(query).one()
     configuration, sweeps = trial.configuration, [place.sweep for place in trial.places]
-    starts = _starts(trial, sweeps)
+    starts = _find_starts(trial, sweeps)
     written = annotations_of(session, "trial", trial.key)
     of_configuration = annotations_of(session, "configuration", configuration.hash)
     of_sweeps = annotations(session, "sweep", [sweep.name for sweep in sweeps])
     tags = {tag.tag for sweep in sweeps for tag in sweep.tags}
-    tags.update(written.words, of_configuration.words, *(one.words for one in of_sweeps.values()))
+    tags.update(
+        written.words,
+        of_configuration.words,
+        *(annotated.words for annotated in of_sweeps.values()),
+    )
     return TrialDetails(
-        **_copied(trial),
+        **_copy_columns(trial),
         method=configuration.group.method,
         revision=configuration.revision,
         backbone=configuration.group.backbone,
@@ -210,16 +219,18 @@ def trial_details(session: Session, key: str) -> TrialDetails:
         gpu_hours=trial.gpu_seconds / 3600,
         machine=f"{trial.machine.host} · {trial.machine.hardware}" if trial.machine else None,
         untrained=trial.start_value,
-        sweeps=tuple(SweepPlace(one.sweep.name, one.number, one.role) for one in trial.places),
+        sweeps=tuple(
+            SweepPlace(record.sweep.name, record.number, record.role) for record in trial.places
+        ),
         tags=tuple(sorted(tags)),
         written=written,
         of_configuration=of_configuration,
         starts=starts,
-        spec=_spec(sweeps, starts),
-        curve=tuple(dev_point(one, best_step=trial.best_step) for one in trial.points),
-        scores=_scores(trial.scores),
-        test_accesses=tuple(as_test_access(key, one) for one in trial.test_accesses),
-        siblings=_siblings(session, trial),
+        spec=_find_spec(sweeps, starts),
+        curve=tuple(dev_point(record, best_step=trial.best_step) for record in trial.points),
+        scores=_sort_scores(trial.scores),
+        test_accesses=tuple(as_test_access(key, record) for record in trial.test_accesses),
+        siblings=_find_siblings(session, trial),
     )
 
 
@@ -228,23 +239,26 @@ def dev_set(group: GroupRecord) -> DevSets:
     return DevSets(group.dev_checkpoint, group.dev_search, group.dev_identity, group.dev_source)
 
 
-def _copied(trial: TrialRecord) -> dict[str, Any]:
+def _copy_columns(trial: TrialRecord) -> dict[str, Any]:
     names = (
         *("key", "seed", "state", "error", "started", "finished", "wall_seconds", "costs"),
         *("best_step", "best_value", "model", "model_deleted", "provenance"),
     )
     copied = {name: getattr(trial, name) for name in names}
-    return copied | {"provenance": _texts(trial.provenance)}
+    return copied | {"provenance": _format_facts(trial.provenance)}
 
 
-def _texts(stored: Any) -> dict[str, str]:
-    """Facts by name. They may come from another leaderboard, so they can be any JSON."""
+def _format_facts(stored: Any) -> dict[str, str]:
+    """Format facts by name as texts.
+
+    They may come from another leaderboard, so they can be any JSON.
+    """
     facts = stored if isinstance(stored, dict) else {"stored": stored}
     return {k: v if isinstance(v, str) else canonical_json(v) for k, v in facts.items()}
 
 
-def _starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepStart, ...]:
-    """The starts that the trial ran under; `TrialDetails.starts` says which.
+def _find_starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepStart, ...]:
+    """Find the starts that the trial ran under, as `TrialDetails.starts` describes.
 
     Of the sweeps that hold the trial, the last one started before it is the one that ran it.
     """
@@ -252,14 +266,14 @@ def _starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepSta
         (
             SweepStart(
                 sweep.name,
-                one.started,
-                _texts(one.provenance),
-                _texts(one.packages),
-                _texts(one.diffs),
+                start_record.started,
+                _format_facts(start_record.provenance),
+                _format_facts(start_record.packages),
+                _format_facts(start_record.diffs),
             )
             for sweep in sweeps
-            for one in sweep.starts
-            if trial.finished is None or one.started <= trial.finished
+            for start_record in sweep.starts
+            if trial.finished is None or start_record.started <= trial.finished
         ),
         key=lambda start: start.started,
     )
@@ -270,18 +284,20 @@ def _starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepSta
     return (before[-1], *(start for start in later if start.sweep == before[-1].sweep))
 
 
-def _spec(sweeps: Sequence[SweepRecord], starts: Sequence[SweepStart]) -> dict[str, Any]:
-    """The file of the sweep that ran it; where that is unknown, of the first."""
+def _find_spec(sweeps: Sequence[SweepRecord], starts: Sequence[SweepStart]) -> dict[str, Any]:
+    """Find the file of the sweep that ran the trial; of the first sweep if that is unknown."""
     ran = starts[0].sweep if starts else sweeps[0].name
     return next(sweep.spec for sweep in sweeps if sweep.name == ran)
 
 
-def _scores(stored: Sequence[ScoreRecord]) -> tuple[TrialScore, ...]:
-    ordered = sorted(stored, key=lambda one: (one.split, one.task, one.metric, one.identity))
-    return tuple(TrialScore.model_validate(one, from_attributes=True) for one in ordered)
+def _sort_scores(stored: Sequence[ScoreRecord]) -> tuple[TrialScore, ...]:
+    ordered = sorted(
+        stored, key=lambda score: (score.split, score.task, score.metric, score.identity)
+    )
+    return tuple(TrialScore.model_validate(score, from_attributes=True) for score in ordered)
 
 
-def _siblings(session: Session, trial: TrialRecord) -> tuple[TrialSummary, ...]:
+def _find_siblings(session: Session, trial: TrialRecord) -> tuple[TrialSummary, ...]:
     same = TrialRecord.configuration_id == trial.configuration_id
-    found = find_summaries(session, same, TrialRecord.id != trial.id)
-    return tuple(sorted(found, key=lambda one: one.seed))
+    summaries = find_summaries(session, same, TrialRecord.id != trial.id)
+    return tuple(sorted(summaries, key=lambda summary: summary.seed))

@@ -1,4 +1,4 @@
-"""Finds the trial that a person or a program means, and those beside it."""
+"""Finds trials by reference: a key, its first digits, or SWEEP#NUMBER; and their neighbours."""
 
 import re
 from collections.abc import Sequence
@@ -29,19 +29,19 @@ _IN_SWEEP = re.compile(r"(?P<sweep>[^#/]+)#(?P<number>\d{1,9})")
 
 
 def is_trial_reference(text: str) -> bool:
-    """Whether a text has the form of a trial's key, of its beginning, or of SWEEP#NUMBER."""
+    """Whether a text has the form of a trial's key, of its first digits, or of SWEEP#NUMBER."""
     return bool(_KEY.fullmatch(text) or _IN_SWEEP.fullmatch(text))
 
 
 def find_trial(session: Session, reference: str) -> TrialSummary:
-    """The one trial whose key begins so, or that has this number in its sweep, as SWEEP#NUMBER.
+    """Find the one trial of a key, of its first digits, or of SWEEP#NUMBER.
 
     Raises:
         NotFoundError: if there is no such trial or sweep, or the reference is something else.
         AmbiguousError: if several trials' keys begin so, or it is a configuration's hash.
     """
     if place := _IN_SWEEP.fullmatch(reference):
-        return _numbered(session, place["sweep"], int(place["number"]))
+        return _find_by_number(session, place["sweep"], int(place["number"]))
     prefix = reference.lower()
     if not _KEY.fullmatch(prefix):
         raise NotFoundError(
@@ -53,7 +53,7 @@ def find_trial(session: Session, reference: str) -> TrialSummary:
         select(trial.key).where(begins_with(trial.key, prefix)).order_by(trial.key).limit(_NAMED)
     ).all()
     if not keys:
-        raise _no_trial(session, prefix)
+        raise _explain_no_trial(session, prefix)
     if len(keys) > 1:
         longer = ", ".join(f"{key[: len(prefix) + 4]}…" for key in keys)
         raise AmbiguousError(f"{prefix!r} begins the keys of several trials ({longer}); write more")
@@ -61,7 +61,7 @@ def find_trial(session: Session, reference: str) -> TrialSummary:
 
 
 def begins_with(column: InstrumentedAttribute[str], digits: str) -> ColumnElement[bool]:
-    """Whether a key or hash begins with these digits, as a range that its index answers.
+    """Match keys or hashes that begin with these digits, as a range that an index answers.
 
     No index answers LIKE, neither in SQLite nor under most collations of PostgreSQL.
     """
@@ -69,8 +69,8 @@ def begins_with(column: InstrumentedAttribute[str], digits: str) -> ColumnElemen
     return (column >= digits) & (column < f"{digits}g")  # hexadecimal digits end with f
 
 
-def _no_trial(session: Session, prefix: str) -> NotFoundError | AmbiguousError:
-    """Why no trial's key begins so: it may be a configuration's hash."""
+def _explain_no_trial(session: Session, prefix: str) -> NotFoundError | AmbiguousError:
+    """Make the error for a prefix of no trial's key: it may be a configuration's hash."""
     configurations = session.scalars(
         select(ConfigurationRecord.id)
         .where(begins_with(ConfigurationRecord.hash, prefix))
@@ -89,12 +89,12 @@ def _no_trial(session: Session, prefix: str) -> NotFoundError | AmbiguousError:
     return AmbiguousError(f"{prefix!r} is a configuration; its trials are {named}")
 
 
-def _numbered(session: Session, sweep: str, number: int) -> TrialSummary:
-    found = find_sweep(session, sweep)
+def _find_by_number(session: Session, sweep: str, number: int) -> TrialSummary:
+    record = find_sweep(session, sweep)
     key = session.scalar(
         select(TrialRecord.key)
         .join(TrialRecord.places)
-        .where(SweepTrialRecord.sweep_id == found.id, SweepTrialRecord.number == number)
+        .where(SweepTrialRecord.sweep_id == record.id, SweepTrialRecord.number == number)
     )
     if key is None:
         count = next_number(session, sweep)
@@ -104,24 +104,27 @@ def _numbered(session: Session, sweep: str, number: int) -> TrialSummary:
 
 
 def trial_of_key(session: Session, key: str) -> TrialSummary | None:
-    """The trial of that whole key; None where it is not on this leaderboard."""
-    found = find_summaries(session, TrialRecord.key == key)
-    return found[0] if found else None
+    """Find the trial of a whole key; None if it is not on this leaderboard."""
+    summaries = find_summaries(session, TrialRecord.key == key)
+    return summaries[0] if summaries else None
 
 
 def stored_trials(session: Session, keys: Sequence[str]) -> dict[str, TrialRecord]:
-    """Those of these trials that are on the leaderboard, by key."""
-    found: dict[str, TrialRecord] = {}
+    """Read those of these trials that are on the leaderboard, by key."""
+    trials: dict[str, TrialRecord] = {}
     for start in range(0, len(keys), _BATCH):
         query = select(TrialRecord).where(TrialRecord.key.in_(keys[start : start + _BATCH]))
-        found |= {trial.key: trial for trial in session.scalars(query)}
-    return found
+        trials |= {trial.key: trial for trial in session.scalars(query)}
+    return trials
 
 
 def best_kept_trial(
     session: Session, *, method: str, backbone: str, dev_identity: str
 ) -> TrialSummary | None:
-    """The complete trial with the highest dev score that kept its model; the older of equals."""
+    """Find the complete trial with the highest dev score that kept its model.
+
+    Of equal trials it is the older one.
+    """
     best = (
         select(TrialRecord.id)
         .join(TrialRecord.configuration)
@@ -136,8 +139,8 @@ def best_kept_trial(
         .order_by(TrialRecord.best_value.desc(), TrialRecord.id)
         .limit(1)
     )
-    found = find_summaries(session, TrialRecord.id.in_(best))
-    return found[0] if found else None
+    summaries = find_summaries(session, TrialRecord.id.in_(best))
+    return summaries[0] if summaries else None
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,7 @@ class Neighbour:
 def neighbours(
     session: Session, sweep: str, number: int
 ) -> tuple[Neighbour | None, Neighbour | None]:
-    """The trial with the next lower and the one with the next higher number; None at an end.
+    """Find the trials with the next lower and the next higher number; None at an end.
 
     Raises:
         NotFoundError: if there is no such sweep.

@@ -23,14 +23,14 @@ from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import MODEL_DIGITS
 
 ANY_SPACE = Space({})
-"""Of a sweep whose file is not asked or not known: then the values are those that the first sweep
-with this configuration searched."""
+"""The space of a sweep whose file is not read or not known: then the values are those that the
+first sweep with this configuration searched."""
 
 
 def select_trials(
     value: Any = TrialRecord.best_value, step: Any = TrialRecord.best_step
 ) -> Select[*tuple[Any, ...]]:
-    """Trials in all their sweeps, to be narrowed down; `summarize` reads its lines.
+    """Select trials in all their sweeps, to be filtered further; `summarize` reads the lines.
 
     `value` and `step` are the columns of the summary's fields of that name.
     """
@@ -63,7 +63,7 @@ def select_trials(
 
 
 def summarize(line: Row[Any], space: Space = ANY_SPACE) -> TrialSummary:
-    """A line of `select_trials` as a summary.
+    """Turn a line of `select_trials` into a summary.
 
     It may have further columns of `TrialSummary`, such as `weight`.
     """
@@ -74,14 +74,14 @@ def summarize(line: Row[Any], space: Space = ANY_SPACE) -> TrialSummary:
 
 
 def find_summaries(session: Session, *conditions: ColumnElement[bool]) -> list[TrialSummary]:
-    """The trials that meet these conditions, each in the first sweep that holds it."""
-    query = select_trials().where(SweepTrialRecord.sweep_id == _first_sweep(), *conditions)
+    """Find the trials that meet these conditions, each in the first sweep that holds it."""
+    query = select_trials().where(SweepTrialRecord.sweep_id == _select_first_sweep(), *conditions)
     return [summarize(line) for line in session.execute(query.order_by(TrialRecord.id))]
 
 
-def _first_sweep() -> ScalarSelect[int]:
-    place = aliased(SweepTrialRecord)
-    query = select(func.min(place.sweep_id)).where(place.trial_id == TrialRecord.id)
+def _select_first_sweep() -> ScalarSelect[int]:
+    link = aliased(SweepTrialRecord)
+    query = select(func.min(link.sweep_id)).where(link.trial_id == TrialRecord.id)
     return query.correlate(TrialRecord).scalar_subquery()
 
 
@@ -110,20 +110,20 @@ def dev_curves(session: Session, trials: Sequence[str]) -> dict[str, list[DevPoi
         .where(TrialRecord.key.in_(trials))
         .order_by(DevPointRecord.trial_id, DevPointRecord.step)
     )
-    found: dict[str, list[DevPoint]] = {trial: [] for trial in trials}
-    for key, best, one in session.execute(query):
-        found[key].append(dev_point(one, best_step=best))
-    return found
+    curves: dict[str, list[DevPoint]] = {trial: [] for trial in trials}
+    for key, best, point in session.execute(query):
+        curves[key].append(dev_point(point, best_step=best))
+    return curves
 
 
 def dev_point(stored: DevPointRecord, *, best_step: int | None) -> DevPoint:
-    """A stored point of the curve of a trial with that best step."""
+    """Turn a stored point into one of the curve of a trial with that best step."""
     return DevPoint(stored.step, stored.value, stored.metrics, kept=stored.step == best_step)
 
 
 @dataclass(frozen=True)
 class CompleteCurve:
-    """The dev curve of a complete trial, and nothing else of it."""
+    """The dev curve of a complete trial."""
 
     trial: str
     """Its key."""
@@ -162,25 +162,25 @@ def complete_curves(
         .where(TrialRecord.id.in_(select(newest.c.id)))
         .order_by(TrialRecord.id, DevPointRecord.step)
     )
-    found: dict[str, CompleteCurve] = {}
+    curves: dict[str, CompleteCurve] = {}
     for trial, configuration, step, value in session.execute(query):
-        curve = found.setdefault(trial, CompleteCurve(trial, configuration, {}))
+        curve = curves.setdefault(trial, CompleteCurve(trial, configuration, {}))
         if value is not None:
             curve.values[step] = value
-    return list(found.values())
+    return list(curves.values())
 
 
 NEWEST = 50
-"""So many trials are asked."""
+"""The number of trials that are read."""
 
 
 class PastTrial(NamedTuple):
-    """What a complete trial took."""
+    """The durations and steps of a complete trial."""
 
     seconds: float
     """From its start to its end, on all machines that it has run on."""
     to_first_point: float
-    """Of these until its first dev point: its process starts, and reads encoder and data."""
+    """The seconds until its first dev point: its process starts, and reads encoder and data."""
     steps: int
     values: dict[str, Any]
     """Its hyperparameters."""
@@ -220,27 +220,31 @@ _FOLDER = re.compile(rf"models/([0-9a-f]{{{MODEL_DIGITS}}})")
 
 
 def used_elsewhere(session: Session, keys: Sequence[str], *, sweep: str) -> set[str]:
-    """Which of these trials of a sweep other sweeps need the models of.
+    """Find the trials of a sweep whose models other sweeps need.
 
     These are trials that other sweeps hold too, and models that a stored configuration names, as
     its teacher, or that trials have as their backbone.
     """
-    named = set(_named(session)) if keys else set()
-    return {key for key in keys if key[:MODEL_DIGITS] in named} | _held(session, keys, sweep)
+    named = set(_find_named_models(session)) if keys else set()
+    return {key for key in keys if key[:MODEL_DIGITS] in named} | _find_held_elsewhere(
+        session, keys, sweep
+    )
 
 
-def _held(session: Session, keys: Sequence[str], sweep: str) -> set[str]:
+def _find_held_elsewhere(session: Session, keys: Sequence[str], sweep: str) -> set[str]:
+    """Find the trials that other sweeps hold too."""
     # By name: the leaderboard may be behind the journal, and not have this sweep yet.
     places = select(TrialRecord.key).join(TrialRecord.places).join(SweepTrialRecord.sweep)
     query = places.where(SweepRecord.name != sweep)
-    found: set[str] = set()
+    held: set[str] = set()
     for start in range(0, len(keys), _BATCH):
-        some = keys[start : start + _BATCH]
-        found.update(session.scalars(query.where(TrialRecord.key.in_(some))))
-    return found
+        batch = keys[start : start + _BATCH]
+        held.update(session.scalars(query.where(TrialRecord.key.in_(batch))))
+    return held
 
 
-def _named(session: Session) -> Iterator[str]:
+def _find_named_models(session: Session) -> Iterator[str]:
+    """Find the models that stored configurations or backbones name."""
     values = cast(ConfigurationRecord.values, Text)
     for column in (values, GroupRecord.backbone):
         for text in session.scalars(select(column).where(column.contains("models/"))):
@@ -250,7 +254,7 @@ def _named(session: Session) -> Iterator[str]:
 BUILTIN = "builtin"
 """The source of the project's own sets: what they show says nothing about real ones."""
 TEST_SOURCES = frozenset({BUILTIN, "hub", "senteval"})
-"""Where the test sets are from that can be opened."""
+"""The sources of the test sets that can be opened."""
 
 
 @dataclass(frozen=True)
@@ -266,12 +270,12 @@ class TestAccess:
 
 
 def as_test_access(trial: str, stored: TestAccessRecord) -> TestAccess:
-    """A stored opening of test sets for the trial of that key."""
+    """Turn a stored opening of test sets into one for the trial of that key."""
     return TestAccess(trial, stored.opened, stored.who, stored.command, stored.tasks, stored.source)
 
 
 def first_test_accesses(session: Session) -> dict[tuple[str, str, bool], datetime]:
-    """When test sets were first opened for a trial of a method on a backbone.
+    """Find when test sets were first opened for a trial of a method on a backbone.
 
     What they showed may have helped to pick any configuration whose first trial started later. A
     configuration that was tried before, and promoted since, counts as picked before. The key is

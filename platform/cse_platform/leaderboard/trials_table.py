@@ -1,4 +1,4 @@
-"""The trials of a sweep as a table, which the database filters, sorts, counts and cuts."""
+"""The trials of a sweep as a table, which the database filters, sorts, counts and pages."""
 
 import json
 import math
@@ -69,13 +69,15 @@ TEXTS: dict[str, ColumnElement[Any]] = {
     "key": TrialRecord.key.expression,
 }
 OWN_COLUMNS = NUMBERS | TEXTS
-"""Those that every sweep's trials have; the others are hyperparameters."""
+"""The columns that every sweep's trials have; the others are hyperparameters."""
 PERCENT = ("score",)
-"""Shown and asked for x 100."""
+"""The columns that are shown and filtered x 100."""
 
 
 class TrialColumns:
-    """The columns of one sweep's trials, hyperparameters among them, on one kind of database.
+    """The columns of the trials of one sweep, hyperparameters included, in SQL.
+
+    They are written for the kind of database that the session is on.
 
     A hyperparameter has no value where its condition in the sweep's space does not hold. SQL reads
     its JSON anew for each mention, which is most of the time that a filter takes.
@@ -86,91 +88,107 @@ class TrialColumns:
         self._space = space
 
     def order(self, name: str) -> list[ColumnElement[Any]]:
-        """What trials are sorted by, to be sorted by the column: numbers come before texts."""
+        """Return the expressions that sort trials by a column; numbers come before texts."""
         if name in OWN_COLUMNS:
             return [OWN_COLUMNS[name]]
-        every = [self._value(name)] if self._sqlite else [self._number(name), self._value(name)]
-        active = self._active(name)
-        return every if active is None else [case((active, one)) for one in every]
+        every = (
+            [self._select_value(name)]
+            if self._sqlite
+            else [self._select_number(name), self._select_value(name)]
+        )
+        active = self._make_active_condition(name)
+        return every if active is None else [case((active, expression)) for expression in every]
 
     def conditions(self, where: Where) -> list[ColumnElement[bool]]:
-        """What all trials that pass have in common."""
+        """Build the conditions that all passing trials meet."""
         return [
-            or_(*(self._allows(one, value) for value in one.allowed)) for one in where.conditions
+            or_(*(self._match_allowed(condition, allowed) for allowed in condition.allowed))
+            for condition in where.conditions
         ]
 
-    def _allows(self, condition: Condition, allowed: Span | str) -> ColumnElement[bool]:
+    def _match_allowed(self, condition: Condition, allowed: Span | str) -> ColumnElement[bool]:
         name, scale = condition.name, 100 if condition.name in PERCENT else 1
         if isinstance(allowed, Span):
-            return self._within(name, allowed.low / scale, allowed.high / scale)
+            return self._match_span(name, allowed.low / scale, allowed.high / scale)
         if name in OWN_COLUMNS:
-            return _is_own(name, allowed, scale)
-        return self._is(name, allowed)
+            return _match_own_column(name, allowed, scale)
+        return self._match_text(name, allowed)
 
-    def _within(self, name: str, low: float, high: float) -> ColumnElement[bool]:
+    def _match_span(self, name: str, low: float, high: float) -> ColumnElement[bool]:
         if name in TEXTS:
             return false()
-        number = OWN_COLUMNS[name] if name in OWN_COLUMNS else self._number(name)
+        number = OWN_COLUMNS[name] if name in OWN_COLUMNS else self._select_number(name)
         if math.isinf(low) or math.isinf(high):
-            found = number <= high if math.isinf(low) else number >= low
+            in_span = number <= high if math.isinf(low) else number >= low
         else:
-            found = number.between(low, high)
+            in_span = number.between(low, high)
         # In SQLite a text is above every number, and a truth is one.
-        return found if name in OWN_COLUMNS else self._where(name, found & self._is_number(name))
+        return (
+            in_span
+            if name in OWN_COLUMNS
+            else self._require_active(name, in_span & self._is_number(name))
+        )
 
-    def _is(self, name: str, value: str) -> ColumnElement[bool]:
-        ways: list[ColumnElement[bool]] = [self._value(name).in_(_spellings(value))]
+    def _match_text(self, name: str, value: str) -> ColumnElement[bool]:
+        ways: list[ColumnElement[bool]] = [self._select_value(name).in_(_list_spellings(value))]
         with suppress(ValueError):
-            ways.append((self._number(name) == float(value)) & self._is_number(name))
+            ways.append((self._select_number(name) == float(value)) & self._is_number(name))
         if value in ("true", "false"):  # 1 and 0 in SQLite
-            ways.append(self._kind(name) == value)
-        found = self._where(name, or_(*ways))
+            ways.append(self._select_json_type(name) == value)
+        matched = self._require_active(name, or_(*ways))
         if value != NONE:
-            return found
-        active, absent = self._active(name), func.coalesce(self._kind(name), "null") == "null"
-        return or_(found, absent if active is None else absent | ~active)
+            return matched
+        active, absent = (
+            self._make_active_condition(name),
+            func.coalesce(self._select_json_type(name), "null") == "null",
+        )
+        return or_(matched, absent if active is None else absent | ~active)
 
-    def _where(self, name: str, condition: ColumnElement[bool]) -> ColumnElement[bool]:
-        active = self._active(name)
+    def _require_active(self, name: str, condition: ColumnElement[bool]) -> ColumnElement[bool]:
+        """Add to a condition that the hyperparameter takes part."""
+        active = self._make_active_condition(name)
         return condition if active is None else condition & active
 
-    def _active(self, name: str) -> ColumnElement[bool] | None:
-        """Whether the hyperparameter takes part; None where it always does."""
+    def _make_active_condition(self, name: str) -> ColumnElement[bool] | None:
+        """Build the condition that a hyperparameter takes part; None if it always does."""
         when = self._space[name].when if name in self._space else {}
         parents = [
-            or_(*(self._is(parent, named_value(value)) for value in values))
+            or_(*(self._match_text(parent, named_value(value)) for value in values))
             for parent, values in when.items()
         ]
         return and_(*parents) if parents else None
 
-    def _kind(self, name: str) -> ColumnElement[Any]:
-        """What the JSON value of a hyperparameter is; NULL where it has none."""
+    def _select_json_type(self, name: str) -> ColumnElement[Any]:
+        """Select the JSON type of a hyperparameter's value; NULL if it has none."""
         values = ConfigurationRecord.values
         if self._sqlite:
-            return func.json_type(values, _path(name))
+            return func.json_type(values, _make_json_path(name))
         return func.json_typeof(values[name])
 
     def _is_number(self, name: str) -> ColumnElement[bool]:
-        return self._kind(name).in_(("integer", "real", "number"))
+        return self._select_json_type(name).in_(("integer", "real", "number"))
 
-    def _value(self, name: str) -> ColumnElement[Any]:
-        """Lists and mappings as JSON; PostgreSQL makes everything a text."""
+    def _select_value(self, name: str) -> ColumnElement[Any]:
+        """Select a hyperparameter's value.
+
+        Lists and mappings are JSON; PostgreSQL makes everything a text.
+        """
         values = ConfigurationRecord.values
         if self._sqlite:
-            return func.json_extract(values, _path(name), type_=NullType())
+            return func.json_extract(values, _make_json_path(name), type_=NullType())
         text: ColumnElement[Any] = values[name].as_string()
         return text
 
-    def _number(self, name: str) -> ColumnElement[Any]:
-        value = self._value(name)
+    def _select_number(self, name: str) -> ColumnElement[Any]:
+        value = self._select_value(name)
         return value if self._sqlite else case((self._is_number(name), cast(value, Double)))
 
 
-def _path(name: str) -> str:
+def _make_json_path(name: str) -> str:
     return '$."{}"'.format(name.replace('"', ""))  # SQLite finds no name that has a quote in it
 
 
-def _is_own(name: str, value: str, scale: int) -> ColumnElement[bool]:
+def _match_own_column(name: str, value: str, scale: int) -> ColumnElement[bool]:
     column = OWN_COLUMNS[name]
     ways: list[ColumnElement[bool]] = [column.is_(None)] if value == NONE else []
     if name in TEXTS:
@@ -181,13 +199,13 @@ def _is_own(name: str, value: str, scale: int) -> ColumnElement[bool]:
     return or_(false(), *ways)
 
 
-def _spellings(value: str) -> list[str]:
-    """A text; of a list or a mapping also as each database spells it."""
+def _list_spellings(value: str) -> list[str]:
+    """List the spellings of a value; those of a list or a mapping differ between databases."""
     if value[:1] not in ("[", "{"):
         return [value]
     with suppress(ValueError):
-        found = json.loads(value)
-        return [value, json.dumps(found), json.dumps(found, separators=(",", ":"))]
+        parsed = json.loads(value)
+        return [value, json.dumps(parsed), json.dumps(parsed, separators=(",", ":"))]
     return [value]
 
 
@@ -197,7 +215,7 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True)
 class TrialChoice:
-    """Which trials of a sweep are shown, and in which order."""
+    """The choice of trials of a sweep, and their order."""
 
     where: Where = EVERY_TRIAL
     state: str | None = None
@@ -219,9 +237,9 @@ class TrialLine:
     configuration: str
     """Its hash."""
     values: dict[str, Any]
-    """All hyperparameters that took part."""
+    """The values of all hyperparameters that took part."""
     score: float | None
-    """On dev, of the best checkpoint; of a trial that runs, the best so far."""
+    """The dev score of the best checkpoint; of a trial that runs, the best so far."""
     step: int | None
     """The last that was reported."""
     seconds: float | None
@@ -236,18 +254,18 @@ class SweepHyperparameters:
     """The hyperparameters of a sweep's trials."""
 
     varying: tuple[str, ...] = ()
-    """Those of which two trials have different values, in the order of the sweep file."""
+    """The names of which two trials have different values, in the order of the sweep file."""
     same: tuple[tuple[str, Any], ...] = ()
-    """The others, with the value that all trials have."""
+    """The other names, with the value that all trials have."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them."""
+        """The names of all hyperparameters."""
         return (*self.varying, *(name for name, _ in self.same))
 
 
 def varying_hyperparameters(session: Session, name: str) -> SweepHyperparameters:
-    """Which hyperparameters vary among the trials of a sweep, and what the others are.
+    """Find which hyperparameters vary among the trials of a sweep, and the common values.
 
     Only what a sweep searches is looked at: trials cannot differ in anything else.
 
@@ -258,32 +276,36 @@ def varying_hyperparameters(session: Session, name: str) -> SweepHyperparameters
     space = space_of(sweep.spec)
     columns = TrialColumns(session, space)
     first = session.scalar(
-        _joined(ConfigurationRecord.values)
-        .where(_held(sweep))
+        _select_joined(ConfigurationRecord.values)
+        .where(_match_sweep(sweep))
         .order_by(SweepTrialRecord.number)
         .limit(1)
     )
     if first is None:
         return SweepHyperparameters()
-    searched = [*space] or _searched(session, sweep)
-    varying = tuple(one for one in searched if _varies(session, sweep, columns, one))
-    values = _active(space, first)
+    searched = [*space] or _find_searched_names(session, sweep)
+    varying = tuple(
+        searched_name
+        for searched_name in searched
+        if _has_several_values(session, sweep, columns, searched_name)
+    )
+    values = _keep_active_values(space, first)
     return SweepHyperparameters(
         varying, tuple((one, value) for one, value in values.items() if one not in varying)
     )
 
 
 def count_trials(session: Session, name: str, choice: TrialChoice) -> int:
-    """How many trials of a sweep pass.
+    """Count the trials of a sweep that pass.
 
     Raises:
         NotFoundError: if there is no such sweep, or it has no such hyperparameter.
     """
     sweep = find_sweep(session, name)
     if choice.where or choice.state:
-        query = _chosen(session, sweep, choice).with_only_columns(func.count())
+        query = _select_chosen(session, sweep, choice).with_only_columns(func.count())
     else:
-        query = select(func.count()).select_from(SweepTrialRecord).where(_held(sweep))
+        query = select(func.count()).select_from(SweepTrialRecord).where(_match_sweep(sweep))
     return session.scalar(query) or 0
 
 
@@ -295,42 +317,46 @@ def trial_lines(
     limit: int | None = None,
     offset: int = 0,
 ) -> Iterator[TrialLine]:
-    """The trials of a sweep that pass, in order: `limit` of them, after `offset` others.
+    """Iterate over the trials of a sweep that pass: `limit` of them, after `offset` others.
 
     Raises:
         NotFoundError: if there is no such sweep, or it has no such hyperparameter.
     """
     sweep = find_sweep(session, name)
-    query = _sorted(session, sweep, choice).limit(limit).offset(offset)
+    query = _select_sorted(session, sweep, choice).limit(limit).offset(offset)
     ids = session.scalars(query).all()
     space = space_of(sweep.spec)
     for start in range(0, len(ids), _AT_ONCE):
-        yield from _lines(session, sweep, space, ids[start : start + _AT_ONCE])
+        yield from _read_lines(session, sweep, space, ids[start : start + _AT_ONCE])
 
 
 def passing_trials(session: Session, sweep: SweepRecord, where: Where) -> Select[int]:
-    """The ids of a sweep's trials that pass.
+    """Select the ids of a sweep's trials that pass.
 
     Raises:
         NotFoundError: if the sweep has no such hyperparameter.
     """
-    return _chosen(session, sweep, TrialChoice(where))
+    return _select_chosen(session, sweep, TrialChoice(where))
 
 
-def _chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
-    _check_names(session, sweep, [one.name for one in choice.where.conditions])
+def _select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
+    _check_names(session, sweep, [condition.name for condition in choice.where.conditions])
     columns = TrialColumns(session, space_of(sweep.spec))
-    query = _joined(TrialRecord.id).where(_held(sweep), *columns.conditions(choice.where))
+    query = _select_joined(TrialRecord.id).where(
+        _match_sweep(sweep), *columns.conditions(choice.where)
+    )
     return query if choice.state is None else query.where(TrialRecord.state == choice.state)
 
 
-def _sorted(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
-    query, number = _chosen(session, sweep, choice), SweepTrialRecord.number
+def _select_sorted(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
+    query, number = _select_chosen(session, sweep, choice), SweepTrialRecord.number
     if choice.sort != "number":
         _check_names(session, sweep, [choice.sort])
         columns = TrialColumns(session, space_of(sweep.spec))
-        for one in columns.order(choice.sort):
-            query = query.order_by((one.desc() if choice.descending else one).nulls_last())
+        for expression in columns.order(choice.sort):
+            query = query.order_by(
+                (expression.desc() if choice.descending else expression).nulls_last()
+            )
         return query.order_by(number)
     return query.order_by(number.desc() if choice.descending else number)
 
@@ -347,28 +373,28 @@ def _check_names(session: Session, sweep: SweepRecord, names: Sequence[str]) -> 
             )
 
 
-def _lines(
+def _read_lines(
     session: Session, sweep: SweepRecord, space: Space, ids: Sequence[int]
 ) -> Iterator[TrialLine]:
     link, trial, configuration = SweepTrialRecord, TrialRecord, ConfigurationRecord
-    query = _joined(
+    query = _select_joined(
         trial.id,
         *(link.number, link.role, trial.key, trial.state, trial.seed),
         configuration.hash.label("configuration"),
         configuration.values.label("hyperparameters"),
         *(BEST_SCORE.label("score"), LAST_STEP.label("step"), trial.wall_seconds.label("seconds")),
         *(trial.started, trial.finished, trial.error, trial.why),
-    ).where(_held(sweep), trial.id.in_(ids))
-    found = {line.id: dict(line._mapping) for line in session.execute(query)}
-    for one in ids:
-        fields = found[one]
+    ).where(_match_sweep(sweep), trial.id.in_(ids))
+    lines = {line.id: dict(line._mapping) for line in session.execute(query)}
+    for trial_id in ids:
+        fields = lines[trial_id]
         del fields["id"]
         why = fields.pop("why")
-        values = _active(space, fields.pop("hyperparameters"))
+        values = _keep_active_values(space, fields.pop("hyperparameters"))
         yield TrialLine(**fields | {"values": values, "error": fields["error"] or why})
 
 
-def _joined(*columns: Any) -> Select[Any]:
+def _select_joined(*columns: Any) -> Select[Any]:
     return (
         select(*columns)
         .select_from(SweepTrialRecord)
@@ -377,27 +403,36 @@ def _joined(*columns: Any) -> Select[Any]:
     )
 
 
-def _held(sweep: SweepRecord) -> Any:
+def _match_sweep(sweep: SweepRecord) -> Any:
     return SweepTrialRecord.sweep_id == sweep.id
 
 
-def _searched(session: Session, sweep: SweepRecord) -> list[str]:
-    """What the trials' own sweeps searched, where this one's file does not say."""
-    lists = _joined(cast(ConfigurationRecord.searched, Text)).where(_held(sweep)).distinct()
+def _find_searched_names(session: Session, sweep: SweepRecord) -> list[str]:
+    """Find what the trials' own sweeps searched, for a sweep whose file does not say."""
+    lists = (
+        _select_joined(cast(ConfigurationRecord.searched, Text))
+        .where(_match_sweep(sweep))
+        .distinct()
+    )
     return sorted({name for names in session.scalars(lists) for name in json.loads(names)})
 
 
-def _varies(session: Session, sweep: SweepRecord, columns: TrialColumns, name: str) -> bool:
-    """Whether any trial has another value than the first; most searches show it at once."""
+def _has_several_values(
+    session: Session, sweep: SweepRecord, columns: TrialColumns, name: str
+) -> bool:
+    """Whether any trial has another value than the first.
+
+    Most searches show it at once.
+    """
     value = columns.order(name)[-1]
-    every = _joined(value).where(_held(sweep))
+    every = _select_joined(value).where(_match_sweep(sweep))
     first = session.execute(every.order_by(SweepTrialRecord.number).limit(1)).one()
     other = every.where(value.is_distinct_from(first[0])).limit(1)
     return session.execute(other).first() is not None
 
 
-def _active(space: Space, values: dict[str, Any]) -> dict[str, Any]:
-    """Without what took no part; the order stays."""
+def _keep_active_values(space: Space, values: dict[str, Any]) -> dict[str, Any]:
+    """Drop the values of hyperparameters that took no part; the order stays."""
     return {
         name: value
         for name, value in values.items()

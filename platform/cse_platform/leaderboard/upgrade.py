@@ -18,7 +18,7 @@ MIGRATION_LOCK = 0x0C5E_1EAD
 
 
 def migration_options() -> dict[str, Any]:
-    """What alembic must know about our tables."""
+    """Return the options of alembic for our tables."""
     return {
         "target_metadata": Base.metadata,
         "version_table": VERSION_TABLE,
@@ -28,7 +28,7 @@ def migration_options() -> dict[str, Any]:
 
 @contextmanager
 def migrating(engine: Engine) -> Iterator[Connection]:
-    """One transaction in which tables may be made anew, which other tables refer to.
+    """Open a transaction in which tables that others refer to may be made anew.
 
     SQLite would count the rows of a dropped table as deleted, so that its foreign keys are
     checked at the end instead.
@@ -71,7 +71,7 @@ def migrate(connection: Connection) -> None:
 
 
 def alembic_config(connection: Connection) -> Config:
-    """Alembic's settings for work on an open connection."""
+    """Make the settings of alembic for work on an open connection."""
     config = Config(attributes={"connection": connection})
     folder = str(Path(__file__).parent / "migrations")
     config.set_main_option("script_location", folder.replace("%", "%%"))

@@ -1,1 +1,1 @@
-"""What writes to the store: journals, evaluations, the lease of a driver; merging is below."""
+"""Writers of the store: journals, evaluations, the lease of a driver, merging."""

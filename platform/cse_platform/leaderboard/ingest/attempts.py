@@ -1,4 +1,4 @@
-"""Attempts at one trial by several journals: the best of them stands for it, whole."""
+"""Attempts at one trial by several journals: the best attempt stands for the trial, whole."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from cse_platform.leaderboard.tables import (
 
 
 def count_complete(session: Session, configuration: int) -> None:
-    """Bring a configuration's count, mean and spread up to date.
+    """Update a configuration's count, mean and spread of complete seeds.
 
     A configuration has few seeds, so their values are read again: a running mean would depend on
     the order in which trials came, in its last digit.
@@ -59,7 +59,7 @@ def rank(
     finished: datetime | None,
     journal: str = "",
 ) -> Rank:
-    """The higher, the better an attempt stands for its trial.
+    """Rank an attempt: the one with the highest rank stands for its trial.
 
     A complete one does before others, then the one with the later last step, `reached`. Of equal
     ones, the state decides, and then the time: the first to be complete, or to start.
@@ -71,20 +71,20 @@ def rank(
 
 
 def ranks(session: Session, trials: Sequence[TrialRecord]) -> dict[str, Rank]:
-    """The rank of what each trial shows, by its key."""
+    """Rank what each trial shows, by its key."""
     last = select(DevPointRecord.trial_id, func.max(DevPointRecord.step))
-    found: dict[str, Rank] = {}
+    ranked: dict[str, Rank] = {}
     for start in range(0, len(trials), _BATCH):
-        some = trials[start : start + _BATCH]
-        of_some = DevPointRecord.trial_id.in_([trial.id for trial in some])
+        batch = trials[start : start + _BATCH]
+        of_some = DevPointRecord.trial_id.in_([trial.id for trial in batch])
         grouped = session.execute(last.where(of_some).group_by(DevPointRecord.trial_id))
         reached = {row[0]: row[1] for row in grouped}
-        found |= {trial.key: _rank(trial, reached.get(trial.id)) for trial in some}
-    return found
+        ranked |= {trial.key: _rank_attempt(trial, reached.get(trial.id)) for trial in batch}
+    return ranked
 
 
 def attempt_of(session: Session, trial: TrialRecord, journal: str, *, at: datetime) -> Attempt:
-    """A journal's attempt at a trial; one that begins `at` that time if none is known.
+    """Return a journal's attempt at a trial, a new one that begins `at` that time if there is none.
 
     What was stored before attempts were told apart belongs to the journal that goes on with it.
     """
@@ -92,18 +92,18 @@ def attempt_of(session: Session, trial: TrialRecord, journal: str, *, at: dateti
         trial.journal = journal
     if trial.journal == journal:
         return trial
-    found = session.get(OtherAttemptRecord, (trial.id, journal))
-    if found is None:
-        found = OtherAttemptRecord(
+    attempt = session.get(OtherAttemptRecord, (trial.id, journal))
+    if attempt is None:
+        attempt = OtherAttemptRecord(
             trial_id=trial.id, journal=journal, state="RUNNING", started=at, provenance={}
         )
-        session.add(found)
+        session.add(attempt)
         session.flush()
-    return found
+    return attempt
 
 
 def begin(session: Session, attempt: Attempt, *, started: datetime | None) -> None:
-    """It runs, from scratch if `started` says since when: what came before does not count then."""
+    """Set an attempt to running; with `started`, from scratch: what came before is dropped."""
     if started is not None:
         table, which = curve_of(attempt)
         session.execute(delete(table).where(*which))
@@ -119,9 +119,11 @@ def settle(session: Session, trial: TrialRecord) -> None:
     others = session.scalars(select(OtherAttemptRecord).where(of_trial)).all()
     if others:
         attempts: list[Attempt] = [trial, *others]
-        best = max(attempts, key=lambda attempt: _rank(attempt, _reached(session, attempt)))
+        best = max(
+            attempts, key=lambda attempt: _rank_attempt(attempt, _find_last_step(session, attempt))
+        )
         if isinstance(best, OtherAttemptRecord):
-            _exchange(session, trial, best)
+            _swap_attempts(session, trial, best)
 
 
 def finish(session: Session, trial: TrialRecord, metrics: Mapping[str, float | None]) -> None:
@@ -132,7 +134,7 @@ def finish(session: Session, trial: TrialRecord, metrics: Mapping[str, float | N
 
 
 def curve_of(attempt: Attempt) -> tuple[PointTable, list[ColumnElement[bool]]]:
-    """The table of an attempt's dev points, and which of its rows they are."""
+    """Return the table of an attempt's dev points, and the conditions that select them."""
     if isinstance(attempt, TrialRecord):
         return DevPointRecord, [DevPointRecord.trial_id == attempt.id]
     point = OtherPointRecord
@@ -140,16 +142,17 @@ def curve_of(attempt: Attempt) -> tuple[PointTable, list[ColumnElement[bool]]]:
 
 
 def finite_or_null(value: float | None) -> float | None:
-    """What the store has of a measured number: one that is not finite is NULL."""
+    """Return a measured number as the store has it: None if it is not finite."""
     return value if value is not None and math.isfinite(value) else None
 
 
-def _reached(session: Session, attempt: Attempt) -> int | None:
+def _find_last_step(session: Session, attempt: Attempt) -> int | None:
+    """Find the last step that an attempt has reported; None if there is none."""
     table, which = curve_of(attempt)
     return session.scalar(select(func.max(table.step)).where(*which))
 
 
-def _rank(attempt: Attempt, reached: int | None) -> Rank:
+def _rank_attempt(attempt: Attempt, reached: int | None) -> Rank:
     return rank(
         state=attempt.state,
         reached=reached,
@@ -159,9 +162,9 @@ def _rank(attempt: Attempt, reached: int | None) -> Rank:
     )
 
 
-def _exchange(session: Session, trial: TrialRecord, best: OtherAttemptRecord) -> None:
-    """Show another attempt, and keep the one that was shown."""
-    outdone = {**_columns(trial), "best_metrics": own_metrics(session, trial)}
+def _swap_attempts(session: Session, trial: TrialRecord, best: OtherAttemptRecord) -> None:
+    """Show another attempt at a trial, and keep the one that was shown."""
+    outdone = {**_read_attempt_columns(trial), "best_metrics": own_metrics(session, trial)}
     if trial.state == "COMPLETE" and trial.best_value != best.best_value:
         drop_foreign_scores(session, trial)
     points = DevPointRecord.trial_id == trial.id
@@ -185,12 +188,12 @@ def _exchange(session: Session, trial: TrialRecord, best: OtherAttemptRecord) ->
     )
     session.execute(delete(table).where(*which))
     session.delete(best)
-    for name, value in _columns(best).items():
+    for name, value in _read_attempt_columns(best).items():
         setattr(trial, name, value)
     session.add(OtherAttemptRecord(trial_id=trial.id, **outdone))
     session.flush()
     finish(session, trial, best.best_metrics)
 
 
-def _columns(attempt: Attempt) -> dict[str, Any]:
+def _read_attempt_columns(attempt: Attempt) -> dict[str, Any]:
     return {name: getattr(attempt, name) for name in ATTEMPT_COLUMNS}

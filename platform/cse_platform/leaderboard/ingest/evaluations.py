@@ -30,14 +30,14 @@ SCORE_KEY = ("trial_id", "task", "split", "metric", "identity")
 
 
 def add_identities(session: Session, event: TrialEvaluated) -> None:
-    """Store what the identities of an evaluation stand for."""
+    """Store the settings that the identities of an evaluation stand for."""
     for identity, settings in event.identities.items():
         source = settings.get("source", event.source)
         add_identity(session, identity=identity, settings=settings, source=source)
 
 
 def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) -> None:
-    """Store scores and similarities, in place of those of an earlier one of equal identity."""
+    """Store scores and similarities, in place of an earlier evaluation of equal identity."""
     outdated = {
         (score.task, score.identity)
         for score in event.scores
@@ -51,7 +51,7 @@ def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) 
 def add_identity(
     session: Session, *, identity: str, settings: dict[str, Any], source: str | None
 ) -> None:
-    """Store what an identity is the hash of; what was stored first stays."""
+    """Store the settings that an identity is the hash of; what was stored first stays."""
     values = {"settings": settings, "source": source}
     insert_once(session, EvaluationRecord, {"identity": identity}, values)
     stored = session.get_one(EvaluationRecord, identity)
@@ -62,7 +62,7 @@ def add_identity(
 def add_score(
     session: Session, trial: TrialRecord, score: TrialScore, *, measured: datetime
 ) -> bool:
-    """Store one number; False if a newer one is stored.
+    """Store one score. Returns False if a newer one is stored.
 
     One that means nothing is left out, with a warning.
     """
@@ -92,8 +92,8 @@ def replace_own_scores(
     session: Session, trial: TrialRecord, metrics: Mapping[str, float | None]
 ) -> None:
     """Store the dev scores among the metrics of a complete trial's best step."""
-    identity = _dev_identity(session, trial)
-    session.execute(delete(ScoreRecord).where(*_own(trial, identity)))
+    identity = _find_dev_identity(session, trial)
+    session.execute(delete(ScoreRecord).where(*_match_own_scores(trial, identity)))
     for name, value in metrics.items():
         if value is not None and (named := _DEV_SCORE.fullmatch(name)):
             measured = {"split": "dev", "value": value, "identity": identity}
@@ -102,24 +102,28 @@ def replace_own_scores(
 
 
 def own_metrics(session: Session, trial: TrialRecord) -> dict[str, Any]:
-    """The dev scores of a trial, by the names of metrics."""
-    own = select(ScoreRecord).where(*_own(trial, _dev_identity(session, trial)))
-    return {f"dev/{one.task}_{one.metric}": one.value for one in session.scalars(own)}
+    """Read the dev scores of a trial, by the names of metrics."""
+    own = select(ScoreRecord).where(*_match_own_scores(trial, _find_dev_identity(session, trial)))
+    return {f"dev/{score.task}_{score.metric}": score.value for score in session.scalars(own)}
 
 
 def drop_foreign_scores(session: Session, trial: TrialRecord) -> None:
-    """Drop all scores but the trial's own: they are of another model than it has from now on."""
-    foreign = ScoreRecord.identity != _dev_identity(session, trial)
+    """Drop all scores but the trial's own dev scores.
+
+    They are of another model than the trial has from now on.
+    """
+    foreign = ScoreRecord.identity != _find_dev_identity(session, trial)
     session.execute(delete(ScoreRecord).where(ScoreRecord.trial_id == trial.id, foreign))
     similarities = PairSimilaritiesRecord.trial_id == trial.id
     session.execute(delete(PairSimilaritiesRecord).where(similarities))
 
 
-def _own(trial: TrialRecord, identity: str) -> list[ColumnElement[bool]]:
+def _match_own_scores(trial: TrialRecord, identity: str) -> list[ColumnElement[bool]]:
+    """Match the trial's own dev scores."""
     score = ScoreRecord
     return [score.trial_id == trial.id, score.identity == identity, score.split == "dev"]
 
 
-def _dev_identity(session: Session, trial: TrialRecord) -> str:
+def _find_dev_identity(session: Session, trial: TrialRecord) -> str:
     query = select(GroupRecord.dev_identity).join(GroupRecord.configurations)
     return session.scalars(query.where(ConfigurationRecord.id == trial.configuration_id)).one()

@@ -63,15 +63,15 @@ def hold_back(
     position: int,
     event: TrialReused | TestAccessed | TrialEvaluated,
 ) -> None:
-    """Keep an event until its trial is here."""
+    """Keep an event until its trial is stored."""
     _log.warning("sweep %s: trial %s is not on this leaderboard yet", event.sweep, event.trial)
-    place = {"journal": journal, "position": position}
+    key = {"journal": journal, "position": position}
     values = {"trial": event.trial, "event": event.model_dump_json()}
-    insert_once(session, EarlyEventRecord, place, values)
+    insert_once(session, EarlyEventRecord, key, values)
 
 
 def take_held_back(session: Session, trial: str) -> list[tuple[str, int, Event]]:
-    """The events that wait for a trial, with their journals and positions; they wait no more."""
+    """Remove and return the events that wait for a trial, with their journals and positions."""
     of_trial = EarlyEventRecord.trial == trial
     query = select(EarlyEventRecord.journal, EarlyEventRecord.position, EarlyEventRecord.event)
     order = EarlyEventRecord.journal, EarlyEventRecord.position
@@ -82,7 +82,10 @@ def take_held_back(session: Session, trial: str) -> list[tuple[str, int, Event]]
 
 
 def add_annotation(session: Session, event: AnnotationWritten) -> None:
-    """Take over what an event changes, where nothing later is known; again changes nothing."""
+    """Store the changes of an event, except where a later one is known.
+
+    Storing it again changes nothing.
+    """
     for change in event.changes:
         new = AnnotationRecord(
             about=event.about,
@@ -98,7 +101,7 @@ def add_annotation(session: Session, event: AnnotationWritten) -> None:
 
 
 def put_newest(session: Session, new: AnnotationRecord) -> None:
-    """Put a row in place of an earlier one."""
+    """Store an annotation unless a later one is known."""
     key = new.about, new.name, new.field, new.word
     known = session.get(AnnotationRecord, key)
     if known is None or known.time < new.time:
@@ -107,14 +110,14 @@ def put_newest(session: Session, new: AnnotationRecord) -> None:
 
 
 def add_test_access(session: Session, trial: TrialRecord, event: TestAccessed) -> None:
-    """Note that the test sets were opened for the trial."""
+    """Store that the test sets were opened for the trial."""
     key = {"trial_id": trial.id, "opened": event.time, "who": event.who}
     what = {"command": event.command, "tasks": list(event.tasks), "source": event.source}
     insert_once(session, TestAccessRecord, key, what)
 
 
 CONTRADICTIONS = (StoreLostError, LookupError, TypeError, ValueError)
-"""What an event raises that does not fit what is stored; waiting would not help it."""
+"""The errors of an event that contradicts what is stored; waiting would not help it."""
 
 
 class LeaderboardSink:
@@ -129,18 +132,18 @@ class LeaderboardSink:
     def __init__(self, leaderboard: Store, lease: Lease | None = None) -> None:
         self._leaderboard, self._lease = leaderboard, lease
         self._told: set[str] = set()
-        """Why events were left out, each reason once."""
+        """The reasons why events were left out, each once."""
 
     def position(self, journal: str) -> int:
-        """End offset of the last event applied from this journal; 0 when it is new here."""
+        """Return the end offset of the last event applied from this journal; 0 if it is new."""
         with self._leaderboard.session() as session:
-            return _position(session, journal)
+            return _read_position(session, journal)
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
-        """Take over all of these events but those that contradict what is stored.
+        """Apply all of these events but those that contradict what is stored.
 
-        These are left out, and said: waiting would not help them, and would hold up all others.
-        Only an opening of test sets is never left out.
+        These are left out with a warning: waiting would not help them, and would hold up all
+        others. Only an opening of test sets is never left out.
 
         Raises:
             StoreError: if the database is down or damaged; then nothing is taken over.
@@ -157,9 +160,10 @@ class LeaderboardSink:
             if isinstance(event, TestAccessed):
                 raise
             _move_cursor(self._leaderboard, journal, end)
-            self._tell(event, str(error) or repr(error))
+            self._warn_once(event, str(error) or repr(error))
 
-    def _tell(self, event: Event, reason: str) -> None:
+    def _warn_once(self, event: Event, reason: str) -> None:
+        """Warn that an event is left out, once for each reason."""
         if reason not in self._told:
             self._told.add(reason)
             says = "sweep %s: the leaderboard leaves out a %s, which stays in the journal: %s"
@@ -183,7 +187,7 @@ def take_over(
     with leaderboard.writing() as session:
         if lease is not None:
             lease.renew(session)
-        position = _position(session, journal)
+        position = _read_position(session, journal)
         news = [entry for entry in entries if entry[0] > position]
         for are_points, some in groupby(news, lambda entry: isinstance(entry[1], TrialPoint)):
             if are_points:
@@ -231,11 +235,11 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
         case ModelDeleted():
             delete_model(session, journal, event)
         case TrialReused() | TestAccessed() | TrialEvaluated():
-            _apply_later(session, journal, position, event)
+            _apply_or_hold_back(session, journal, position, event)
 
 
 def apply_held_back(session: Session, trial: str) -> None:
-    """Apply what came of a trial before the trial itself; what cannot be is left out, and said."""
+    """Apply the events that came before their trial; warn of those that cannot be applied."""
     for journal, position, event in take_held_back(session, trial):
         try:
             with session.begin_nested():
@@ -247,13 +251,13 @@ def apply_held_back(session: Session, trial: str) -> None:
             _log.warning("%s of trial %s is left out: %s", event.kind, trial[:8], reason)
 
 
-def _apply_later(
+def _apply_or_hold_back(
     session: Session,
     journal: str,
     position: int,
     event: TrialReused | TestAccessed | TrialEvaluated,
 ) -> None:
-    """Apply what a journal tells of a trial that another journal may have brought, or has not."""
+    """Apply an event on a trial that another journal may have brought, or hold it back."""
     trial = trial_or_none(session, event.trial)
     if trial is None:
         hold_back(session, journal, position, event)
@@ -269,6 +273,6 @@ def _apply_later(
                 add_evaluation(session, trial, event)
 
 
-def _position(session: Session, journal: str) -> int:
+def _read_position(session: Session, journal: str) -> int:
     cursor = session.get(JournalCursorRecord, journal)
     return 0 if cursor is None else cursor.position

@@ -36,7 +36,7 @@ HEARTBEAT_SECONDS = 10.0
 
 
 class Lease:
-    """Holds a sweep from now on, until it is closed; safe to use from all threads.
+    """A lease on a sweep, held until it is closed; safe to use from all threads.
 
     A thread renews it. While the leaderboard is down that fails, and the sweep goes on: nobody else
     can take it then.
@@ -60,10 +60,10 @@ class Lease:
         self._lost: LeaseLostError | None = None
         self._on_lost: Callable[[], None] = lambda: None
         self._trying = threading.Lock()
-        self._tried = _uptime()
+        self._tried = _read_uptime()
         self._closing = threading.Event()
         with leaderboard.writing(alone=False) as session:
-            self._take(session)
+            self._take_lease(session)
         self._thread = threading.Thread(target=self._renew_forever, name="lease", daemon=True)
         self._thread.start()
 
@@ -74,7 +74,7 @@ class Lease:
 
     def check(self) -> None:
         """Raise LeaseLostError if another driver has taken the sweep over."""
-        if self._lost is None and _uptime() - self._tried > LEASE_SECONDS:  # we were suspended
+        if self._lost is None and _read_uptime() - self._tried > LEASE_SECONDS:  # we were suspended
             self._try_to_renew()
         if self._lost is not None:
             raise self._lost
@@ -86,13 +86,15 @@ class Lease:
             LeaseLostError: if another driver has taken the sweep over.
         """
         now = server_time(session)
-        if insert_once(session, SweepLeaseRecord, {"sweep": self._sweep}, self._row(now)):
+        if insert_once(
+            session, SweepLeaseRecord, {"sweep": self._sweep}, self._make_lease_row(now)
+        ):
             return  # the leaderboard was put back from a copy
-        record = self._record(session)
+        record = self._lock_lease_record(session)
         if record.holder is None and self._closing.is_set():
             return  # given back, and nobody has taken it: a last batch may still be written
         if record.holder != self._holder:
-            raise self._lose(holder_of(record, now))
+            raise self._mark_lost(holder_of(record, now))
         record.heartbeat = now
 
     def on_lost(self, callback: Callable[[], None]) -> None:
@@ -106,7 +108,7 @@ class Lease:
         self._closing.set()
         self._thread.join(timeout=1.0)  # an attempt on a store that hangs is left behind
         with suppress(StoreError), self._leaderboard.writing(alone=False) as session:
-            record = self._record(session)
+            record = self._lock_lease_record(session)
             if record.holder == self._holder:
                 record.holder = None
 
@@ -114,29 +116,31 @@ class Lease:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Give the sweep back; LeaseLostError, whatever else happened, where another has it."""
+        """Give the sweep back. Raises LeaseLostError, whatever else happened, if it was lost."""
         self.close()
         if self._lost is not None:
             raise self._lost
 
-    def _take(self, session: Session) -> None:
+    def _take_lease(self, session: Session) -> None:
         now = server_time(session)
-        if insert_once(session, SweepLeaseRecord, {"sweep": self._sweep}, self._row(now)):
+        if insert_once(
+            session, SweepLeaseRecord, {"sweep": self._sweep}, self._make_lease_row(now)
+        ):
             return
-        record = self._record(session)
+        record = self._lock_lease_record(session)
         holder = holder_of(record, now)
         if holder.lives:
-            raise SweepRefusedError(_held(self._sweep, holder))
+            raise SweepRefusedError(_explain_held(self._sweep, holder))
         if record.journal != self._driver["journal"] and sweep_or_none(session, self._sweep):
-            raise SweepRefusedError(_other_journal(self._sweep, holder, here=self._driver))
-        for name, value in self._row(now).items():
+            raise SweepRefusedError(_explain_other_journal(self._sweep, holder, here=self._driver))
+        for name, value in self._make_lease_row(now).items():
             setattr(record, name, value)
 
-    def _row(self, now: datetime) -> dict[str, Any]:
+    def _make_lease_row(self, now: datetime) -> dict[str, Any]:
         return self._driver | {"holder": self._holder, "since": now, "heartbeat": now}
 
-    def _record(self, session: Session) -> SweepLeaseRecord:
-        """The row, which no other transaction changes until this one has ended."""
+    def _lock_lease_record(self, session: Session) -> SweepLeaseRecord:
+        """Lock the row, so that no other transaction changes it until this one has ended."""
         query = select(SweepLeaseRecord).where(SweepLeaseRecord.sweep == self._sweep)
         return session.scalars(query.with_for_update()).one()
 
@@ -148,7 +152,7 @@ class Lease:
         if not self._trying.acquire(blocking=False):
             return  # another thread waits for the leaderboard
         try:
-            self._tried = _uptime()
+            self._tried = _read_uptime()
             with (
                 suppress(StoreError, LeaseLostError),
                 self._leaderboard.writing(alone=False) as session,
@@ -157,14 +161,16 @@ class Lease:
         finally:
             self._trying.release()
 
-    def _lose(self, holder: Holder) -> LeaseLostError:
-        first, self._lost = self._lost is None, LeaseLostError(_taken(self._sweep, holder))
+    def _mark_lost(self, holder: Holder) -> LeaseLostError:
+        """Note that the lease is lost, and call back the first time. Returns the error to raise."""
+        first = self._lost is None
+        self._lost = LeaseLostError(_explain_taken_over(self._sweep, holder))
         if first and not self._closing.is_set():
             self._on_lost()
         return self._lost
 
 
-def _held(sweep: str, holder: Holder) -> str:
+def _explain_held(sweep: str, holder: Holder) -> str:
     return (
         f"sweep {sweep!r} is held by process {holder.pid} on {holder.host} since "
         f"{utc(holder.since)}, last heard of {holder.silent:.0f} s ago; wait for its end, or "
@@ -172,7 +178,7 @@ def _held(sweep: str, holder: Holder) -> str:
     )
 
 
-def _other_journal(sweep: str, holder: Holder, *, here: Mapping[str, Any]) -> str:
+def _explain_other_journal(sweep: str, holder: Holder, *, here: Mapping[str, Any]) -> str:
     if (holder.host, holder.folder) == (here["host"], here["folder"]):
         lost = (
             f"the journal that sweep {sweep!r} goes on from is gone from {holder.folder}, which "
@@ -189,7 +195,7 @@ def _other_journal(sweep: str, holder: Holder, *, here: Mapping[str, Any]) -> st
     )
 
 
-def _taken(sweep: str, holder: Holder) -> str:
+def _explain_taken_over(sweep: str, holder: Holder) -> str:
     return (
         f"process {holder.pid} on {holder.host} has taken sweep {sweep!r} over at "
         f"{utc(holder.since)}, while this driver was not heard of; its trials are stopped here, "
@@ -197,6 +203,6 @@ def _taken(sweep: str, holder: Holder) -> str:
     )
 
 
-def _uptime() -> float:
-    """Seconds since some moment, those in which the machine slept too, where it can tell."""
+def _read_uptime() -> float:
+    """Seconds since some fixed moment, sleep of the machine included where the clock has it."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

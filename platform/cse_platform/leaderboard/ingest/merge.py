@@ -1,4 +1,4 @@
-"""Brings what another leaderboard holds onto this one; doing it again changes nothing."""
+"""Merges another leaderboard into this one; doing it again changes nothing."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from cse_platform.tracking.events import EVENT, TrialFinished
 
 
 def merge_annotations(ours: Session, theirs: Session, rename: Mapping[str, str]) -> None:
-    """Take over what people have written there; `rename` has names of sweeps here by theirs."""
+    """Merge their annotations; `rename` has the names of sweeps here by theirs."""
     for row in theirs.execute(select(*AnnotationRecord.__table__.c)).mappings():
         name = rename.get(row["name"], row["name"]) if row["about"] == "sweep" else row["name"]
         put_newest(ours, AnnotationRecord(**{**row, "name": name}))
@@ -42,31 +42,33 @@ MergeProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class MergeSummary:
-    """What came, in numbers."""
+    """The counts of a merge."""
 
     sweeps: int
-    """New ones."""
+    """New sweeps."""
     trials: int
-    """All that are there."""
+    """All trials that are there."""
     new: int
     completed: int
-    """That were here and not complete."""
+    """Trials that were here and not complete."""
     newer: int
-    """Complete on neither side; the attempt that shows, or its latest state, is from there."""
+    """Trials complete on neither side; the attempt that shows, or its latest state, is from
+    there."""
     differing: int
-    """Complete on both sides with different dev values; the one that was complete first stands."""
+    """Trials complete on both sides with different dev values; the one that was complete first
+    stands."""
     points: int
-    """Of dev curves."""
+    """Points of dev curves."""
     scores: int
 
     @property
     def here(self) -> int:
-        """Trials that were here already, as far as they are there."""
+        """Their trials that were here already."""
         return self.trials - self.new - self.completed - self.newer
 
 
 def takes_none(_place: str, _trial: str) -> bool:
-    """Take no model of any trial."""
+    """Refuse the model of every trial."""
     return False
 
 
@@ -78,7 +80,7 @@ def merge(
     takes_model: TakesModel = takes_none,
     progress: MergeProgress | None = None,
 ) -> MergeSummary:
-    """Take over everything in one transaction; the source is only read.
+    """Merge all of another leaderboard in one transaction; the source is only read.
 
     Of all attempts at a trial on both sides the best one stands for it, as when one leaderboard
     gets their journals: a complete one, else the one that came furthest. Of one attempt, what was
@@ -101,14 +103,14 @@ def merge(
         _refuse_rehearsals(ours, theirs)
         pairs = matched(ours, theirs, rename or {})
         sweeps, new_sweeps = merge_sweeps(ours, theirs, pairs)
-        for row in _all(theirs, EvaluationRecord):
+        for row in _read_all_rows(theirs, EvaluationRecord):
             add_identity(ours, **row)
-        for row in _all(theirs, PairSetRecord):
+        for row in _read_all_rows(theirs, PairSetRecord):
             insert_missing(ours, PairSetRecord, ["data_sha256"], [row])
         total = theirs.scalar(select(func.count()).select_from(TrialRecord)) or 0
         ids: dict[int, int] = {}
         came: Counter[str] = Counter()
-        for batch in _batches(theirs):
+        for batch in _iterate_batches(theirs):
             taken, counts = merge_trials(ours, theirs, batch, takes_model)
             ids |= taken
             came += counts
@@ -118,7 +120,7 @@ def merge(
                 progress(len(ids), total)
         merge_sweep_trials(ours, theirs, sweeps, ids)
         merge_annotations(ours, theirs, rename or {})
-        _merge_early(ours, theirs, rename or {}, takes_model)
+        _merge_early_events(ours, theirs, rename or {}, takes_model)
     names = ("new", "completed", "newer", "differing", "points", "scores")
     return MergeSummary(sweeps=new_sweeps, trials=total, **{name: came[name] for name in names})
 
@@ -137,7 +139,7 @@ def _refuse_rehearsals(ours: Session, theirs: Session) -> None:
         )
 
 
-def _batches(theirs: Session) -> Iterator[Sequence[TrialRecord]]:
+def _iterate_batches(theirs: Session) -> Iterator[Sequence[TrialRecord]]:
     last = 0
     query = select(TrialRecord).order_by(TrialRecord.id).limit(_BATCH)
     while batch := theirs.scalars(query.where(TrialRecord.id > last)).all():
@@ -146,10 +148,10 @@ def _batches(theirs: Session) -> Iterator[Sequence[TrialRecord]]:
         theirs.expunge_all()
 
 
-def _merge_early(
+def _merge_early_events(
     ours: Session, theirs: Session, rename: Mapping[str, str], takes_model: TakesModel
 ) -> None:
-    """Apply what waited on either side for a trial that the other one had."""
+    """Apply the events of either side that waited for a trial of the other."""
     for key in ours.scalars(select(EarlyEventRecord.trial).distinct()).all():
         if trial_or_none(ours, key) is not None:
             apply_held_back(ours, key)
@@ -162,5 +164,5 @@ def _merge_early(
         apply_event(ours, held.journal, held.position, event)
 
 
-def _all(theirs: Session, table: type[Base]) -> Iterable[RowMapping]:
+def _read_all_rows(theirs: Session, table: type[Base]) -> Iterable[RowMapping]:
     return theirs.execute(select(*table.__table__.c)).mappings()

@@ -1,4 +1,7 @@
-"""The sweeps of another leaderboard: matched by name, refused where a name stands for two."""
+"""Merges the sweeps of another leaderboard, matched by name.
+
+It refuses sweeps of one name that are not one sweep.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,21 +25,21 @@ from cse_platform.sweep.changes import changes
 from cse_platform.sweep.problems import did_you_mean, format_value
 
 OVERWRITTEN = ("spec", "state", "finished", "journal", "ended_by")
-"""What the sweep's last start decides."""
+"""The columns that the sweep's last start decides."""
 
 LINK = [column for column in SweepTrialRecord.__table__.c if column.key != "sweep_id"]
 
 
 @dataclass(frozen=True)
 class SweepPair:
-    """A sweep over there, and its name here."""
+    """A sweep of theirs, and its name here."""
 
     theirs: SweepRecord
     name: str
 
 
 def matched(ours: Session, theirs: Session, rename: Mapping[str, str]) -> list[SweepPair]:
-    """Every sweep over there with the name that it gets here.
+    """Match every sweep of theirs with the name that it gets here.
 
     Raises:
         ImportRefusedError: lists the sweeps of one name that are not one sweep, or those whose
@@ -46,11 +49,12 @@ def matched(ours: Session, theirs: Session, rename: Mapping[str, str]) -> list[S
     _check_rename(rename, [sweep.name for sweep in there])
     pairs = [SweepPair(sweep, rename.get(sweep.name, sweep.name)) for sweep in there]
     _check_names([pair.name for pair in pairs])
-    here = _by_name(ours)
+    here = _map_sweeps_by_name(ours)
     problems = [
         f"{pair.name}: {differences}"
         for pair in pairs
-        if pair.name in here and (differences := _differences(here[pair.name], pair.theirs))
+        if pair.name in here
+        and (differences := _describe_differences(here[pair.name], pair.theirs))
     ]
     if problems:
         refused = (
@@ -64,25 +68,25 @@ def matched(ours: Session, theirs: Session, rename: Mapping[str, str]) -> list[S
 def merge_sweeps(
     ours: Session, theirs: Session, pairs: list[SweepPair]
 ) -> tuple[dict[int, int], int]:
-    """Take over the sweeps, their starts and tags, and what their drivers have said.
+    """Merge the sweeps, their starts and tags, and the messages of their drivers.
 
     The later start of a sweep decides its state.
 
     The ids here by the ids there are returned, and how many sweeps are new.
     """
-    before = _last_starts(ours)
-    rows = [_row(pair) for pair in pairs]
+    before = _find_last_starts(ours)
+    rows = [_make_sweep_row(pair) for pair in pairs]
     new = insert_missing(ours, SweepRecord, ["name"], rows)
-    here, there = _by_name(ours), _last_starts(theirs)
+    here, there = _map_sweeps_by_name(ours), _find_last_starts(theirs)
     ids = {}
     for pair in pairs:
         mine = here[pair.name]
         ids[pair.theirs.id] = mine.id
         mine.started = min(mine.started, pair.theirs.started)
         known = mine.id in before
-        if not known or _stage(pair.theirs, there) > _stage(mine, before):
+        if not known or _make_stage_key(pair.theirs, there) > _make_stage_key(mine, before):
             for name in OVERWRITTEN:
-                setattr(mine, name, _row(pair)[name])
+                setattr(mine, name, _make_sweep_row(pair)[name])
             _replace_tags(ours, theirs, pair.theirs.id, mine.id)
     _add_rows(ours, theirs, ids, SweepStartRecord, ["sweep_id", "started"])
     _add_rows(ours, theirs, ids, DriverMessageRecord, ["journal", "position"])
@@ -92,7 +96,7 @@ def merge_sweeps(
 def merge_sweep_trials(
     ours: Session, theirs: Session, sweeps: Mapping[int, int], trials: Mapping[int, int]
 ) -> None:
-    """Put the trials into their sweeps, with what each took there.
+    """Put the trials into their sweeps, with the GPU seconds that each took there.
 
     Both mappings have the ids here by the ids there.
     """
@@ -128,10 +132,11 @@ def _check_names(names: list[str]) -> None:
         raise ImportRefusedError("\n  ".join([refused, *problems]))
 
 
-def _differences(mine: SweepRecord, other: SweepRecord) -> str:
-    """All of them in one line; empty where the two are one sweep."""
+def _describe_differences(mine: SweepRecord, other: SweepRecord) -> str:
+    """List the differences of two sweeps in one line; empty if they are one sweep."""
     here, there = (
-        {**one.spec, "method": one.method, "backbone": one.backbone} for one in (mine, other)
+        {**sweep.spec, "method": sweep.method, "backbone": sweep.backbone}
+        for sweep in (mine, other)
     )
     return "; ".join(
         f"{path} = {format_value(before)} here, {format_value(after)} there"
@@ -139,11 +144,11 @@ def _differences(mine: SweepRecord, other: SweepRecord) -> str:
     )
 
 
-def _by_name(session: Session) -> dict[str, SweepRecord]:
+def _map_sweeps_by_name(session: Session) -> dict[str, SweepRecord]:
     return {sweep.name: sweep for sweep in session.scalars(select(SweepRecord))}
 
 
-def _row(pair: SweepPair) -> dict[str, object]:
+def _make_sweep_row(pair: SweepPair) -> dict[str, object]:
     sweep = pair.theirs
     named = {"sweep": pair.name} if "sweep" in sweep.spec else {}
     names = ("method", "backbone", "state", "started", "finished", "journal", "ended_by")
@@ -154,13 +159,13 @@ def _row(pair: SweepPair) -> dict[str, object]:
 Stage = tuple[datetime, bool, datetime]
 
 
-def _stage(sweep: SweepRecord, starts: Mapping[int, datetime]) -> Stage:
-    """How far a sweep had come when its store last heard of it."""
+def _make_stage_key(sweep: SweepRecord, starts: Mapping[int, datetime]) -> Stage:
+    """Return how far a sweep had come when its store last heard of it, for comparison."""
     start = starts.get(sweep.id, sweep.started)
     return start, sweep.finished is not None, sweep.finished or start
 
 
-def _last_starts(session: Session) -> dict[int, datetime]:
+def _find_last_starts(session: Session) -> dict[int, datetime]:
     last = func.coalesce(func.max(SweepStartRecord.started), SweepRecord.started)
     query = (
         select(SweepRecord.id, last.label("last"))
@@ -184,7 +189,7 @@ def _add_rows(
     table: type[SweepStartRecord] | type[DriverMessageRecord],
     keys: list[str],
 ) -> None:
-    """Take over what else is known of the sweeps."""
+    """Copy rows of these sweeps from another table."""
     for there, here in ids.items():
         query = select(*table.__table__.c).where(table.sweep_id == there)
         rows = [{**row, "sweep_id": here} for row in theirs.execute(query).mappings()]

@@ -47,11 +47,11 @@ MergeOutcome = Literal["new", "completed", "newer", "differing", "here"]
 
 @dataclass(frozen=True)
 class Merged:
-    """What became of a trial that both sides have."""
+    """The outcome of merging a trial that both sides have."""
 
     outcome: MergeOutcome
     points: int
-    """Of dev curves, that came."""
+    """The number of points of dev curves that were copied."""
     same_model: bool
     """Whether their scores are of the model that stands for the trial here now."""
 
@@ -63,7 +63,7 @@ def merge_attempts(
     others: Mapping[int, Sequence[OtherAttemptRecord]],
     machines: Mapping[int, int],
 ) -> dict[int, Merged]:
-    """Offer their attempts at these trials, pairs of ours and theirs; by the ids there.
+    """Merge their attempts at trials that both sides have. Returns outcomes by the ids there.
 
     `others` has what does not stand for a trial, by the trial's id there; `machines` has the ids
     here by the ids there.
@@ -75,7 +75,7 @@ def merge_attempts(
         came = {
             attempt.journal: points
             for attempt in attempts
-            if (points := _offer(ours, theirs, here, attempt, machines)) is not None
+            if (points := _merge_attempt(ours, theirs, here, attempt, machines)) is not None
         }
         if came:
             settle(ours, here)
@@ -90,15 +90,15 @@ def merge_attempts(
     return merged
 
 
-def _offer(
+def _merge_attempt(
     ours: Session,
     theirs: Session,
     trial: TrialRecord,
     offered: Attempt,
     machines: Mapping[int, int],
 ) -> int | None:
-    """Take over an attempt unless as much of it is here; then None, else how many points came."""
-    mine = _same(ours, trial, offered)
+    """Copy an attempt unless ours is complete or as recent. Returns the points copied, or None."""
+    mine = _find_same_attempt(ours, trial, offered)
     if mine is None:
         mine = OtherAttemptRecord(
             trial_id=trial.id,
@@ -108,7 +108,9 @@ def _offer(
             provenance={},
         )
         ours.add(mine)
-    elif mine.state == "COMPLETE" or _heard(theirs, offered) <= _heard(ours, mine):
+    elif mine.state == "COMPLETE" or _make_recency_key(theirs, offered) <= _make_recency_key(
+        ours, mine
+    ):
         return None
     metrics = (
         own_metrics(theirs, offered) if isinstance(offered, TrialRecord) else offered.best_metrics
@@ -125,8 +127,8 @@ def _offer(
     return came
 
 
-def _same(session: Session, trial: TrialRecord, offered: Attempt) -> Attempt | None:
-    """What is here of that attempt; without journals, one that began at that moment is the one."""
+def _find_same_attempt(session: Session, trial: TrialRecord, offered: Attempt) -> Attempt | None:
+    """Find the same attempt here; without journals, the one that began at the same moment."""
     if trial.journal == offered.journal:
         return trial
     if not (trial.journal and offered.journal) and trial.started == offered.started:
@@ -134,8 +136,8 @@ def _same(session: Session, trial: TrialRecord, offered: Attempt) -> Attempt | N
     return session.get(OtherAttemptRecord, (trial.id, offered.journal))
 
 
-def _heard(session: Session, attempt: Attempt) -> tuple[bool, datetime, datetime, bool]:
-    """Later starts stand before earlier ones; after one start, what was heard of last."""
+def _make_recency_key(session: Session, attempt: Attempt) -> tuple[bool, datetime, datetime, bool]:
+    """Return a sort key: the later start, then what was heard of last."""
     table, which = curve_of(attempt)
     point = session.scalar(select(func.max(table.reported_at)).where(*which))
     started, finished = attempt.started, attempt.finished
@@ -147,12 +149,14 @@ def _copy_curve(ours: Session, theirs: Session, offered: Attempt, mine: Attempt)
     there, at_theirs = curve_of(offered)
     here, at_ours = curve_of(mine)
     ours.execute(delete(here).where(*at_ours))
-    of: dict[str, Any] = {"trial_id": mine.id if isinstance(mine, TrialRecord) else mine.trial_id}
+    owner: dict[str, Any] = {
+        "trial_id": mine.id if isinstance(mine, TrialRecord) else mine.trial_id
+    }
     if isinstance(mine, OtherAttemptRecord):
-        of["journal"] = mine.journal
+        owner["journal"] = mine.journal
     query = select(*(getattr(there, name) for name in POINT_COLUMNS)).where(*at_theirs)
-    rows = [{**point, **of} for point in theirs.execute(query).mappings()]
-    return insert_missing(ours, here, [*of, "step"], rows)
+    rows = [{**point, **owner} for point in theirs.execute(query).mappings()]
+    return insert_missing(ours, here, [*owner, "step"], rows)
 
 
 TakesModel = Callable[[str, str], bool]
@@ -173,21 +177,21 @@ UNTRIED = {**IDLE, "n": 0, "mean": None, "m2": 0.0}
 def merge_trials(
     ours: Session, theirs: Session, batch: Sequence[TrialRecord], takes_model: TakesModel
 ) -> tuple[dict[int, int], Counter[str]]:
-    """Take over a batch of trials; the counters of configurations and groups stay right.
+    """Merge a batch of trials, and keep the counters of configurations and groups right.
 
     The batch has trials over there. A model that `takes_model` refuses stays away. The ids here by
     the ids there are returned, and how many trials of each outcome, points and scores came.
     """
     _check_keys(theirs, batch)
-    attempts = _their_attempts(theirs, batch, takes_model)
-    known = _by_key(ours, batch)
-    machines = _machines(ours, theirs, batch)
-    configurations, groups = _configurations(ours, theirs, batch)
+    attempts = _read_their_attempts(theirs, batch, takes_model)
+    known = _find_trials_by_key(ours, batch)
+    machines = _merge_machines(ours, theirs, batch)
+    configurations, groups = _merge_configurations(ours, theirs, batch)
     made = {}
     for row in batch:
         if row.key not in known:
             configuration = configurations[row.configuration_id]
-            made[row.key] = _make(ours, row, configuration, machines)
+            made[row.key] = _add_trial(ours, row, configuration, machines)
             groups[configuration.group_id].trials += 1
     ours.flush()
     for configuration_id in sorted({trial.configuration_id for trial in made.values()}):
@@ -195,22 +199,22 @@ def merge_trials(
     trials = known | made
     ids = {row.id: trials[row.key].id for row in batch}
     new = {row.id: ids[row.id] for row in batch if row.key in made}
-    points = _copy(ours, theirs, DevPointRecord, ("trial_id", "step"), new)
+    points = _copy_missing_rows(ours, theirs, DevPointRecord, ("trial_id", "step"), new)
     _add_attempts(ours, {new[there]: attempts[there] for there in new}, machines)
-    _copy(ours, theirs, OtherPointRecord, ("trial_id", "journal", "step"), new)
+    _copy_missing_rows(ours, theirs, OtherPointRecord, ("trial_id", "journal", "step"), new)
     both = [(known[row.key], row) for row in batch if row.key in known]
     merged = merge_attempts(ours, theirs, both, attempts, machines)
-    same = new | {there: ids[there] for there, one in merged.items() if one.same_model}
+    same = new | {there: ids[there] for there, result in merged.items() if result.same_model}
     scores = _copy_scores(ours, theirs, same, new)
-    _copy(ours, theirs, PairSimilaritiesRecord, SIMILARITIES_KEY, same)
-    _copy(ours, theirs, TestAccessRecord, RELEASE_KEY, ids)
-    points += sum(one.points for one in merged.values())
-    outcomes = Counter[str](one.outcome for one in merged.values())
+    _copy_missing_rows(ours, theirs, PairSimilaritiesRecord, SIMILARITIES_KEY, same)
+    _copy_missing_rows(ours, theirs, TestAccessRecord, RELEASE_KEY, ids)
+    points += sum(result.points for result in merged.values())
+    outcomes = Counter[str](result.outcome for result in merged.values())
     return ids, outcomes + Counter(new=len(new), points=points, scores=scores)
 
 
 def _check_keys(theirs: Session, batch: Sequence[TrialRecord]) -> None:
-    """Refuse keys and hashes that no trial can have: files are called by them."""
+    """Refuse keys and hashes that no trial can have, because files are named by them."""
     hashes = select(ConfigurationRecord.hash).where(
         ConfigurationRecord.id.in_({trial.configuration_id for trial in batch})
     )
@@ -219,10 +223,10 @@ def _check_keys(theirs: Session, batch: Sequence[TrialRecord]) -> None:
             raise ImportRefusedError(f"a trial there has a key that none can have: {problem}")
 
 
-def _their_attempts(
+def _read_their_attempts(
     theirs: Session, batch: Sequence[TrialRecord], takes_model: TakesModel
 ) -> dict[int, list[OtherAttemptRecord]]:
-    """Their other attempts at these trials by the ids there.
+    """Read their other attempts at these trials, by the ids there.
 
     These and the trials are changed in memory: they lose a model that is not theirs.
     """
@@ -233,20 +237,21 @@ def _their_attempts(
         attempts[attempt.trial_id].append(attempt)
     for trial in batch:
         offered: list[Attempt] = [trial, *attempts[trial.id]]
-        for one in offered:
-            if one.model is not None and not takes_model(one.model, trial.key):
-                set_committed_value(one, "model", None)
+        for candidate in offered:
+            if candidate.model is not None and not takes_model(candidate.model, trial.key):
+                set_committed_value(candidate, "model", None)
     return attempts
 
 
-def _by_key(ours: Session, batch: Sequence[TrialRecord]) -> dict[str, TrialRecord]:
+def _find_trials_by_key(ours: Session, batch: Sequence[TrialRecord]) -> dict[str, TrialRecord]:
     query = select(TrialRecord).where(TrialRecord.key.in_([row.key for row in batch]))
     return {trial.key: trial for trial in ours.scalars(query)}
 
 
-def _make(
+def _add_trial(
     ours: Session, row: TrialRecord, configuration: ConfigurationRecord, machines: Mapping[int, int]
 ) -> TrialRecord:
+    """Add a trial that is not here yet."""
     copied = {name: getattr(row, name) for name in ("key", "seed", *ATTEMPT_COLUMNS)}
     trial = TrialRecord(**copied, configuration_id=configuration.id, gpu_seconds=0.0)
     trial.machine_id = None if row.machine_id is None else machines[row.machine_id]
@@ -255,54 +260,66 @@ def _make(
     return trial
 
 
-def _configurations(
+def _merge_configurations(
     ours: Session, theirs: Session, trials: Sequence[TrialRecord]
 ) -> tuple[dict[int, ConfigurationRecord], dict[int, GroupRecord]]:
-    """Those of the trials, made where they are not here, by their id there; groups by that here."""
-    there = _rows(theirs, ConfigurationRecord, {trial.configuration_id for trial in trials})
+    """Return configurations by their ids there, and groups by their ids here.
+
+    Those that are not here are made.
+    """
+    there = _read_rows_by_id(
+        theirs, ConfigurationRecord, {trial.configuration_id for trial in trials}
+    )
     groups = {
-        row["id"]: _group(ours, row)
-        for row in _rows(theirs, GroupRecord, {row["group_id"] for row in there})
+        row["id"]: _merge_group(ours, row)
+        for row in _read_rows_by_id(theirs, GroupRecord, {row["group_id"] for row in there})
     }
     rows = [row | UNTRIED | {"group_id": groups[row["group_id"]].id} for row in there]
     for row in rows:
         del row["id"]
     insert_missing(ours, ConfigurationRecord, ["hash"], rows)
     hashes = ConfigurationRecord.hash.in_([row["hash"] for row in there])
-    here = {one.hash: one for one in ours.scalars(select(ConfigurationRecord).where(hashes))}
+    here = {
+        configuration.hash: configuration
+        for configuration in ours.scalars(select(ConfigurationRecord).where(hashes))
+    }
     for row in there:
         add_searched(here[row["hash"]], row["searched"])
     by_id = {group.id: group for group in groups.values()}
     return {row["id"]: here[row["hash"]] for row in there}, by_id
 
 
-def _group(ours: Session, row: Row) -> GroupRecord:
-    """The group here; whose newest trial is the newer one says by which code."""
-    group = _found_or_made(ours, GroupRecord, GROUP_KEY, {**row, **IDLE})
+def _merge_group(ours: Session, row: Row) -> GroupRecord:
+    """Return the group here; its code is that of the newest trial on either side."""
+    group = _find_or_insert(ours, GroupRecord, GROUP_KEY, {**row, **IDLE})
     since = row["code_since"]
     if since is not None and (group.code_since is None or group.code_since < since):
         group.code, group.code_since = row["code"], since
     return group
 
 
-def _machines(ours: Session, theirs: Session, batch: Sequence[TrialRecord]) -> dict[int, int]:
-    """The ids here by the ids there."""
+def _merge_machines(ours: Session, theirs: Session, batch: Sequence[TrialRecord]) -> dict[int, int]:
+    """Return the ids of machines here by the ids there."""
     others = select(OtherAttemptRecord.machine_id).where(
         OtherAttemptRecord.trial_id.in_([trial.id for trial in batch])
     )
     used = {*theirs.scalars(others), *(trial.machine_id for trial in batch)}
-    there = _rows(theirs, MachineRecord, [one for one in used if one is not None])
-    return {row["id"]: _found_or_made(ours, MachineRecord, MACHINE_KEY, row).id for row in there}
+    there = _read_rows_by_id(
+        theirs, MachineRecord, [machine_id for machine_id in used if machine_id is not None]
+    )
+    return {row["id"]: _find_or_insert(ours, MachineRecord, MACHINE_KEY, row).id for row in there}
 
 
-def _found_or_made(ours: Session, table: type[Made], key: Sequence[str], row: Row) -> Made:
+def _find_or_insert(ours: Session, table: type[Made], key: Sequence[str], row: Row) -> Made:
     which = {name: row[name] for name in key}
     values = {name: value for name, value in row.items() if name not in ("id", *key)}
     insert_once(ours, table, which, values)
     return ours.scalars(select(table).filter_by(**which)).one()
 
 
-def _rows(theirs: Session, table: type[Base], ids: Iterable[int]) -> list[dict[str, Any]]:
+def _read_rows_by_id(
+    theirs: Session, table: type[Base], ids: Iterable[int]
+) -> list[dict[str, Any]]:
     columns = table.__table__.c
     query = select(*columns).where(columns.id.in_(ids)).order_by(columns.id)
     return [dict(zip(columns.keys(), row, strict=True)) for row in theirs.execute(query)]
@@ -323,32 +340,38 @@ def _add_attempts(
     insert_missing(ours, OtherAttemptRecord, ["trial_id", "journal"], rows)
 
 
-def _copy(
+def _copy_missing_rows(
     ours: Session,
     theirs: Session,
     table: type[Base],
     key: Sequence[str],
     ids: Mapping[int, int],
 ) -> int:
-    """Add the rows that hang on these trials and are not here; how many came."""
-    return insert_missing(ours, table, key, _hanging(theirs, table, ids))
+    """Copy the rows of these trials that are not here. Returns how many were copied."""
+    return insert_missing(ours, table, key, _read_rows_of_trials(theirs, table, ids))
 
 
 def _copy_scores(
     ours: Session, theirs: Session, ids: Mapping[int, int], new: Mapping[int, int]
 ) -> int:
-    """Add or renew scores; how many came. The own ones of trials that were here came with them."""
+    """Add or renew scores. Returns how many were stored.
+
+    The own scores of trials that were here came with these trials.
+    """
     own = [*theirs.scalars(select(GroupRecord.dev_identity))]
     known = {here for there, here in ids.items() if there not in new}
     rows = [
         row
-        for row in _hanging(theirs, ScoreRecord, ids)
+        for row in _read_rows_of_trials(theirs, ScoreRecord, ids)
         if row["trial_id"] not in known or row["identity"] not in own
     ]
     return insert_newest(ours, ScoreRecord, SCORE_KEY, rows)
 
 
-def _hanging(theirs: Session, table: type[Base], ids: Mapping[int, int]) -> list[dict[str, Any]]:
+def _read_rows_of_trials(
+    theirs: Session, table: type[Base], ids: Mapping[int, int]
+) -> list[dict[str, Any]]:
+    """Read the rows of these trials, with the ids of the trials here."""
     columns = [column for column in table.__table__.c if column.key != "id"]
     query = select(*columns).where(table.__table__.c.trial_id.in_(ids))
     return [{**row, "trial_id": ids[row["trial_id"]]} for row in theirs.execute(query).mappings()]

@@ -1,4 +1,4 @@
-"""What people ask of a sweep from elsewhere; its driver takes it into the journal."""
+"""Requests that people make of a sweep from elsewhere; its driver takes them into the journal."""
 
 from pydantic import ValidationError
 from sqlalchemy import select
@@ -18,10 +18,10 @@ def add_request(leaderboard: Store, request: SweepRequested) -> None:
 
 
 def waiting_requests(session: Session, sweep: str) -> tuple[list[SweepRequested], dict[int, str]]:
-    """What no driver has taken yet, in the order in which it was asked.
+    """Read the requests that no driver has taken yet, in the order in which they were made.
 
-    Beside it, by their numbers in the store, the requests that this version cannot read: who asks
-    for what. They wait for a driver of the version that they were made with.
+    The second value has the requests that this version cannot read, by their numbers in the store:
+    who asks for what. They wait for a driver of the version that they were made with.
     """
     query = select(SweepRequestRecord).where(
         SweepRequestRecord.sweep == sweep, SweepRequestRecord.taken.is_(None)
@@ -37,7 +37,10 @@ def waiting_requests(session: Session, sweep: str) -> tuple[list[SweepRequested]
 
 
 def take_request(session: Session, request: SweepRequested) -> None:
-    """The driver has this request in its journal; none waits where another store got it."""
+    """Mark a request as taken, because the driver has it in its journal.
+
+    If another store got the request, none waits here.
+    """
     query = select(SweepRequestRecord).where(
         SweepRequestRecord.sweep == request.sweep,
         SweepRequestRecord.event["request"].as_string() == request.request,

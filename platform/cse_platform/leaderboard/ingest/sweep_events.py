@@ -50,7 +50,7 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
 
 
 def holds_rehearsals(session: Session) -> bool | None:
-    """Whether the sweeps of a store are rehearsals, made by --smoke; None where there is none.
+    """Whether the sweeps of a store are rehearsals, made by --smoke; None if it has no sweep.
 
     A store never holds both: numbers of a rehearsal mean nothing.
     """
@@ -62,14 +62,14 @@ def holds_rehearsals(session: Session) -> bool | None:
 
 
 def add_message(session: Session, journal: str, position: int, event: DriverMessage) -> None:
-    """Store what the driver has said, at this position of its journal."""
-    said = event.model_dump(include={"time", "level", "text"})
-    said["sweep_id"] = sweep_of(session, event.sweep).id
-    insert_once(session, DriverMessageRecord, {"journal": journal, "position": position}, said)
+    """Store a message of the driver, at this position of its journal."""
+    message = event.model_dump(include={"time", "level", "text"})
+    message["sweep_id"] = sweep_of(session, event.sweep).id
+    insert_once(session, DriverMessageRecord, {"journal": journal, "position": position}, message)
 
 
 def change_budget(session: Session, journal: str, event: SweepRequested) -> None:
-    """Store how many trials a sweep takes from now on, unless another journal started it later."""
+    """Store the new number of trials of a sweep, unless another journal started it later."""
     sweep = sweep_of(session, event.sweep)
     if sweep.journal in ("", journal):
         sweep.spec, sweep.ended_by = event.with_budget(sweep.spec), None
@@ -105,7 +105,7 @@ def add_sweep_trials(session: Session, sweep: int, links: Sequence[Mapping[str, 
     free = count(max([session.scalar(last) or 0, *wanted]) + 1)
     for start in range(0, len(links), _BATCH):
         some = links[start : start + _BATCH]
-        held = _held(session, sweep, some)
+        held = _find_held_numbers(session, sweep, some)
         taken = set(held.values())
         rows = [
             {
@@ -121,32 +121,42 @@ def add_sweep_trials(session: Session, sweep: int, links: Sequence[Mapping[str, 
 
 
 def _settle_reuse(session: Session, sweep: int, links: Sequence[Mapping[str, Any]]) -> None:
-    """Of two that say so, the first has reused a trial."""
-    told = {link["trial_id"]: (link["reused"], link["reused_from"]) for link in links}
+    """Settle whether and when trials were reused, where two journals say it.
+
+    Of two that say so, the first has reused the trial.
+    """
+    reuses = {link["trial_id"]: (link["reused"], link["reused_from"]) for link in links}
     query = select(SweepTrialRecord).where(
-        SweepTrialRecord.sweep_id == sweep, SweepTrialRecord.trial_id.in_(told)
+        SweepTrialRecord.sweep_id == sweep, SweepTrialRecord.trial_id.in_(reuses)
     )
-    for own in session.scalars(query) if told else ():
-        other = told[own.trial_id]
+    for own in session.scalars(query) if reuses else ():
+        other = reuses[own.trial_id]
         if own.reused is None or other[0] is None:
             own.reused, own.reused_from = None, None
         else:
-            one = (own.reused, own.reused_from)
-            own.reused, own.reused_from = min(one, other, key=lambda said: (said[0], said[1] or ""))
+            mine = (own.reused, own.reused_from)
+            own.reused, own.reused_from = min(
+                mine, other, key=lambda said: (said[0], said[1] or "")
+            )
 
 
-def _held(session: Session, sweep: int, links: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """Numbers by trial, of what a sweep holds of these trials and under these numbers."""
+def _find_held_numbers(
+    session: Session, sweep: int, links: Sequence[Mapping[str, Any]]
+) -> dict[int, int]:
+    """Find the trials of a sweep that are among these or have one of these numbers.
+
+    Returns numbers by trial.
+    """
     trial, number = SweepTrialRecord.trial_id, SweepTrialRecord.number
     same_trial = trial.in_([link["trial_id"] for link in links])
     same_number = number.in_([link["number"] for link in links])
     query = select(trial, number).where(SweepTrialRecord.sweep_id == sweep)
-    found = session.execute(query.where(or_(same_trial, same_number)))
-    return {row.trial_id: row.number for row in found}
+    rows = session.execute(query.where(or_(same_trial, same_number)))
+    return {row.trial_id: row.number for row in rows}
 
 
 def add_gpu_seconds(session: Session, sweep: int, seconds: Mapping[int, float]) -> None:
-    """Count what a sweep's trials took; their sums move along, up to the group.
+    """Add the GPU seconds of a sweep's trials to all sums, up to the group.
 
     A trial that was cut off reports its whole time when it ends again. Of all reports on one trial
     in one sweep the highest counts, so that a repeated report changes nothing. Seconds are of whole

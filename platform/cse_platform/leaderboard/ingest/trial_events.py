@@ -1,4 +1,4 @@
-"""Stores what a journal tells of its attempts at trials: start, dev points, end."""
+"""Stores a journal's events on its attempts at trials: start, dev points, end."""
 
 import math
 from collections import defaultdict
@@ -45,11 +45,11 @@ from cse_platform.tracking.events import (
 
 
 def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
-    """Store that a journal starts an attempt or goes on with it; is the trial new?
+    """Store that a journal starts an attempt or resumes it. Returns True if the trial is new.
 
     Once complete, an attempt stays as it is.
     """
-    configuration = _configuration(session, event)
+    configuration = _store_configuration(session, event)
     first = {"configuration_id": configuration.id, "seed": event.seed, "state": "RUNNING"}
     first |= {"journal": journal, "started": event.time}
     group = session.get_one(GroupRecord, configuration.group_id)
@@ -73,7 +73,7 @@ def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
 
 
 def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> None:
-    """Store points of dev curves, few queries for many; the first value of a step stays."""
+    """Store points of dev curves in few queries; the first value of a step stays."""
     trials = trials_of(session, {event.trial for event in events})
     rows: dict[type[Base], list[dict[str, Any]]] = defaultdict(list)
     outdone = {}
@@ -82,7 +82,7 @@ def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> 
         attempt = attempt_of(session, trial, journal, at=event.time)
         if attempt.state == "COMPLETE":
             continue
-        rows[curve_of(attempt)[0]].append({"trial_id": trial.id, **_point(event)})
+        rows[curve_of(attempt)[0]].append({"trial_id": trial.id, **_make_point_row(event)})
         if event.step == 0 and attempt.start_value is None:
             attempt.start_value = finite_or_null(event.value)
         if attempt is not trial:
@@ -94,7 +94,7 @@ def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> 
         settle(session, trial)
 
 
-def _point(event: TrialPoint) -> dict[str, Any]:
+def _make_point_row(event: TrialPoint) -> dict[str, Any]:
     return {
         "step": event.step,
         "reported_at": event.time,
@@ -104,7 +104,7 @@ def _point(event: TrialPoint) -> dict[str, Any]:
 
 
 def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
-    """Store the end of an attempt, and what it took."""
+    """Store the end of an attempt, and the time that it took."""
     trial = trial_of(session, event.trial)
     took = (event.wall_seconds or 0.0) * event.gpus
     add_gpu_seconds(session, sweep_of(session, event.sweep).id, {trial.id: took})
@@ -117,7 +117,7 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
     attempt.why = event.why
     attempt.costs = {name: cost for name, cost in event.costs.items() if math.isfinite(cost)}
     attempt.provenance = dict(event.provenance)
-    attempt.machine_id = _machine(session, event.provenance)
+    attempt.machine_id = _store_machine(session, event.provenance)
     metrics = {name: finite_or_null(value) for name, value in event.best_metrics.items()}
     if isinstance(attempt, OtherAttemptRecord):
         attempt.best_metrics = metrics
@@ -127,7 +127,7 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
 
 
 def delete_model(session: Session, journal: str, event: ModelDeleted) -> None:
-    """Store that a journal's attempt has its model no longer."""
+    """Store that the model of a journal's attempt is deleted."""
     attempt = attempt_of(session, trial_of(session, event.trial), journal, at=event.time)
     attempt.model, attempt.model_deleted = None, event.time
 
@@ -135,11 +135,15 @@ def delete_model(session: Session, journal: str, event: ModelDeleted) -> None:
 def link(
     session: Session, journal: str, event: TrialStarted | TrialReused, trial: TrialRecord
 ) -> None:
-    """Put a trial into its sweep, in the place of the failed one that it tries again."""
+    """Put a trial into its sweep, in the place of a failed trial that it tries again."""
     sweep = sweep_of(session, event.sweep).id
     place = {"sweep_id": sweep, "number": event.number}
     held = session.scalars(select(SweepTrialRecord).filter_by(**place)).one_or_none()
-    if held is not None and held.trial_id != trial.id and _failed(session, held.trial_id, journal):
+    if (
+        held is not None
+        and held.trial_id != trial.id
+        and _has_failed(session, held.trial_id, journal)
+    ):
         session.execute(delete(SweepTrialRecord).filter_by(**place))
     added = event.model_dump(include={"number", "role", "search_number"})
     taken = event if isinstance(event, TrialReused) else None
@@ -151,13 +155,13 @@ def link(
 
 
 def has_another_model(session: Session, trial: TrialRecord, journal: str) -> bool:
-    """Whether a journal's own attempt came to another model than the trial has."""
+    """Whether a journal's own attempt has another model than the trial."""
     other = session.get(OtherAttemptRecord, (trial.id, journal))
     complete = other is not None and other.state == "COMPLETE"
     return complete and other is not None and other.best_value != trial.best_value
 
 
-def _failed(session: Session, trial: int, journal: str) -> bool:
+def _has_failed(session: Session, trial: int, journal: str) -> bool:
     """Whether a journal's own attempt at a trial has failed, whatever others came to."""
     shown = session.get_one(TrialRecord, trial)
     if shown.journal in ("", journal):
@@ -166,9 +170,9 @@ def _failed(session: Session, trial: int, journal: str) -> bool:
     return other is not None and other.state == "FAIL"
 
 
-def _configuration(session: Session, event: TrialStarted) -> ConfigurationRecord:
+def _store_configuration(session: Session, event: TrialStarted) -> ConfigurationRecord:
     first = event.model_dump(include={"revision", "code", "values", "searched"})
-    first |= {"group_id": _group(session, event), "corpus": event.dev["corpus"]}
+    first |= {"group_id": _store_group(session, event), "corpus": event.dev["corpus"]}
     insert_once(session, ConfigurationRecord, {"hash": event.configuration}, first)
     query = select(ConfigurationRecord).where(ConfigurationRecord.hash == event.configuration)
     stored = session.scalars(query).one()
@@ -176,14 +180,15 @@ def _configuration(session: Session, event: TrialStarted) -> ConfigurationRecord
     return stored
 
 
-def _group(session: Session, event: TrialStarted) -> int:
+def _store_group(session: Session, event: TrialStarted) -> int:
     key = event.model_dump(include={"method", "backbone"}) | {"dev_identity": event.dev["identity"]}
     dev = {f"dev_{name}": event.dev[name] for name in ("checkpoint", "search", "source")}
     insert_once(session, GroupRecord, key, dev)
     return session.scalars(select(GroupRecord.id).filter_by(**key)).one()
 
 
-def _machine(session: Session, provenance: Mapping[str, str]) -> int | None:
+def _store_machine(session: Session, provenance: Mapping[str, str]) -> int | None:
+    """Store the machine of a trial. Returns its id, or None if it is not known."""
     hardware = provenance.get("gpu") or provenance.get("cpu")
     if not hardware or "host" not in provenance:
         return None

@@ -13,7 +13,7 @@ from cse_platform.leaderboard.tables import Base, ConfigurationRecord, SweepReco
 
 
 def sweep_of(session: Session, name: str) -> SweepRecord:
-    """The sweep of that name.
+    """Find the sweep of that name.
 
     Raises:
         StoreLostError: if it has not started.
@@ -25,7 +25,7 @@ def sweep_of(session: Session, name: str) -> SweepRecord:
 
 
 def trial_of(session: Session, key: str) -> TrialRecord:
-    """The trial of that key.
+    """Find the trial of that key.
 
     Raises:
         StoreLostError: if it has not started.
@@ -34,31 +34,33 @@ def trial_of(session: Session, key: str) -> TrialRecord:
 
 
 def trials_of(session: Session, keys: Collection[str]) -> dict[str, TrialRecord]:
-    """These trials by key.
+    """Find these trials by key.
 
     Raises:
         StoreLostError: if one has not started.
     """
     query = select(TrialRecord).where(TrialRecord.key.in_(keys))
-    found = {trial.key: trial for trial in session.scalars(query)}
-    if missing := sorted({*keys} - {*found}):
+    trials = {trial.key: trial for trial in session.scalars(query)}
+    if missing := sorted({*keys} - {*trials}):
         raise StoreLostError(f"the journal speaks of trial {missing[0]!r} before it starts")
-    return found
+    return trials
 
 
 def trial_or_none(session: Session, key: str) -> TrialRecord | None:
-    """The trial of that key; None where no journal has brought it."""
+    """Find the trial of that key; None if no journal has brought it."""
     return session.scalars(select(TrialRecord).where(TrialRecord.key == key)).one_or_none()
 
 
 def insert_once(
     session: Session, table: type[Base], key: Mapping[str, Any], values: Mapping[str, Any]
 ) -> bool:
-    """Insert a row unless its key is there, also against writers in other processes; is it new?
+    """Insert a row if its key is absent. Returns True if it was inserted.
+
+    Writers in other processes may do the same.
 
     The table has a unique constraint on `key`; `values` are its other columns.
     """
-    statement = _insert(session, table).values({**key, **values})
+    statement = _make_insert(session, table).values({**key, **values})
     statement = statement.on_conflict_do_nothing(index_elements=list(key))
     new = session.execute(statement.returning(*table.__table__.primary_key))
     return new.first() is not None
@@ -70,10 +72,10 @@ def insert_missing(
     key: Sequence[str],
     rows: Sequence[Mapping[str, Any] | RowMapping],
 ) -> int:
-    """Insert many rows but those whose key is there, as `insert_once`; how many are new."""
+    """Insert the rows whose keys are absent, as `insert_once`. Returns how many were inserted."""
     if not rows:
         return 0
-    statement = _insert(session, table).on_conflict_do_nothing(index_elements=list(key))
+    statement = _make_insert(session, table).on_conflict_do_nothing(index_elements=list(key))
     new = statement.returning(*table.__table__.primary_key)
     return len(session.connection().execute(new, [dict(row) for row in rows]).all())
 
@@ -84,10 +86,10 @@ def insert_newest(
     key: Sequence[str],
     rows: Sequence[Mapping[str, Any] | RowMapping],
 ) -> int:
-    """Insert rows, each in place of one of its key that was `measured` earlier; how many are in."""
+    """Insert rows, each in place of one `measured` earlier. Returns how many were stored."""
     if not rows:
         return 0
-    statement = _insert(session, table)
+    statement = _make_insert(session, table)
     new, old = statement.excluded, table.__table__.c
     statement = statement.on_conflict_do_update(
         index_elements=list(key),
@@ -101,18 +103,18 @@ def insert_newest(
 def upsert(
     session: Session, table: type[Base], key: Mapping[str, Any], values: Mapping[str, Any]
 ) -> None:
-    """Insert a row, or give the one of that key these values; else as `insert_once`."""
-    statement = _insert(session, table).values({**key, **values})
+    """Insert a row, or update the one of that key; otherwise as `insert_once`."""
+    statement = _make_insert(session, table).values({**key, **values})
     statement = statement.on_conflict_do_update(index_elements=list(key), set_=dict(values))
     session.execute(statement)
 
 
-def _insert(session: Session, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
+def _make_insert(session: Session, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
     insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
     return insert(table)
 
 
 def add_searched(configuration: ConfigurationRecord, names: Sequence[str]) -> None:
-    """Note which hyperparameters a space varies; of several spaces, all that one of them does."""
+    """Add the hyperparameters that a space searches to those of the configuration."""
     if configuration.searched != list(names):
         configuration.searched = sorted({*configuration.searched, *names})

@@ -1,4 +1,4 @@
-"""The sweep files of the papers' tables: which published cells their trials fill, and what is left.
+"""The sweep files of the papers' tables: which published cells their trials fill, and progress.
 
 `sweeps/papers/` has a file for each table and figure that trials can fill, `PAPER-TABLE.yaml`, and
 one for each whole paper, `PAPER.yaml`; `sweeps/released.yaml` fills rows of all of them.
@@ -30,26 +30,26 @@ from cse_platform.sweep.spec import SweepSpec
 
 FOLDER = Path("sweeps", "papers")
 CHECKOUT = Path(__file__).parents[4]
-"""Where the package is read from, if it is not installed elsewhere."""
+"""The checkout of the package, if it is not installed elsewhere."""
 RELEASED = "released"
 """The file of encoders that are scored and not trained, in the place of a paper."""
 WHOLE = "all"
-"""In the place of a table: the paper's file of all its tables."""
+"""The name for a paper's file of all its tables, in the place of a table."""
 _HOURS = re.compile(r"^# Total: .* = (\d+(?:\.\d+)?) GPU-hours", re.MULTILINE)
 
 TrialId = tuple[str, int]
-"""A configuration, as `_setup_id` writes it, and a seed."""
+"""A configuration, as `_format_setup_id` writes it, and a seed."""
 
 
 @dataclass(frozen=True)
 class PlannedConfiguration:
-    """One configuration that a stage of a sweep file tries."""
+    """A configuration that a stage of a sweep file tries."""
 
     stage: SweepSpec
     setup: ConfigurationSetup
 
     def columns(self, split: PublishedSplit) -> set[str]:
-        """The columns of papers' tables that its trials get a number in."""
+        """List the columns of papers' tables that its trials get a number in."""
         if split == "train":
             return cost_columns(self.setup.values)
         if split == "dev":
@@ -69,10 +69,10 @@ class PaperFile:
     path: Path
     configurations: tuple[PlannedConfiguration, ...]
     trials: tuple[TrialId, ...]
-    """All that it runs; a trial of several stages is there several times. Of a stage that confirms
-    its best configurations, the first of the grid stand for these."""
+    """All trials that it runs; a trial of several stages is there several times. Of a stage that
+    confirms its best configurations, the first of the grid stand for these."""
     gpu_hours: float | None
-    """What its head says that they take together."""
+    """The hours of all its trials, from the head of the file."""
 
     @property
     def paper(self) -> str:
@@ -84,12 +84,18 @@ class PaperFile:
         return self.path.stem.partition("-")[2] or WHOLE
 
     def columns_filled(self, row: PublishedRow) -> set[str]:
-        """The columns of a published row that its trials get a number in."""
-        fitting = (one for one in self.configurations if matches(row, one.setup))
-        return row.scores.keys() & set().union(*(one.columns(row.split) for one in fitting))
+        """List the columns of a published row that its trials get a number in."""
+        fitting = (
+            configuration
+            for configuration in self.configurations
+            if matches(row, configuration.setup)
+        )
+        return row.scores.keys() & set().union(
+            *(configuration.columns(row.split) for configuration in fitting)
+        )
 
     def hours_left(self, done: set[TrialId]) -> float | None:
-        """What the trials that are not there yet take, each as much as any other."""
+        """Estimate the hours of the trials that are not there yet, each as long as any other."""
         if self.gpu_hours is None or not self.trials:
             return None
         return self.gpu_hours * len(set(self.trials) - done) / len(self.trials)
@@ -97,17 +103,17 @@ class PaperFile:
 
 @dataclass(frozen=True)
 class PaperProgress:
-    """How far a table or figure of a paper is filled by trials of ours, or all of a paper."""
+    """The progress of a table or figure of a paper, or of a whole paper."""
 
     paper: str
     table: str
     """`table4`, `figure3`, or `all`."""
     file: str | None
-    """That fills it; None where no trial can."""
+    """The file that fills it; None if no trial can."""
     rows: int
-    """Of the table, that a file of the paper or a trial of ours fills, wholly or in part."""
+    """Rows of the table that a file of the paper or a trial of ours fills, wholly or in part."""
     rows_filled: int
-    """That a trial of ours stands in."""
+    """Rows that a trial of ours stands in."""
     cells: int
     """Printed numbers that a file of the paper or a trial of ours fills."""
     cells_filled: int
@@ -115,10 +121,10 @@ class PaperProgress:
     left_out: dict[str, int]
     """The other printed numbers, by the reason."""
     trials: int
-    """Different ones that the file runs."""
+    """The number of different trials that the file runs."""
     trials_done: int
     gpu_hours_left: float | None
-    """What the others take, by the head of the file."""
+    """The hours of the other trials, from the head of the file."""
 
     @property
     def is_printed(self) -> bool:
@@ -127,7 +133,7 @@ class PaperProgress:
 
 
 def read_paper_files() -> tuple[PaperFile, ...]:
-    """Those in the working directory, else of the checkout that the package is read from.
+    """Read the sweep files of the working directory, else of the checkout of the package.
 
     Raises:
         PublishedError: if there is no such folder.
@@ -145,29 +151,35 @@ def read_paper_files() -> tuple[PaperFile, ...]:
 
 @cache
 def _read_files(paths: tuple[Path, ...], newest: int) -> tuple[PaperFile, ...]:
-    """Read once for as long as none of them changes."""
+    """Read the files once for as long as none of them changes."""
     del newest
     return tuple(map(read_paper_file, paths))
 
 
 def read_paper_file(path: Path) -> PaperFile:
-    """One file, and what it plans; SweepFileError if it is no sweep."""
+    """Read one file and plan its trials; raises SweepFileError if it is no sweep."""
     stages = load_sweep(path).stages
-    told = _HOURS.search(path.read_text(encoding="utf-8"))
+    hours = _HOURS.search(path.read_text(encoding="utf-8"))
     planned = {stage.sweep: plan_configurations(stage) for stage in stages}
     return PaperFile(
         path,
-        tuple(one for configurations in planned.values() for one in configurations),
-        tuple(trial for one in planned.values() for trial in _trials(one)),
-        float(told[1]) if told else None,
+        tuple(
+            configuration for configurations in planned.values() for configuration in configurations
+        ),
+        tuple(
+            trial
+            for stage_configurations in planned.values()
+            for trial in _plan_trials(stage_configurations)
+        ),
+        float(hours[1]) if hours else None,
     )
 
 
 def plan_configurations(stage: SweepSpec) -> list[PlannedConfiguration]:
-    """The points of its grid; a search of another kind plans none."""
+    """List the points of its grid; a search of another kind plans none."""
     if stage.search.sampler.kind != "grid":
         return []
-    corpus = "+".join(one.short_name for one in stage.corpus)
+    corpus = "+".join(part.short_name for part in stage.corpus)
     return [
         PlannedConfiguration(
             stage,
@@ -184,46 +196,59 @@ def plan_configurations(stage: SweepSpec) -> list[PlannedConfiguration]:
     ]
 
 
-def _trials(configurations: Sequence[PlannedConfiguration]) -> Iterator[TrialId]:
-    for place, one in enumerate(configurations):
-        seeds, is_cut = one.stage.seeds, any(corpus.split_at for corpus in one.stage.corpus)
-        confirmed = seeds.confirm is not None and place < seeds.confirm.top
+def _plan_trials(configurations: Sequence[PlannedConfiguration]) -> Iterator[TrialId]:
+    """List the configuration and seed of each trial that a stage runs."""
+    for index, configuration in enumerate(configurations):
+        seeds, is_cut = (
+            configuration.stage.seeds,
+            any(corpus.split_at for corpus in configuration.stage.corpus),
+        )
+        confirmed = seeds.confirm is not None and index < seeds.confirm.top
         for seed in (seeds.search, *(seeds.further if confirmed else ())):
-            yield _setup_id(one.setup, sweep=one.stage.sweep if is_cut else ""), seed
+            yield (
+                _format_setup_id(
+                    configuration.setup, sweep=configuration.stage.sweep if is_cut else ""
+                ),
+                seed,
+            )
 
 
-def _setup_id(setup: ConfigurationSetup, *, sweep: str = "") -> str:
-    """The same for a planned configuration and for the one that the leaderboard holds.
+def _format_setup_id(setup: ConfigurationSetup, *, sweep: str = "") -> str:
+    """Format an id, the same for a planned configuration and for the stored one.
 
-    The leaderboard does not say of a corpus that it was cut; then the sweep's name tells.
+    The leaderboard does not say of a corpus that it was cut; then the id has the sweep's name.
     """
     *names, corpus, dev, values, _ = setup
-    told = [*names, sorted(corpus.split("+")), dev, dict(values), sweep]
-    return json.dumps(told, sort_keys=True)
+    parts = [*names, sorted(corpus.split("+")), dev, dict(values), sweep]
+    return json.dumps(parts, sort_keys=True)
 
 
 def setups_of_papers(
     rows: Sequence[PublishedRow], files: Sequence[PaperFile]
 ) -> Callable[[ConfigurationSetup], bool]:
-    """Whether a configuration of ours stands in any of the rows, or is one that a file plans."""
-    planned = {_setup_id(one.setup) for file in files for one in file.configurations}
-    return lambda setup: can_stand(rows, setup) or _setup_id(setup) in planned
+    """Return a predicate: does a configuration stand in any of the rows, or does a file plan it?"""
+    planned = {
+        _format_setup_id(configuration.setup)
+        for file in files
+        for configuration in file.configurations
+    }
+    return lambda setup: can_stand(rows, setup) or _format_setup_id(setup) in planned
 
 
 def paper_progress(
     rows: Sequence[PublishedRow], files: Sequence[PaperFile], ours: Sequence[LeaderboardRow]
 ) -> list[PaperProgress]:
-    """How far each table and figure of each paper is, and then the paper as a whole.
+    """Measure the progress of each table and figure of each paper, then of the whole paper.
 
     Last comes the file of the released encoders. `rows` are all that papers print, `ours` has a row
     for every configuration.
     """
     done = {
-        (_setup_id(one.setup, sweep=sweep), seed)
-        for one in ours
-        if one.dev.source in PAPERS
-        for sweep in ("", one.sweep)
-        for seed in one.seeds
+        (_format_setup_id(our_row.setup, sweep=sweep), seed)
+        for our_row in ours
+        if our_row.dev.source in PAPERS
+        for sweep in ("", our_row.sweep)
+        for seed in our_row.seeds
     }
     progress, released = [], [file for file in files if file.paper == RELEASED]
     papers = dict.fromkeys((*(row.paper for row in rows), *(file.paper for file in files)))
@@ -232,20 +257,20 @@ def paper_progress(
         whole = own.pop(WHOLE, None)
         printed = grouped((row for row in rows if row.paper == paper), lambda row: row.table)
         tables = [
-            _table_progress(paper, table, printed.get(table, []), own, released, ours, done)
-            for table in sorted(printed.keys() | own.keys(), key=_reading_order)
+            _measure_table_progress(paper, table, printed.get(table, []), own, released, ours, done)
+            for table in sorted(printed.keys() | own.keys(), key=_make_reading_key)
         ]
-        progress += [*tables, *([_whole_progress(tables, whole, done)] if whole else [])]
-    return [*progress, *(_whole_progress([], file, done) for file in released)]
+        progress += [*tables, *([_measure_whole_progress(tables, whole, done)] if whole else [])]
+    return [*progress, *(_measure_whole_progress([], file, done) for file in released)]
 
 
-def _reading_order(table: str) -> tuple[bool, str, int]:
-    """Tables, then figures, each by number."""
+def _make_reading_key(table: str) -> tuple[bool, str, int]:
+    """Return the sort key of a table: tables, then figures, each by number."""
     name = table.rstrip("0123456789")
     return name != "table", name, int(table.removeprefix(name) or 0)
 
 
-def _table_progress(
+def _measure_table_progress(
     paper: str,
     table: str,
     rows: Sequence[PublishedRow],
@@ -258,10 +283,10 @@ def _table_progress(
     lines = [line_of_row(row, ours) for row in rows]
     filled = [
         set(line.ours).union(
-            *(of_file[place] for of_file in by_file.values()),
+            *(of_file[index] for of_file in by_file.values()),
             *(file.columns_filled(row) for file in released),
         )
-        for place, (row, line) in enumerate(zip(rows, lines, strict=True))
+        for index, (row, line) in enumerate(zip(rows, lines, strict=True))
     ]
     filling = (own[name] for name, of_file in by_file.items() if any(of_file))
     file = own.get(table) or next(filling, None)
@@ -285,20 +310,20 @@ def _table_progress(
     )
 
 
-def _whole_progress(
+def _measure_whole_progress(
     tables: Sequence[PaperProgress], file: PaperFile, done: set[TrialId]
 ) -> PaperProgress:
     left_out = Counter[str]()
-    for one in tables:
-        left_out.update(one.left_out)
+    for table in tables:
+        left_out.update(table.left_out)
     return PaperProgress(
         file.paper,
         WHOLE,
         file=str(file.path),
-        rows=sum(one.rows for one in tables),
-        rows_filled=sum(one.rows_filled for one in tables),
-        cells=sum(one.cells for one in tables),
-        cells_filled=sum(one.cells_filled for one in tables),
+        rows=sum(table.rows for table in tables),
+        rows_filled=sum(table.rows_filled for table in tables),
+        cells=sum(table.cells for table in tables),
+        cells_filled=sum(table.cells_filled for table in tables),
         left_out=dict(left_out),
         trials=len(set(file.trials)),
         trials_done=len(set(file.trials) & done),
@@ -307,7 +332,7 @@ def _whole_progress(
 
 
 def why_left_out(row: PublishedRow) -> str:
-    """Why a number of a row is filled by no file."""
+    """Give the reason why no file fills the numbers of a row."""
     if row.settings.get("stated") == "out of memory":
         return "of a trial that runs out of memory"
     if row.configuration is not None:

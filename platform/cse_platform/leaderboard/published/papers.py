@@ -1,4 +1,4 @@
-"""Ours in the rows and columns of a paper's table, beside what the paper prints."""
+"""Our numbers in the rows and columns of a paper's table, beside what the paper prints."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, TRAIN_MINUTES
 
 
 def gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | None:
-    """The difference to the published number that is most like ours, on our headline column.
+    """Compare our headline with the most similar published number.
 
     Among several, the method's own paper comes first, and one that ran another's method anew last;
     then the row that says most about the configuration, then the number with most sources, then the
@@ -55,10 +55,12 @@ def gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | None:
         and column in row.scores.keys() - row.unstated
         and matches(row, ours.setup)
     ]
-    return _gap(column, score, rows) if rows else None
+    return _find_closest_gap(column, score, rows) if rows else None
 
 
-def _gap(column: str, score: Estimate, rows: Sequence[PublishedRow]) -> Gap:
+def _find_closest_gap(column: str, score: Estimate, rows: Sequence[PublishedRow]) -> Gap:
+    """Return the difference to the row that is closest to ours, as `gap` ranks them."""
+
     def repeated(value: float) -> int:
         return len(
             {source for row in rows if row.scores[column] == value for source in row.sources}
@@ -85,23 +87,23 @@ def _gap(column: str, score: Estimate, rows: Sequence[PublishedRow]) -> Gap:
 
 
 PAPERS_DEV = frozenset({"stsb", "sickr"})
-"""What papers select on that do not say it."""
+"""The dev sets of papers that do not say which one they select on."""
 PAPERS = frozenset({"hub", "senteval"})
 """Sources of the data that papers report on."""
 
 
 def source_of(score: Estimate, dev: DevSets) -> str:
-    """Of the data that a score is on; of the dev sets where a store does not know it."""
+    """Return the source of a score's data; that of the dev sets if a store does not know it."""
     return score.source or dev.source
 
 
 def comparable(score: Estimate, dev: DevSets) -> bool:
-    """Whether a score can be beside a paper's: on built-in or imported data it cannot."""
+    """Whether a score can stand beside a paper's; on built-in or imported data it cannot."""
     return source_of(score, dev) in PAPERS
 
 
 def matches(published: PublishedRow, ours: ConfigurationSetup) -> bool:
-    """Whether ours is of the method, the backbone and the settings that the row is of.
+    """Whether our configuration has the method, the backbone and the settings of the row.
 
     A row that does not say on which dev set it was selected takes configurations that were selected
     on STS-B or SICK-R. One that names no corpus takes any, but for costs.
@@ -115,7 +117,8 @@ def matches(published: PublishedRow, ours: ConfigurationSetup) -> bool:
         and ours.dev_search in (PAPERS_DEV if stated is None else {stated})
         and (corpus is None or set(corpus.split("+")) == set(ours.corpus.split("+")))
         and all(
-            _fits(name, wanted, ours.values) for name, wanted in published.configuration.items()
+            _has_wanted_value(name, wanted, ours.values)
+            for name, wanted in published.configuration.items()
         )
     )
 
@@ -134,7 +137,8 @@ def _is_of_released(published: PublishedRow, released: ReleasedEncoder) -> bool:
     )
 
 
-def _fits(name: str, wanted: Any, values: Mapping[str, Any]) -> bool:
+def _has_wanted_value(name: str, wanted: Any, values: Mapping[str, Any]) -> bool:
+    """Whether a hyperparameter has the value that a row wants, or not the one that it excludes."""
     if name not in values:
         return False
     if isinstance(wanted, dict):
@@ -147,17 +151,17 @@ Verdict = Literal["within noise", "above", "below", "noise not known"]
 
 @dataclass(frozen=True)
 class CellGap:
-    """How far ours is above a number that the paper prints."""
+    """The difference of our number to the one that the paper prints."""
 
     value: float
     """A fraction; of a cost, in its unit."""
     interval: Interval | None
-    """Of the same over seeds: ours, and the paper's where it prints their standard deviation. None
-    where ours is of one seed."""
+    """The interval of the difference over seeds: ours, and the paper's where it prints their
+    standard deviation. None where ours is of one seed."""
 
     @property
     def verdict(self) -> Verdict:
-        """Whether it is more than seeds differ by."""
+        """Whether the difference is more than seeds vary."""
         if self.interval is None:
             return "noise not known"
         if self.interval.low > 0:
@@ -167,7 +171,7 @@ class CellGap:
 
 @dataclass(frozen=True)
 class PaperLine:
-    """A row of the paper's table, and what of ours stands in it."""
+    """A row of the paper's table, and our numbers in it."""
 
     backbone: str
     method: str
@@ -175,26 +179,26 @@ class PaperLine:
     label: str
     """The settings, as the paper words them."""
     published: dict[str, float]
-    """By column: fractions, and costs in their own units."""
+    """The paper's numbers by column: fractions, and costs in their own units."""
     published_std: dict[str, float]
     ours: dict[str, Estimate]
-    """By column; empty where nothing of ours stands here."""
+    """Our numbers by column; empty if nothing of ours stands here."""
     configuration: str | None = None
-    """The hash of ours."""
+    """The hash of our configuration."""
     published_n: int | None = None
-    """Over how many seeds the paper's numbers are; None where the table does not say."""
+    """The number of seeds of the paper's numbers; None if the table does not say."""
     released: str | None = None
     """The released encoder that ours is, where none that was trained here stands in the line."""
 
     @property
     def gaps(self) -> dict[str, CellGap]:
-        """By column, of each cell that has a number of ours beside the paper's."""
+        """The differences by column, of each cell that has our number beside the paper's."""
         return {
-            column: self._gap(ours, self.published[column], self.published_std.get(column))
+            column: self._compute_gap(ours, self.published[column], self.published_std.get(column))
             for column, ours in self.ours.items()
         }
 
-    def _gap(self, ours: Estimate, printed: float, std: float | None) -> CellGap:
+    def _compute_gap(self, ours: Estimate, printed: float, std: float | None) -> CellGap:
         values = list(ours.values.values())
         interval = gap_interval(values, printed=printed, std=std, n=self.published_n)
         return CellGap(ours.mean - printed, interval)
@@ -214,7 +218,7 @@ class PaperTable:
     columns: tuple[str, ...]
     lines: tuple[PaperLine, ...]
     notes: tuple[str, ...] = ()
-    """What limits the comparison."""
+    """The limits of the comparison."""
 
 
 def paper_table(
@@ -236,17 +240,20 @@ def paper_table(
     rows = rows_of_table(paper, table, published_rows(files=files))
     columns = tuple(dict.fromkeys(column for row in rows for column in row.scores))
     backbones = list(dict.fromkeys(row.backbone for row in rows))
-    candidates = {id(row): [one for one in ours if _scores(row, one)] for row in rows}
+    candidates = {
+        id(row): [our_row for our_row in ours if _select_comparable_scores(row, our_row)]
+        for row in rows
+    }
     lines = [
         line_of_row(row, candidates[id(row)])
         for row in sorted(rows, key=lambda row: backbones.index(row.backbone))
     ]
     notes = [
-        *_notes_on_columns(columns, rows),
-        *_notes_on_costs(rows[0].paper, columns, lines, candidates.values()),
-        *_notes_on_ours(columns, lines, candidates.values()),
+        *_note_columns(columns, rows),
+        *_note_costs(rows[0].paper, columns, lines, candidates.values()),
+        *_note_our_rows(columns, lines, candidates.values()),
     ]
-    if left_out := sum(any(_left_out(row, one) for row in rows) for one in ours):
+    if left_out := sum(any(_has_left_out_scores(row, our_row) for row in rows) for our_row in ours):
         notes.append(
             f"Scores of {left_out} of our rows left out: they are on built-in or imported data, "
             "and cannot be compared with a paper."
@@ -260,77 +267,82 @@ def can_stand(rows: Sequence[PublishedRow], ours: ConfigurationSetup) -> bool:
 
 
 def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
-    """A row of a paper's table, and of ours the best on dev that has a number in it."""
+    """Build the line of a paper's row, with our best configuration on dev that has a number."""
 
-    def key(one: LeaderboardRow) -> tuple[bool, BestKey]:
-        return one.released is None, best_key(
-            seeds=min(estimate.n for estimate in _scores(row, one).values()),
-            mean=one.dev_score.mean,
-            configuration=one.configuration.hash,
+    def key(our_row: LeaderboardRow) -> tuple[bool, BestKey]:
+        return our_row.released is None, best_key(
+            seeds=min(estimate.n for estimate in _select_comparable_scores(row, our_row).values()),
+            mean=our_row.dev_score.mean,
+            configuration=our_row.configuration.hash,
         )
 
-    best = max((one for one in ours if _scores(row, one)), key=key, default=None)
+    best = max(
+        (our_row for our_row in ours if _select_comparable_scores(row, our_row)),
+        key=key,
+        default=None,
+    )
     return PaperLine(
         backbone=row.backbone,
         method=row.system,
         label=row.label,
         published=row.scores,
         published_std=row.std,
-        ours={} if best is None else _scores(row, best),
+        ours={} if best is None else _select_comparable_scores(row, best),
         configuration=None if best is None else best.configuration.hash,
         published_n=row.seeds,
         released=best.backbone if best and best.released else None,
     )
 
 
-def _scores(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
-    """Our scores in the columns of a published row that can be compared with it."""
-    known = _known(row, ours)
-    return {column: one for column, one in known.items() if comparable(one, ours.dev)}
+def _select_comparable_scores(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
+    """Select our scores in the columns of a published row that can be compared with it."""
+    numbers = _select_matching_numbers(row, ours)
+    return {column: score for column, score in numbers.items() if comparable(score, ours.dev)}
 
 
-def _left_out(row: PublishedRow, ours: LeaderboardRow) -> bool:
-    return len(_scores(row, ours)) < len(_known(row, ours))
+def _has_left_out_scores(row: PublishedRow, ours: LeaderboardRow) -> bool:
+    """Whether some of our scores in a row cannot be compared with it."""
+    return len(_select_comparable_scores(row, ours)) < len(_select_matching_numbers(row, ours))
 
 
-def _known(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
-    """Our numbers in the columns of a published row that ours stands in; none where it does not."""
+def _select_matching_numbers(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
+    """Select our numbers in the columns of a published row; none if ours does not match it."""
     if not matches(row, ours.setup):
         return {}
-    known = _numbers(ours)[row.split]
-    return {column: known[column] for column in row.scores if column in known}
+    numbers = _list_numbers_by_split(ours)[row.split]
+    return {column: numbers[column] for column in row.scores if column in numbers}
 
 
-def _numbers(ours: LeaderboardRow) -> dict[PublishedSplit, Mapping[str, Estimate]]:
-    """All that a row of ours can fill in papers' tables, by split and column."""
+def _list_numbers_by_split(ours: LeaderboardRow) -> dict[PublishedSplit, Mapping[str, Estimate]]:
+    """List all numbers of our row that can fill papers' tables, by split and column."""
     columns = cost_columns(ours.configuration.values)
     costs = {column: cost for column, cost in ours.costs.items() if column in columns}
     return {"test": ours.scores, "dev": {ours.dev.search: ours.dev_score}, "train": costs}
 
 
 def cost_columns(values: Mapping[str, Any]) -> set[str]:
-    """The costs that a configuration fills: the minutes of all training only if it is whole."""
+    """The cost columns that a configuration can fill; train minutes only without `max_steps`."""
     return set(COSTS) - ({TRAIN_MINUTES} if "max_steps" in values else set())
 
 
-def _notes_on_columns(columns: Sequence[str], rows: Sequence[PublishedRow]) -> Iterator[str]:
+def _note_columns(columns: Sequence[str], rows: Sequence[PublishedRow]) -> Iterator[str]:
     if unstated := {column for row in rows for column in row.unstated}:
         named = " and ".join(column for column in columns if column in unstated)
         yield f"The paper does not state how it measures {named}; ours are accuracies."
 
 
-def _notes_on_costs(
+def _note_costs(
     paper: str,
     columns: Sequence[str],
     lines: Sequence[PaperLine],
     candidates: Iterable[Sequence[LeaderboardRow]],
 ) -> Iterator[str]:
-    """What costs were measured on, and how: on other hardware they are shown, and not compared."""
+    """Note which hardware costs were measured on, and how: unlike hardware is not compared."""
     costs = [column for column in columns if column in COSTS]
     if not costs:
         return
     theirs = HARDWARE.get(paper, "hardware that is not known")
-    ours = {one.identity for line in lines for name, one in line.ours.items() if name in costs}
+    ours = {cost.identity for line in lines for name, cost in line.ours.items() if name in costs}
     hardware = "; ".join(sorted(filter(None, ours))) or "hardware that is not known"
     beside = f", ours of {hardware}: a difference is one of machines too"
     yield f"{' and '.join(costs)}: the paper's are of {theirs}{beside if ours else ''}."
@@ -339,21 +351,21 @@ def _notes_on_costs(
             "Our minutes are those of optimiser steps, without evaluations and the start of a "
             "trial; the paper does not say what its minutes include."
         )
-    if any(one.epoch_is_extrapolated for rows in candidates for one in rows):
+    if any(row.epoch_is_extrapolated for rows in candidates for row in rows):
         yield f"Some of our {EPOCH_MINUTES} are extrapolated, from trials of a part of an epoch."
 
 
-def _notes_on_ours(
+def _note_our_rows(
     columns: Sequence[str],
     lines: Sequence[PaperLine],
     candidates: Iterable[Sequence[LeaderboardRow]],
 ) -> Iterator[str]:
-    if any(len({one.dev.identity for one in ours}) > 1 for ours in candidates):
+    if any(len({row.dev.identity for row in ours}) > 1 for ours in candidates):
         yield (
             "Our row of some lines could be selected on several dev sets, and is the one with the "
             "highest mean on any; filter by identity to settle it."
         )
-    for column in (one for one in columns if one not in COSTS):
+    for column in (column for column in columns if column not in COSTS):
         n = len({line.ours[column].identity for line in lines if column in line.ours})
         if n > 1:
             yield (

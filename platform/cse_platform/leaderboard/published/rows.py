@@ -32,13 +32,13 @@ PublishedSplit = Literal["test", "dev", "train"]
 
 SEEDS, SELECTED_ON, CORPUS = "seeds", "selected_on", "corpus"
 CORPUS_OF_COSTS = "wiki1m"
-"""What the papers train on whose costs are published; their tables do not say so."""
+"""The corpus of the papers whose costs are published; their tables do not name it."""
 HARDWARE = {
     "compcse": "an NVIDIA A100 (40 GB)",
     "hicl": "an NVIDIA A40 (48 GB)",
     "rankcse": "an NVIDIA A100 (40 GB)",
 }
-"""What the costs of a paper were measured on."""
+"""The hardware that the costs of a paper were measured on."""
 ABOUT_THE_RUN = frozenset({SEEDS, SELECTED_ON, CORPUS})
 """Settings that are no hyperparameters: over how many seeds the number is, which dev set chose it,
 and the names of the training corpora with `+` between."""
@@ -46,7 +46,7 @@ and the names of the training corpora with `+` between."""
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """What a paper's table says of one system on one backbone."""
+    """A row of a paper's table: one system on one backbone."""
 
     paper: str
     table: str
@@ -54,17 +54,17 @@ class PublishedRow:
     system: str
     """What was trained, as the paper names it."""
     method: str
-    """Ours, where one of ours is the same; else the system."""
+    """The name of our method if it is the same; else the system."""
     settings: dict[str, str]
-    """In the words of the paper."""
+    """The settings in the words of the paper."""
     configuration: dict[str, Any] | None
-    """What one of our configurations must have to stand in this row: a value for each name, or
+    """The values that our configuration must have to stand in this row: one for each name, or
     `{"not": VALUE}`. None where nothing of ours corresponds."""
     split: PublishedSplit
     scores: dict[str, float]
-    """By column, as in `FAMILIES`; those of `COSTS` in their own units."""
+    """The numbers by column, as in `FAMILIES`; those of `COSTS` in their own units."""
     std: dict[str, float]
-    """Over seeds, of the columns that the table prints one for."""
+    """The standard deviations over seeds, of the columns that the table prints one for."""
     sources: tuple[str, ...]
     """Paper and table, e.g. `rankcse table2`; several where papers repeat the row."""
     unstated: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class PublishedRow:
 
     @property
     def seeds(self) -> int | None:
-        """Over how many seeds the numbers are; None where the table does not say."""
+        """The number of seeds behind the numbers; None if the table does not say."""
         return int(self.settings[SEEDS]) if SEEDS in self.settings else None
 
     @property
@@ -97,7 +97,7 @@ NOTHING = "-"
 """The `configuration` of a row that nothing of ours corresponds to."""
 NOT = "not"
 METHOD, RERUN = "method", "rerun"
-"""What a `configuration` says of the row itself."""
+"""The keys of a `configuration` that are about the row itself."""
 NOT_STATED = "not stated"
 
 TASK_METRICS: dict[str, tuple[str, ...]] = {
@@ -107,11 +107,11 @@ TASK_METRICS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((TRAIN_MINUTES, EPOCH_MINUTES), ("minutes",)),
     GPU_MEMORY: ("gib",),
 }
-"""What each task is measured by; the first is the one that is not named in its column."""
+"""The metrics of each task; the first one is not named in its column."""
 ENDINGS = {"kendall": "_kcc", "ndcg": "_ndcg"}
 
 
-def _number(text: str) -> Decimal:
+def _parse_number(text: str) -> Decimal:
     try:
         number = Decimal(text)
     except InvalidOperation:
@@ -121,7 +121,7 @@ def _number(text: str) -> Decimal:
     return number
 
 
-def _settings(text: str) -> dict[str, str]:
+def _parse_settings(text: str) -> dict[str, str]:
     parts = [part.partition("=") for part in text.split(";") if part.strip()]
     settings = {name.strip(): value.strip() for name, _, value in parts}
     if not all(name and value for name, value in settings.items()) or len(settings) < len(parts):
@@ -131,7 +131,7 @@ def _settings(text: str) -> dict[str, str]:
     return settings
 
 
-def _configuration(text: str) -> Any:
+def _parse_configuration(text: str) -> Any:
     if text == NOTHING:
         return text
     try:
@@ -156,7 +156,7 @@ def _configuration(text: str) -> Any:
 
 
 Name = Annotated[str, Field(min_length=1)]
-Number = Annotated[Decimal, BeforeValidator(_number)]
+Number = Annotated[Decimal, BeforeValidator(_parse_number)]
 
 
 class Line(Settings):
@@ -166,20 +166,20 @@ class Line(Settings):
     table: Name
     backbone: Name
     method: Name
-    settings: Annotated[dict[str, str], BeforeValidator(_settings)] = Field({})
+    settings: Annotated[dict[str, str], BeforeValidator(_parse_settings)] = Field({})
     task: Name
     split: PublishedSplit
     metric: Name
     value: Number
     std: Annotated[Number, Field(ge=0)] | None = None
     configuration: Annotated[
-        dict[str, Any] | Literal["-"] | None, BeforeValidator(_configuration)
+        dict[str, Any] | Literal["-"] | None, BeforeValidator(_parse_configuration)
     ] = None
     """None: the settings are names and values of our hyperparameters."""
 
     @model_validator(mode="after")
-    def _fits_its_task(self) -> Self:
-        if problems := [*_problems(self)]:
+    def _check_task(self) -> Self:
+        if problems := [*_find_problems(self)]:
             raise ProblemsError(problems)
         return self
 
@@ -190,35 +190,35 @@ class Line(Settings):
 
     @property
     def wanted(self) -> dict[str, Any] | None:
-        """What one of our configurations must have, as `PublishedRow.configuration`."""
+        """The values that our configuration must have, as in `PublishedRow.configuration`."""
         if self.configuration == NOTHING:
             return None
         if isinstance(self.configuration, dict):
             of_the_row = (METHOD, RERUN)
             return {name: v for name, v in self.configuration.items() if name not in of_the_row}
         hyperparameters = self.settings.items()
-        return {name: _scalar(v) for name, v in hyperparameters if name not in ABOUT_THE_RUN}
+        return {name: _parse_scalar(v) for name, v in hyperparameters if name not in ABOUT_THE_RUN}
 
     @property
     def our_method(self) -> str:
-        """The method that a configuration of ours must be of."""
-        return str(self._told.get(METHOD, self.method))
+        """The method that our configuration must be of."""
+        return str(self._stated_configuration.get(METHOD, self.method))
 
     @property
     def rerun(self) -> bool:
         """Whether the paper ran another's method anew."""
-        return self._told.get(RERUN) is True
+        return self._stated_configuration.get(RERUN) is True
 
     @property
-    def _told(self) -> dict[str, Any]:
+    def _stated_configuration(self) -> dict[str, Any]:
         return self.configuration if isinstance(self.configuration, dict) else {}
 
     def as_score(self, number: Decimal) -> float:
-        """The number as a fraction; costs stay what they are."""
+        """Convert the number to a fraction; costs stay what they are."""
         return float(number if self.task in COSTS else number / 100)
 
 
-def _problems(line: Line) -> list[Problem]:
+def _find_problems(line: Line) -> list[Problem]:
     metrics = TASK_METRICS.get(line.task)
     if metrics is None:
         hint = did_you_mean(line.task, TASK_METRICS)
@@ -234,7 +234,7 @@ def _problems(line: Line) -> list[Problem]:
     return problems
 
 
-def _scalar(text: str) -> Any:
+def _parse_scalar(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError:
@@ -250,7 +250,7 @@ Placed = tuple[int, Line]
 
 
 def read_rows(file: Path | Traversable) -> list[PublishedRow]:
-    """The rows of a CSV file, in its order.
+    """Read the rows of a CSV file, in its order.
 
     Lines that differ in nothing but task, metric, value and std are one row. Each line has one
     number, in percent as papers print it.
@@ -260,39 +260,41 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
     """
     lines: list[Placed] = []
     problems: list[Problem] = []
-    for place, cells in _cells(file):
+    for line_number, cells in _read_cells(file):
         try:
-            lines.append((place, Line.model_validate(cells)))
+            lines.append((line_number, Line.model_validate(cells)))
         except ValidationError as error:
-            problems += [replace(p, place=place) for p in problems_in(error, cells, model=Line)]
-    problems += [*_repeated(lines), *_fractions(lines)]
+            problems += [
+                replace(p, place=line_number) for p in problems_in(error, cells, model=Line)
+            ]
+    problems += [*_find_repeated_cells(lines), *_find_fractions(lines)]
     if problems:
-        raise _malformed(file, problems)
-    return _rows([line for _, line in lines])
+        raise _make_malformed_error(file, problems)
+    return _build_rows([line for _, line in lines])
 
 
-def _cells(file: Path | Traversable) -> list[tuple[int, Cells]]:
-    """Each line's number and its cells; empty optional ones are left out."""
-    reader = csv.reader(StringIO(_text(file)), strict=True)
+def _read_cells(file: Path | Traversable) -> list[tuple[int, Cells]]:
+    """Read the cells of each line, with its number; empty optional cells are left out."""
+    reader = csv.reader(StringIO(_read_text(file)), strict=True)
     try:
         listed = [(reader.line_num, [cell.strip() for cell in line]) for line in reader if line]
     except csv.Error as error:
-        raise _malformed(file, [Problem((), str(error), reader.line_num)]) from None
-    place, head = listed[0] if listed else (1, [])
-    problems = [Problem((), text, place) for text in _head_problems(head)]
-    for place, line in listed[1:]:
+        raise _make_malformed_error(file, [Problem((), str(error), reader.line_num)]) from None
+    line_number, head = listed[0] if listed else (1, [])
+    problems = [Problem((), text, line_number) for text in _find_head_problems(head)]
+    for line_number, line in listed[1:]:
         if len(line) != len(head):
             text = f"expected {len(head)} cells, as the head has, got {len(line)}"
-            problems.append(Problem((), text, place))
+            problems.append(Problem((), text, line_number))
     if problems:
-        raise _malformed(file, problems)
+        raise _make_malformed_error(file, problems)
     return [
-        (place, {k: v for k, v in zip(head, line, strict=True) if v or k not in OPTIONAL})
-        for place, line in listed[1:]
+        (line_number, {k: v for k, v in zip(head, line, strict=True) if v or k not in OPTIONAL})
+        for line_number, line in listed[1:]
     ]
 
 
-def _text(file: Path | Traversable) -> str:
+def _read_text(file: Path | Traversable) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -300,10 +302,12 @@ def _text(file: Path | Traversable) -> str:
             f"the published numbers {file} cannot be read: {error.strerror}; name a CSV file"
         ) from None
     except UnicodeDecodeError as error:
-        raise _malformed(file, [Problem((), f"byte {error.start} is not UTF-8 text")]) from None
+        raise _make_malformed_error(
+            file, [Problem((), f"byte {error.start} is not UTF-8 text")]
+        ) from None
 
 
-def _head_problems(head: Sequence[str]) -> Iterator[str]:
+def _find_head_problems(head: Sequence[str]) -> Iterator[str]:
     for name in COLUMNS:
         if name not in head and name not in OPTIONAL:
             yield f"the column {name!r} is missing"
@@ -314,38 +318,43 @@ def _head_problems(head: Sequence[str]) -> Iterator[str]:
             yield f"no such column: {name!r}{did_you_mean(name, COLUMNS)}"
 
 
-def _repeated(lines: Sequence[Placed]) -> Iterator[Problem]:
+def _find_repeated_cells(lines: Sequence[Placed]) -> Iterator[Problem]:
+    """Find cells that a row has twice."""
     first: dict[tuple[str, str], int] = {}
-    for place, line in lines:
-        before = first.setdefault((_row_of(line), line.column), place)
-        if before != place:
-            yield Problem(("task",), f"line {before} has {line.column} of this row already", place)
+    for line_number, line in lines:
+        before = first.setdefault((_make_row_key(line), line.column), line_number)
+        if before != line_number:
+            yield Problem(
+                ("task",), f"line {before} has {line.column} of this row already", line_number
+            )
 
 
-def _fractions(lines: Sequence[Placed]) -> Iterator[Problem]:
-    scores = [(place, line.value) for place, line in lines if line.task not in COSTS]
+def _find_fractions(lines: Sequence[Placed]) -> Iterator[Problem]:
+    """Find out whether the file has fractions where percent are expected."""
+    scores = [(line_number, line.value) for line_number, line in lines if line.task not in COSTS]
     if scores and all(abs(value) <= 1 for _, value in scores):
-        place, value = scores[0]
+        line_number, value = scores[0]
         yield Problem(
             ("value",),
             f"expected percent, as papers print it, got {value}, and no value of the file is "
             "above 1; multiply them by 100",
-            place,
+            line_number,
         )
 
 
-def _row_of(line: Line) -> str:
+def _make_row_key(line: Line) -> str:
+    """Return the text that lines of one row have in common."""
     return line.model_dump_json(exclude={"task", "metric", "value", "std"})
 
 
-def _rows(lines: Sequence[Line]) -> list[PublishedRow]:
+def _build_rows(lines: Sequence[Line]) -> list[PublishedRow]:
     grouped: dict[str, list[Line]] = {}
     for line in lines:
-        grouped.setdefault(_row_of(line), []).append(line)
-    return [_row(group) for group in grouped.values()]
+        grouped.setdefault(_make_row_key(line), []).append(line)
+    return [_build_row(group) for group in grouped.values()]
 
 
-def _row(lines: Sequence[Line]) -> PublishedRow:
+def _build_row(lines: Sequence[Line]) -> PublishedRow:
     first = lines[0]
     return PublishedRow(
         paper=first.paper,
@@ -364,7 +373,7 @@ def _row(lines: Sequence[Line]) -> PublishedRow:
     )
 
 
-def _malformed(file: Path | Traversable, problems: Sequence[Problem]) -> PublishedError:
+def _make_malformed_error(file: Path | Traversable, problems: Sequence[Problem]) -> PublishedError:
     lines = [f"{file} is not a file of published numbers:"]
     for problem in sorted(problems, key=lambda p: (p.place or 0, dotted_path(p.path))):
         where = [f"line {problem.place}"] if problem.place else []
@@ -384,7 +393,7 @@ def published_rows(
     tables: Sequence[str] = (),
     ablations: bool = True,
 ) -> list[PublishedRow]:
-    """The rows of the package's tables, then those of a lab's own files.
+    """Read the rows of the package's tables, then those of a lab's own files.
 
     A lab's files have the columns of the package's. `method` is one of ours. `tables` keeps the
     rows of these tables, each PAPER:TABLE. Without `ablations` and `tables`, the package's tables
@@ -395,7 +404,7 @@ def published_rows(
             paper or table.
     """
     shipped = (SCORES, ABLATIONS) if ablations or tables else (SCORES,)
-    rows = [*_shipped(shipped), *(row for file in files for row in read_rows(Path(file)))]
+    rows = [*_read_shipped_rows(shipped), *(row for file in files for row in read_rows(Path(file)))]
     if tables:
         asked = [table.strip().partition(":") for table in tables]
         rows = [row for paper, _, table in asked for row in rows_of_table(paper, table, rows)]
@@ -408,13 +417,13 @@ def published_rows(
 
 
 @cache
-def _shipped(tables: tuple[str, ...]) -> tuple[PublishedRow, ...]:
+def _read_shipped_rows(tables: tuple[str, ...]) -> tuple[PublishedRow, ...]:
     folder = resources(__package__)
     return tuple(row for name in tables for row in read_rows(folder / name))
 
 
 def rows_of_table(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
-    """The rows of a paper's table, by its name or its bare number.
+    """Select the rows of a paper's table, by its name or its bare number.
 
     Raises:
         PublishedError: if there is no such paper or table, with those that there are.
@@ -426,23 +435,25 @@ def rows_of_table(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[
         raise PublishedError(
             f"no tables of a paper {paper!r}{did_you_mean(paper, papers)}; {known}"
         )
-    found = [row for row in of_paper if _plain(row.table) == _plain(table)]
-    if not found:
+    matching = [
+        row for row in of_paper if _normalize_table_name(row.table) == _normalize_table_name(table)
+    ]
+    if not matching:
         tables = list(dict.fromkeys(row.table for row in of_paper))
         raise PublishedError(
             f"no table {table!r} of {paper} is known{did_you_mean(table, tables)}; "
             f"there are {', '.join(tables)}"
         )
-    return found
+    return matching
 
 
-def _plain(table: str) -> str:
+def _normalize_table_name(table: str) -> str:
     name = "".join(table.split()).lower()
     return f"table{name}" if name.isdecimal() else name
 
 
 def merged(rows: Iterable[PublishedRow]) -> list[PublishedRow]:
-    """The rows, those that papers repeat as one with all its sources.
+    """Merge the rows that papers repeat into one with all its sources.
 
     Rows are the same if they have method, system, backbone, split and all scores in common, and are
     of different papers or say the same of the configuration. A method's own paper speaks for the
@@ -453,19 +464,21 @@ def merged(rows: Iterable[PublishedRow]) -> list[PublishedRow]:
     for row in rows:
         key = (row.method, row.system, row.backbone, row.split, tuple(sorted(row.scores.items())))
         alike = of_key.setdefault(key, [])
-        joined = next((group for group in alike if all(_same(row, one) for one in group)), None)
+        joined = next(
+            (group for group in alike if all(_is_same_row(row, other) for other in group)), None
+        )
         if joined is None:
             alike.append(joined := [])
             groups.append(joined)
         joined.append(row)
-    return [_one(group) for group in groups]
+    return [_merge_group(group) for group in groups]
 
 
-def _same(row: PublishedRow, other: PublishedRow) -> bool:
+def _is_same_row(row: PublishedRow, other: PublishedRow) -> bool:
     return row.paper != other.paper or row.configuration == other.configuration
 
 
-def _one(group: Sequence[PublishedRow]) -> PublishedRow:
+def _merge_group(group: Sequence[PublishedRow]) -> PublishedRow:
     speaker = next((row for row in group if row.own), group[0])
     sources = dict.fromkeys(source for row in group for source in row.sources)
     return replace(speaker, sources=tuple(sources))

@@ -1,1 +1,1 @@
-"""What the leaderboard's boards, comparisons, papers' tables and trials look like when written."""
+"""Renders boards, comparisons, papers' tables and trials as text and data."""

@@ -1,4 +1,4 @@
-"""What a leaderboard shows: our rows, published ones, and which scores can be compared."""
+"""The content of a leaderboard: our rows, published ones, and which scores can be compared."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,12 +46,12 @@ EXTRAPOLATED_MEANS = "Extrapolated: a trial trained through less than one epoch.
 
 
 def score_cell(estimate: Estimate) -> Cell:
-    """Mean and standard deviation over seeds."""
+    """Format the mean and standard deviation over seeds."""
     return Cell(percent(estimate.mean), spread=percent(estimate.std))
 
 
 def cost_cell(name: str, cost: float, *, extrapolated: bool = False) -> Cell:
-    """One of `COSTS`, with as many decimals as say something."""
+    """Format one of `COSTS`, with as many decimals as are meaningful."""
     if name in MEMORY:
         text = f"{cost:.2f} GiB"
     else:
@@ -60,13 +60,13 @@ def cost_cell(name: str, cost: float, *, extrapolated: bool = False) -> Cell:
 
 
 def interval_cell(interval: Interval) -> Cell:
-    """`[78.12, 79.30]`, marked where it is over pairs instead of seeds."""
+    """Format an interval as `[78.12, 79.30]`, marked if it is over pairs instead of seeds."""
     mark = OVER_PAIRS if interval.over == "pairs" else ""
     return Cell(f"[{percent(interval.low)}, {percent(interval.high)}]", mark=mark)
 
 
 def join_marks(*marks: str) -> str:
-    """The marks that are not empty, as a cell bears them."""
+    """Join the marks that are not empty, as a cell bears them."""
     return " ".join(filter(None, marks))
 
 
@@ -82,14 +82,14 @@ class Board:
 
     rows: Sequence[LeaderboardRow]
     published: Sequence[PublishedRow] = ()
-    """Only those on test sets are shown."""
+    """The published rows; only those on test sets are shown."""
     family: FamilyName = "sts"
     """The tasks whose scores are shown."""
     sorted_by: str = DEV
     """The column that `rows` are sorted by. Published rows stand among them where it is the
     headline, and below them otherwise."""
     against: Mapping[int, Comparison] = field(default_factory=dict)
-    """By place in `rows`: the row compared with one reference, for marks of significance."""
+    """Comparisons with one reference row, by index in `rows`, for marks of significance."""
 
     @property
     def columns(self) -> BoardFamily:
@@ -105,28 +105,28 @@ class Board:
 
 @dataclass(frozen=True)
 class ShownScore:
-    """One score of an entry."""
+    """A score of an entry."""
 
     value: float
     cell: Cell
     identity: str | None = None
-    """Of the evaluation: equal ones can be compared. Published scores have none."""
+    """The identity of the evaluation: equal ones can be compared. Published scores have none."""
     builtin: bool = False
     """Whether it is on built-in data, which no paper has."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of every table that it is in: a row of ours, or a published one."""
+    """A line of every table that it is in: a row of ours, or a published one."""
 
     headline: str
     """The column that it is ranked by: a test score, or `dev`."""
     scores: Mapping[str, ShownScore]
-    """By column; our rows have `dev` among them."""
+    """The scores by column; our rows have `dev` among them."""
     row: LeaderboardRow | None = None
     published: PublishedRow | None = None
     mark: str = ""
-    """Of the method's name."""
+    """The mark of the method's name."""
 
     @property
     def ranked_on_builtin(self) -> bool:
@@ -135,18 +135,20 @@ class Entry:
         return ranked is not None and ranked.builtin
 
     def on(self, *, builtin: bool) -> "Entry":
-        """The entry with its scores on built-in data alone, or with the others alone."""
-        kept = {name: one for name, one in self.scores.items() if one.builtin is builtin}
+        """Keep the scores on built-in data alone, or the others alone."""
+        kept = {name: score for name, score in self.scores.items() if score.builtin is builtin}
         return replace(self, scores=kept)
 
 
 def shown_dev_set(row: LeaderboardRow) -> str:
-    """The dev set that the search climbed, and where its data is from.
+    """Name the dev set that the search climbed, and the source of its data.
 
     Own ones, and those of imported rows, are told apart by their identity.
     """
-    told = row.dev.source in (OWN_FILE, IMPORTED)
-    return f"{row.dev.search} ({row.dev.source}{f' {row.dev.identity[:HASH_DIGITS]}' * told})"
+    is_ambiguous = row.dev.source in (OWN_FILE, IMPORTED)
+    return (
+        f"{row.dev.search} ({row.dev.source}{f' {row.dev.identity[:HASH_DIGITS]}' * is_ambiguous})"
+    )
 
 
 def estimates(row: LeaderboardRow) -> dict[str, Estimate]:
@@ -155,16 +157,18 @@ def estimates(row: LeaderboardRow) -> dict[str, Estimate]:
 
 
 def entries(board: Board) -> list[Entry]:
-    """Our rows and the published ones, in the order in which they stand."""
-    ours = [_our_entry(row, board.against.get(place)) for place, row in enumerate(board.rows)]
+    """List our rows and the published ones, in the order in which they are shown."""
+    ours = [_make_our_entry(row, board.against.get(index)) for index, row in enumerate(board.rows)]
 
     def lowest_last(entry: Entry) -> float:
-        found = entry.scores.get(board.headline)
-        return -found.value if found else inf
+        score = entry.scores.get(board.headline)
+        return -score.value if score else inf
 
     on_tests = [row for row in board.published if is_on_tests(row, board.columns)]
-    theirs = sorted((_published_entry(row, board.headline) for row in on_tests), key=lowest_last)
-    marked = [replace(one, mark=f"{PUBLISHED}{n}") for n, one in enumerate(theirs, start=1)]
+    theirs = sorted(
+        (_make_published_entry(row, board.headline) for row in on_tests), key=lowest_last
+    )
+    marked = [replace(entry, mark=f"{PUBLISHED}{n}") for n, entry in enumerate(theirs, start=1)]
     if board.sorted_by == board.headline:
         return sorted([*ours, *marked], key=lowest_last)
     return [*ours, *marked]
@@ -176,27 +180,27 @@ def is_on_tests(row: PublishedRow, family: BoardFamily) -> bool:
 
 
 def identities(listed: Sequence[Entry], column: str) -> set[str]:
-    """The evaluation identities of our scores in a column."""
+    """Collect the evaluation identities of our scores in a column."""
     scores = [entry.scores[column] for entry in listed if column in entry.scores]
     return {score.identity for score in scores if score.identity is not None}
 
 
 def published_cell(column: str, value: float, std: float | None) -> Cell:
-    """What a paper prints in a column; costs stay what they are."""
+    """Format a number of a paper; costs stay what they are."""
     if column in COSTS:
         return Cell(f"{value:g}")
     return Cell(percent(value), spread=percent(std))
 
 
 def score_column(name: str, *, title: str = "", compared: bool = True) -> Column[Any]:
-    """A column of scores; where they are compared, the best and the second are emphasised."""
+    """Make a column of scores; if they are compared, the best and the second are emphasised."""
 
     def score(row: Any) -> ShownScore | None:
-        found: ShownScore | None = row.scores.get(name)
-        return found
+        shown: ShownScore | None = row.scores.get(name)
+        return shown
 
     def value(row: Any) -> float | None:
-        return found.value if (found := score(row)) else None
+        return shown.value if (shown := score(row)) else None
 
     return Column(
         name,
@@ -209,27 +213,27 @@ def score_column(name: str, *, title: str = "", compared: bool = True) -> Column
 
 
 def short_hash(row: LeaderboardRow) -> str:
-    """The configuration's hash, as far as it is shown."""
+    """The first digits of the configuration's hash."""
     return row.configuration.hash[:HASH_DIGITS]
 
 
-def _our_entry(row: LeaderboardRow, against: Comparison | None) -> Entry:
-    above = _above(against) if against else {}
+def _make_our_entry(row: LeaderboardRow, against: Comparison | None) -> Entry:
+    above = _mark_significant_columns(against) if against else {}
     scores = {
         column: ShownScore(
-            one.mean,
-            replace(score_cell(one), mark=above.get(column, "")),
-            one.identity,
-            source_of(one, row.dev) == BUILTIN,
+            estimate.mean,
+            replace(score_cell(estimate), mark=above.get(column, "")),
+            estimate.identity,
+            source_of(estimate, row.dev) == BUILTIN,
         )
-        for column, one in estimates(row).items()
+        for column, estimate in estimates(row).items()
     }
     opened = OPENED if row.test_opened else ""
     mark = join_marks(opened, OTHER_CODE if row.other_code else "")
     return Entry(row.headline or DEV, scores, row=row, mark=mark)
 
 
-def _published_entry(row: PublishedRow, headline: str) -> Entry:
+def _make_published_entry(row: PublishedRow, headline: str) -> Entry:
     scores = {
         column: ShownScore(value, published_cell(column, value, row.std.get(column)))
         for column, value in row.scores.items()
@@ -237,15 +241,15 @@ def _published_entry(row: PublishedRow, headline: str) -> Entry:
     return Entry(headline, scores, published=row)
 
 
-def _above(against: Comparison) -> dict[str, str]:
-    """The marks of the columns on which A is significantly above B."""
-    found = {
+def _mark_significant_columns(against: Comparison) -> dict[str, str]:
+    """Mark the columns on which A is significantly above B."""
+    columns = {
         task.task
         for task in against.tasks
         if task.effect > 0 and task.p_holm is not None and task.p_holm < ALPHA
     }
     average = against.average
     if average is not None and average.effect > 0 and average.p is not None and average.p < ALPHA:
-        found.add(average.task)
+        columns.add(average.task)
     single = 1 in (against.n_a, against.n_b)
-    return dict.fromkeys(found, join_marks(ABOVE, OVER_PAIRS if single else ""))
+    return dict.fromkeys(columns, join_marks(ABOVE, OVER_PAIRS if single else ""))

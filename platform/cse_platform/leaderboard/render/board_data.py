@@ -21,59 +21,59 @@ _NUMBER, _COUNT, _TRUTH, _TIME = "float64", "Int64", "boolean", "datetime64[us, 
 
 
 def board_records(board: Board) -> list[dict[str, Any]]:
-    """An object a row, for JSON: ours with every score they have, then published ones."""
+    """Make a JSON object of each row: ours with every score they have, then published ones."""
     ours = [to_record(_OUR_RECORD, row) for row in board.rows]
     return ours + [to_record(_PUBLISHED_RECORD, row) for row in board.published]
 
 
 def data_columns(board: Board) -> list[DataColumn]:
-    """The columns of a board for CSV and pandas: one value a cell.
+    """List the columns of a board for CSV and pandas: one value a cell.
 
     There are columns for every score that a row has in a family which the board or one of our rows
     shows.
     """
-    scores = [column for name in _scored(board) for column in _score_columns(name)]
+    scores = [column for name in _list_score_columns(board) for column in _make_score_columns(name)]
     return [*_BOARD_COLUMNS, *(_PAPER_COLUMNS if board.published else ()), *scores]
 
 
 def data_rows(board: Board) -> list[AnyRow]:
-    """The rows of a board for CSV and pandas."""
+    """List the rows of a board for CSV and pandas."""
     return [*board.rows, *board.published]
 
 
 def estimate_records(scores: Mapping[str, Estimate], *, prefix: str) -> dict[str, Any]:
-    """What is known of each score beside its mean, by column."""
+    """List what is known of each score beside its mean, by column."""
     return {
-        f"{prefix}_{name}": {column: part(one) for column, one in scores.items()}
+        f"{prefix}_{name}": {column: part(score) for column, score in scores.items()}
         for name, part in ESTIMATE_PARTS.items()
     }
 
 
-def _bounds(interval: Interval | None) -> tuple[float, float, str] | None:
+def _list_bounds(interval: Interval | None) -> tuple[float, float, str] | None:
     return (interval.low, interval.high, interval.over) if interval else None
 
 
 ESTIMATE_PARTS: dict[str, Callable[[Estimate], Any]] = {
-    "std": lambda one: one.std,
-    "interval": lambda one: _bounds(one.interval),
-    "best": lambda one: one.best,
-    "seeds": lambda one: one.n,
-    "source": lambda one: one.source,
-    "values": lambda one: one.values,
+    "std": lambda estimate: estimate.std,
+    "interval": lambda estimate: _list_bounds(estimate.interval),
+    "best": lambda estimate: estimate.best,
+    "seeds": lambda estimate: estimate.n,
+    "source": lambda estimate: estimate.source,
+    "values": lambda estimate: estimate.values,
 }
 
 
-def _attribute(row: object, path: str) -> Any:
-    """An attribute of a row, or of what it holds; None behind a None."""
+def _read_attribute(row: object, path: str) -> Any:
+    """Read an attribute of a row by a path with dots; None behind a None."""
     for name in filter(None, path.split(".")):
         row = None if row is None else getattr(row, name)
     return row if path else None
 
 
-def _column(
+def _make_column(
     name: str, dtype: str = "object", *, ours: str | None = None, published: str = ""
 ) -> DataColumn:
-    """A column by the attributes that hold its values in our rows and in published ones.
+    """Make a column from the attributes that hold its values in our and in published rows.
 
     `ours` is a path with dots, and the name where it is left out. Without a path for published
     rows, these leave the column empty. `dtype` is what pandas calls the type.
@@ -81,38 +81,40 @@ def _column(
     path = name if ours is None else ours
 
     def value(row: AnyRow) -> Any:
-        found = _attribute(row, published if isinstance(row, PublishedRow) else path)
-        return list(found) if isinstance(found, tuple) else found
+        content = _read_attribute(row, published if isinstance(row, PublishedRow) else path)
+        return list(content) if isinstance(content, tuple) else content
 
     return Column(name, value, dtype=dtype)
 
 
-def _of_ours(
+def _make_our_column(
     name: str, value: Callable[[LeaderboardRow], Any], dtype: str = "object"
 ) -> DataColumn:
+    """Make a column that published rows leave empty."""
     return Column(
         name, lambda row: value(row) if isinstance(row, LeaderboardRow) else None, dtype=dtype
     )
 
 
-def _as_json(column: DataColumn) -> DataColumn:
-    """Written as JSON in CSV."""
+def _format_as_json(column: DataColumn) -> DataColumn:
+    """Write the values of a column as JSON in CSV."""
     return replace(column, format=lambda value: json.dumps(value, sort_keys=True))
 
 
-def _scored(board: Board) -> list[str]:
+def _list_score_columns(board: Board) -> list[str]:
+    """List the score columns of the families that the board or one of our rows shows."""
     ours = {column for row in board.rows for column in row.scores}
-    found = ours.union(*(row.scores for row in board.published))
+    known = ours.union(*(row.scores for row in board.published))
     shown = (
         family
         for family in BOARD_FAMILIES.values()
         if family.name == board.family or not ours.isdisjoint(family.columns)
     )
-    return [column for family in shown for column in family.columns if column in found]
+    return [column for family in shown for column in family.columns if column in known]
 
 
-def _score_columns(name: str) -> Iterator[DataColumn]:
-    """The mean of a score and what belongs to it; where n is 1, the interval is over pairs."""
+def _make_score_columns(name: str) -> Iterator[DataColumn]:
+    """Make the columns of a score: mean, n, std and interval; if n is 1, over pairs."""
 
     def mean(row: AnyRow) -> float | None:
         score = row.scores.get(name)
@@ -122,115 +124,126 @@ def _score_columns(name: str) -> Iterator[DataColumn]:
         return row.std.get(name) if isinstance(row, PublishedRow) else part("std")(row)
 
     def part(path: str) -> Callable[[LeaderboardRow], Any]:
-        return lambda row: _attribute(row.scores.get(name), path)
+        return lambda row: _read_attribute(row.scores.get(name), path)
 
     yield Column(name, mean, dtype=_NUMBER)
-    yield _of_ours(f"{name}_n", part("n"), _COUNT)
+    yield _make_our_column(f"{name}_n", part("n"), _COUNT)
     yield Column(f"{name}_std", std, dtype=_NUMBER)
-    yield _of_ours(f"{name}_low", part("interval.low"), _NUMBER)
-    yield _of_ours(f"{name}_high", part("interval.high"), _NUMBER)
+    yield _make_our_column(f"{name}_low", part("interval.low"), _NUMBER)
+    yield _make_our_column(f"{name}_high", part("interval.high"), _NUMBER)
 
 
-def _test_part(name: str) -> DataColumn:
+def _make_test_column(name: str) -> DataColumn:
     part = ESTIMATE_PARTS[name]
-    return _of_ours(
-        f"test_{name}", lambda row: {column: part(one) for column, one in row.scores.items()}
+    return _make_our_column(
+        f"test_{name}", lambda row: {column: part(score) for column, score in row.scores.items()}
     )
 
 
-def _ranked(row: LeaderboardRow) -> Estimate | None:
-    """The score that the row is ranked by, if that is a test score."""
+def _find_ranked_score(row: LeaderboardRow) -> Estimate | None:
+    """Return the score that the row is ranked by, if that is a test score."""
     return row.ranked_score if row.headline else None
 
 
 _IS_PUBLISHED: DataColumn = Column(
     "published", lambda row: isinstance(row, PublishedRow), dtype=_TRUTH
 )
-_NAMES = tuple(_column(name, published=name) for name in ("method", "backbone"))
+_NAMES = tuple(_make_column(name, published=name) for name in ("method", "backbone"))
 _DEV_NUMBERS = (
-    _column("dev_best", _NUMBER, ours="dev_score.best"),
-    _column("dev_untrained", _NUMBER),
-    _column("trials", _COUNT),
-    _column("headline"),
+    _make_column("dev_best", _NUMBER, ours="dev_score.best"),
+    _make_column("dev_untrained", _NUMBER),
+    _make_column("trials", _COUNT),
+    _make_column("headline"),
 )
 _RUN = (
-    _column("other_code", _TRUTH),
-    _column("test_opened", _TIME),
-    _column("gpu_hours", _NUMBER),
-    _column("wall_seconds", _NUMBER),
-    *(_of_ours(name, methodcaller("cost", name), _NUMBER) for name in COSTS),
-    _column("epochs", _NUMBER),
-    _column("finished", _TIME),
-    _column("machines"),
-    _column("tags"),
-    _column("starred", _TRUTH),
-    _column("notes"),
-    _column("released", ours="released.system"),
-    _column("trained_from", ours="released.trained_from"),
+    _make_column("other_code", _TRUTH),
+    _make_column("test_opened", _TIME),
+    _make_column("gpu_hours", _NUMBER),
+    _make_column("wall_seconds", _NUMBER),
+    *(_make_our_column(name, methodcaller("cost", name), _NUMBER) for name in COSTS),
+    _make_column("epochs", _NUMBER),
+    _make_column("finished", _TIME),
+    _make_column("machines"),
+    _make_column("tags"),
+    _make_column("starred", _TRUTH),
+    _make_column("notes"),
+    _make_column("released", ours="released.system"),
+    _make_column("trained_from", ours="released.trained_from"),
 )
 _BOARD_COLUMNS: tuple[DataColumn, ...] = (
     _IS_PUBLISHED,
     *_NAMES,
-    _column("sweep"),
-    _column("configuration", ours="configuration.hash"),
-    _as_json(_column("values", ours="configuration.values")),
-    _as_json(_column("searched", ours="configuration.searched")),
-    _column("code", ours="configuration.code"),
-    _column("corpus"),
-    _column("seeds"),
-    _column("n", _COUNT, published="seeds"),
-    _as_json(_column("keys")),
+    _make_column("sweep"),
+    _make_column("configuration", ours="configuration.hash"),
+    _format_as_json(_make_column("values", ours="configuration.values")),
+    _format_as_json(_make_column("searched", ours="configuration.searched")),
+    _make_column("code", ours="configuration.code"),
+    _make_column("corpus"),
+    _make_column("seeds"),
+    _make_column("n", _COUNT, published="seeds"),
+    _format_as_json(_make_column("keys")),
     *(
-        _column(f"dev_{name}", ours=f"dev.{name}")
+        _make_column(f"dev_{name}", ours=f"dev.{name}")
         for name in ("checkpoint", "search", "identity", "source")
     ),
-    _column("dev_mean", _NUMBER, ours="dev_score.mean"),
-    _column("dev_std", _NUMBER, ours="dev_score.std"),
-    _column("dev_low", _NUMBER, ours="dev_score.interval.low"),
-    _column("dev_high", _NUMBER, ours="dev_score.interval.high"),
+    _make_column("dev_mean", _NUMBER, ours="dev_score.mean"),
+    _make_column("dev_std", _NUMBER, ours="dev_score.std"),
+    _make_column("dev_low", _NUMBER, ours="dev_score.interval.low"),
+    _make_column("dev_high", _NUMBER, ours="dev_score.interval.high"),
     *_DEV_NUMBERS,
-    _of_ours("evaluation", lambda row: _attribute(_ranked(row), "identity")),
-    _of_ours("source", lambda row: source_of(one, row.dev) if (one := _ranked(row)) else None),
-    _of_ours("best_of_n", lambda row: _attribute(_ranked(row), "best"), _NUMBER),
-    *(_column(f"rank_{name}", _COUNT, ours=f"rank.{name}") for name in ("best", "worst", "among")),
-    _column("gap", _NUMBER, ours="gap.difference"),
-    _column("gap_published", _NUMBER, ours="gap.published"),
-    _column("gap_source", ours="gap.source"),
-    _column("gap_inside", _TRUTH, ours="gap.inside"),
+    _make_our_column(
+        "evaluation", lambda row: _read_attribute(_find_ranked_score(row), "identity")
+    ),
+    _make_our_column(
+        "source", lambda row: source_of(one, row.dev) if (one := _find_ranked_score(row)) else None
+    ),
+    _make_our_column(
+        "best_of_n", lambda row: _read_attribute(_find_ranked_score(row), "best"), _NUMBER
+    ),
+    *(
+        _make_column(f"rank_{name}", _COUNT, ours=f"rank.{name}")
+        for name in ("best", "worst", "among")
+    ),
+    _make_column("gap", _NUMBER, ours="gap.difference"),
+    _make_column("gap_published", _NUMBER, ours="gap.published"),
+    _make_column("gap_source", ours="gap.source"),
+    _make_column("gap_inside", _TRUTH, ours="gap.inside"),
     *_RUN,
 )
 """The columns of every board. `evaluation`, `source` and `best_of_n` are those of the headline;
 JSON has those of every score."""
 _PAPER_COLUMNS: tuple[DataColumn, ...] = (
-    _column("system", ours="", published="system"),
-    _column("sources", ours="", published="sources"),
-    _column("settings", ours="", published="label"),
+    _make_column("system", ours="", published="system"),
+    _make_column("sources", ours="", published="sources"),
+    _make_column("settings", ours="", published="label"),
     Column("split", lambda row: row.split if isinstance(row, PublishedRow) else "test"),
-    _column("unstated", ours="", published="unstated"),
+    _make_column("unstated", ours="", published="unstated"),
 )
 """The columns of a board with published rows."""
 _OUR_RECORD: tuple[DataColumn, ...] = (
     _IS_PUBLISHED,
     *_NAMES,
-    *map(_column, ("sweep", "configuration", "corpus", "seeds", "n", "keys", "dev")),
-    _column("dev_mean", ours="dev_score.mean"),
-    _column("dev_std", ours="dev_score.std"),
-    _of_ours("dev_interval", lambda row: _bounds(row.dev_score.interval)),
+    *map(_make_column, ("sweep", "configuration", "corpus", "seeds", "n", "keys", "dev")),
+    _make_column("dev_mean", ours="dev_score.mean"),
+    _make_column("dev_std", ours="dev_score.std"),
+    _make_our_column("dev_interval", lambda row: _list_bounds(row.dev_score.interval)),
     *_DEV_NUMBERS,
-    _column("rank"),
-    _column("gap"),
-    _of_ours("test", lambda row: {name: one.mean for name, one in row.scores.items()}),
-    *(_test_part(name) for name in ESTIMATE_PARTS),
-    _of_ours("evaluation", lambda row: {name: one.identity for name, one in row.scores.items()}),
+    _make_column("rank"),
+    _make_column("gap"),
+    _make_our_column("test", lambda row: {name: one.mean for name, one in row.scores.items()}),
+    *(_make_test_column(name) for name in ESTIMATE_PARTS),
+    _make_our_column(
+        "evaluation", lambda row: {name: one.identity for name, one in row.scores.items()}
+    ),
     *_RUN,
 )
-"""What JSON has of our rows."""
+"""The fields of our rows in JSON."""
 _PUBLISHED_RECORD: tuple[DataColumn, ...] = (
     _IS_PUBLISHED,
     *_NAMES,
-    *(_column(name, published=name) for name in ("system", "sources", "settings", "split")),
-    _column("scores", published="scores"),
-    _column("scores_std", published="std"),
-    _column("unstated", published="unstated"),
+    *(_make_column(name, published=name) for name in ("system", "sources", "settings", "split")),
+    _make_column("scores", published="scores"),
+    _make_column("scores_std", published="std"),
+    _make_column("unstated", published="unstated"),
 )
-"""What JSON has of published rows."""
+"""The fields of published rows in JSON."""

@@ -39,20 +39,20 @@ LEGEND = {
 
 
 def board_tables(board: Board, *, wide: bool) -> list[Table]:
-    """The tables of a leaderboard.
+    """Make the tables of a leaderboard.
 
     Rows that are ranked by different columns have tables of their own, and so have scores on
     built-in data. Published rows stand beside ours on real data only. A wide table has everything
     about a group of rows. Otherwise there is a table each for the ranking, the scores by task, the
     hyperparameters, the sweeps, the runs, the costs of a trial and the sources.
     """
-    return list(_wide_tables(board) if wide else _short_tables(board))
+    return list(_make_wide_tables(board) if wide else _make_short_tables(board))
 
 
-def _wide_tables(board: Board) -> Iterator[Table]:
+def _make_wide_tables(board: Board) -> Iterator[Table]:
     listed = entries(board)
-    for headline, builtin, group in _ranked_groups(listed):
-        others = [name for name in _scored_columns(board, group) if name != headline]
+    for headline, builtin, group in _group_by_ranking(listed):
+        others = [name for name in _list_scored_columns(board, group) if name != headline]
         columns = [
             *board_columns.ranking_columns(headline, group),
             *map(score_column, others),
@@ -65,21 +65,27 @@ def _wide_tables(board: Board) -> Iterator[Table]:
             *board_columns.SWEEP_COLUMNS[3:],
             *board_columns.SOURCE_COLUMNS,
         ]
-        title = f"Leaderboard {_order(board, headline, group)}, x 100{_where(builtin)}"
-        yield _table(board, title, columns, group)
-    yield from _score_tables(
+        title = (
+            f"Leaderboard {_describe_order(board, headline, group)}, x 100{_describe_data(builtin)}"
+        )
+        yield _make_entry_table(board, title, columns, group)
+    yield from _make_score_tables(
         board, [entry.on(builtin=not entry.ranked_on_builtin) for entry in listed]
     )
 
 
-def _short_tables(board: Board) -> Iterator[Table]:
+def _make_short_tables(board: Board) -> Iterator[Table]:
     listed = entries(board)
-    for headline, builtin, group in _ranked_groups(listed):
+    for headline, builtin, group in _group_by_ranking(listed):
         if any(entry.row for entry in group):  # published rows alone have nothing but their scores
             ranked = [entry for entry in group if entry.row or headline in entry.scores]
-            title = f"Ranking {_order(board, headline, group)}, x 100{_where(builtin)}"
-            yield _table(board, title, board_columns.ranking_columns(headline, ranked), ranked)
-    yield from _score_tables(board, listed)
+            title = (
+                f"Ranking {_describe_order(board, headline, group)}, x 100{_describe_data(builtin)}"
+            )
+            yield _make_entry_table(
+                board, title, board_columns.ranking_columns(headline, ranked), ranked
+            )
+    yield from _make_score_tables(board, listed)
     ours = [entry for entry in listed if entry.row]
     costly = [entry for entry in ours if entry.row and entry.row.costs]
     theirs = [entry for entry in listed if entry.published]
@@ -91,47 +97,59 @@ def _short_tables(board: Board) -> Iterator[Table]:
         ("Sources of published rows", board_columns.SOURCE_COLUMNS, theirs),
     ):
         if group:
-            yield _table(board, title, columns, group)
+            yield _make_entry_table(board, title, columns, group)
 
 
-def _score_tables(board: Board, listed: Sequence[Entry]) -> Iterator[Table]:
-    """The test scores, each average with the tasks that it is over."""
+def _make_score_tables(board: Board, listed: Sequence[Entry]) -> Iterator[Table]:
+    """Make tables of the test scores, each average with its tasks."""
     for block, scored, builtin in score_blocks(board, listed):
         span = " to ".join(dict.fromkeys((block[0], block[-1])))
         columns = list(map(score_column, block))
-        yield _table(board, f"Test scores, {span}, x 100{_where(builtin)}", columns, scored)
+        yield _make_entry_table(
+            board, f"Test scores, {span}, x 100{_describe_data(builtin)}", columns, scored
+        )
 
 
 def score_blocks(
     board: Board, listed: Sequence[Entry]
 ) -> Iterator[tuple[list[str], list[Entry], bool]]:
-    """Each average with the tasks that it is over, the entries that have scores there, and whether
-    these are on built-in data.
+    """Split the scores into blocks: an average with its tasks, and the entries that have them.
+
+    The third value says whether the scores are on built-in data.
     """
     for builtin in (False, True):
         group = [entry.on(builtin=builtin) for entry in listed]
-        for block in _blocks(board, _scored_columns(board, group)):
-            yield block, [one for one in group if not one.scores.keys().isdisjoint(block)], builtin
+        for block in _split_by_average(board, _list_scored_columns(board, group)):
+            yield (
+                block,
+                [entry for entry in group if not entry.scores.keys().isdisjoint(block)],
+                builtin,
+            )
 
 
-def _ranked_groups(listed: Sequence[Entry]) -> Iterator[tuple[str, bool, list[Entry]]]:
-    """Entries that can stand in one table, with the column that they are ranked by.
+def _group_by_ranking(listed: Sequence[Entry]) -> Iterator[tuple[str, bool, list[Entry]]]:
+    """Group the entries that can stand in one table, with the column that they are ranked by.
 
     It is dev where no entry has a score of the headline.
     """
     groups = grouped(listed, lambda entry: (entry.headline, entry.ranked_on_builtin))
     for (headline, builtin), group in groups.items():
-        there = any(headline in entry.scores for entry in group)
-        yield headline if there else DEV, builtin, [entry.on(builtin=builtin) for entry in group]
+        has_scores = any(headline in entry.scores for entry in group)
+        yield (
+            headline if has_scores else DEV,
+            builtin,
+            [entry.on(builtin=builtin) for entry in group],
+        )
 
 
-def _scored_columns(board: Board, listed: Sequence[Entry]) -> list[str]:
-    """The columns of the shown tasks in which there is a number."""
+def _list_scored_columns(board: Board, listed: Sequence[Entry]) -> list[str]:
+    """List the columns of the shown tasks that have a number."""
     columns = board.columns.columns
     return [name for name in columns if any(name in entry.scores for entry in listed)]
 
 
-def _blocks(board: Board, columns: Sequence[str]) -> Iterator[list[str]]:
+def _split_by_average(board: Board, columns: Sequence[str]) -> Iterator[list[str]]:
+    """Split columns into blocks that end with an average."""
     block: list[str] = []
     for name in columns:
         block.append(name)
@@ -142,21 +160,21 @@ def _blocks(board: Board, columns: Sequence[str]) -> Iterator[list[str]]:
         yield block
 
 
-def _order(board: Board, headline: str, group: Sequence[Entry]) -> str:
-    """What rows are ranked by, and what ours are sorted by where that is something else."""
+def _describe_order(board: Board, headline: str, group: Sequence[Entry]) -> str:
+    """Describe which column ranks the rows, and which sorts ours if that is another one."""
     if board.sorted_by == headline or not any(entry.row for entry in group):
         return f"by {headline}"
     return f"on {headline}, in order of {board.sorted_by}"
 
 
-def _where(builtin: bool) -> str:
+def _describe_data(builtin: bool) -> str:
     return ", on built-in data" if builtin else ""
 
 
-def _table(
+def _make_entry_table(
     board: Board, title: str, columns: Sequence[EntryColumn], listed: Sequence[Entry]
 ) -> Table:
-    """A table of entries under their names; scores of several identities are not compared."""
+    """Make a table of entries; scores of several identities are not compared."""
     keys = board_columns.key_columns(listed)
     names = {column.name for column in keys}
     mixed = mixed_identities(columns, listed)
@@ -173,9 +191,9 @@ def _table(
         [ours, listed[len(ours) :]] if apart else [listed],
         title=title,
         notes=[
-            *_published_notes(listed, ranks=ranks),
-            *(_unranked([entry.row for entry in listed if entry.row]) if ranks else ()),
-            *(_poolers([entry.row for entry in listed if entry.row]) if ranks else ()),
+            *_note_published_rows(listed, ranks=ranks),
+            *(_note_unranked([entry.row for entry in listed if entry.row]) if ranks else ()),
+            *(_note_poolers([entry.row for entry in listed if entry.row]) if ranks else ()),
             *mixed.values(),
         ],
         legend=LEGEND | above_means(board),
@@ -189,24 +207,24 @@ def is_published(entry: Entry) -> bool:
 
 
 def mixed_identities(columns: Sequence[EntryColumn], listed: Sequence[Entry]) -> dict[str, str]:
-    """The columns of scores that cannot be compared, and the note that says so."""
+    """Find the columns of scores that cannot be compared, and the notes that say so."""
     several = "evaluation identities; compare rows of one (--format json has them)."
     return {
-        column.name: f"{column.name}: {len(found)} {several}"
+        column.name: f"{column.name}: {len(ids)} {several}"
         for column in columns
-        if column.compared and len(found := identities(listed, column.name)) > 1
+        if column.compared and len(ids := identities(listed, column.name)) > 1
     }
 
 
 def above_means(board: Board) -> dict[str, str]:
-    """What the mark of significance means, where rows are compared with one of them."""
+    """Explain the mark of significance, if rows are compared with one of them."""
     if not board.against:
         return {}
     reference = next(iter(board.against.values())).b  # the same for all rows
     return {ABOVE: f"Above {reference} with p < {ALPHA}, after Holm's correction over the tasks."}
 
 
-def _published_notes(listed: Sequence[Entry], *, ranks: bool) -> Iterator[str]:
+def _note_published_rows(listed: Sequence[Entry], *, ranks: bool) -> Iterator[str]:
     if any(entry.published for entry in listed):
         yield f"{PUBLISHED} Published, not ours; the number leads to its source."
     if any(entry.row and entry.row.released for entry in listed):
@@ -218,8 +236,8 @@ def _published_notes(listed: Sequence[Entry], *, ranks: bool) -> Iterator[str]:
         yield "paper: ours minus the published number, which lies inside our interval or outside."
 
 
-def _poolers(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
-    """Which rows pool how, where they differ: part of a difference between them may be that."""
+def _note_poolers(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
+    """Note which rows use which pooler, if they differ: that may explain some difference."""
     by_pooler: dict[str, dict[str, None]] = {}
     for row in rows:
         if pooler := row.configuration.values.get("pooler"):
@@ -229,8 +247,8 @@ def _poolers(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
         yield f"Poolers differ ({listed}), and with them how texts become vectors."
 
 
-def _unranked(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
-    """How many rows have no rank, and why; a row that is alone needs none."""
+def _note_unranked(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
+    """Note how many rows have no rank, and why; a single row needs none."""
     single = sum(
         row.rank is None and row.ranked_score is not None and row.ranked_score.n == 1
         for row in rows
@@ -252,91 +270,96 @@ _MEASURES = {"sts": "Spearman", "transfer": "accuracy", "long": "accuracy"}
 
 
 def paper_board(board: Board) -> list[Table]:
-    """A table for each average, with its tasks in the papers' order; a line between backbones.
+    """Make a table for each average, with its tasks in the papers' order, grouped by backbone.
 
     Scores on built-in data are in tables of their own. Where nothing has test scores, the rows are
     ranked on dev.
     """
     blocks = score_blocks(board, entries(board))
-    found = [
-        _paper_table(board, block, scored, builtin=builtin) for block, scored, builtin in blocks
+    tables = [
+        _make_paper_table(board, block, scored, builtin=builtin)
+        for block, scored, builtin in blocks
     ]
-    return found or board_tables(board, wide=False)[:1]
+    return tables or board_tables(board, wide=False)[:1]
 
 
-def _paper_table(
+def _make_paper_table(
     board: Board, block: Sequence[str], scored: Sequence[Entry], *, builtin: bool
 ) -> Table:
-    one_backbone = len({_backbone(entry) for entry in scored}) == 1
-    names = [_name(entry, one_backbone) for entry in scored if entry.row]
+    one_backbone = len({_read_backbone(entry) for entry in scored}) == 1
+    names = [_format_method_name(entry, one_backbone) for entry in scored if entry.row]
     repeated = len(names) > len(set(names))
-    printed = Counter((_name(one, one_backbone), _backbone(one)) for one in scored if one.published)
-    marks = _source_marks(scored)
+    printed = Counter(
+        (_format_method_name(column, one_backbone), _read_backbone(column))
+        for column in scored
+        if column.published
+    )
+    marks = _mark_sources(scored)
 
     def named(entry: Entry) -> Cell:
-        name, row = _name(entry, one_backbone), entry.published
+        name, row = _format_method_name(entry, one_backbone), entry.published
         if row is None:
-            told = f" ({short_hash(entry.row)})" if entry.row and repeated else ""
-            return Cell(name + told, mark=entry.mark)
+            suffix = f" ({short_hash(entry.row)})" if entry.row and repeated else ""
+            return Cell(name + suffix, mark=entry.mark)
         is_variant = printed[name, row.backbone] > 1 and row.label
         return Cell(f"{name} ({row.label})" if is_variant else name, mark=marks[row.sources])
 
-    columns = [score_column(column, title=_title(column)) for column in block]
+    columns = [score_column(column, title=_format_column_title(column)) for column in block]
     mixed = mixed_identities(columns, scored)
-    on = f", {backbone_name(_backbone(scored[0]))}" if one_backbone else ""
+    on = f", {backbone_name(_read_backbone(scored[0]))}" if one_backbone else ""
     return to_table(
         [
             Column("method", named, lambda cell: cell, title="Method"),
-            *(replace(one, compared=None) if one.name in mixed else one for one in columns),
+            *(replace(c, compared=None) if c.name in mixed else c for c in columns),
         ],
-        grouped(scored, _backbone).values(),
-        title=f"{_measure(board, block)} x 100{on}{', built-in data' if builtin else ''}",
-        notes=[*_seeds(scored), *_sources(marks), *mixed.values()],
+        grouped(scored, _read_backbone).values(),
+        title=f"{_name_measure(board, block)} x 100{on}{', built-in data' if builtin else ''}",
+        notes=[*_note_seeds(scored), *_note_sources(marks), *mixed.values()],
         legend=LEGEND | above_means(board),
         compare_groups=True,
         apart=is_published,
     )
 
 
-def _measure(board: Board, block: Sequence[str]) -> str:
+def _name_measure(board: Board, block: Sequence[str]) -> str:
     metric = block[0].rpartition("_")[2]
     return metric.upper() if metric in RANKING_METRICS else _MEASURES[board.family]
 
 
-def _name(entry: Entry, one_backbone: bool) -> str:
-    """As papers write it: SimCSE, or SimCSE-BERT-base beside other backbones."""
+def _format_method_name(entry: Entry, one_backbone: bool) -> str:
+    """Format a method as papers do: SimCSE, or SimCSE-BERT-base beside other backbones."""
     row = entry.published
     method = method_name(row.system if row else entry.row.shown_method if entry.row else "")
-    return method if one_backbone else f"{method}-{backbone_name(_backbone(entry))}"
+    return method if one_backbone else f"{method}-{backbone_name(_read_backbone(entry))}"
 
 
-def _backbone(entry: Entry) -> str:
+def _read_backbone(entry: Entry) -> str:
     if entry.row:
         return entry.row.shown_backbone
     return entry.published.backbone if entry.published else ""
 
 
-def _title(column: str) -> str:
+def _format_column_title(column: str) -> str:
     if column in _AVERAGES:
         return "Avg."
     task, _, metric = column.rpartition("_")
     return task_name(task if metric in RANKING_METRICS else column)
 
 
-def _seeds(scored: Sequence[Entry]) -> Iterator[str]:
+def _note_seeds(scored: Sequence[Entry]) -> Iterator[str]:
     counts = sorted({entry.row.n for entry in scored if entry.row})
     if counts:
         n = "-".join(dict.fromkeys((str(counts[0]), str(counts[-1]))))
         yield f"Ours: mean and standard deviation over seeds, n = {n}."
 
 
-def _source_marks(scored: Sequence[Entry]) -> dict[tuple[str, ...], str]:
-    """A mark for the sources of published rows: rows of one table share it."""
+def _mark_sources(scored: Sequence[Entry]) -> dict[tuple[str, ...], str]:
+    """Mark the sources of published rows; rows of one table share a mark."""
     sources = dict.fromkeys(entry.published.sources for entry in scored if entry.published)
     return {source: f"{PUBLISHED}{n}" for n, source in enumerate(sources, start=1)}
 
 
-def _sources(marks: Mapping[tuple[str, ...], str]) -> Iterator[str]:
+def _note_sources(marks: Mapping[tuple[str, ...], str]) -> Iterator[str]:
     if marks:
-        told = (f"{mark} {', '.join(sources)}" for sources, mark in marks.items())
-        yield f"Published: {'; '.join(told)}."
+        listed = (f"{mark} {', '.join(sources)}" for sources, mark in marks.items())
+        yield f"Published: {'; '.join(listed)}."

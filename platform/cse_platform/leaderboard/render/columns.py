@@ -38,7 +38,7 @@ EntryColumn = Column[Entry]
 
 
 def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
-    """Method and backbone, and what else it takes to distinguish these rows of ours."""
+    """Make the columns of method and backbone, and others needed to distinguish our rows."""
     rows = [entry.row for entry in listed if entry.row]
 
     def distinct(names: Sequence[str]) -> int:
@@ -50,11 +50,11 @@ def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
     for name in ("configuration", "evaluation"):
         if distinct(names) < distinct([*names, name]):
             names.append(name)
-    return [_METHOD, _BACKBONE, *(_ours(name, _KEYS[name]) for name in names[2:])]
+    return [_METHOD, _BACKBONE, *(_make_our_column(name, _KEYS[name]) for name in names[2:])]
 
 
 def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]:
-    """The headline's score over seeds, how sure it is, its rank, and dev beside it."""
+    """Make the columns of the headline's score, its interval, its rank, and dev."""
     rows = [entry.row for entry in listed if entry.row]
 
     def of(part: Callable[[Estimate], Any]) -> Callable[[LeaderboardRow], Any]:
@@ -64,24 +64,24 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
 
         return value
 
-    title = _dev_title(rows) if headline == DEV else ""
+    title = _format_dev_title(rows) if headline == DEV else ""
     if headline == DEV:
-        beside = [_number("untrained", lambda row: row.dev_untrained, percent)]
+        beside = [_make_number_column("untrained", lambda row: row.dev_untrained, percent)]
     else:
-        beside = [_dev_column(rows, builtin=builtin) for builtin in (False, True)]
+        beside = [_make_dev_column(rows, builtin=builtin) for builtin in (False, True)]
     return [
         score_column(headline, title=title),
-        _number("95 % interval", of(lambda estimate: estimate.interval), interval_cell),
-        _number("rank", _rank, _rank_cell),
-        _number("best of n", of(lambda estimate: estimate.best), percent),
-        _number("n", lambda row: _seeds(row, headline)),
+        _make_number_column("95 % interval", of(lambda estimate: estimate.interval), interval_cell),
+        _make_number_column("rank", _select_ranked_row, _format_rank),
+        _make_number_column("best of n", of(lambda estimate: estimate.best), percent),
+        _make_number_column("n", lambda row: _format_seed_count(row, headline)),
         *beside,
-        _number("paper", lambda row: row.gap, _gap),
+        _make_number_column("paper", lambda row: row.gap, _format_gap),
     ]
 
 
 def searched_settings(row: LeaderboardRow) -> str:
-    """The settings that were searched, and are active."""
+    """Format the searched settings that are active."""
     values = row.configuration.values
     return short_settings(
         {name: values[name] for name in row.configuration.searched if name in values}
@@ -89,30 +89,31 @@ def searched_settings(row: LeaderboardRow) -> str:
 
 
 def short_key(row: LeaderboardRow) -> str:
-    """The key of the best seed's trial, as far as commands need it."""
+    """The first digits of the key of the best seed's trial, as commands take it."""
     return (row.best_trial or "")[:HASH_DIGITS]
 
 
-def _unknown_code(row: LeaderboardRow) -> str | None:
-    """Said where it is not known, which is of rows that older versions stored."""
+def _format_unknown_code(row: LeaderboardRow) -> str | None:
+    """Say that the code is unknown, as of rows that older versions stored."""
     return None if row.configuration.code or row.dev.source == IMPORTED else "unknown"
 
 
-def _ours(
+def _make_our_column(
     name: str, value: Callable[[LeaderboardRow], Any], format: Callable[[Any], Cell | str] = as_text
 ) -> EntryColumn:
-    """A column that published rows leave empty."""
+    """Make a column that published rows leave empty."""
     return Column(name, lambda entry: value(entry.row) if entry.row else None, format, name)
 
 
-def _number(
+def _make_number_column(
     name: str, value: Callable[[LeaderboardRow], Any], format: Callable[[Any], Cell | str] = as_text
 ) -> EntryColumn:
-    return replace(_ours(name, value, format), align="right")
+    """Make a right-aligned column that published rows leave empty."""
+    return replace(_make_our_column(name, value, format), align="right")
 
 
-def _cost(name: str) -> EntryColumn:
-    """One of `COSTS`, marked where it is of a part of an epoch."""
+def _make_cost_column(name: str) -> EntryColumn:
+    """Make a column of one of `COSTS`; extrapolated values are marked."""
 
     def marked(row: LeaderboardRow) -> Cell | None:
         if (cost := row.cost(name)) is None:
@@ -120,36 +121,38 @@ def _cost(name: str) -> EntryColumn:
         part = name == EPOCH_MINUTES and row.epoch_is_extrapolated
         return cost_cell(name, cost, extrapolated=part)
 
-    return _number(COST_HEADS[name], marked, lambda cell: cell)
+    return _make_number_column(COST_HEADS[name], marked, lambda cell: cell)
 
 
-def _theirs(name: str, value: Callable[[PublishedRow], Any]) -> EntryColumn:
+def _make_published_column(name: str, value: Callable[[PublishedRow], Any]) -> EntryColumn:
+    """Make a column that our rows leave empty."""
     return Column(name, lambda entry: value(entry.published) if entry.published else None)
 
 
-def _dev_column(rows: Sequence[LeaderboardRow], *, builtin: bool) -> EntryColumn:
-    """Dev scores on built-in dev sets, or on others."""
+def _make_dev_column(rows: Sequence[LeaderboardRow], *, builtin: bool) -> EntryColumn:
+    """Make a column of dev scores on built-in dev sets, or on others."""
 
     def there(row: LeaderboardRow) -> bool:
         return (row.dev.source == BUILTIN) is builtin
 
-    title = _dev_title([row for row in rows if there(row)])
-    return _number(title, lambda row: row.dev_score if there(row) else None, score_cell)
+    title = _format_dev_title([row for row in rows if there(row)])
+    return _make_number_column(title, lambda row: row.dev_score if there(row) else None, score_cell)
 
 
-def _dev_title(rows: Sequence[LeaderboardRow]) -> str:
-    """With the dev set or its source, if all rows have the same."""
+def _format_dev_title(rows: Sequence[LeaderboardRow]) -> str:
+    """Format the title of the dev column, with the dev set or source that all rows share."""
     for known in ({shown_dev_set(row) for row in rows}, {f"({row.dev.source})" for row in rows}):
         if len(known) == 1:
             return f"{DEV} {known.pop()}"
     return DEV
 
 
-def _rank(row: LeaderboardRow) -> LeaderboardRow | None:
+def _select_ranked_row(row: LeaderboardRow) -> LeaderboardRow | None:
+    """Return the row if it is ranked among several; else None."""
     return row if row.rank is not None and row.rank.among > 1 else None
 
 
-def _rank_cell(row: LeaderboardRow) -> Cell:
+def _format_rank(row: LeaderboardRow) -> Cell:
     rank, ranked = row.rank, row.ranked_score
     assert rank is not None
     ends = "-".join(dict.fromkeys((str(rank.best), str(rank.worst))))
@@ -157,35 +160,35 @@ def _rank_cell(row: LeaderboardRow) -> Cell:
     return Cell(f"{ends} of {rank.among}", mark=OVER_PAIRS if single else "")
 
 
-def _seeds(row: LeaderboardRow, headline: str) -> str:
-    """How many seeds the headline is over; of how many, where others were not scored."""
+def _format_seed_count(row: LeaderboardRow, headline: str) -> str:
+    """Format the number of seeds of the headline, and of how many if some are not scored."""
     estimate = estimates(row).get(headline)
     scored = estimate.n if estimate else row.n
     return str(row.n) if scored == row.n else f"{scored} of {row.n}"
 
 
-def _gap(gap: Gap) -> str:
+def _format_gap(gap: Gap) -> str:
     verdict = {True: " inside", False: " outside", None: ""}[gap.inside]
     return signed_percent(gap.difference) + verdict
 
 
-def _dev_sets(row: LeaderboardRow) -> str:
+def _format_dev_sets(row: LeaderboardRow) -> str:
     same = row.dev.checkpoint == row.dev.search
     return shown_dev_set(row) + ("" if same else f", checkpoint by {row.dev.checkpoint}")
 
 
-def _evaluation(row: LeaderboardRow) -> str:
+def _format_evaluation(row: LeaderboardRow) -> str:
     return row.ranked_score.identity[:HASH_DIGITS] if row.ranked_score else ""
 
 
-def _method(entry: Entry) -> Cell:
+def _format_method(entry: Entry) -> Cell:
     row = entry.published
     star = STARRED if entry.row and entry.row.starred else ""  # which no paper's table has
     name = row.system if row else entry.row.shown_method if entry.row else ""
     return Cell(name, mark=join_marks(star, entry.mark))
 
 
-_METHOD: EntryColumn = Column("method", _method, lambda cell: cell)
+_METHOD: EntryColumn = Column("method", _format_method, lambda cell: cell)
 _BACKBONE: EntryColumn = Column(
     "backbone",
     lambda entry: (
@@ -197,33 +200,35 @@ _KEYS: dict[str, Callable[[LeaderboardRow], str]] = {
     "backbone": lambda row: row.shown_backbone,
     "dev set": shown_dev_set,
     "configuration": short_hash,
-    "evaluation": _evaluation,
+    "evaluation": _format_evaluation,
 }
-"""What distinguishes rows of ours."""
+"""The values that distinguish our rows."""
 SETTING_COLUMNS = (
-    _ours("configuration", short_hash),
-    _ours("trial", short_key),
-    _ours("code", _unknown_code),
-    _ours("searched", searched_settings),
+    _make_our_column("configuration", short_hash),
+    _make_our_column("trial", short_key),
+    _make_our_column("code", _format_unknown_code),
+    _make_our_column("searched", searched_settings),
 )
 NOTES_WIDTH = 60
 """Characters of notes that a table shows; `cse-leaderboard show` has all of them."""
 SWEEP_COLUMNS = (
-    _ours("sweep", lambda row: row.sweep),
-    _ours("dev set", _dev_sets),
-    _ours("corpus", lambda row: row.corpus),
-    _ours("tags", lambda row: ", ".join(row.tags)),
-    _ours("notes", lambda row: shorten(" / ".join(row.notes), NOTES_WIDTH, placeholder="…")),
+    _make_our_column("sweep", lambda row: row.sweep),
+    _make_our_column("dev set", _format_dev_sets),
+    _make_our_column("corpus", lambda row: row.corpus),
+    _make_our_column("tags", lambda row: ", ".join(row.tags)),
+    _make_our_column(
+        "notes", lambda row: shorten(" / ".join(row.notes), NOTES_WIDTH, placeholder="…")
+    ),
 )
 RUN_COLUMNS = (
-    _number("trials", lambda row: row.trials),
-    _number("GPU-hours", lambda row: row.gpu_hours, lambda hours: f"{hours:.1f}"),
-    _number("wall time a trial", lambda row: row.wall_seconds, clock),
-    _ours("finished", lambda row: row.finished, lambda finished: f"{finished:%Y-%m-%d}"),
-    _ours("machines", lambda row: ", ".join(row.machines)),
+    _make_number_column("trials", lambda row: row.trials),
+    _make_number_column("GPU-hours", lambda row: row.gpu_hours, lambda hours: f"{hours:.1f}"),
+    _make_number_column("wall time a trial", lambda row: row.wall_seconds, clock),
+    _make_our_column("finished", lambda row: row.finished, lambda finished: f"{finished:%Y-%m-%d}"),
+    _make_our_column("machines", lambda row: ", ".join(row.machines)),
 )
-COST_COLUMNS = tuple(map(_cost, COSTS))
+COST_COLUMNS = tuple(map(_make_cost_column, COSTS))
 SOURCE_COLUMNS = (
-    _theirs("published settings", lambda row: row.label),
-    _theirs("source", lambda row: ", ".join(row.sources)),
+    _make_published_column("published settings", lambda row: row.label),
+    _make_published_column("source", lambda row: ", ".join(row.sources)),
 )

@@ -47,14 +47,14 @@ from cse_platform.tracking.history import COSTS
 
 
 def measured(name: str, value: float) -> str:
-    """What a trial measured, by the name of an objective or a constraint, for people."""
+    """Format a measured value for people, by the name of its objective or constraint."""
     if is_fraction(name):
         return percent(value)
     return clock(value) if name == SECONDS else f"{value:.4g}"
 
 
 def front_table(front: ParetoFront) -> Table:
-    """The configurations that are on the front, and how many others there are."""
+    """Make a table of the configurations on the front; a note counts the others."""
     on_front = [row for row in front.rows if row.on_front]
     others = len(front.rows) - len(on_front)
     broken = sum(not row.feasible for row in front.rows)
@@ -63,7 +63,7 @@ def front_table(front: ParetoFront) -> Table:
     columns = [
         Column[FrontRow]("trial", lambda row: row.trial, align="right"),
         Column[FrontRow]("configuration", lambda row: row.configuration[:HASH_DIGITS]),
-        *(_column(one.name, front) for one in front.objectives),
+        *(_make_objective_column(objective.name, front) for objective in front.objectives),
         Column[FrontRow]("seeds", lambda row: len(row.seeds), align="right"),
         Column[FrontRow]("settings", lambda row: short_settings(row.values)),
     ]
@@ -73,7 +73,7 @@ def front_table(front: ParetoFront) -> Table:
     )
 
 
-def _column(name: str, front: ParetoFront) -> Column[FrontRow]:
+def _make_objective_column(name: str, front: ParetoFront) -> Column[FrontRow]:
     shown = f"dev {front.dev}" if name == "dev" else name
     return Column(
         name,
@@ -85,18 +85,18 @@ def _column(name: str, front: ParetoFront) -> Column[FrontRow]:
 
 
 def front_record(front: ParetoFront) -> dict[str, Any]:
-    """What JSON has of it."""
+    """Make the JSON object of a front."""
     return {
         "sweep": front.sweep,
         "dev": front.dev,
-        "objectives": [one.model_dump() for one in front.objectives],
+        "objectives": [objective.model_dump() for objective in front.objectives],
         "constraints": front.constraints,
         "rows": front.rows,
     }
 
 
 def front_csv(front: ParetoFront) -> str:
-    """A line a configuration, on the front or not; its hyperparameters come last."""
+    """Write a line for each configuration, on the front or not; hyperparameters come last."""
     names = dict.fromkeys(name for row in front.rows for name in row.values)
 
     def of(name: str) -> Column[FrontRow]:
@@ -110,7 +110,7 @@ def front_csv(front: ParetoFront) -> str:
 
     columns = [
         *map(of, ("configuration", "trial", "key", "seeds", "feasible", "on_front")),
-        *(objective(one.name) for one in front.objectives),
+        *(objective(named.name) for named in front.objectives),
         *map(setting, names),
     ]
     return to_csv(columns, front.rows)
@@ -121,7 +121,7 @@ SIGNIFICANT = {"**": 0.01, "*": ALPHA}
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """A line for each task and one for the average, with what follows from them in words."""
+    """Make a table with a line for each task and the average, and the verdict in words."""
     average = [comparison.average] if comparison.average else []
     return to_table(
         TASK_COLUMNS,
@@ -133,19 +133,19 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def verdict(comparison: Comparison) -> Iterator[str]:
-    """What follows in words: from the average, or from each task where there is no average."""
+    """State the verdict in words: from the average, or from each task if there is no average."""
     if comparison.average is not None:
-        yield _sentence(comparison, comparison.average, comparison.average.p)
+        yield _format_verdict(comparison, comparison.average, comparison.average.p)
     else:
-        yield from (_sentence(comparison, task, task.p_holm) for task in comparison.tasks)
+        yield from (_format_verdict(comparison, task, task.p_holm) for task in comparison.tasks)
 
 
 def matrix_table(matrix: Matrix) -> Table:
-    """How far each row is above each column; columns go by the numbers of the rows."""
+    """Make a table of how far each row is above each column; columns have the rows' numbers."""
 
     def against(other: int) -> Column[int]:
         def effect(row: int) -> Cell | None:
-            return None if row == other else _effect(matrix, row, other)
+            return None if row == other else _format_effect(matrix, row, other)
 
         return Column(str(other + 1), effect, lambda cell: cell, align="right")
 
@@ -159,14 +159,14 @@ def matrix_table(matrix: Matrix) -> Table:
             *map(against, places),
         ],
         [places],
-        title=f"Row minus column, {_mean_over(matrix.tasks)}, x 100",
+        title=f"Row minus column, {_name_mean(matrix.tasks)}, x 100",
         notes=(*matrix.told, *matrix.notes),
         legend={**meanings, OVER_PAIRS: OVER_PAIRS_MEANS},
     )
 
 
 def comparison_csv(comparison: Comparison) -> str:
-    """A line for each task, then for the average: the two names, their seeds, and the numbers."""
+    """Write a line for each task, then for the average: names, seeds, and numbers."""
 
     def of(name: str, value: Any) -> Column[TaskComparison]:
         return Column(name, lambda _: value)
@@ -178,15 +178,15 @@ def comparison_csv(comparison: Comparison) -> str:
     ps = ("p", "p_holm", "williams_t", "williams_p", "williams_p_holm", "pairs")
     columns = [
         *(of(name, getattr(comparison, name)) for name in ("a", "b", "n_a", "n_b")),
-        *map(_task_column, names),
+        *map(_make_task_column, names),
         *map(end, ("low", "high", "over")),
-        *map(_task_column, ps),
+        *map(_make_task_column, ps),
     ]
     return to_csv(columns, [*comparison.tasks, *filter(None, [comparison.average])])
 
 
 def matrix_csv(matrix: Matrix) -> str:
-    """A line for every ordered pair of rows."""
+    """Write a line for every ordered pair of rows."""
     numbers = {"effect": matrix.effects, "p": matrix.p, "p_holm": matrix.p_holm}
 
     def of(name: str) -> Column[tuple[int, int]]:
@@ -197,30 +197,30 @@ def matrix_csv(matrix: Matrix) -> str:
     return to_csv([a, b, *map(of, numbers)], permutations(range(len(matrix.names)), 2))
 
 
-def _task_column(name: str) -> Column[TaskComparison]:
+def _make_task_column(name: str) -> Column[TaskComparison]:
     return Column(name, lambda task: getattr(task, name))
 
 
-def _number(name: str, title: str, format: Any) -> Column[TaskComparison]:
+def _make_number_column(name: str, title: str, format: Any) -> Column[TaskComparison]:
     return Column(name, lambda task: getattr(task, name), format, title, "right")
 
 
 TASK_COLUMNS: tuple[Column[TaskComparison], ...] = (
     Column("task", lambda task: task.task),
-    _number("mean_a", "A", percent),
-    _number("mean_b", "B", percent),
-    _number("effect", "A - B", signed_percent),
-    _number("interval", "95 % interval", interval_cell),
-    _number("p", "p", probability),
-    _number("p_holm", "p (Holm)", probability),
-    _number("williams_t", "Williams t", lambda t: f"{t:z.2f}"),
-    _number("williams_p", "Williams p", probability),
-    _number("williams_p_holm", "Williams p (Holm)", probability),
+    _make_number_column("mean_a", "A", percent),
+    _make_number_column("mean_b", "B", percent),
+    _make_number_column("effect", "A - B", signed_percent),
+    _make_number_column("interval", "95 % interval", interval_cell),
+    _make_number_column("p", "p", probability),
+    _make_number_column("p_holm", "p (Holm)", probability),
+    _make_number_column("williams_t", "Williams t", lambda t: f"{t:z.2f}"),
+    _make_number_column("williams_p", "Williams p", probability),
+    _make_number_column("williams_p_holm", "Williams p (Holm)", probability),
 )
 
 
-def _mean_over(tasks: Sequence[str]) -> str:
-    """The name of the average that is over these tasks, or else each of them."""
+def _name_mean(tasks: Sequence[str]) -> str:
+    """Name the average over these tasks, or list the tasks."""
     averages = (
         average
         for family in BOARD_FAMILIES.values()
@@ -230,7 +230,7 @@ def _mean_over(tasks: Sequence[str]) -> str:
     return next(averages, "mean over " * (len(tasks) > 1) + ", ".join(tasks))
 
 
-def _effect(matrix: Matrix, row: int, other: int) -> Cell:
+def _format_effect(matrix: Matrix, row: int, other: int) -> Cell:
     p = matrix.p_holm[row][other]
     sure = (mark for mark, limit in SIGNIFICANT.items() if p is not None and p < limit)
     single = not {matrix.names[row], matrix.names[other]}.isdisjoint(matrix.single)
@@ -238,17 +238,18 @@ def _effect(matrix: Matrix, row: int, other: int) -> Cell:
     return Cell(signed_percent(matrix.effects[row][other]), mark=mark)
 
 
-def _sentence(comparison: Comparison, task: TaskComparison, p: float | None) -> str:
+def _format_verdict(comparison: Comparison, task: TaskComparison, p: float | None) -> str:
+    """Format the verdict on one task as a sentence."""
     a, b = comparison.a, comparison.b
     by = f"{percent(abs(task.effect))} on {task.task}"
     if p is None:
         return f"{a} and {b} differ by {by}; single seeds without pairs cannot say how surely."
     equal = f"< {probability(p)[1:]}" if probability(p).startswith("<") else f"= {probability(p)}"
     interval = interval_cell(task.interval).text if task.interval else "unknown"
-    found = f"95 % interval {interval}, p {equal}"
-    sentence = f"{a} is {'above' if task.effect > 0 else 'below'} {b} by {by}, {found}"
+    evidence = f"95 % interval {interval}, p {equal}"
+    sentence = f"{a} is {'above' if task.effect > 0 else 'below'} {b} by {by}, {evidence}"
     if p >= ALPHA:
-        sentence = f"{a} and {b} cannot be distinguished: they differ by {by}, {found}"
+        sentence = f"{a} and {b} cannot be distinguished: they differ by {by}, {evidence}"
     single = [name for name, n in ((a, comparison.n_a), (b, comparison.n_b)) if n == 1]
     if not single:
         return f"{sentence}."
@@ -280,22 +281,22 @@ PAPERS_NOISE = (
 
 @dataclass(frozen=True)
 class ShownLine:
-    """One row of the table for people: a printed line, ours below it, or the difference."""
+    """A row of the table for people: a printed line, our line below it, or the difference."""
 
     backbone: str
     method: str
     cells: Mapping[str, Cell]
-    """By column."""
+    """The cells by column."""
     scores: Mapping[str, float] = field(default_factory=dict)
-    """By column, what the best and the second of a column are found by; a difference has none."""
+    """The scores that find the best and second of a column; a difference has none."""
 
 
 def paper_layout(table: PaperTable) -> Table:
-    """Each line as it is printed, ours and the difference below it; a line between backbones.
+    """Make a table of each printed line, ours and the difference below it, by backbone.
 
     The best and second of a column are those of a backbone, printed ones and ours together.
     """
-    lines = [shown for line in table.lines for shown in _shown_lines(line)]
+    lines = [shown for line in table.lines for shown in _build_shown_lines(line)]
     alone = any(
         gap.interval and not (line.published_n and column in line.published_std)
         for line in table.lines
@@ -306,7 +307,7 @@ def paper_layout(table: PaperTable) -> Table:
         [
             Column("backbone", lambda line: line.backbone),
             Column("method", lambda line: line.method),
-            *map(_paper_column, table.columns),
+            *map(_make_paper_column, table.columns),
         ],
         grouped(lines, lambda line: line.backbone).values(),
         title=f"{table.paper} {table.table}{scale}",
@@ -316,7 +317,7 @@ def paper_layout(table: PaperTable) -> Table:
     )
 
 
-def _paper_column(name: str) -> Column[ShownLine]:
+def _make_paper_column(name: str) -> Column[ShownLine]:
     return Column(
         name,
         lambda line: line.cells.get(name),
@@ -327,7 +328,7 @@ def _paper_column(name: str) -> Column[ShownLine]:
 
 
 def paper_record(table: PaperTable) -> dict[str, Any]:
-    """What JSON has of a paper's table."""
+    """Make the JSON object of a paper's table."""
     names = (
         *("backbone", "method", "label", "published", "published_std", "published_n"),
         *("configuration", "n", "released"),
@@ -337,53 +338,57 @@ def paper_record(table: PaperTable) -> dict[str, Any]:
             **{name: getattr(line, name) for name in names},
             "ours": {column: estimate.mean for column, estimate in line.ours.items()},
             **estimate_records(line.ours, prefix="ours"),
-            "differences": {column: _gap_record(gap) for column, gap in line.gaps.items()},
+            "differences": {column: _make_gap_record(gap) for column, gap in line.gaps.items()},
         }
         for line in table.lines
     ]
     return asdict(table) | {"lines": lines}
 
 
-def _gap_record(gap: CellGap) -> dict[str, Any]:
+def _make_gap_record(gap: CellGap) -> dict[str, Any]:
     interval = gap.interval and (gap.interval.low, gap.interval.high)
     return {"value": gap.value, "interval": interval, "verdict": gap.verdict}
 
 
 def paper_csv(table: PaperTable) -> str:
-    """A line for each number that is printed or is ours."""
+    """Write a line for each number that is printed or is ours."""
     columns: list[Column[PaperCell]] = [
         Column("paper", lambda _: table.paper),
         Column("table", lambda _: table.table),
-        *map(_of_line, ("backbone", "method", "label")),
+        *map(_make_line_column, ("backbone", "method", "label")),
         Column("column", lambda cell: cell[1]),
         Column("published", lambda cell: cell[0].published.get(cell[1])),
         Column("published_std", lambda cell: cell[0].published_std.get(cell[1])),
-        _of_ours("configuration", lambda line, _: line.configuration),
-        _of_ours("n", lambda line, column: line.ours[column].n),
-        _of_ours("ours", lambda line, column: line.ours[column].mean),
-        _of_ours("ours_std", lambda line, column: line.ours[column].std),
-        _of_ours("difference", lambda line, column: line.gaps[column].value),
-        _of_ours("difference_low", lambda line, column: _bound(line.gaps[column], "low")),
-        _of_ours("difference_high", lambda line, column: _bound(line.gaps[column], "high")),
-        _of_ours("verdict", lambda line, column: line.gaps[column].verdict),
+        _make_our_column("configuration", lambda line, _: line.configuration),
+        _make_our_column("n", lambda line, column: line.ours[column].n),
+        _make_our_column("ours", lambda line, column: line.ours[column].mean),
+        _make_our_column("ours_std", lambda line, column: line.ours[column].std),
+        _make_our_column("difference", lambda line, column: line.gaps[column].value),
+        _make_our_column(
+            "difference_low", lambda line, column: _read_bound(line.gaps[column], "low")
+        ),
+        _make_our_column(
+            "difference_high", lambda line, column: _read_bound(line.gaps[column], "high")
+        ),
+        _make_our_column("verdict", lambda line, column: line.gaps[column].verdict),
     ]
     return to_csv(columns, [(line, column) for line in table.lines for column in line.published])
 
 
-def _of_line(name: str) -> Column[PaperCell]:
+def _make_line_column(name: str) -> Column[PaperCell]:
     return Column(name, lambda cell: getattr(cell[0], name))
 
 
-def _of_ours(name: str, value: Callable[[PaperLine, str], Any]) -> Column[PaperCell]:
-    """A column that is empty where nothing of ours stands in the cell."""
+def _make_our_column(name: str, value: Callable[[PaperLine, str], Any]) -> Column[PaperCell]:
+    """Make a column that is empty if nothing of ours stands in the cell."""
     return Column(name, lambda cell: value(*cell) if cell[1] in cell[0].ours else None)
 
 
-def _bound(gap: CellGap, end: str) -> float | None:
+def _read_bound(gap: CellGap, end: str) -> float | None:
     return None if gap.interval is None else getattr(gap.interval, end)
 
 
-def _shown_lines(line: PaperLine) -> Iterator[ShownLine]:
+def _build_shown_lines(line: PaperLine) -> Iterator[ShownLine]:
     printed = {
         column: published_cell(column, value, line.published_std.get(column))
         for column, value in line.published.items()
@@ -391,26 +396,26 @@ def _shown_lines(line: PaperLine) -> Iterator[ShownLine]:
     name = f"{line.method} ({line.label})" if line.label else line.method
     yield ShownLine(line.backbone, name, printed, line.published)
     if line.ours:
-        ours = {column: _our_cell(column, one) for column, one in line.ours.items()}
+        ours = {column: _format_our_cell(column, score) for column, score in line.ours.items()}
         means = {column: one.mean for column, one in line.ours.items()}
-        yield ShownLine(line.backbone, _our_name(line), ours, means)
-        gaps = {column: _gap_cell(column, gap) for column, gap in line.gaps.items()}
+        yield ShownLine(line.backbone, _format_our_name(line), ours, means)
+        gaps = {column: _format_gap_cell(column, gap) for column, gap in line.gaps.items()}
         yield ShownLine(line.backbone, "difference", gaps)
 
 
-def _gap_cell(column: str, gap: CellGap) -> Cell:
+def _format_gap_cell(column: str, gap: CellGap) -> Cell:
     text = f"{gap.value:+.1f}" if column in COSTS else signed_percent(gap.value)
     return Cell(text, mark=VERDICT_MARKS[gap.verdict])
 
 
-def _our_cell(column: str, ours: Estimate) -> Cell:
+def _format_our_cell(column: str, ours: Estimate) -> Cell:
     if column not in COSTS:
         return score_cell(ours)
     return Cell(f"{ours.mean:.1f}", spread="" if ours.std is None else f"{ours.std:.1f}")
 
 
-def _our_name(line: PaperLine) -> str:
-    """With its seeds, from the fewest to the most of any column, and its configuration."""
+def _format_our_name(line: PaperLine) -> str:
+    """Name our line, with its configuration and its seeds: fewest to most of any column."""
     seeds = [estimate.n for estimate in line.ours.values()]
     n = "-".join(dict.fromkeys(map(str, (min(seeds), max(seeds)))))
     begins = f"released, not ours ({line.released}, " if line.released else "ours ("
@@ -418,23 +423,36 @@ def _our_name(line: PaperLine) -> str:
 
 
 def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
-    """A table for each paper: its tables and figures, then the file of all of them."""
-    papers = list(grouped(listed, lambda one: one.paper).values())
+    """Make a table for each paper: its tables and figures, then the file of all of them."""
+    papers = list(grouped(listed, lambda progress: progress.paper).values())
     return [
         to_table(
             [
-                Column("table", lambda one: one.table),
-                Column("file", lambda one: one.file and Path(one.file).name),
-                _filled("rows", lambda one: (one.rows_filled, one.rows)),
-                _filled("cells", lambda one: (one.cells_filled, one.cells)),
-                _filled("trials", lambda one: (one.trials_done, one.trials)),
-                Column("GPU-hours left", lambda one: one.gpu_hours_left, _hours, align="right"),
-                Column("left out", lambda one: sum(one.left_out.values()) or None, align="right"),
+                Column("table", lambda progress: progress.table),
+                Column("file", lambda progress: progress.file and Path(progress.file).name),
+                _make_count_column("rows", lambda progress: (progress.rows_filled, progress.rows)),
+                _make_count_column(
+                    "cells", lambda progress: (progress.cells_filled, progress.cells)
+                ),
+                _make_count_column(
+                    "trials", lambda progress: (progress.trials_done, progress.trials)
+                ),
+                Column(
+                    "GPU-hours left",
+                    lambda progress: progress.gpu_hours_left,
+                    _format_hours,
+                    align="right",
+                ),
+                Column(
+                    "left out",
+                    lambda progress: sum(progress.left_out.values()) or None,
+                    align="right",
+                ),
             ],
-            grouped(of_paper, lambda one: one.table == WHOLE).values(),
+            grouped(of_paper, lambda progress: progress.table == WHOLE).values(),
             title=f"{of_paper[0].paper}: what our trials fill",
             notes=[
-                *_notes_on_left_out(of_paper),
+                *_note_left_out(of_paper),
                 *(PAPERS_NOTES if of_paper is papers[-1] else ()),
             ],
         )
@@ -450,33 +468,35 @@ PAPERS_NOTES = (
 )
 
 
-def _filled(name: str, counts: Callable[[PaperProgress], tuple[int, int]]) -> Column[PaperProgress]:
-    def told(one: PaperProgress) -> str | None:
-        filled, total = counts(one)
+def _make_count_column(
+    name: str, counts: Callable[[PaperProgress], tuple[int, int]]
+) -> Column[PaperProgress]:
+    def format_count(progress: PaperProgress) -> str | None:
+        filled, total = counts(progress)
         return f"{filled} of {total}" if total else None
 
-    return Column(name, told, align="right")
+    return Column(name, format_count, align="right")
 
 
-def _hours(hours: float) -> str:
+def _format_hours(hours: float) -> str:
     return f"{hours:.1f}"
 
 
-def _notes_on_left_out(of_paper: Sequence[PaperProgress]) -> Iterator[str]:
+def _note_left_out(of_paper: Sequence[PaperProgress]) -> Iterator[str]:
     left_out = Counter[str]()
-    for one in of_paper:
-        if one.table != WHOLE:
-            left_out.update(one.left_out)
+    for progress in of_paper:
+        if progress.table != WHOLE:
+            left_out.update(progress.left_out)
     if left_out:
         reasons = (f"{count} {reason}" for reason, count in left_out.items())
         yield f"Left out: {', '.join(reasons)}."
 
 
 def papers_csv(listed: Sequence[PaperProgress]) -> str:
-    """A line for each table or figure."""
-    names = [one.name for one in fields(PaperProgress) if one.name != "left_out"]
+    """Write a line for each table or figure."""
+    names = [field.name for field in fields(PaperProgress) if field.name != "left_out"]
     columns = [Column[PaperProgress](name, attrgetter(name)) for name in names]
-    left_out = Column[PaperProgress]("left_out", lambda one: sum(one.left_out.values()))
+    left_out = Column[PaperProgress]("left_out", lambda progress: sum(progress.left_out.values()))
     return to_csv([*columns, left_out], listed)
 
 
@@ -500,11 +520,11 @@ def print_document(document: Document, *, format: Format, wide: bool = False) ->
 
 
 def render_document(document: Document, *, format: TextFormat, wide: bool = False) -> str:
-    """A document as text that ends in a line break."""
+    """Render a document as text that ends in a line break."""
     if format == "json":
-        return to_json(_record(document))
+        return to_json(_make_record(document))
     if format == "csv":
-        return _csv(document)
+        return _format_csv(document)
     if isinstance(document, Board) and format != "html" and not wide:
         return _TEXTS[format](paper_board(document))
     return _TEXTS[format](document_tables(document, wide=wide))
@@ -514,7 +534,7 @@ _TEXTS = {"markdown": to_markdown, "latex": to_latex, "html": to_html}
 
 
 def document_tables(document: Document, *, wide: bool) -> list[Table]:
-    """The tables of a document for people; `wide` is as for `print_document`."""
+    """Make the tables of a document for people; `wide` is as for `print_document`."""
     match document:
         case Board():
             return board_tables(document, wide=wide)
@@ -530,7 +550,7 @@ def document_tables(document: Document, *, wide: bool) -> list[Table]:
             return [front_table(document)]
 
 
-def _record(document: Document) -> Any:
+def _make_record(document: Document) -> Any:
     match document:
         case Board():
             return board_records(document)
@@ -541,7 +561,7 @@ def _record(document: Document) -> Any:
     return document
 
 
-def _csv(document: Document) -> str:
+def _format_csv(document: Document) -> str:
     match document:
         case Board():
             return to_csv(data_columns(document), data_rows(document))

@@ -1,4 +1,4 @@
-"""The page of one trial, and a sweep in a few lines of Markdown."""
+"""The page of one trial, and a short summary of a sweep in Markdown."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,38 +30,38 @@ IDENTITY_DIGITS = 12
 
 
 def trial_page(trial: TrialDetails, *, where: str, best: Mapping[str, Any] | None = None) -> Page:
-    """Everything about a trial; correlations and accuracies x 100.
+    """Build the page of a trial; correlations and accuracies are x 100.
 
     `where` has the options that lead a command to its leaderboard, as `leaderboard_options` has
-    them. With `best`, the hyperparameters of its sweep's best trial, those that differ are told
+    them. With `best`, the hyperparameters of its sweep's best trial, those that differ are shown
     beside its own.
     """
     return [
         Heading(f"Trial {trial.key}", 1),
-        Paragraph(_headline(trial)),
+        Paragraph(_format_headline(trial)),
         *([Paragraph(f"Error: {trial.error}")] if trial.error else []),
-        _facts_table(_facts(trial)),
-        *_settings(trial, best),
-        *_model(trial, where),
-        *_curve(trial),
-        *_scores(trial),
-        *_test_accesses(trial),
-        *_siblings(trial),
-        *_origin(trial),
+        _make_facts_table(_collect_facts(trial)),
+        *_build_settings_section(trial, best),
+        *_build_model_section(trial, where),
+        *_build_curve_section(trial),
+        *_build_scores_section(trial),
+        *_build_test_access_section(trial),
+        *_build_siblings_section(trial),
+        *_build_origin_section(trial),
     ]
 
 
 def settings_table(trial: TrialDetails, best: Mapping[str, Any] | None = None) -> Table:
-    """All hyperparameters, which of them the sweep searched, and what `best` has instead."""
+    """Make a table of all hyperparameters, which ones are searched, and what `best` has."""
     searched, values = set(trial.configuration.searched), trial.configuration.values
     return text_table(
         ("hyperparameter", "value", "", "the sweep's best"),
         [
             (
                 name,
-                _setting(value),
+                _format_setting(value),
                 "searched" if name in searched else "",
-                _setting(best[name]) if best and best.get(name, value) != value else "",
+                _format_setting(best[name]) if best and best.get(name, value) != value else "",
             )
             for name, value in values.items()
         ],
@@ -69,22 +69,22 @@ def settings_table(trial: TrialDetails, best: Mapping[str, Any] | None = None) -
 
 
 def written_lines(said: Annotations, *, of: str = "") -> dict[str, str]:
-    """The star and the note that people gave something, each in one line with who did and when."""
-    found = {}
+    """Format the star and the note of something, each on one line with author and time."""
+    lines = {}
     if said.star is not None:
-        found[f"{of}star"] = f"{STARRED} {_signed(said.star)}"
+        lines[f"{of}star"] = f"{STARRED} {_format_signature(said.star)}"
     if said.note is not None:
-        found[f"{of}note"] = f"{' '.join(said.note.text.split())} ({_signed(said.note)})"
-    return found
+        lines[f"{of}note"] = f"{' '.join(said.note.text.split())} ({_format_signature(said.note)})"
+    return lines
 
 
 def score_text(metric: str, value: float) -> str:
-    """One score: correlations and accuracies x 100, what has no such scale as it is."""
+    """Format a score: correlations and accuracies x 100, others as they are."""
     return f"{value:.4f}" if metric in GEOMETRY_METRICS else percent(value)
 
 
-def _headline(trial: TrialDetails) -> str:
-    """State and dev value in one line."""
+def _format_headline(trial: TrialDetails) -> str:
+    """Format state and dev value on one line."""
     if trial.best_value is None:
         return f"{trial.state}, no dev value on {trial.dev.search}"
     value = f"{trial.state}, dev {trial.dev.search} {percent(trial.best_value)}"
@@ -93,10 +93,12 @@ def _headline(trial: TrialDetails) -> str:
     return f"{value}{step}{start}"
 
 
-def _facts(trial: TrialDetails) -> dict[str, str | None]:
+def _collect_facts(trial: TrialDetails) -> dict[str, str | None]:
     ours = trial.imported_from is None
     return {
-        "sweeps": ", ".join(f"{one.sweep} #{one.number} ({one.role})" for one in trial.sweeps),
+        "sweeps": ", ".join(
+            f"{place.sweep} #{place.number} ({place.role})" for place in trial.sweeps
+        ),
         "tags": ", ".join(trial.tags) or None,
         **written_lines(trial.written),
         **written_lines(trial.of_configuration, of="configuration's "),
@@ -114,12 +116,12 @@ def _facts(trial: TrialDetails) -> dict[str, str | None]:
         "finished": None if trial.finished is None else utc(trial.finished),
         "seconds": None if trial.wall_seconds is None else f"{trial.wall_seconds:.1f}",
         "GPU-hours": f"{trial.gpu_hours:.2f}",
-        **_costs(trial.costs),
+        **_format_costs(trial.costs),
         "machine": trial.machine,
     }
 
 
-def _costs(costs: Mapping[str, float]) -> dict[str, str]:
+def _format_costs(costs: Mapping[str, float]) -> dict[str, str]:
     part = costs.get(EPOCHS, 1) < 1
     return {
         head: cost_cell(name, costs[name], extrapolated=part and name == EPOCH_MINUTES).plain
@@ -128,17 +130,17 @@ def _costs(costs: Mapping[str, float]) -> dict[str, str]:
     }
 
 
-def _signed(said: Annotation) -> str:
+def _format_signature(said: Annotation) -> str:
     return f"{said.who}, {utc(said.time)}"
 
 
-def _settings(trial: TrialDetails, best: Mapping[str, Any] | None) -> Iterator[Block]:
+def _build_settings_section(trial: TrialDetails, best: Mapping[str, Any] | None) -> Iterator[Block]:
     if trial.configuration.values:
         yield Heading("Hyperparameters", 2)
         yield settings_table(trial, best)
 
 
-def _model(trial: TrialDetails, where: str) -> Iterator[Block]:
+def _build_model_section(trial: TrialDetails, where: str) -> Iterator[Block]:
     yield Heading("Model", 2)
     key = trial.key[:HASH_DIGITS]
     if trial.model is None:
@@ -154,27 +156,27 @@ def _model(trial: TrialDetails, where: str) -> Iterator[Block]:
     yield Paragraph("\n".join(lines))
 
 
-def _curve(trial: TrialDetails) -> Iterator[Block]:
+def _build_curve_section(trial: TrialDetails) -> Iterator[Block]:
     if not trial.curve:
         return
     yield Heading(f"Dev curve, {dev_metric(trial.dev.search)} x 100", 2)
-    points = tuple((one.step, one.value) for one in trial.curve)
+    points = tuple((point.step, point.value) for point in trial.curve)
     if any(value is not None for _, value in points):
         yield Curve(points, trial.best_step)
-    names = list(dict.fromkeys(name for one in trial.curve for name in one.metrics))
+    names = list(dict.fromkeys(name for point in trial.curve for name in point.metrics))
     for group in dict.fromkeys(name.partition("/")[0] for name in names):
         shown = [name for name in names if name.partition("/")[0] == group]
         yield Heading(group, 3)
         yield text_table(
             ("step", *(name.removeprefix(f"{group}/") for name in shown)),
             [
-                (str(one.step), *(_metric(name, one.metrics) for name in shown))
-                for one in trial.curve
+                (str(point.step), *(_format_metric(name, point.metrics) for name in shown))
+                for point in trial.curve
             ],
         )
 
 
-def _scores(trial: TrialDetails) -> Iterator[Block]:
+def _build_scores_section(trial: TrialDetails) -> Iterator[Block]:
     if not trial.scores:
         return
     main = trial.main_scores
@@ -182,45 +184,60 @@ def _scores(trial: TrialDetails) -> Iterator[Block]:
     yield text_table(
         ("task", "split", "metric", "value", "identity"),
         [
-            (s.task, s.split, s.metric, score_text(s.metric, s.value), s.identity[:IDENTITY_DIGITS])
-            for s in (*main, *(one for one in trial.scores if one not in main))
+            (
+                score.task,
+                score.split,
+                score.metric,
+                score_text(score.metric, score.value),
+                score.identity[:IDENTITY_DIGITS],
+            )
+            for score in (*main, *(score for score in trial.scores if score not in main))
         ],
     )
 
 
-def _test_accesses(trial: TrialDetails) -> Iterator[Block]:
+def _build_test_access_section(trial: TrialDetails) -> Iterator[Block]:
     if trial.test_accesses:
         yield Heading("Test sets were opened", 2)
         yield text_table(
             ("when", "by", "command", "tasks", "source"),
             [
-                (utc(one.opened), one.who, one.command, " ".join(one.tasks), one.source)
-                for one in trial.test_accesses
+                (
+                    utc(access.opened),
+                    access.who,
+                    access.command,
+                    " ".join(access.tasks),
+                    access.source,
+                )
+                for access in trial.test_accesses
             ],
         )
 
 
-def _siblings(trial: TrialDetails) -> Iterator[Block]:
+def _build_siblings_section(trial: TrialDetails) -> Iterator[Block]:
     if trial.siblings:
         yield Heading("Other seeds of the configuration", 2)
         yield text_table(
             ("seed", "trial", "state", f"dev {trial.dev.search}"),
-            [(str(one.seed), one.key, one.state, percent(one.value)) for one in trial.siblings],
+            [
+                (str(sibling.seed), sibling.key, sibling.state, percent(sibling.value))
+                for sibling in trial.siblings
+            ],
         )
 
 
-def _origin(trial: TrialDetails) -> Iterator[Block]:
+def _build_origin_section(trial: TrialDetails) -> Iterator[Block]:
     if trial.provenance:
         yield Heading("It ran on", 2)
-        yield _facts_table(trial.provenance)
-    for place, start in enumerate(trial.starts):
-        again = "again " if place else ""
+        yield _make_facts_table(trial.provenance)
+    for index, start in enumerate(trial.starts):
+        again = "again " if index else ""
         yield Heading(f"Sweep {start.sweep}, started {again}{utc(start.started)}", 2)
-        yield _facts_table(start.provenance)
-        yield from _code(start)
+        yield _make_facts_table(start.provenance)
+        yield from _build_code_section(start)
 
 
-def _code(start: SweepStart) -> Iterator[Block]:
+def _build_code_section(start: SweepStart) -> Iterator[Block]:
     for name, diff in start.diffs.items():
         count = len(diff.splitlines())
         yield Paragraph(
@@ -232,17 +249,17 @@ def _code(start: SweepStart) -> Iterator[Block]:
         yield Paragraph(f"Packages: {listed}")
 
 
-def _facts_table(facts: Mapping[str, str | None]) -> Table:
+def _make_facts_table(facts: Mapping[str, str | None]) -> Table:
     return text_table(("", ""), [(name, value) for name, value in facts.items() if value])
 
 
-def _setting(value: Any) -> str:
-    """A setting's value on one line: text as it is, anything else as JSON."""
+def _format_setting(value: Any) -> str:
+    """Format a setting's value on one line: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _metric(name: str, metrics: Mapping[str, float | None]) -> str:
-    """Nothing for one that was not reported; NaN is stored as None."""
+def _format_metric(name: str, metrics: Mapping[str, float | None]) -> str:
+    """Format a metric; empty if it was not reported. NaN is stored as None."""
     if name not in metrics:
         return ""
     value = metrics[name]
@@ -258,15 +275,19 @@ _NOTE = "By dev mean, ± standard deviation over seeds; a single seed can be a l
 def sweep_summary(
     sweep: SweepOverview, rows: Sequence[LeaderboardRow], *, links: Mapping[str, str]
 ) -> str:
-    """A sweep as Markdown.
+    """Summarize a sweep as Markdown.
 
     The best configuration comes first. Links are the addresses of single trials, by key.
     """
-    lines = "  \n".join([_state(sweep), *_best(sweep)])
-    return f"{lines}\n\n{to_markdown([_table(sweep, rows, links)])}" if rows else f"{lines}\n"
+    lines = "  \n".join([_format_state(sweep), *_format_best(sweep)])
+    return (
+        f"{lines}\n\n{to_markdown([_make_best_table(sweep, rows, links)])}"
+        if rows
+        else f"{lines}\n"
+    )
 
 
-def _state(sweep: SweepOverview) -> str:
+def _format_state(sweep: SweepOverview) -> str:
     counts = [f"{sweep.counts[state]} {_STATES[state]}" for state in _STATES if sweep.counts[state]]
     trials = ", ".join([f"{sweep.ended} of {sweep.planned} trials ended", *counts])
     method, backbone = escape_markdown(sweep.method), escape_markdown(sweep.backbone)
@@ -274,20 +295,22 @@ def _state(sweep: SweepOverview) -> str:
     return f"Sweep **{name}**, {method} on {backbone}: {state}, {trials}."
 
 
-def _best(sweep: SweepOverview) -> Iterator[str]:
+def _format_best(sweep: SweepOverview) -> Iterator[str]:
     if (best := sweep.best) is not None:
         where = f"at step {best.step}, trial {best.number}, seed {best.seed}"
         yield f"Best on dev {sweep.dev}: {percent(best.value)} ({where})."
 
 
-def _table(sweep: SweepOverview, rows: Sequence[LeaderboardRow], links: Mapping[str, str]) -> Table:
+def _make_best_table(
+    sweep: SweepOverview, rows: Sequence[LeaderboardRow], links: Mapping[str, str]
+) -> Table:
     def score(headline: str) -> Column[LeaderboardRow]:
         return Column(headline, lambda row: row.scores.get(headline), score_cell, align="right")
 
     def trial(row: LeaderboardRow) -> Cell:
         return Cell(short_key(row), link=links.get(row.best_trial or "", ""))
 
-    places = {id(row): place for place, row in enumerate(rows, start=1)}
+    places = {id(row): index for index, row in enumerate(rows, start=1)}
     columns: list[Column[LeaderboardRow]] = [
         Column("rank", lambda row: places[id(row)], align="right"),
         Column("configuration", short_hash),

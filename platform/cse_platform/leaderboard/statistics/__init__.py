@@ -1,1 +1,1 @@
-"""Intervals, ranks, comparisons and tests, of numbers alone."""
+"""Statistics of numbers alone: intervals, ranks, comparisons and tests."""

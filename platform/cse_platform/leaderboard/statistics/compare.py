@@ -1,4 +1,4 @@
-"""Whether A is better than B: effect, interval and p, task by task and on average."""
+"""Tests whether A is better than B: effect, interval and p, by task and on average."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -80,11 +80,11 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
         Holm 1979, A simple sequentially rejective multiple test procedure.
     """
     adjusted: list[float | None] = [None] * len(ps)
-    rising = sorted((p, place) for place, p in enumerate(ps) if p is not None)
+    rising = sorted((p, index) for index, p in enumerate(ps) if p is not None)
     highest = 0.0
-    for before, (p, place) in enumerate(rising):
+    for before, (p, index) in enumerate(rising):
         highest = max(highest, min(1.0, (len(rising) - before) * p))
-        adjusted[place] = highest
+        adjusted[index] = highest
     return adjusted
 
 
@@ -98,10 +98,10 @@ def compare(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Comparison:
-    """A against B by a bootstrap over the pairs that they share and over their seeds, jointly.
+    """Compare A with B by a joint bootstrap over the pairs that they share and over their seeds.
 
     How the draws, the intervals and the p values are made, and how often equal methods come out
-    different, stands at the head of this module. `average` is the id of the average over `tasks`;
+    different, is in docs/statistics.md. `average` is the id of the average over `tasks`;
     None where there is none. Equal seeds of the draws give equal results. `progress` is called with
     how many correlations were computed since the last call; for contenders of the same pairs they
     sum to tasks x seeds of both x resamples.
@@ -109,20 +109,22 @@ def compare(
     Raises:
         ValueError: if there is no task, or one side has no score for one.
     """
-    _require(tasks)
+    _require_tasks(tasks)
     left, right = sample((a, b), tasks, resamples=resamples, seed=seed, progress=progress)
-    differences = [difference(left, right, task, place) for place, task in enumerate(tasks)]
+    differences = [difference(left, right, task, index) for index, task in enumerate(tasks)]
     means = zip(left.scores.mean(axis=0), right.scores.mean(axis=0), strict=True)
     rows = [
-        _with_williams(_judged(task, mean_a, mean_b, drawn), a, b)
+        _add_williams(_compare_task(task, mean_a, mean_b, drawn), a, b)
         for task, (mean_a, mean_b), drawn in zip(tasks, means, differences, strict=True)
     ]
     whole = None
     if average is not None:
-        overall = _average(differences)
-        whole = _judged(average, float(left.scores.mean()), float(right.scores.mean()), overall)
+        overall = _average_differences(differences)
+        whole = _compare_task(
+            average, float(left.scores.mean()), float(right.scores.mean()), overall
+        )
     return Comparison(
-        a.name, b.name, a.seeds, b.seeds, _corrected(rows), whole, _notes((a, b), tasks)
+        a.name, b.name, a.seeds, b.seeds, _correct_by_holm(rows), whole, _list_limits((a, b), tasks)
     )
 
 
@@ -134,77 +136,87 @@ def compare_all(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Matrix:
-    """Everyone against everyone on the average over the tasks, as in `compare`.
+    """Compare every contender with every other on the average over the tasks, as in `compare`.
 
     Of m pairs of contenders, none has a corrected p below 2 m / (resamples + 1).
 
     Raises:
         ValueError: if there is no task, or one has no score for a task.
     """
-    _require(tasks)
+    _require_tasks(tasks)
     sampled = sample(contenders, tasks, resamples=resamples, seed=seed, progress=progress)
-    means = [float(one.scores.mean()) for one in sampled]
+    means = [float(draws.scores.mean()) for draws in sampled]
     places = list(combinations(range(len(sampled)), 2))
-    ps = [_p(_average_of(sampled[i], sampled[j], tasks)) for i, j in places]
+    ps = [_compute_p(_draw_average_difference(sampled[i], sampled[j], tasks)) for i, j in places]
     return Matrix(
-        tuple(one.name for one in contenders),
+        tuple(contender.name for contender in contenders),
         tuple(tuple(mine - other for other in means) for mine in means),
-        _square(len(sampled), places, ps),
-        _square(len(sampled), places, holm(ps)),
-        _notes(contenders, tasks),
-        single=tuple(one.name for one in contenders if one.seeds == 1),
+        _build_square(len(sampled), places, ps),
+        _build_square(len(sampled), places, holm(ps)),
+        _list_limits(contenders, tasks),
+        single=tuple(contender.name for contender in contenders if contender.seeds == 1),
     )
 
 
-def _require(tasks: Sequence[str]) -> None:
+def _require_tasks(tasks: Sequence[str]) -> None:
     if not tasks:
         raise ValueError("a comparison needs at least one task")
 
 
-def _average_of(a: Sampled, b: Sampled, tasks: Sequence[str]) -> Difference | None:
-    return _average([difference(a, b, task, place) for place, task in enumerate(tasks)])
+def _draw_average_difference(a: Sampled, b: Sampled, tasks: Sequence[str]) -> Difference | None:
+    return _average_differences([difference(a, b, task, index) for index, task in enumerate(tasks)])
 
 
-def _average(differences: Sequence[Difference | None]) -> Difference | None:
-    """Of the draws, over tasks; unknown where a task's is."""
-    known = [one for one in differences if one is not None]
+def _average_differences(differences: Sequence[Difference | None]) -> Difference | None:
+    """Average the draws over tasks; None if a task has none."""
+    known = [drawn for drawn in differences if drawn is not None]
     if len(known) < len(differences):
         return None
-    return Difference(np.mean([one.draws for one in known], axis=0), known[0].over)
+    return Difference(np.mean([drawn.draws for drawn in known], axis=0), known[0].over)
 
 
-def _p(drawn: Difference | None) -> float | None:
+def _compute_p(drawn: Difference | None) -> float | None:
+    """Compute the two-sided p of the draws; None without draws."""
     if drawn is None:
         return None
     lesser = int(min(np.count_nonzero(drawn.draws <= 0), np.count_nonzero(drawn.draws >= 0)))
     return min(1.0, 2 * (lesser + 1) / (len(drawn.draws) + 1))
 
 
-def _judged(task: str, mean_a: float, mean_b: float, drawn: Difference | None) -> TaskComparison:
-    """What draws of the difference say, before any correction."""
+def _compare_task(
+    task: str, mean_a: float, mean_b: float, drawn: Difference | None
+) -> TaskComparison:
+    """Summarize the draws of the difference on one task, before any correction."""
     interval = None
     if drawn is not None:
         low, high = np.quantile(drawn.draws, TAILS)
         interval = Interval(float(low), float(high), drawn.over)
     mean_a, mean_b = float(mean_a), float(mean_b)
-    return TaskComparison(task, mean_a, mean_b, mean_a - mean_b, interval, _p(drawn))
+    return TaskComparison(task, mean_a, mean_b, mean_a - mean_b, interval, _compute_p(drawn))
 
 
-def _with_williams(row: TaskComparison, a: Contender, b: Contender) -> TaskComparison:
+def _add_williams(row: TaskComparison, a: Contender, b: Contender) -> TaskComparison:
+    """Add Williams's test if both have cosines of the same pairs."""
     if not a.shares_pairs(b, row.task):
         return row
     pairs = len(a.gold[row.task])
     if pairs < 4:
         return replace(row, pairs=pairs)
-    gold, ours = _unit_ranks(a.gold[row.task][None]), _unit_ranks(a.cosines[row.task])
-    theirs = _unit_ranks(b.cosines[row.task])
+    gold, ours = (
+        _compute_unit_ranks(a.gold[row.task][None]),
+        _compute_unit_ranks(a.cosines[row.task]),
+    )
+    theirs = _compute_unit_ranks(b.cosines[row.task])
     # The mean correlation is the product of the means: over seeds, or over pairs of seeds.
     statistic, p = williams(float(ours @ gold), float(theirs @ gold), float(ours @ theirs), n=pairs)
     return replace(row, pairs=pairs, williams_t=statistic, williams_p=p)
 
 
-def _unit_ranks(values: NDArray[np.floating[Any]]) -> Floats:
-    """Ranks as unit vectors, averaged over rows: their products are Spearman's correlations."""
+def _compute_unit_ranks(values: NDArray[np.floating[Any]]) -> Floats:
+    """Compute ranks as unit vectors, averaged over rows.
+
+    Their products are Spearman's correlations.
+    """
     ranks = rankdata(np.nan_to_num(values, nan=0.0), axis=1)
     ranks -= ranks.mean(axis=1, keepdims=True)
     length = np.linalg.norm(ranks, axis=1, keepdims=True)
@@ -212,7 +224,8 @@ def _unit_ranks(values: NDArray[np.floating[Any]]) -> Floats:
     return unit
 
 
-def _corrected(rows: Sequence[TaskComparison]) -> tuple[TaskComparison, ...]:
+def _correct_by_holm(rows: Sequence[TaskComparison]) -> tuple[TaskComparison, ...]:
+    """Add p values after Holm's correction over the tasks."""
     by_draws = holm([row.p for row in rows])
     by_williams = holm([row.williams_p for row in rows])
     return tuple(
@@ -221,20 +234,20 @@ def _corrected(rows: Sequence[TaskComparison]) -> tuple[TaskComparison, ...]:
     )
 
 
-def _square(
+def _build_square(
     size: int, places: Sequence[tuple[int, int]], values: Sequence[float | None]
 ) -> tuple[tuple[float | None, ...], ...]:
-    """Symmetric, with nothing on the diagonal."""
+    """Build a symmetric matrix with None on the diagonal."""
     known = dict(zip(places, values, strict=True))
     return tuple(tuple(known.get((min(i, j), max(i, j))) for j in range(size)) for i in range(size))
 
 
-def _notes(contenders: Sequence[Contender], tasks: Sequence[str]) -> tuple[str, ...]:
-    """What limits the comparisons, a sentence each."""
+def _list_limits(contenders: Sequence[Contender], tasks: Sequence[str]) -> tuple[str, ...]:
+    """List the limits of the comparisons, a sentence each."""
     notes = [
-        f"{one.name} has one seed: how its seeds vary is in no interval and no p"
-        for one in contenders
-        if one.seeds == 1
+        f"{contender.name} has one seed: how its seeds vary is in no interval and no p"
+        for contender in contenders
+        if contender.seeds == 1
     ]
     without = [
         task

@@ -1,4 +1,4 @@
-"""What is compared, and how far its scores may lie elsewhere: over pairs and over seeds."""
+"""Contenders of a comparison, and draws of their scores over pairs and over seeds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +19,11 @@ class Contender:
 
     name: str
     scores: Mapping[str, Sequence[float]]
-    """By task: one score a seed, of the same seeds in the same order for all tasks."""
+    """The scores by task: one a seed, of the same seeds in the same order for all tasks."""
     cosines: Mapping[str, NDArray[np.floating[Any]]] = field(default_factory=dict)
-    """By task, shape (seeds, pairs), where all seeds have them."""
+    """The cosines by task, shape (seeds, pairs), if all seeds have them."""
     gold: Mapping[str, Floats] = field(default_factory=dict)
-    """By task, shape (pairs,)."""
+    """The gold scores by task, shape (pairs,)."""
 
     def __post_init__(self) -> None:
         """Refuse scores and cosines of other numbers of seeds.
@@ -43,7 +43,7 @@ class Contender:
 
     @property
     def seeds(self) -> int:
-        """How many."""
+        """The number of seeds."""
         return len(next(iter(self.scores.values())))
 
     def shares_pairs(self, other: "Contender", task: str) -> bool:
@@ -63,9 +63,9 @@ class Sampled:
     scores: Floats
     """Shape (seeds, tasks)."""
     errors: Floats | None
-    """Of the means over seeds, shape (tasks, resamples); None for one seed."""
+    """The errors of the means over seeds, shape (tasks, resamples); None for one seed."""
     over_pairs: Mapping[str, Floats]
-    """By task: the mean over seeds in resamples of its pairs, shape (resamples,)."""
+    """The means over seeds in resamples of the pairs, by task, shape (resamples,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,14 +84,14 @@ def sample(
     seed: int,
     progress: Callable[[int], None] | None = None,
 ) -> list[Sampled]:
-    """Draws for each contender; all see the same resamples of the same pairs.
+    """Draw for each contender; all see the same resamples of the same pairs.
 
     Raises:
         ValueError: if one has no score for a task.
     """
     over_pairs: list[dict[str, Floats]] = [{} for _ in contenders]
     for task in tasks:
-        for members in _same_pairs(contenders, task):
+        for members in _group_by_pairs(contenders, task):
             cosines = np.concatenate([contenders[member].cosines[task] for member in members])
             pairs = TaskPairs(task, contenders[members[0]].gold[task], cosines)
             draws = spearman_draws(pairs, resamples=resamples, seed=seed, progress=progress)
@@ -99,26 +99,26 @@ def sample(
             for member, own in zip(members, np.split(draws, ends), strict=True):
                 over_pairs[member][task] = own.mean(axis=0)
     return [
-        _sampled(contender, tasks, pairs, resamples=resamples, seed=seed)
+        _sample_contender(contender, tasks, pairs, resamples=resamples, seed=seed)
         for contender, pairs in zip(contenders, over_pairs, strict=True)
     ]
 
 
-def _same_pairs(contenders: Sequence[Contender], task: str) -> list[list[int]]:
-    """Contenders with cosines for a task, those with equal gold together."""
+def _group_by_pairs(contenders: Sequence[Contender], task: str) -> list[list[int]]:
+    """Group the contenders with cosines for a task by equal gold."""
     groups: list[list[int]] = []
-    for place, contender in enumerate(contenders):
+    for index, contender in enumerate(contenders):
         if task in contender.cosines:
             known = (g for g in groups if contenders[g[0]].shares_pairs(contender, task))
             group = next(known, None)
             if group is None:
-                groups.append([place])
+                groups.append([index])
             else:
-                group.append(place)
+                group.append(index)
     return groups
 
 
-def _sampled(
+def _sample_contender(
     contender: Contender,
     tasks: Sequence[str],
     over_pairs: Mapping[str, Floats],
@@ -126,6 +126,7 @@ def _sampled(
     resamples: int,
     seed: int,
 ) -> Sampled:
+    """Draw the errors of a contender over its seeds."""
     missing = [task for task in tasks if task not in contender.scores]
     if missing:
         raise ValueError(f"{contender.name} has no score for {', '.join(missing)}")
@@ -140,7 +141,7 @@ def _sampled(
 
 
 def difference(a: Sampled, b: Sampled, task: str, place: int) -> Difference | None:
-    """Draws of A's mean minus B's on a task.
+    """Subtract the draws of B's mean from those of A's on a task.
 
     Over pairs where both have cosines of the same ones, plus over seeds where there are several.
     Without pairs, a side with one seed leaves the spread unknown: None. `place` is that of the task

@@ -29,7 +29,7 @@ def seed_interval(values: Sequence[float]) -> Interval | None:
     if len(values) < 2:
         return None
     mean = fsum(values) / len(values)
-    reach = _reach(values, confidence=TAILS[1])
+    reach = _compute_reach(values, confidence=TAILS[1])
     return Interval(mean - reach, mean + reach, "seeds")
 
 
@@ -49,7 +49,7 @@ def gap_interval(
     """
     if len(values) < 2:
         return None
-    ours, theirs = _error_of_mean(values) ** 2, 0.0
+    ours, theirs = _compute_standard_error(values) ** 2, 0.0
     freedom = len(values) - 1.0
     if std and n is not None and n > 1:
         theirs = std**2 / n
@@ -60,7 +60,7 @@ def gap_interval(
 
 
 def lower_bound(values: Sequence[float]) -> float | None:
-    r"""What the mean over all seeds is above, with 95 % confidence; None of a single seed.
+    r"""Compute the 95 % lower bound of the mean over all seeds; None for a single seed.
 
     .. math:: \bar x - t_{n-1,\,0.95} \; s / \sqrt n
 
@@ -68,16 +68,16 @@ def lower_bound(values: Sequence[float]) -> float | None:
     """
     if len(values) < 2:
         return None
-    return fsum(values) / len(values) - _reach(values, confidence=0.95)
+    return fsum(values) / len(values) - _compute_reach(values, confidence=0.95)
 
 
-def _reach(values: Sequence[float], *, confidence: float) -> float:
-    """How far Student's one-sided bound of a mean over two seeds or more is from that mean."""
-    return float(stdtrit(len(values) - 1, confidence)) * _error_of_mean(values)
+def _compute_reach(values: Sequence[float], *, confidence: float) -> float:
+    """Compute how far Student's one-sided bound is from the mean of two seeds or more."""
+    return float(stdtrit(len(values) - 1, confidence)) * _compute_standard_error(values)
 
 
-def _error_of_mean(values: Sequence[float]) -> float:
-    """The standard error of the mean over two seeds or more."""
+def _compute_standard_error(values: Sequence[float]) -> float:
+    """Compute the standard error of the mean over two seeds or more."""
     n = len(values)
     mean = fsum(values) / n
     return sqrt(fsum((value - mean) ** 2 for value in values) / (n - 1)) / sqrt(n)

@@ -1,4 +1,4 @@
-"""The Pareto front: what nothing else is better than in every respect."""
+"""The Pareto front: the points that no other point is better than in every respect."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 def non_dominated(
     points: Sequence[Sequence[float]], directions: Sequence[Literal["maximize", "minimize"]]
 ) -> list[int]:
-    """The places of the points that no other one dominates, in order; equal points are all there.
+    """Find the places of the points that no other one dominates; equal points are all there.
 
     A point dominates another if it is better in one objective and worse in none. So one with a NaN
     neither dominates nor is dominated. For two objectives it takes a sort; for more, a pass over
@@ -22,18 +22,20 @@ def non_dominated(
     """
     if not points:
         return []
-    signs = [1.0 if one == "maximize" else -1.0 for one in directions]
+    signs = [1.0 if direction == "maximize" else -1.0 for direction in directions]
     values = np.asarray(points, dtype=np.float64) * signs
     on_front: NDArray[np.bool_] = np.asarray(np.isnan(values).any(axis=1))
     compared = np.flatnonzero(~on_front)
     different, which = np.unique(values[compared], axis=0, return_inverse=True)
-    front = _sweep(different) if len(directions) == 2 else _eliminate(different)
+    front = (
+        _find_front_of_two(different) if len(directions) == 2 else _find_front_of_many(different)
+    )
     on_front[compared] = front[which.reshape(-1)]
-    return [int(place) for place in np.flatnonzero(on_front)]
+    return [int(index) for index in np.flatnonzero(on_front)]
 
 
-def _sweep(points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which of different points are on the front; they have two columns and are sorted by rows."""
+def _find_front_of_two(points: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Find which different points are on the front; two columns, sorted by rows."""
     second = points[::-1, 1]  # from the highest of the first column on
     highest_before = np.concatenate([[-np.inf], np.maximum.accumulate(second)[:-1]])
     front: NDArray[np.bool_] = second > highest_before
@@ -41,8 +43,8 @@ def _sweep(points: NDArray[np.float64]) -> NDArray[np.bool_]:
     return front[::-1]
 
 
-def _eliminate(points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which of different points are on the front, for any number of columns."""
+def _find_front_of_many(points: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Find which different points are on the front, for any number of columns."""
     ranks = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in points.T]
     # What dominates a point has a higher sum of ranks: the first of what is left is on the front.
     left: NDArray[np.intp] = np.argsort(-np.sum(ranks, axis=0), kind="stable")

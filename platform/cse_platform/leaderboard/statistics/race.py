@@ -12,13 +12,13 @@ _FEWEST = 2
 """Seeds that each configuration has before any is dropped: one says nothing of its spread."""
 
 SeedValues = Mapping[int, float | None]
-"""By seed, what a configuration reached there; None where that trial ended without a value."""
+"""The values of a configuration by seed; None if that trial ended without one."""
 
 
 def still_racing(
     values: Mapping[str, SeedValues], *, seeds: Sequence[int], alpha: float = RACE_ALPHA
 ) -> list[str]:
-    r"""The configurations that may still be the best after the rounds so far.
+    r"""Find the configurations that may still be the best after the rounds so far.
 
     In round i every racer gets the i-th seed. After each round from the second to the last but one,
     a racer is compared with the leader, the racer with the highest mean, over the m seeds that both
@@ -63,30 +63,37 @@ def still_racing(
         if len(racing) < 2 or not all(values[name].keys() >= set(so_far) for name in racing):
             break
         rounds_of.update(dict.fromkeys(racing, rounds))  # what is dropped stays at its last round
-        known = {name: _known(values[name], seeds[: rounds_of[name]]) for name in values}
-        racing = _not_beaten(racing, known, level=alpha / tests)
+        known = {
+            name: _select_known_values(values[name], seeds[: rounds_of[name]]) for name in values
+        }
+        racing = _keep_unbeaten(racing, known, level=alpha / tests)
     return racing
 
 
-def _known(values: SeedValues, seeds: Sequence[int]) -> dict[int, float]:
+def _select_known_values(values: SeedValues, seeds: Sequence[int]) -> dict[int, float]:
+    """Select the values of these seeds that are known."""
     return {seed: value for seed in seeds if (value := values[seed]) is not None}
 
 
-def _not_beaten(
+def _keep_unbeaten(
     racing: Sequence[str], known: Mapping[str, Mapping[int, float]], *, level: float
 ) -> list[str]:
+    """Keep the configurations that the leader does not beat at this level."""
     means = {name: float(np.mean(list(known[name].values()))) for name in racing if known[name]}
-    variance, freedom = _residual(known)
+    variance, freedom = _estimate_residual(known)
     if not means or freedom < 1:
         return list(racing)
     leader = known[max(means, key=means.__getitem__)]
-    return [name for name in racing if _p(leader, known[name], variance, freedom) > level]
+    return [name for name in racing if _compute_p(leader, known[name], variance, freedom) > level]
 
 
-def _p(
+def _compute_p(
     leader: Mapping[int, float], other: Mapping[int, float], variance: float, freedom: int
 ) -> float:
-    """One-sided, that the leader is no better; 1 where they share too few seeds, or are equal."""
+    """Compute the one-sided p that the leader is no better.
+
+    It is 1 if they share too few seeds, or are equal.
+    """
     apart = np.array([leader[seed] - other[seed] for seed in leader.keys() & other.keys()])
     if len(apart) < _FEWEST or apart.mean() <= 0:
         return 1.0
@@ -94,8 +101,8 @@ def _p(
     return float(stdtr(freedom, -apart.mean() / error)) if error else 0.0
 
 
-def _residual(known: Mapping[str, Mapping[int, float]]) -> tuple[float, int]:
-    """The variance of a value around configuration plus seed, and its degrees of freedom."""
+def _estimate_residual(known: Mapping[str, Mapping[int, float]]) -> tuple[float, int]:
+    """Estimate the variance around configuration plus seed, and its degrees of freedom."""
     cells = [(name, seed) for name, values in known.items() for seed in values]
     names, seeds = (list(dict.fromkeys(side)) for side in zip(*cells, strict=True))
     design = np.zeros((len(cells), len(names) + len(seeds)))

@@ -1,4 +1,4 @@
-"""Which ranks a row may have, given how far seeds and pairs leave its score open."""
+"""Computes which ranks a row may have, as seeds and pairs leave its score open."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from cse_platform.leaderboard.statistics.results import RankInterval
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """What a row is ranked by."""
+    """The scores and draws that a row is ranked by."""
 
     values: Sequence[float]
     """One score a seed."""
@@ -24,7 +24,7 @@ class Ranked:
 
 
 def row_draws(row: Ranked, *, resamples: int, rng: np.random.Generator) -> Floats | None:
-    """Where a row's mean over seeds may lie: errors over its pairs plus errors over its seeds.
+    """Draw where a row's mean over seeds may lie: errors over its pairs plus over its seeds.
 
     Each part is used where there is one: one seed has no known spread over seeds, and without pairs
     the test set is taken as it is. So in a mixed board the rows without pairs do not share the luck
@@ -71,7 +71,7 @@ def rank_intervals(draws: NDArray[np.floating[Any]]) -> list[RankInterval]:
 def joint_ranks(
     rows: Sequence[Ranked], *, resamples: int = 2000, seed: int = 0
 ) -> list[RankInterval | None]:
-    """Rank intervals of the rows of a board, from joint draws of all their scores.
+    """Compute rank intervals of the rows of a board, from joint draws of all their scores.
 
     They are wide rather than narrow: of 5 or 10 normal rows, half to four standard deviations of a
     seed apart, 2 to 5 seeds each, the true rank was inside for at least 99 in 100. Of rows that are

@@ -1,4 +1,4 @@
-"""The paired bootstrap of Spearman's correlation over the pairs of a task, without sorting anew."""
+"""The paired bootstrap of Spearman's correlation over the pairs of a task, without re-sorting."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Ints = NDArray[np.signedinteger[Any]]
 
 @dataclass(frozen=True, eq=False)
 class TaskPairs:
-    """What some encoders say of the same pairs of sentences."""
+    """The cosines of some encoders on the same pairs of sentences."""
 
     task: str
     gold: Floats
@@ -46,7 +46,7 @@ def spearman_draws(
     seed: int,
     progress: Callable[[int], None] | None = None,
 ) -> Floats:
-    """Spearman of each encoder in resamples of a task's pairs, drawn with replacement.
+    """Compute Spearman of each encoder in resamples of a task's pairs, with replacement.
 
     A resample is a vector of counts: how often each pair was drawn. The values are sorted once.
     Within a resample, their mid-ranks follow from running sums of the counts. The correlation of
@@ -74,16 +74,16 @@ def spearman_draws(
     draws = np.empty((len(encoders), resamples))
     rng = np.random.default_rng([seed, *task_pairs.task.encode()])
     for start in range(0, resamples, BLOCK):
-        counts = _counts(len(by_gold), rng)
+        counts = _draw_counts(len(by_gold), rng)
         block = draws[:, start : start + BLOCK]
-        block[:] = _correlations(counts, gold, encoders)[:, : block.shape[1]]
+        block[:] = _compute_correlations(counts, gold, encoders)[:, : block.shape[1]]
         if progress is not None:
             progress(block.size)
     return draws
 
 
 class _Order:
-    """Values of pairs in rising order; equal ones are one value."""
+    """The values of pairs in rising order; equal ones are one value."""
 
     def __init__(self, values: NDArray[np.floating[Any]]) -> None:
         known = np.nan_to_num(values, nan=0.0)
@@ -91,30 +91,30 @@ class _Order:
         pairs = np.argsort(self.value, kind="stable")
         ends = np.concatenate([[0], np.cumsum(sizes)])
         # (values, pairs) of 0 and 1: times the pairs' counts, it gives the values' counts.
-        ones = np.ones(len(values), _integer(len(values)))
+        ones = np.ones(len(values), _choose_integer_type(len(values)))
         self.members: Any = csr_array((ones, pairs, ends), shape=(len(sizes), len(values)))
         self.tied = np.flatnonzero(sizes > 1)
         self.tied_pairs = np.flatnonzero(sizes[self.value] > 1)
 
 
-def _integer(pairs: int) -> type[np.int16 | np.int32]:
-    """The narrowest integers that hold a count of pairs and twice a mean-free rank.
+def _choose_integer_type(pairs: int) -> type[np.int16 | np.int32]:
+    """Choose the narrowest type for a count of pairs and for twice a mean-free rank.
 
     Most of the time goes into reading and writing them, so that narrow ones are faster.
     """
     return np.int16 if pairs < 2**15 else np.int32
 
 
-def _counts(pairs: int, rng: np.random.Generator) -> Ints:
-    """How often each pair is in each resample of a block, shape (pairs, BLOCK)."""
-    counts = np.empty((BLOCK, pairs), _integer(pairs))
+def _draw_counts(pairs: int, rng: np.random.Generator) -> Ints:
+    """Draw how often each pair is in each resample of a block, shape (pairs, BLOCK)."""
+    counts = np.empty((BLOCK, pairs), _choose_integer_type(pairs))
     for row, drawn in zip(counts, rng.integers(0, pairs, size=(BLOCK, pairs)), strict=True):
         row[:] = np.bincount(drawn, minlength=pairs)
     return np.ascontiguousarray(counts.T)
 
 
-def _ranks(counts: Ints, pairs: int) -> Ints:
-    """Twice the mid-ranks minus their mean, from the counts of values in rising order.
+def _compute_ranks(counts: Ints, pairs: int) -> Ints:
+    """Compute twice the mid-ranks minus their mean, from the counts of values in rising order.
 
     A value that is drawn c times after s smaller draws has the mid-rank s + (c + 1) / 2. With the
     running sum S = s + c, twice that minus twice the mean (pairs + 1) / 2 is 2 S - c - pairs: a
@@ -124,7 +124,7 @@ def _ranks(counts: Ints, pairs: int) -> Ints:
     # resamples of a row lie side by side in int16 (or int32), so the same bytes are read as int64:
     # each holds four (or two) counts, and one addition adds all of them. This is exact as long as
     # no field overflows into its neighbour. No count is negative, and no running sum exceeds
-    # `pairs`, which the type that `_integer` has chosen can hold.
+    # `pairs`, which the type that `_choose_integer_type` has chosen can hold.
     ranks = np.cumsum(counts.view(np.int64), axis=0).view(counts.dtype)
     # Twice a sum may exceed the narrow type and wrap around. Integers wrap modulo 2^16 (or 2^32),
     # and subtraction does too: the final value lies in [-pairs, pairs], so it comes out right.
@@ -134,30 +134,33 @@ def _ranks(counts: Ints, pairs: int) -> Ints:
     return ranks
 
 
-def _cubes(counts: Ints) -> Floats:
-    """Sums of the cubes down the rows."""
+def _sum_cubes(counts: Ints) -> Floats:
+    """Sum the cubes down the rows."""
     exact = counts.astype(np.float64)
     sums: Floats = np.einsum("vr,vr,vr->r", exact, exact, exact)
     return sums
 
 
-def _correlations(counts: Ints, gold: _Order, encoders: Sequence[_Order]) -> Floats:
-    """Spearman in each resample of a block, shape (encoders, BLOCK); 0 where there is none."""
+def _compute_correlations(counts: Ints, gold: _Order, encoders: Sequence[_Order]) -> Floats:
+    """Compute Spearman in each resample of a block; 0 if there is none.
+
+    The shape is (encoders, BLOCK).
+    """
     pairs = len(counts)
     gold_counts: Ints = gold.members @ counts
-    gold_ranks = _ranks(gold_counts, pairs).astype(np.float64)
-    gold_spread = pairs**3 - _cubes(gold_counts)
-    singly = _cubes(counts)
+    gold_ranks = _compute_ranks(gold_counts, pairs).astype(np.float64)
+    gold_spread = pairs**3 - _sum_cubes(gold_counts)
+    singly = _sum_cubes(counts)
     wide: Ints = counts.astype(np.int32 if pairs < 2**15 else np.int64)
     correlations = np.zeros((len(encoders), counts.shape[1]))
     for correlation, order in zip(correlations, encoders, strict=True):
         sizes: Ints = order.members @ counts
-        ranks: Ints = _ranks(sizes, pairs).take(order.value, axis=0)
+        ranks: Ints = _compute_ranks(sizes, pairs).take(order.value, axis=0)
         by_gold: Ints = gold.members @ (wide * ranks)
         products = np.einsum("vr,vr->r", by_gold.astype(np.float64), gold_ranks)
         # The squares of doubled ranks sum to a third of pairs^3 minus the cubes of the tied; only
         # values that several pairs share differ from what the pairs' own counts give.
-        ties = singly - _cubes(counts[order.tied_pairs]) + _cubes(sizes[order.tied])
+        ties = singly - _sum_cubes(counts[order.tied_pairs]) + _sum_cubes(sizes[order.tied])
         spread = np.sqrt((pairs**3 - ties) * gold_spread)
         np.divide(3 * products, spread, out=correlation, where=spread > 0)
     return correlations

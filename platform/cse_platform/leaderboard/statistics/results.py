@@ -1,11 +1,11 @@
-"""What the statistics say: intervals, ranks, comparisons. Scores are fractions."""
+"""The results of the statistics: intervals, ranks, comparisons. Scores are fractions."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 Spread = Literal["seeds", "pairs"]
-"""What an interval is over: Student's t over seeds, or a bootstrap over pairs, which leaves out how
-the seeds of a single one vary."""
+"""The source of an interval: Student's t over seeds, or a bootstrap over pairs, which leaves out
+how the seeds of a single one vary."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class TaskComparison:
     effect: float
     """Mean of A minus mean of B."""
     interval: Interval | None
-    """Of the effect, by the paired bootstrap; None where one seed and no pairs say nothing."""
+    """The interval of the effect, by the paired bootstrap; None for one seed without pairs."""
     p: float | None
     """Two-sided, that the effect is nil, by the same bootstrap."""
     p_holm: float | None = None
-    """The same after Holm's correction over the tasks; the average is not among them."""
+    """The p after Holm's correction over the tasks; the average is not among them."""
     williams_t: float | None = None
     """Williams's T2 for two correlations with the same gold; None without pairs, and for the
     average."""
@@ -53,7 +53,7 @@ class TaskComparison:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A against B, task by task and on average."""
+    """The comparison of A with B, by task and on average."""
 
     a: str
     b: str
@@ -62,16 +62,16 @@ class Comparison:
     n_b: int
     tasks: tuple[TaskComparison, ...]
     average: TaskComparison | None
-    """Over `tasks`, where they are the whole family."""
+    """The comparison on the average over `tasks`, if they are the whole family."""
     notes: tuple[str, ...] = ()
-    """What limits the comparison: read differently, no pairs, single seeds."""
+    """The limits of the comparison: different reading, no pairs, single seeds."""
     told: tuple[str, ...] = ()
-    """What A and B are: configuration, backbone, dev set, seeds."""
+    """Descriptions of A and B: configuration, backbone, dev set, seeds."""
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Everyone against everyone, on the average over the tasks; rows are A, columns B."""
+    """The comparison of all rows on the average over the tasks; rows are A, columns B."""
 
     names: tuple[str, ...]
     effects: tuple[tuple[float, ...], ...]
@@ -80,12 +80,12 @@ class Matrix:
     """Two-sided, that the effect is nil; None on the diagonal, and where one seed and no pairs say
     nothing."""
     p_holm: tuple[tuple[float | None, ...], ...]
-    """The same after Holm's correction over all unordered pairs."""
+    """The p after Holm's correction over all unordered pairs."""
     notes: tuple[str, ...] = ()
-    """What limits the comparisons."""
+    """The limits of the comparisons."""
     tasks: tuple[str, ...] = ()
-    """What the means are over."""
+    """The tasks that the means are over."""
     told: tuple[str, ...] = ()
-    """What each name is: configuration, backbone, dev set, seeds."""
+    """A description of each name: configuration, backbone, dev set, seeds."""
     single: tuple[str, ...] = ()
     """Names of one seed: how their seeds vary is in no p."""

@@ -1,4 +1,4 @@
-"""Statistics of a search: what more trials would add, and how far its best value can be trusted."""
+"""Statistics of a search: the gain of more trials, and the trust in its best value."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ _LEVEL = 0.01
 def border_side(
     sides: Sequence[BorderSide | None], *, chances: dict[BorderSide, float], level: float = _LEVEL
 ) -> tuple[BorderSide, int] | None:
-    """The side of a dimension at which the best trials lie, and how many of them.
+    """Find the side of a dimension at which the best trials lie, and how many of them.
 
-    It is told where the best trial lies there and so many of the best five that trials spread
+    A side is returned if the best trial lies there and so many of the best five that trials spread
     evenly over the dimension would do so in at most 1 of 100 searches. With a tenth of a range at
     each side these are three of five; with the last of three choices, all five. A list of two
     choices has no border by this rule.
@@ -52,7 +52,7 @@ _LEAST, _DRAWN = 100, 10_000_000
 
 @dataclass(frozen=True)
 class ExpectedBest:
-    """What so many trials reach, in the unit of the values."""
+    """The best value that so many trials are expected to reach."""
 
     trials: int
     mean: float
@@ -97,24 +97,24 @@ def expected_best(
     observed = np.sort(np.asarray(values, dtype=np.float64))
     places = np.arange(count + 1, dtype=np.float64)[:, None]
     with_replacement = np.diff((places / count) ** asked, axis=0)
-    inside = _log_binomial(places[1:] - 1, asked - 1) - _log_binomial(count, asked)
+    inside = _compute_log_binomial(places[1:] - 1, asked - 1) - _compute_log_binomial(count, asked)
     means = observed @ np.exp(inside)
     rng = np.random.default_rng(seed)
     resamples = min(resamples, max(_LEAST, _DRAWN // count))
     drawn = np.sort(observed[rng.integers(0, count, (resamples, count))], axis=1) @ with_replacement
     shift = means - observed @ with_replacement
     low, high = np.quantile(drawn, TAILS, axis=0) + shift
-    found = zip(sizes, means.tolist(), low.tolist(), high.tolist(), strict=True)
-    return [ExpectedBest(*one) for one in found]
+    rows = zip(sizes, means.tolist(), low.tolist(), high.tolist(), strict=True)
+    return [ExpectedBest(*row) for row in rows]
 
 
-def _log_binomial(above: Any, below: Any) -> NDArray[np.float64]:
-    """Of `above` over `below`; minus infinity where there is no such set."""
+def _compute_log_binomial(above: Any, below: Any) -> NDArray[np.float64]:
+    """Compute the log of `above` over `below`; minus infinity if there is no such set."""
     fits = below <= above
     least = np.where(fits, above - below, 0)
     logs = gammaln(above + 1) - gammaln(below + 1) - gammaln(least + 1)
-    found: NDArray[np.float64] = np.where(fits, logs, -np.inf)
-    return found
+    result: NDArray[np.float64] = np.where(fits, logs, -np.inf)
+    return result
 
 
 LEAST_TRIALS = 20
@@ -124,7 +124,7 @@ _TOP = 5
 
 
 def expected_improvement(values: Sequence[float]) -> float | None:
-    r"""How far another trial is expected to raise the best value, in the unit of the values.
+    r"""Estimate how far another trial raises the best value, in the unit of the values.
 
     Beyond the sixth highest value u of the later half of the trials, but of at least 20, the tail
     is taken as exponential:
@@ -175,7 +175,7 @@ class WinnersCurse:
 def winners_curse(
     best: float, fresh: Sequence[float], others: Sequence[Sequence[float]] = ()
 ) -> WinnersCurse | None:
-    r"""How far the best value of a search is above its configuration's mean over fresh seeds.
+    r"""Estimate how far a search's best value is above its configuration's mean on fresh seeds.
 
     .. math:: b - \bar x \pm t_{\nu, 0.975} \, s / \sqrt m
 
@@ -200,11 +200,11 @@ def winners_curse(
     if not freedom:
         return WinnersCurse(best, mean, len(fresh), excess, None, None)
     reach = float(stdtrit(freedom, TAILS[1])) * sqrt(
-        fsum(map(_squares, groups)) / freedom / len(fresh)
+        fsum(map(_sum_squares, groups)) / freedom / len(fresh)
     )
     return WinnersCurse(best, mean, len(fresh), excess, excess - reach, excess + reach)
 
 
-def _squares(group: Sequence[float]) -> float:
+def _sum_squares(group: Sequence[float]) -> float:
     mean = fsum(group) / len(group)
     return fsum((value - mean) ** 2 for value in group)
