@@ -47,7 +47,7 @@ class Annotations:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The tags alone."""
+        """The texts of the tags."""
         return tuple(tag.text for tag in self.tags)
 
 
@@ -112,7 +112,7 @@ def tagged(about: Annotatable, tag: str) -> Select[str]:
 
 
 def written_tags(session: Session) -> set[str]:
-    """Every tag that somebody has written."""
+    """Read every tag that somebody has written."""
     query = select(AnnotationRecord.word).where(
         AnnotationRecord.field == "tag", AnnotationRecord.stands.is_(True)
     )

@@ -193,7 +193,7 @@ def board_rows(
     limit: int | None = None,
     among: Callable[[ConfigurationSetup], bool] | None = None,
 ) -> list[LeaderboardRow]:
-    """A row per method, backbone, dev and evaluation identity, best dev mean first.
+    """Build a row per method, backbone, dev and evaluation identity, best dev mean first.
 
     With `per_configuration`, every configuration with a complete trial has a row. A limit keeps the
     rows with the highest dev means. `among` lets only those configurations have rows that it says

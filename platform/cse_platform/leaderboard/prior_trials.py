@@ -35,7 +35,7 @@ class Leading:
 def leading_configurations(
     session: Session, *, method: str, backbone: str, dev_identity: str, but: str, limit: int
 ) -> list[Leading]:
-    """The best configurations of a method in sweeps other than `but`, the best first.
+    """Find the best configurations of a method in sweeps other than `but`, the best first.
 
     All are of one group, for means of several cannot be compared: of the same backbone if there is
     any, and then with the same dev data; else of the backbone with the most trials.

@@ -62,7 +62,7 @@ def contenders(
 
 
 def common_seeds(row: LeaderboardRow, tasks: Sequence[str]) -> list[int]:
-    """The seeds that have a score for every one of these tasks."""
+    """Find the seeds that have a score for every one of these tasks."""
     scored = [row.scores[task].values.keys() for task in tasks]
     return [seed for seed in row.seeds if all(seed in known for known in scored)]
 

@@ -34,7 +34,7 @@ class BoardFamily:
     """Columns that are means over the others; the first is the family's headline."""
 
     def over(self, average: str) -> tuple[str, ...]:
-        """The columns that an average is over, of its own metric."""
+        """Return the columns that an average is over, of its own metric."""
         suffix = average.removeprefix(AVG_STS) if self.name == "ranking" else ""
         return tuple(c for c in self.columns if c not in self.averages and c.endswith(suffix))
 
@@ -99,13 +99,13 @@ class Estimate:
 
     @property
     def n(self) -> int:
-        """How many seeds."""
+        """The number of seeds."""
         return len(self.values)
 
 
 @dataclass(frozen=True)
 class Gap:
-    """How far a row is above the published number, on `column`."""
+    """The difference of a row to the published number on `column`."""
 
     column: str
     published: float
@@ -132,7 +132,7 @@ class ConfigurationSetup(NamedTuple):
 
     @property
     def released(self) -> ReleasedEncoder | None:
-        """The released encoder that it scores, where it trains nothing of its own."""
+        """The released encoder that it scores; None if it trains its own."""
         return released_encoder(self.method, self.backbone, self.values)
 
 
@@ -195,7 +195,7 @@ class LeaderboardRow:
 
     @property
     def n(self) -> int:
-        """How many seeds."""
+        """The number of seeds."""
         return len(self.seeds)
 
     @property
@@ -235,7 +235,10 @@ class LeaderboardRow:
         return None if best is None else self.keys[best]
 
     def cost(self, name: str) -> float | None:
-        """One of `COSTS`: of memory the most of any seed, else the mean; None where unknown."""
+        """Return one of `COSTS`: the highest of any seed for memory, else the mean.
+
+        None if it is unknown.
+        """
         known = self.costs.get(name)
         return None if known is None else known.best if name in MEMORY else known.mean
 
@@ -251,7 +254,7 @@ class LeaderboardRow:
 
 
 def family_named(name: str) -> BoardFamily:
-    """The family of that name.
+    """Find the family of that name.
 
     Raises:
         NotFoundError: if there is none.
@@ -263,7 +266,7 @@ def family_named(name: str) -> BoardFamily:
 
 
 def family_of(rows: Sequence[LeaderboardRow]) -> FamilyName:
-    """The first family that any row has scores of; `sts` where there are none."""
+    """Find the first family that any row has scores of; `sts` if there is none."""
     for name, family in BOARD_FAMILIES.items():
         if any(column in row.scores for row in rows for column in family.columns):
             return name

@@ -340,7 +340,7 @@ def _find_best_feasible(
 
 
 def state_of(stored: str, holder: Holder | None) -> str:
-    """The state of a sweep; a driver that was killed has left RUNNING behind.
+    """Return the state of a sweep; a driver that was killed has left RUNNING behind.
 
     A sweep that came from another leaderboard, or from an older version, has had no holder here.
     """
@@ -363,7 +363,7 @@ def _count_planned(spec: SweepSpec, asked: Asked) -> int | None:
 
 
 def running_trials(session: Session, name: str) -> list[TrialSummary]:
-    """The trials of a sweep that have not ended, the newest first, at most 50.
+    """Read the trials of a sweep that have not ended, the newest first, at most 50.
 
     Their `value` and `step` are of the last report; None before the first one.
 

@@ -209,7 +209,7 @@ class GroupRecord(Base):
 
 
 class ConfigurationRecord(Base):
-    """One assignment of hyperparameters, and how it did over its complete seeds."""
+    """One assignment of hyperparameters, and its results over complete seeds."""
 
     __tablename__ = "configurations"
     __table_args__ = (
@@ -282,7 +282,7 @@ class TrialRecord(AttemptColumns, Base):
 
 
 class SweepTrialRecord(Base):
-    """Which sweep holds which trial; a complete trial can be in several."""
+    """The link of a trial to a sweep; a complete trial can be in several."""
 
     __tablename__ = "sweep_trials"
     __table_args__ = (
@@ -317,7 +317,7 @@ class DevPointRecord(PointColumns, Base):
 
 
 class JournalCursorRecord(Base):
-    """How far a journal has been applied."""
+    """The position up to which a journal has been applied."""
 
     __tablename__ = "journal_cursors"
 
@@ -423,7 +423,7 @@ class OtherAttemptRecord(AttemptColumns, Base):
 
 
 class OtherPointRecord(PointColumns, Base):
-    """One point of the dev curve of such an attempt."""
+    """One point of the dev curve of an attempt that its trial does not show."""
 
     __tablename__ = "other_points"
     __table_args__ = (CheckConstraint("step >= 0", "step"),)
@@ -447,7 +447,7 @@ class EarlyEventRecord(Base):
 
 
 class SweepLeaseRecord(Base):
-    """Which driver holds a sweep, or held it last. Times are the database server's."""
+    """The driver that holds a sweep, or held it last. Times are the database server's."""
 
     __tablename__ = "sweep_leases"
 
@@ -481,7 +481,7 @@ class SweepRequestRecord(Base):
 
 
 class AnnotationRecord(Base):
-    """A note, a star or a tag, as it was written last.
+    """A note, a star or a tag, as it was last written.
 
     It refers to no other row: trials and sweeps that a journal brings anew find theirs again.
     """

@@ -28,7 +28,7 @@ LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
 
 @dataclass
 class SeedScores:
-    """One column under one identity, over the seeds of one configuration."""
+    """The scores of one column under one identity, over the seeds of one configuration."""
 
     values: dict[int, float] = field(default_factory=dict)
     """The scores by seed."""
@@ -54,7 +54,7 @@ class EvaluationFacts:
 
 @dataclass(frozen=True)
 class ColumnScores:
-    """One column of one row."""
+    """The scores of one column of one row."""
 
     identity: str
     source: str

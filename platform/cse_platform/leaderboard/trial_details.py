@@ -151,7 +151,7 @@ class TrialDetails:
 
     @property
     def complete_values(self) -> dict[int, float]:
-        """The dev value of each complete seed of the configuration, this one's among them."""
+        """The dev value of each complete seed of the configuration, this one included."""
         values = {
             sibling.seed: sibling.value for sibling in self.siblings if sibling.state == "COMPLETE"
         }
@@ -160,7 +160,7 @@ class TrialDetails:
         return {seed: value for seed, value in sorted(values.items()) if value is not None}
 
     def as_record(self) -> dict[str, Any]:
-        """What `cse-leaderboard show --json` prints."""
+        """Return the fields that `cse-leaderboard show --json` prints."""
         names = {"test_accesses": "openings"}
         fields = {names.get(name, name): value for name, value in asdict(self).items()}
         siblings = [

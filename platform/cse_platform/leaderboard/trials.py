@@ -98,12 +98,12 @@ class DevPoint:
 
 
 def dev_curve(session: Session, trial: str) -> list[DevPoint]:
-    """The dev curve of a trial, by its key, in order of steps; empty where there is none."""
+    """Read the dev curve of a trial, by its key, in order of steps; empty if there is none."""
     return dev_curves(session, [trial])[trial]
 
 
 def dev_curves(session: Session, trials: Sequence[str]) -> dict[str, list[DevPoint]]:
-    """The dev curves of trials, by their keys, in order of steps; empty where there is none."""
+    """Read the dev curves of trials, by their keys, in order of steps; empty if there is none."""
     query = (
         select(TrialRecord.key, TrialRecord.best_step, DevPointRecord)
         .join(TrialRecord.points)
@@ -136,7 +136,7 @@ class CompleteCurve:
 def complete_curves(
     session: Session, *, method: str, backbone: str, dev_identity: str, corpus: str, limit: int
 ) -> list[CompleteCurve]:
-    """The curves of the newest complete trials of a method on a backbone, in all sweeps.
+    """Read the curves of the newest complete trials of a method on a backbone, in all sweeps.
 
     Only trials that were trained on that corpus, and whose dev scores can be compared.
     """
@@ -187,7 +187,7 @@ class PastTrial(NamedTuple):
 
 
 def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> list[PastTrial]:
-    """The newest complete trials of a method on a backbone, on a GPU or without one."""
+    """Read the newest complete trials of a method on a backbone, on a GPU or without one."""
     steps, first = func.max(DevPointRecord.step), func.min(DevPointRecord.reported_at)
     query = (
         select(

@@ -124,7 +124,7 @@ def matches(published: PublishedRow, ours: ConfigurationSetup) -> bool:
 
 
 def _is_of_released(published: PublishedRow, released: ReleasedEncoder) -> bool:
-    """Whether a row is what the encoder's authors report: the paper did not train it anew.
+    """Whether a row is what the encoder's authors report, not trained anew by the paper.
 
     Settings tell of a variant, unless the row says what they are of our hyperparameters.
     """
@@ -205,7 +205,7 @@ class PaperLine:
 
     @property
     def n(self) -> int:
-        """Seeds of ours, the fewest of any column; 0 where nothing of ours stands here."""
+        """The number of our seeds, the fewest of any column; 0 if nothing of ours stands here."""
         return min((estimate.n for estimate in self.ours.values()), default=0)
 
 
@@ -224,7 +224,7 @@ class PaperTable:
 def paper_table(
     paper: str, table: str, ours: Sequence[LeaderboardRow], files: Iterable[str | Path] = ()
 ) -> PaperTable:
-    """Our rows laid out as a table of a paper.
+    """Lay out our rows as a table of a paper.
 
     Each line shows the best on dev of our configurations that fit it and have a score in it; how
     many seeds one has are those of its scores there. A line of dev scores takes them from rows that

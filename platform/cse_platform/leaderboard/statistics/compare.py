@@ -27,7 +27,7 @@ _ROUNDING = 1e-9
 
 
 def williams(r_a: float, r_b: float, r_ab: float, n: int) -> tuple[float, float]:
-    r"""Williams's T2: do two predictors correlate equally with the same gold?
+    r"""Test with Williams's T2 whether two predictors correlate equally with the same gold.
 
     .. math:: T = (r_a - r_b) \sqrt{\frac{(n-1)(1+r_{ab})}
               {2 \frac{n-1}{n-3} |R| + \bar r^2 (1-r_{ab})^3}}, \quad
@@ -71,7 +71,9 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> tuple[float, float]
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
-    """Holm's step-down correction: the chance of any false claim stays below the level.
+    """Correct p values by Holm's step-down method.
+
+    The chance of any false claim stays below the level.
 
     The smallest of m is multiplied by m, the next by m - 1 and so on, never falling below the one
     before and never above 1. It holds however the tests depend on each other. None stands where

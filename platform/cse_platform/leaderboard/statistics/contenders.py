@@ -26,7 +26,7 @@ class Contender:
     """The gold scores by task, shape (pairs,)."""
 
     def __post_init__(self) -> None:
-        """Refuse scores and cosines of other numbers of seeds.
+        """Check that all tasks have scores and cosines of the same seeds.
 
         Raises:
             ValueError: if there is no seed, or tasks differ in how many there are.

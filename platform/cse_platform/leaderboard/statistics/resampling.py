@@ -26,7 +26,7 @@ class TaskPairs:
     """Shape (encoders, pairs); NaN counts as 0, as in the score."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be paired.
+        """Check that gold and cosines can be paired.
 
         Raises:
             ValueError: if gold and cosines are not of one length.

@@ -29,7 +29,7 @@ class RankInterval:
 
 @dataclass(frozen=True)
 class TaskComparison:
-    """How far A is above B on one task, or on the average over them."""
+    """The comparison of A with B on one task, or on the average over them."""
 
     task: str
     mean_a: float
