@@ -306,33 +306,34 @@ def finding_lines(found: SearchFindings) -> list[str]:
         _format_expected(found),
         _format_luck(found),
         *_format_importances(found),
-        *(_format_border(one) for one in found.borders),
+        *(_format_border(border) for border in found.borders),
     ]
 
 
-def _format_expected(found: SearchFindings) -> str:
-    few = [_find_up_to(found, found.trials // 8), _find_up_to(found, found.trials // 4)]
-    told = ", ".join(dict.fromkeys(_format_expected_best(one) for one in few if one))
-    expected = f"; expected of {told}" if told else ""
-    order = "" if found.independent else f" (these trials in any order, not {found.sampler} anew)"
-    return f"best of {found.trials} trials {percent(found.best)}{expected}{order}"
+def _format_expected(findings: SearchFindings) -> str:
+    trials, sampler = findings.trials, findings.sampler
+    few = [_find_up_to(findings, trials // 8), _find_up_to(findings, trials // 4)]
+    texts = ", ".join(dict.fromkeys(_format_expected_best(best) for best in few if best))
+    expected = f"; expected of {texts}" if texts else ""
+    order = "" if findings.independent else f" (these trials in any order, not {sampler} anew)"
+    return f"best of {trials} trials {percent(findings.best)}{expected}{order}"
 
 
-def _find_up_to(found: SearchFindings, trials: int) -> ExpectedBest | None:
+def _find_up_to(findings: SearchFindings, trials: int) -> ExpectedBest | None:
     """Find the expected best of the largest number of trials that is at most `trials`."""
     return max(
-        (one for one in found.expected if one.trials <= trials),
-        key=lambda one: one.trials,
+        (best for best in findings.expected if best.trials <= trials),
+        key=lambda best: best.trials,
         default=None,
     )
 
 
-def _format_expected_best(one: ExpectedBest) -> str:
-    return f"{one.trials} {percent(one.mean)} [{percent(one.low)}, {percent(one.high)}]"
+def _format_expected_best(best: ExpectedBest) -> str:
+    return f"{best.trials} {percent(best.mean)} [{percent(best.low)}, {percent(best.high)}]"
 
 
-def _format_luck(found: SearchFindings) -> str:
-    curse = found.curse
+def _format_luck(findings: SearchFindings) -> str:
+    curse = findings.curse
     if curse is None:
         return (
             "how much of the best is luck is unknown: no further seeds of it "
@@ -348,21 +349,22 @@ def _format_luck(found: SearchFindings) -> str:
     )
 
 
-def _format_importances(found: SearchFindings) -> Iterator[str]:
-    if found.importances:
-        told = ", ".join(
-            f"{one.name} {one.value:.2f} [{one.low:.2f}, {one.high:.2f}]"
-            for one in found.importances[:_SHOWN]
+def _format_importances(findings: SearchFindings) -> Iterator[str]:
+    if findings.importances:
+        texts = ", ".join(
+            f"{item.name} {item.value:.2f} [{item.low:.2f}, {item.high:.2f}]"
+            for item in findings.importances[:_SHOWN]
         )
-        yield f"what decides ({found.evaluator}): {told}"
+        yield f"what decides ({findings.evaluator}): {texts}"
 
 
-def _format_border(one: AtBorder) -> str:
-    high = one.side == "high"
-    if one.choices:
-        where, way = f"at {short_value(one.bound)}", f"add a choice {'above' if high else 'below'}"
+def _format_border(border: AtBorder) -> str:
+    high = border.side == "high"
+    if border.choices:
+        where = f"at {short_value(border.bound)}"
+        way = f"add a choice {'above' if high else 'below'}"
     else:
-        where = f"in the outer tenth at {one.side}={short_value(one.bound)}"
-        way = f"move {one.side} {'up' if high else 'down'}"
-    told = f"{one.of_best} of the best 5 trials have {one.name} {where}"
-    return f"at the border: {told}; {way}, if the method allows it"
+        where = f"in the outer tenth at {border.side}={short_value(border.bound)}"
+        way = f"move {border.side} {'up' if high else 'down'}"
+    text = f"{border.of_best} of the best 5 trials have {border.name} {where}"
+    return f"at the border: {text}; {way}, if the method allows it"

@@ -250,13 +250,13 @@ class SearchStudy:
             frozen = self._read_trial(trial.search_number)
             if not frozen.state.is_finished():
                 self._report_outcome(frozen, trial)
-            told = self.study.tell(
+            ended = self.study.tell(
                 trial.search_number,
                 final_values(trial, self.spec) if trial.state == "COMPLETE" else None,
                 state=TrialState[trial.state],
                 skip_if_finished=True,
             )
-            self._known.note(told)
+            self._known.note(ended)
 
     def _report_outcome(self, frozen: FrozenTrial, trial: TrialHistory) -> None:
         """Report the cause of a failure, or by how much a trial violates each constraint."""
@@ -354,8 +354,8 @@ class SearchStudy:
         """The trial from the store; `_list_trials` may still list one that the store has lost."""
         storage = self.study._storage
         try:
-            found = storage.get_trial_id_from_study_id_trial_number(self.study._study_id, number)
-            frozen = storage.get_trial(found)
+            trial_id = storage.get_trial_id_from_study_id_trial_number(self.study._study_id, number)
+            frozen = storage.get_trial(trial_id)
         except KeyError as error:  # Optuna raises it for a trial that is gone
             raise self._make_lost_error(f"trial {number}") from error
         self._known.note(frozen)

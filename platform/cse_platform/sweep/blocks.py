@@ -296,7 +296,7 @@ class Search(Settings):
     @property
     def directions(self) -> tuple[Direction, ...]:
         """The direction in which each objective improves; a dev score is maximised."""
-        return tuple(one.direction for one in self.objectives) or ("maximize",)
+        return tuple(objective.direction for objective in self.objectives) or ("maximize",)
 
     @property
     def measured(self) -> tuple[str, ...]:

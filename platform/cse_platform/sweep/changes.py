@@ -85,7 +85,7 @@ def _are_corpora(before: Any, after: Any) -> bool:
     """Return True if both are lists of equally many mappings."""
     if not (isinstance(before, list) and isinstance(after, list) and len(before) == len(after)):
         return False
-    return all(isinstance(one, dict) for one in (*before, *after))
+    return all(isinstance(entry, dict) for entry in (*before, *after))
 
 
 def _strip_folders(value: Any) -> Any:

@@ -161,14 +161,14 @@ class DraftFile:
 
     def finish(self, inspections: Sequence[Inspection]) -> SweepFile:
         """Return the file if the inspections, one a stage, are clean, else SweepFileError."""
-        told = [
+        raised = [
             problem.under(stage.steps)
             for stage, inspection in zip(self.stages, inspections, strict=True)
             for problem in inspection.problems
         ]
         unreadable = self.problems or any(stage.inspection.problems for stage in self.stages)
         known = {problem.path for problem in self.source.problems}
-        problems = [*self.problems, *(p for p in told if p.path not in known)]
+        problems = [*self.problems, *(p for p in raised if p.path not in known)]
         if problems:
             what = "is not a sweep" if unreadable else "cannot be run"
             raise SweepFileError(problem_list(self.path, what, problems, self.source))
@@ -265,21 +265,21 @@ def _read_stage(
     fixed = data.get("fixed")
     if not isinstance(fixed, dict) or not has_references(fixed):
         return _read_sweep(data, steps, folder)
-    named = [one.stage for one in values_to_find(fixed).values()]
-    found = {
+    named = [reference.stage for reference in values_to_find(fixed).values()]
+    findable = {
         stage.spec.sweep: _list_findable(stage) if stage.spec.sweep in named else ()
         for stage in earlier
     }
-    refused = reference_problems(fixed, here=_get_stage_name(data), earlier=found, later=later)
+    refused = reference_problems(fixed, here=_get_stage_name(data), earlier=findable, later=later)
     broken = {str(problem.path[0]) for problem in refused}
     sound = {name: value for name, value in fixed.items() if name not in broken}
     wanted = values_to_find(sound)
     said = without_references(fixed)
-    values = possible_values(wanted, found)
+    values = possible_values(wanted, findable)
     refused += [
-        Problem((name,), f"no configuration of stage {one.stage!r} has all that is taken from it")
-        for name, one in wanted.items()
-        if name not in values[0] and found[one.stage]
+        Problem((name,), f"no configuration of stage {ref.stage!r} has all that is taken from it")
+        for name, ref in wanted.items()
+        if name not in values[0] and findable[ref.stage]
     ]
     known = [problem.under(("fixed",)) for problem in refused]
     drafts = [_read_sweep({**data, "fixed": said | each}, steps, folder, known) for each in values]
@@ -312,45 +312,45 @@ def _merge_problems(
 
     A problem that the values cause says where they are from; the first at its place is enough.
     """
-    told: dict[tuple[Steps, str], Problem] = {}
-    for draft, found in zip(drafts, values, strict=True):
+    merged: dict[tuple[Steps, str], Problem] = {}
+    for draft, taken in zip(drafts, values, strict=True):
         for problem in draft.inspection.problems:
-            of_one = [name for name in found if problem.path[:2] == ("fixed", name)]
+            of_one = [name for name in taken if problem.path[:2] == ("fixed", name)]
             if of_one or any(problem not in other.inspection.problems for other in drafts):
                 origins = " and ".join(
-                    f"{name}={format_value(found[name])} from stage {wanted[name].stage!r}"
-                    for name in of_one or found
+                    f"{name}={format_value(taken[name])} from stage {wanted[name].stage!r}"
+                    for name in of_one or taken
                 )
                 text = f"{problem.text}; it can get {origins}"
-                told.setdefault((problem.path, ""), replace(problem, text=text))
+                merged.setdefault((problem.path, ""), replace(problem, text=text))
             else:
-                told.setdefault((problem.path, problem.text), problem)
-    return list(told.values())
+                merged.setdefault((problem.path, problem.text), problem)
+    return list(merged.values())
 
 
 def _read_sweep(
     data: dict[str, Any], steps: Steps, folder: Path, known: Sequence[Problem] = ()
 ) -> DraftSweep:
-    found = Inspection(list(known))
+    inspection = Inspection(list(known))
     if "smoke" in data:
         text = "a file cannot say it; rehearse the file by cse-sweep FILE --smoke"
-        found.problems.append(Problem(("smoke",), text))
+        inspection.problems.append(Problem(("smoke",), text))
         data = {key: value for key, value in data.items() if key != "smoke"}
-    spec = _read_spec(data, found)
+    spec = _read_spec(data, inspection)
     notes: tuple[str, ...] = ()
-    if (method := _read_method(spec, found)) is not None:
-        has_all_settings = found.is_sound("backbone", "fixed", "space", "require")
-        found.problems += value_problems(spec, method)
+    if (method := _read_method(spec, inspection)) is not None:
+        has_all_settings = inspection.is_sound("backbone", "fixed", "space", "require")
+        inspection.problems += value_problems(spec, method)
         spec, notes = without_unreachable(spec)
-        found.problems += rule_problems(spec, method, known=found.problems)
+        inspection.problems += rule_problems(spec, method, known=inspection.problems)
         if has_all_settings:
-            found.problems += start_problems(spec, method)
-        if not found.problems:
+            inspection.problems += start_problems(spec, method)
+        if not inspection.problems:
             spec = with_real_ranges(spec, method)
-    return DraftSweep(with_absolute_names(spec, folder), found, (spec.fixed,), notes, steps)
+    return DraftSweep(with_absolute_names(spec, folder), inspection, (spec.fixed,), notes, steps)
 
 
-def _read_spec(data: dict[str, Any], found: Inspection) -> SweepSpec:
+def _read_spec(data: dict[str, Any], inspection: Inspection) -> SweepSpec:
     """Read the sweep without the keys and dimensions that are wrong, and note their problems.
 
     Where a key is left out, rules between the other keys are still checked.
@@ -360,11 +360,15 @@ def _read_spec(data: dict[str, Any], found: Inspection) -> SweepSpec:
         try:
             return SweepSpec.model_validate(sound)
         except ValidationError as error:
-            new = [p for p in problems_in(error, sound, model=SweepSpec) if p not in found.problems]
-            found.problems += new
+            new = [
+                p
+                for p in problems_in(error, sound, model=SweepSpec)
+                if p not in inspection.problems
+            ]
+            inspection.problems += new
             if not new:
                 raise
-            sound = _keep_sound_keys(data, found.problems)
+            sound = _keep_sound_keys(data, inspection.problems)
 
 
 def _keep_sound_keys(data: dict[str, Any], problems: Collection[Problem]) -> dict[str, Any]:
@@ -402,14 +406,14 @@ def _drop_condition(entry: Any) -> Any:
     return {key: value for key, value in entry.items() if key != "when"}
 
 
-def _read_method(spec: SweepSpec, found: Inspection) -> Method | None:
+def _read_method(spec: SweepSpec, inspection: Inspection) -> Method | None:
     """Find the method; if it is unknown, note settings that no method has."""
-    if not found.is_sound("method"):
+    if not inspection.is_sound("method"):
         return None
     try:
         return get_method(spec.method)
     except BrokenMethodError as error:
-        found.problems.append(Problem(("method",), str(error)))
+        inspection.problems.append(Problem(("method",), str(error)))
     except UnknownMethodError as error:
-        found.problems += [Problem(("method",), str(error)), *names_of_no_method(spec)]
+        inspection.problems += [Problem(("method",), str(error)), *names_of_no_method(spec)]
     return None

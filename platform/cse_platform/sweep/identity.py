@@ -41,13 +41,13 @@ class DevData:
 
     def __init__(self, spec: SweepSpec) -> None:
         read = {name: identify_dev_set(spec.dev, name, spec.data) for name in spec.dev.tasks}
-        self.sha256 = {task: one.sha256 for task, one in read.items()}
+        self.sha256 = {task: dev_set.sha256 for task, dev_set in read.items()}
         picks, climbs = read[spec.dev.checkpoint], [read[name] for name in spec.dev.climbed]
         self.columns = {
             "checkpoint": picks.task,
             "search": spec.dev.search_name,
             "identity": _hash_dev_sets(picks, climbs),
-            "source": "+".join(dict.fromkeys(one.source for one in climbs)),
+            "source": "+".join(dict.fromkeys(dev_set.source for dev_set in climbs)),
             "corpus": "+".join(corpus.short_name for corpus in spec.corpus),
         }
         """Columns of a leaderboard row about dev sets; rows of one identity can be compared."""

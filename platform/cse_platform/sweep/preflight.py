@@ -224,7 +224,8 @@ def missing_downloads(
     for config in configs:
         found.attempt((), partial(_refuse_uninstalled, config))
     missing = [
-        f"encoder {one.name}: {one.origin}" for one in _find_absent_encoders(spec, configs, found)
+        f"encoder {encoder.name}: {encoder.origin}"
+        for encoder in _find_absent_encoders(spec, configs, found)
     ]
     wrong = {key for key in ("corpus", "data") if not found.is_sound(key)}
     for place, corpus in enumerate(() if wrong else spec.corpus):

@@ -80,12 +80,12 @@ def _find_repeated(search: Search, dev: DevSelection) -> Iterator[Problem]:
     """Yield a problem for each objective that repeats another one."""
     climbed = dev_metric(dev.search_name)
     seen: dict[str, str] = {}
-    for place, one in enumerate(search.objectives):
-        meant = climbed if one.name == DEV_VALUE else metric_of(one.name)
+    for place, objective in enumerate(search.objectives):
+        meant = climbed if objective.name == DEV_VALUE else metric_of(objective.name)
         if first := seen.get(meant):
-            text = f"{one.name!r} is what {first!r} is; name each objective once"
+            text = f"{objective.name!r} is what {first!r} is; name each objective once"
             yield Problem(("search", "objectives", place), text)
-        seen.setdefault(meant, one.name)
+        seen.setdefault(meant, objective.name)
 
 
 LEARNERS = ("tpe", "gp", "auto")

@@ -72,10 +72,9 @@ def start_points(
 
 def published_notes(spec: SweepSpec, method: Method) -> list[str]:
     """Describe the changes of a paper's settings, a line each."""
-    asked = "published" in spec.search.start_from
-    return (
-        [note for one in _list_published(spec, method, ()) for note in one.notes] if asked else []
-    )
+    if "published" not in spec.search.start_from:
+        return []
+    return [note for candidate in _list_published(spec, method, ()) for note in candidate.notes]
 
 
 def leader_notes(spec: SweepSpec, leaders: Leaders | None) -> list[str]:
@@ -84,8 +83,8 @@ def leader_notes(spec: SweepSpec, leaders: Leaders | None) -> list[str]:
         return []
     if not leaders:
         return [f"start_from: the leaderboard has no other trial of {spec.method}"]
-    found = [note for one in _list_leaders(spec, leaders, ()) for note in one.notes]
-    return [*(f"start_from: {whose}" for whose in leaders), *found]
+    changes = [note for candidate in _list_leaders(spec, leaders, ()) for note in candidate.notes]
+    return [*(f"start_from: {whose}" for whose in leaders), *changes]
 
 
 def start_problems(spec: SweepSpec, method: Method) -> list[Problem]:

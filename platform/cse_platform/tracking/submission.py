@@ -20,5 +20,5 @@ def submitted(what: str) -> dict[str, str]:
     file = os.environ.get(SUBMISSION)
     if file is None:
         return {}
-    found: dict[str, str] = json.loads(Path(file).read_text())["submission"][what]
-    return found
+    facts: dict[str, str] = json.loads(Path(file).read_text())["submission"][what]
+    return facts

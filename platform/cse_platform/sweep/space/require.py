@@ -262,14 +262,14 @@ class Requirements:
     def broken_by(self, assignment: Values) -> str | None:
         """Return the first expression that these values of dimensions break; None if none."""
         values = {**self.fixed, **assignment}
-        return next((one.text for one in self.expressions if not one.holds(values)), None)
+        return next((e.text for e in self.expressions if not e.holds(values)), None)
 
     def problems(self) -> list[Problem]:
         """List the problems of the expressions; paths start at their list."""
         wrong = [
             Problem((place,), text)
-            for place, one in enumerate(self.expressions)
-            for text in self._check_expression(one)
+            for place, expression in enumerate(self.expressions)
+            for text in self._check_expression(expression)
         ]
         return wrong or list(self._find_unsatisfiable())
 
@@ -287,8 +287,8 @@ class Requirements:
         return kind_problems(expression, known)
 
     def _find_unsatisfiable(self) -> Iterator[Problem]:
-        alone = [Requirements([one.text], self.space, self.fixed) for one in self.expressions]
-        nowhere = [place for place, one in enumerate(alone) if one.some_point({}) is None]
+        alone = [Requirements([e.text], self.space, self.fixed) for e in self.expressions]
+        nowhere = [place for place, single in enumerate(alone) if single.some_point({}) is None]
         for place in nowhere:
             yield Problem(
                 (place,), f"holds nowhere in the space: {alone[place].how_it_was_tried()}"
