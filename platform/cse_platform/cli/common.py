@@ -49,8 +49,8 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 def version_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
     """Add `--version`, which prints the version of the installed package."""
-    said = "%(prog)s %(version)s"
-    return click.version_option(package_name="cse-platform", message=said)(command)
+    message = "%(prog)s %(version)s"
+    return click.version_option(package_name="cse-platform", message=message)(command)
 
 
 def say(stage: str, *, log: Literal["stdout", "stderr"] | None = None) -> None:
@@ -98,12 +98,12 @@ def format_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 def one_format(context: click.Context, asked: dict[str, Any]) -> "Format":
     """Pick the format that is asked for; two of them are a usage error."""
-    said = {name for name in ("json", "csv") if asked.pop(f"as_{name}")}
+    formats = {name for name in ("json", "csv") if asked.pop(f"as_{name}")}
     if context.get_parameter_source("format") is ParameterSource.COMMANDLINE:
-        said.add(asked["format"])
-    if len(said) > 1:
-        raise click.UsageError(f"{' and '.join(sorted(said))} are two formats; ask for one")
-    return cast("Format", said.pop() if said else asked["format"])
+        formats.add(asked["format"])
+    if len(formats) > 1:
+        raise click.UsageError(f"{' and '.join(sorted(formats))} are two formats; ask for one")
+    return cast("Format", formats.pop() if formats else asked["format"])
 
 
 def published_option(command: Callable[_P, _R]) -> Callable[_P, _R]:

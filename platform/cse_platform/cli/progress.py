@@ -188,7 +188,7 @@ class SweepProgress:
 
     @property
     def planned(self) -> int | None:
-        """How many trials there will be; None while that is unknown."""
+        """Number of trials that there will be; None while that is unknown."""
         known = self.state.planned
         return None if known is None else max(known, len(self.trials))
 
@@ -245,8 +245,8 @@ class SweepProgress:
         known = self._known_before
         return [
             trial
-            for place, trial in enumerate(self.trials)
-            if trial.key in self.state.live or (place >= known and trial.reused_from is None)
+            for index, trial in enumerate(self.trials)
+            if trial.key in self.state.live or (index >= known and trial.reused_from is None)
         ]
 
     def is_ray_up(self) -> bool:

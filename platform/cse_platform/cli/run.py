@@ -264,11 +264,11 @@ def _print_findings(spec: SweepSpec, where: SweepStores, console: Console) -> No
     """Print how far the search's findings can be trusted; nothing for a short search."""
     try:
         with open_leaderboard(where.leaderboard) as board:
-            found = search_findings(board.search(spec.sweep, limit=MOST))
+            findings = search_findings(board.search(spec.sweep, limit=MOST))
     except StoreError as error:
         click.echo(f"what the search has found cannot be shown: {error}", err=True)
         return
-    for line in [] if found is None else finding_lines(found):
+    for line in [] if findings is None else finding_lines(findings):
         console.print(f"  {line}", soft_wrap=True)
 
 

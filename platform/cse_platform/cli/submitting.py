@@ -113,8 +113,8 @@ def _make_submission(parcel: Parcel, job: str, url: str) -> dict[str, dict[str, 
     outside = next(iter(sources.values()), None)
     here = sweep_provenance(None, method=outside)
     kept = {name: fact for name, fact in here.items() if name.startswith(_OF_HERE)}
-    told = {"submitted_by": user_and_host(), "job": job, "cluster": url}
-    return {"provenance": kept | told, "diffs": code_diffs(None, method=outside)}
+    job_facts = {"submitted_by": user_and_host(), "job": job, "cluster": url}
+    return {"provenance": kept | job_facts, "diffs": code_diffs(None, method=outside)}
 
 
 def _read_lacking_packages(state: JobState) -> list[str]:

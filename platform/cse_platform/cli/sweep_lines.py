@@ -34,8 +34,8 @@ class SweepLines:
         self, trials: Iterable[TrialHistory], messages: Iterable[DriverMessage]
     ) -> list[SweepLine]:
         """The lines that are new since the last call; a trial that is tried again ends twice."""
-        found = [*self._new_messages(messages), *self._new_ends(trials)]
-        return sorted(found, key=lambda line: line.time)
+        lines = [*self._new_messages(messages), *self._new_ends(trials)]
+        return sorted(lines, key=lambda line: line.time)
 
     def _new_messages(self, messages: Iterable[DriverMessage]) -> Iterator[SweepLine]:
         for message in messages:

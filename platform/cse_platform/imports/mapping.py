@@ -146,7 +146,7 @@ def typed_values(method: str, values: Mapping[str, Any]) -> tuple[dict[str, Any]
     config = config_of(method)
     if config is None:
         return dict(values), []
-    found: dict[str, Any] = {}
+    typed: dict[str, Any] = {}
     problems = []
     for name, value in values.items():
         setting = config.model_fields.get(name)
@@ -157,7 +157,7 @@ def typed_values(method: str, values: Mapping[str, Any]) -> tuple[dict[str, Any]
         kind: Any = Annotated[setting.annotation, setting]  # with its bounds
         adapter = TypeAdapter[Any](kind)
         try:
-            found[name] = adapter.dump_python(adapter.validate_python(value), mode="json")
+            typed[name] = adapter.dump_python(adapter.validate_python(value), mode="json")
         except ValidationError as error:
             problems += [problem.under((name,)) for problem in problems_in(error, value)]
-    return found, problems
+    return typed, problems

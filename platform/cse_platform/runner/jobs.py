@@ -81,8 +81,8 @@ class JobServer:
     def _is_done(self, job: str) -> bool:
         """Whether a job's sweep has ended; the job itself may still publish a report."""
         lines = str(self._client.get_job_logs(job)).splitlines()
-        told = [line for line in lines if line.endswith((BEGUN, ENDED))]
-        return bool(told) and told[-1].endswith(ENDED)
+        marks = [line for line in lines if line.endswith((BEGUN, ENDED))]
+        return bool(marks) and marks[-1].endswith(ENDED)
 
     def python(self) -> str:
         """Find the Python of the head's Ray, for a shell; the PATH may have another first."""
@@ -90,18 +90,18 @@ class JobServer:
             answer = self._client._do_request("GET", "/nodes?view=summary")
             nodes = answer.json()["data"]["summary"]
             [head] = [node for node in nodes if node["raylet"].get("isHeadNode")]
-            found = _HEADS_PYTHON.search(" ".join(head["cmdline"]))
+            match = _HEADS_PYTHON.search(" ".join(head["cmdline"]))
         except (requests.RequestException, ValueError, LookupError, TypeError, AttributeError):
-            found = None  # another version of Ray tells it elsewhere
-        return shlex.quote(found[1]) if found else "python"
+            match = None  # another version of Ray tells it elsewhere
+        return shlex.quote(match[1]) if match else "python"
 
     def put(self, archives: Mapping[str, bytes]) -> None:
         """Upload these archives to the cluster, by their URIs."""
         with self._refuse_no_answer("does not take the code"):
             for uri, data in archives.items():
-                place = f"/api/packages/gcs/{uri.rpartition('/')[2]}"
-                if self._client._do_request("GET", place).status_code == 404:
-                    self._client._do_request("PUT", place, data=data).raise_for_status()
+                endpoint = f"/api/packages/gcs/{uri.rpartition('/')[2]}"
+                if self._client._do_request("GET", endpoint).status_code == 404:
+                    self._client._do_request("PUT", endpoint, data=data).raise_for_status()
 
     def submit(
         self, job: str, command: str, *, environment: dict[str, Any], metadata: dict[str, str]

@@ -174,8 +174,8 @@ def stale_checkpoints(root: str, *, needed: Collection[str]) -> list[str]:
         _log.warning("%s cannot be read: %s", mask_url(root), mask_text(str(error)))
         return []
     inside = re.compile(re.escape(path) + r"(/[^/]+/checkpoint_[^/]+)")
-    found = {match[1] for info in listed if (match := inside.match(info.path))}
-    return [f"{root}{below}" for below in sorted(found) if f"{path}{below}" not in kept]
+    checkpoints = {match[1] for info in listed if (match := inside.match(info.path))}
+    return [f"{root}{below}" for below in sorted(checkpoints) if f"{path}{below}" not in kept]
 
 
 def delete_folder(place: str) -> None:

@@ -35,7 +35,7 @@ class Pruning:
             self._read_other_sweeps()
 
     def why_stop(self, trial: TrialHistory, *, step: int) -> str | None:
-        """Why a trial is stopped after this step, in a line; None if it goes on.
+        """Decide whether a trial stops after this step. Returns the reason, or None if it goes on.
 
         Trials of further seeds are never stopped.
         """
@@ -98,7 +98,7 @@ class Pruning:
         state = self.state
         try:
             with state.leaderboard.session() as session:
-                found = complete_curves(
+                curves = complete_curves(
                     session,
                     method=state.spec.method,
                     backbone=state.spec.backbone,
@@ -109,7 +109,7 @@ class Pruning:
         except StoreError as error:
             _log.warning("%s; curves of other sweeps are not compared", error)
             return
-        for curve in found:
+        for curve in curves:
             if curve.trial not in state.history.trials:
                 self._known.add(curve.trial)
                 self._past.add(curve.values, configuration=curve.configuration)

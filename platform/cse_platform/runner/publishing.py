@@ -124,11 +124,11 @@ class Publisher:
             )
         try:
             os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
-            _, said = process.communicate(timeout=seconds)
+            _, output = process.communicate(timeout=seconds)
         finally:
             process.kill()
             process.wait()
-        lines = said.strip().splitlines() or ["it failed"]
+        lines = output.strip().splitlines() or ["it failed"]
         return lines[-1].removeprefix("Error: ") if process.returncode else ""
 
 

@@ -51,9 +51,9 @@ class Results:
         self.checkpoints, self.models = checkpoints, models
         self.pruning = Pruning(state)
         last = [t.checkpoint for t in state.history.trials.values() if _needs_checkpoint(t)]
-        needed = [place for _, place in filter(None, last)]
-        for place in stale_checkpoints(checkpoints, needed=needed):
-            state.deletions.add(place)
+        needed = [path for _, path in filter(None, last)]
+        for path in stale_checkpoints(checkpoints, needed=needed):
+            state.deletions.add(path)
         self._pruned: dict[str, str] = {}
         """By trial, why it was stopped."""
         self._stopped: set[str] = set()
@@ -119,7 +119,7 @@ class Results:
         return True
 
     def _epoch_sentences(self, trial: TrialHistory) -> int | None:
-        """How many sentences an epoch of a trial has, in whole batches; None if unknown."""
+        """Count the sentences of a trial's epoch, in whole batches; None if unknown."""
         size = trial.batch_size
         return None if size is None else self.state.identity.corpus_sentences // size * size
 
@@ -144,7 +144,7 @@ class Results:
         self._refused[key] = why
 
     def model_place(self, key: str) -> str:
-        """Where the worker of a trial puts its model, before it ends."""
+        """The folder or URI in which the worker of a trial puts its model, before it ends."""
         return f"{self.models}/{key[:MODEL_DIGITS]}"
 
     def model_kept(self, key: str, *, problem: str | None) -> None:
@@ -178,8 +178,8 @@ class Results:
             self._finish_trial(trial, "FAIL", error=self._refused[key], cause="trial")
         elif (best := trial.best(checkpoint=self.state.spec.dev.checkpoint)) is None:
             early = key in self._stopped
-            said = STOPPED if early else "it reported no dev score that is a number"
-            self._finish_trial(trial, "FAIL", error=said, cause="person" if early else "trial")
+            reason = STOPPED if early else "it reported no dev score that is a number"
+            self._finish_trial(trial, "FAIL", error=reason, cause="person" if early else "trial")
         elif key in self._pruned or key in self._stopped:
             self._finish_trial(trial, "PRUNED", why=self._pruned.get(key, STOPPED))
         elif why := self._explain_unmeasured(best):

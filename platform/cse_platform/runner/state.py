@@ -79,7 +79,7 @@ class SweepState:
 
     @property
     def budget(self) -> int | None:
-        """How many trials the search takes, those included that a person has put in.
+        """Number of trials of the search, including those that a person has put in.
 
         None while no number limits it.
         """
@@ -104,7 +104,7 @@ class SweepState:
 
     @property
     def planned(self) -> int | None:
-        """How many trials there will be at most, further seeds included; None while none knows."""
+        """Greatest number of trials, including further seeds; None while that is unknown."""
         if self.finished:
             return len(self.history.trials)
         return None if self.budget is None else self.budget + self.spec.confirming
@@ -120,8 +120,8 @@ class SweepState:
     def say(self, text: str, level: MessageLevel = "note") -> None:
         """Tell everybody who follows the sweep, here or elsewhere; safe to call from any thread."""
         if not self.lease.is_lost:
-            said = DriverMessage(sweep=self.spec.sweep, level=level, text=mask_text(text))
-            self.history.apply(self.recorder.record(said))
+            message = DriverMessage(sweep=self.spec.sweep, level=level, text=mask_text(text))
+            self.history.apply(self.recorder.record(message))
 
     def cut_off(self) -> None:
         """Note that nothing runs any more; the next planner finds in the history what goes on."""

@@ -46,8 +46,8 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             hooks.controller = controller._tune_controller  # what Ray passes only reads it
             hooks.controller._actor_cache = IdleWorkers(hooks.yields)
         if (nodes := hooks.planner.state.nodes) is not None:
-            place = OnCheckedNodes(trial.placement_group_factory, nodes, hooks.yields)
-            trial.update_resources(place)
+            placement = OnCheckedNodes(trial.placement_group_factory, nodes, hooks.yields)
+            trial.update_resources(placement)
             manager = hooks.controller._actor_manager._resource_manager
             manager._resource_cls = InItsEnvironment
 

@@ -66,12 +66,12 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     get_method(method)
 
     def run_trial(settings: dict[str, Any]) -> dict[str, Any]:
-        found, config = prepared(method, settings, threads=_assigned_threads())
-        code = code_hash(found)
-        _refuse_other_code(found, code, settings.get("code"))
+        loaded_method, config = prepared(method, settings, threads=_assigned_threads())
+        code = code_hash(loaded_method)
+        _refuse_other_code(loaded_method, code, settings.get("code"))
         with as_found(), _open_checkpoint(settings.get("resume_from")) as folder:
             run = TuneRun(settings.get("seed", 0), folder, config, code=code)
-            best = _extract_numbers(found.train(config, run))
+            best = _extract_numbers(loaded_method.train(config, run))
             return best | _keep_model(settings.get("kept_model"), folder)
 
     run_trial.__name__ = method
@@ -109,10 +109,10 @@ def prepared(
     """
     collect_rarely()
     _shut_tests(settings)  # before a line of the method's own code
-    found = get_method(method)
+    loaded_method = get_method(method)
     _use_threads(threads)
     given = {name: value for name, value in settings.items() if name not in RESERVED}
-    return found, _validate_settings(method, found.config, given)
+    return loaded_method, _validate_settings(method, loaded_method.config, given)
 
 
 class TuneRun:

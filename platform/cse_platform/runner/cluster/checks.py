@@ -120,8 +120,8 @@ class NodeChecks:
                 self._handle_answer(name, inquiry, _describe_node(there[name]))
             elif name not in self._slow and time.monotonic() > inquiry.since + _PATIENCE:
                 self._slow.add(name)
-                said = "has not answered for a minute, and gets no trials until it does"
-                _log.warning("%s %s", _describe_node(there[name]), said)
+                message = "has not answered for a minute, and gets no trials until it does"
+                _log.warning("%s %s", _describe_node(there[name]), message)
 
     def wait(self) -> None:
         """Wait until all nodes have answered, or one has passed and the others take long.

@@ -124,7 +124,7 @@ class _Node:
         )
 
     def slots_to_leave(self, bundle: Mapping[str, float]) -> float:
-        """How many of this sweep's slots have to become free before a bundle fits."""
+        """Count this sweep's slots that have to become free before a bundle fits."""
         for count in range(len(self.slots) + 1):
             has = _sum_resources([self.free, *self.slots[:count]])
             if all(has[name] >= each - _EXACTLY for name, each in bundle.items()):

@@ -53,15 +53,15 @@ def pinned(packages: Iterable[str]) -> dict[str, str]:
     A package that was installed from a folder is left out: an index may have a stranger's package
     of that name.
     """
-    found = {}
+    versions = {}
     for package in sorted(set(packages) - _NEVER_INSTALLED):
         try:
             here = distribution(package)
         except PackageNotFoundError:  # an optional one
             continue
         if here.read_text("direct_url.json") is None:
-            found[package] = here.version
-    return found
+            versions[package] = here.version
+    return versions
 
 
 def installed(packages: Iterable[str]) -> dict[str, str]:
@@ -69,13 +69,13 @@ def installed(packages: Iterable[str]) -> dict[str, str]:
 
     Torch's version has no build: a head node without GPU drives nodes with one.
     """
-    found = {"Python": platform.python_version()}
+    versions = {"Python": platform.python_version()}
     for package in ("torch", *packages):
         with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    if "torch" in found:
-        found["torch"] = found["torch"].partition("+")[0]
-    return found
+            versions[package] = version(package)
+    if "torch" in versions:
+        versions["torch"] = versions["torch"].partition("+")[0]
+    return versions
 
 
 def lacking(packages: Mapping[str, str], there: Mapping[str, str]) -> list[str]:

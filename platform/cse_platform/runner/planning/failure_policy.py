@@ -124,7 +124,7 @@ sweeps in which every third trial fails by chance, not one in a hundred loses a 
 
 @dataclass
 class _Node:
-    """How trials did on one node."""
+    """The record of trials on one node."""
 
     well: set[str] = field(default_factory=set)
     """Trials that have reported a trained step there."""

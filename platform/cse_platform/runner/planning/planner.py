@@ -185,7 +185,7 @@ class Planner:
         return None
 
     def could_begin(self) -> int:
-        """How many more trials would begin now if the cluster had room for all of them."""
+        """Count the trials that would begin now if the cluster had room for all of them."""
         state = self.state
         if state.history.paused or state.search_error is not None:
             return 0
@@ -200,7 +200,7 @@ class Planner:
         return waiting + sum(1 for _ in further)
 
     def param_space(self, trial: TrialHistory) -> dict[str, Any]:
-        """What the trainable is called with for a trial that `next` has started."""
+        """Make the trainable's arguments for a trial that `next` has started."""
         config = self.state.spec.config_of(trial.values)
         checkpoint = None if trial.checkpoint is None else trial.checkpoint[1]
         asked = self.state.spec.evaluate
