@@ -82,7 +82,7 @@ HOOKS = {"ray>=2.60,<2.61": RAY_HOOKS, "optuna>=5.0,<5.1": OPTUNA_HOOKS}
 def refuse_missing_hooks() -> None:
     """Raise SweepRefusedError if the installed Ray or Optuna lacks something that is needed."""
     for requirement, hooks in HOOKS.items():
-        if missing := [hook for hook in hooks if not _is_there(hook)]:
+        if missing := [hook for hook in hooks if not _is_present(hook)]:
             library = requirement.partition(">=")[0]
             raise SweepRefusedError(
                 f"{library} {version(library)} lacks what this version of cse-platform needs of "
@@ -90,17 +90,17 @@ def refuse_missing_hooks() -> None:
             )
 
 
-def _is_there(hook: str) -> bool:
+def _is_present(hook: str) -> bool:
     module, _, names = hook.partition(":")
     *owners, name = names.split(".")
     try:
         owner = reduce(getattr, owners, import_module(module))
     except (ImportError, AttributeError):
         return False
-    return hasattr(owner, name) or name in _made_at_start(owner)
+    return hasattr(owner, name) or name in _find_init_names(owner)
 
 
-def _made_at_start(owner: Any) -> set[str]:
+def _find_init_names(owner: Any) -> set[str]:
     """Find the names that the `__init__` of a class, or of one above it, uses."""
     starts = [vars(cls).get("__init__") for cls in getattr(owner, "__mro__", ())]
     codes = [unwrap(start).__code__ for start in starts if hasattr(start, "__code__")]

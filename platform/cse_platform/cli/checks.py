@@ -112,7 +112,7 @@ def _check_stage(
         doubts=[
             *stage.notes,
             *fit.doubts(spec, get_method(spec.method), configs, sizes),
-            *_mlflow_doubts(where),
+            *_check_mlflow(where),
         ],
         on_this_machine=here,
         shortage=fit.shortage(spec.resources.slot) if here else None,
@@ -131,7 +131,7 @@ def _refuse_unreadable(leaderboard: str) -> None:
         open_read_only(leaderboard).close()
 
 
-def _mlflow_doubts(where: SweepStores) -> list[str]:
+def _check_mlflow(where: SweepStores) -> list[str]:
     """Describe an MLflow server that does not answer, which a run can do without."""
     if where.mlflow.startswith("http"):
         try:

@@ -131,7 +131,7 @@ def leaderboard_url(runs: Path | None, store: str | None) -> str:
     """Make the leaderboard's URL; `--runs` wins over CSE_STORE, and excludes `--store`."""
     if runs is None and store is not None:
         return store
-    if runs is not None and _store_is_typed():
+    if runs is not None and _is_store_typed():
         raise click.UsageError("--runs and --store name two leaderboards; give one of them")
     return f"sqlite:///{(runs or RUNS) / 'leaderboard.db'}"
 
@@ -143,12 +143,12 @@ def leaderboard_options(runs: Path | None, store: str | None) -> str:
     """
     if runs is not None:
         return f" --runs {shlex.quote(str(runs))}"
-    if store is not None and _store_is_typed():
+    if store is not None and _is_store_typed():
         return f" --store {shlex.quote(mask_url(store))}"
     return ""
 
 
-def _store_is_typed() -> bool:
+def _is_store_typed() -> bool:
     """Whether `--store` was typed, rather than taken from the environment."""
     typed = click.get_current_context().get_parameter_source("store")
     return typed is ParameterSource.COMMANDLINE

@@ -91,7 +91,7 @@ def time_line(
     if checked.sizes is None:
         return f"{_format_trials(spec, at_once)}; how long is unknown until the corpus is here"
     work = _compute_mean_sentences(configs, len(checked.sizes.corpus.sentences))
-    if durations := _past_seconds(checked, work):
+    if durations := _scale_past_seconds(checked, work):
         known = f"from {counted(len(durations), 'past trial')}"
         return _format_estimate(spec, durations, at_once, finished=True, known=known)
     config = configs[0]
@@ -167,7 +167,7 @@ def _compute_mean_sentences(configs: Sequence[MethodConfig], sentences: int) -> 
     return sum(counts) / len(counts)
 
 
-def _past_seconds(checked: Checked, work: float) -> list[float]:
+def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
     """Seconds of past trials of this kind, scaled as if each had gone through as many sentences.
 
     The time until the first dev point is not scaled, because it does not depend on sentences.
@@ -211,7 +211,7 @@ def dry_run(
     stages = check_stages(draft, runs=runs, address=address, offline=offline, starts=False)
     machine = _find_capacity(address, stages)
     for index, stage in enumerate(stages):
-        checked, values = _with_found_values(stage)
+        checked, values = _resolve_found_values(stage)
         _check_changes(checked)
         earlier = [each.spec for each in stages[:index]]
         _check_best(checked.spec, earlier, checked.where)
@@ -232,7 +232,7 @@ def _find_capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
     return [capacity(checked.spec.resources.slot) for checked in stages]
 
 
-def _with_found_values(checked: Checked) -> tuple[Checked, list[str]]:
+def _resolve_found_values(checked: Checked) -> tuple[Checked, list[str]]:
     """Put in what earlier stages have found. Returns the stage, and a line for each such value."""
     if not values_to_find(checked.spec.fixed):
         return checked, []

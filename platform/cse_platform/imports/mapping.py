@@ -53,7 +53,7 @@ class Logged(Settings):
         return f"param {self.param!r}" if self.param is not None else f"tag {self.tag!r}"
 
 
-def _as_metric(value: Any) -> Any:
+def _wrap_metric(value: Any) -> Any:
     return {"metric": value} if isinstance(value, str) else value
 
 
@@ -78,8 +78,8 @@ class RunMapping(Settings):
     backbone: Text | Logged
     seed: Seed | Logged
     hyperparameters: dict[str, Text] = Field(default={}, description="their param by our name")
-    dev: Annotated[LoggedDevMetric, BeforeValidator(_as_metric)]
-    scores: dict[str, Annotated[LoggedMetric, BeforeValidator(_as_metric)]] = Field(
+    dev: Annotated[LoggedDevMetric, BeforeValidator(_wrap_metric)]
+    scores: dict[str, Annotated[LoggedMetric, BeforeValidator(_wrap_metric)]] = Field(
         default={}, description="test scores: their metric by our task"
     )
 

@@ -56,7 +56,7 @@ class JobServer:
     """
 
     def __init__(self, address: str) -> None:
-        self.url = _url_of(address)
+        self.url = _make_url(address)
         headers = _find_headers(self.url)
         # Ray takes this variable, or RAY_ADDRESS, for the address that it is given.
         os.environ["RAY_API_SERVER_ADDRESS"] = self.url
@@ -149,7 +149,7 @@ class _Client(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
         return answer
 
 
-def _url_of(address: str) -> str:
+def _make_url(address: str) -> str:
     if "://" not in address:
         has_port = re.search(r":\d+$", address)
         return f"http://{address}" if has_port else f"http://{address}:{DASHBOARD_PORT}"
@@ -162,18 +162,18 @@ def _url_of(address: str) -> str:
 
 def _find_headers(url: str) -> dict[str, str]:
     """Find the headers that the server accepts: none, or the token that is known here."""
-    if _lets_in(url, {}):
+    if _is_accepted(url, {}):
         return {}
     known = has_token()
     if known:
         loader = AuthenticationTokenLoader.instance()
         headers: dict[str, str] = loader.get_token_for_http_header(ignore_auth_mode=True)
-        if _lets_in(url, headers):
+        if _is_accepted(url, headers):
             return headers
     raise SweepRefusedError(token_refusal(url, known=known))
 
 
-def _lets_in(url: str, headers: Mapping[str, str]) -> bool:
+def _is_accepted(url: str, headers: Mapping[str, str]) -> bool:
     """Whether the server accepts these headers; False if it wants a token, or another one."""
     try:
         answer = requests.get(f"{url}/api/version", headers=headers, timeout=_PATIENCE)

@@ -96,7 +96,7 @@ def _connect_client(place: str, *, with_token: bool) -> GcsClient | None:
         os.environ[AUTH_MODE_ENV_VAR] = "token"
     try:
         Config.initialize(_QUICKLY)
-        with _stderr_closed():
+        with _silence_stderr():
             return GcsClient(address=place)
     except AuthenticationError:
         return None
@@ -105,7 +105,7 @@ def _connect_client(place: str, *, with_token: bool) -> GcsClient | None:
 
 
 @contextmanager
-def _stderr_closed() -> Iterator[None]:
+def _silence_stderr() -> Iterator[None]:
     """Keep Ray's native code, which knows no other way, from writing what it is refused for."""
     kept = os.dup(2)
     with Path(os.devnull).open("w") as nowhere:

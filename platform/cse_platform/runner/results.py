@@ -88,10 +88,10 @@ class Results:
         trial, spec = self.state.history.trials[key], self.state.spec
         self._waiting.discard(key)
         self._note_provenance(key, provenance or {})
-        self._say_if_not_rising(trial, step)
+        self._warn_if_not_rising(trial, step)
         if step in trial.curve:
             return False
-        epoch = self._epoch_sentences(trial)
+        epoch = self._count_epoch_sentences(trial)
         costs = costs_of_report(metrics, provenance or {}, epoch_sentences=epoch)
         metrics = {**metrics, **costs}
         if refusal := self._find_refusal(step, metrics):
@@ -118,12 +118,12 @@ class Results:
         self._pruned[key] = why
         return True
 
-    def _epoch_sentences(self, trial: TrialHistory) -> int | None:
+    def _count_epoch_sentences(self, trial: TrialHistory) -> int | None:
         """Count the sentences of a trial's epoch, in whole batches; None if unknown."""
         size = trial.batch_size
         return None if size is None else self.state.identity.corpus_sentences // size * size
 
-    def _say_if_not_rising(self, trial: TrialHistory, step: int) -> None:
+    def _warn_if_not_rising(self, trial: TrialHistory, step: int) -> None:
         """Warn once of a trial that reports a step below or equal to the one before."""
         before = self._last_step.get(trial.key, -1)
         self._last_step[trial.key] = max(step, before)
@@ -151,7 +151,7 @@ class Results:
         """Note that a trial's worker has put the model in its place, or what prevented it."""
         self._models[key] = problem
 
-    def _keeps_model(self, trial: TrialHistory) -> bool:
+    def _has_kept_model(self, trial: TrialHistory) -> bool:
         problem = self._models.get(trial.key, "its worker has not said so")
         if problem is not None and trial.checkpoint is not None:
             where = mask_url(trial.checkpoint[1])
@@ -226,7 +226,7 @@ class Results:
         why: str | None = None,
     ) -> None:
         best = trial.best(checkpoint=self.state.spec.dev.checkpoint)
-        kept = state == "COMPLETE" and self._keeps_model(trial)
+        kept = state == "COMPLETE" and self._has_kept_model(trial)
         self.state.record(
             TrialFinished(
                 sweep=self.state.spec.sweep,

@@ -213,7 +213,7 @@ class Hooks:
             return True
         waiting = len(self.waiting())
         free = free_slots(state.slot, among=state.checked) if waiting else 1
-        return waiting < max(1, free + self._idle_workers())
+        return waiting < max(1, free + self._count_idle_workers())
 
     def waiting(self) -> list[Trial]:
         """The trials that have no slot yet; others that are pending have one, and its process."""
@@ -223,7 +223,7 @@ class Hooks:
         process, manager = self.controller._trial_to_actor, self.controller._actor_manager
         return [t for t in pending if not manager.is_actor_started(process.get(t))]
 
-    def _idle_workers(self) -> int:
+    def _count_idle_workers(self) -> int:
         if self.controller is None:
             return 0
         return int(self.controller._actor_cache.num_cached_objects)
@@ -234,11 +234,11 @@ class Hooks:
             return
         try:
             self.requests.heed(self.planner.state, stop_trial=self._stop_trial)
-            self._heed_nodes()
+            self._update_nodes()
         except Exception as error:
             self.broken = error
 
-    def _heed_nodes(self) -> None:
+    def _update_nodes(self) -> None:
         """Check the nodes that have joined, and ask again for the places of trials that wait."""
         nodes = self.planner.state.nodes
         if self.demand is not None:

@@ -112,17 +112,17 @@ def _make_repository(start: SweepStart | None, name: str) -> Repository | None:
 def unknowns(trial: TrialDetails, code: Code, sweep: Mapping[str, Any]) -> list[str]:
     """List what is unknown, missing or different; `sweep` is the sweep file of this trial alone."""
     return [
-        *_about_sweep_file(trial),
-        *_about_packages(code),
-        *_about_code(code),
-        *_about_interruptions(trial),
-        *_about_end(trial),
-        *_about_method(trial),
-        *_about_places(sweep),
+        *_describe_sweep_file(trial),
+        *_describe_packages(code),
+        *_describe_code(code),
+        *_describe_interruptions(trial),
+        *_describe_end(trial),
+        *_describe_method(trial),
+        *_describe_places(sweep),
     ]
 
 
-def _about_sweep_file(trial: TrialDetails) -> Iterator[str]:
+def _describe_sweep_file(trial: TrialDetails) -> Iterator[str]:
     lacking = [name for name in ("corpus", "dev", "resources") if name not in trial.spec]
     if trial.imported_from is not None:
         yield (
@@ -136,7 +136,7 @@ def _about_sweep_file(trial: TrialDetails) -> Iterator[str]:
         )
 
 
-def _about_packages(code: Code) -> Iterator[str]:
+def _describe_packages(code: Code) -> Iterator[str]:
     if not code.packages and not code.whole:
         yield "No version of any package is known; requirements.txt is empty."
     elif not code.whole:
@@ -150,7 +150,7 @@ def _about_packages(code: Code) -> Iterator[str]:
         )
 
 
-def _about_code(code: Code) -> Iterator[str]:
+def _describe_code(code: Code) -> Iterator[str]:
     if code.package is not None:
         yield from about_repository(code.package, f"The code of {OURS}", "package")
         if code.package.remote is None:
@@ -185,7 +185,7 @@ def about_repository(repository: Repository, whose: str, name: str) -> Iterator[
         )
 
 
-def _about_interruptions(trial: TrialDetails) -> Iterator[str]:
+def _describe_interruptions(trial: TrialDetails) -> Iterator[str]:
     if any(_has_other_code(trial, index) for index in range(1, len(trial.starts))):
         yield (
             "It was cut off and went on with other code or packages than it began with; "
@@ -202,7 +202,7 @@ def _has_other_code(trial: TrialDetails, index: int) -> bool:
     return commits[0] != commits[1] or not same
 
 
-def _about_end(trial: TrialDetails) -> Iterator[str]:
+def _describe_end(trial: TrialDetails) -> Iterator[str]:
     last = trial.curve[-1].step if trial.curve else None
     reached = "before its first dev point" if last is None else f"after step {last}"
     match trial.state:
@@ -214,7 +214,7 @@ def _about_end(trial: TrialDetails) -> Iterator[str]:
             yield f"It failed {reached}: {trial.error}"
 
 
-def _about_method(trial: TrialDetails) -> Iterator[str]:
+def _describe_method(trial: TrialDetails) -> Iterator[str]:
     if trial.imported_from is not None:
         return  # another program trained it
     try:
@@ -228,7 +228,7 @@ def _about_method(trial: TrialDetails) -> Iterator[str]:
         )
 
 
-def _about_places(sweep: Mapping[str, Any]) -> Iterator[str]:
+def _describe_places(sweep: Mapping[str, Any]) -> Iterator[str]:
     # Own dev sets lie in the folder, or are said to be missing there.
     read = {name: value for name, value in sweep.items() if name != "dev"}
     for path in dict.fromkeys(local_places(read)):

@@ -65,10 +65,10 @@ class Turns:
         now = self._seconds()
         if now >= self._looked + _EVERY:
             self._looked = now
-            self._yields = self._comes_first(self._look())
+            self._yields = self._should_yield(self._look())
         return self._yields
 
-    def _comes_first(self, cluster: ClusterResourceState) -> bool:
+    def _should_yield(self, cluster: ClusterResourceState) -> bool:
         groups = {
             request.details.partition(":")[0]: request
             for request in cluster.pending_gang_resource_requests
@@ -88,7 +88,7 @@ class Turns:
         nodes = [_Node.of(node, self._own) for node in cluster.node_states]
         yields = False
         for group, asked in foreign.items():
-            to_leave = _slots_to_leave(asked.bundle_selectors[0].resource_requests, nodes)
+            to_leave = _count_slots_to_leave(asked.bundle_selectors[0].resource_requests, nodes)
             gives = held[self._own] - held[_parse_job_id(group)] - 1
             yields |= to_leave <= gives and self._untaken[group] < _MOST_UNTAKEN
             self._count_untaken(group, fits=to_leave == 0)
@@ -139,7 +139,7 @@ class _Node:
         self.slots = self.slots[count:]
 
 
-def _slots_to_leave(requests: Iterable[Any], nodes: Iterable[_Node]) -> float:
+def _count_slots_to_leave(requests: Iterable[Any], nodes: Iterable[_Node]) -> float:
     """Count the slots of this sweep that a placement group needs; infinite if they do not help."""
     nodes = [_Node(node.labels, node.free, node.slots) for node in nodes]
     total = 0.0

@@ -65,7 +65,7 @@ class TrialLimits:
         """Reasons to end trials, by the trial's name."""
         now, reasons = self._read_clock(), {}
         for name, watch in self._watches.items():
-            limit, silence = self._allowed_silence(watch), self._resources.silent_for
+            limit, silence = self._compute_allowed_silence(watch), self._resources.silent_for
             timeout = self._resources.timeout
             if timeout is not None and now - watch.begun > timeout:
                 reasons[name] = (
@@ -84,10 +84,11 @@ class TrialLimits:
         return {
             name
             for name, watch in self._watches.items()
-            if (limit := self._allowed_silence(watch)) and now - watch.heard > STALLED * limit
+            if (limit := self._compute_allowed_silence(watch))
+            and now - watch.heard > STALLED * limit
         }
 
-    def _allowed_silence(self, watch: _Watch) -> float | None:
+    def _compute_allowed_silence(self, watch: _Watch) -> float | None:
         if self._resources.silent_for is not None:
             return self._resources.silent_for
         rhythm = watch.longest or self._longest

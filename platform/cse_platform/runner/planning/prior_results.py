@@ -50,7 +50,7 @@ class Evidence:
 
     def notes(self, spec: SweepSpec) -> list[str]:
         """Describe what was taken over, a line each."""
-        return [*leader_notes(spec, self.leaders), *_learned_notes(self.learned)]
+        return [*leader_notes(spec, self.leaders), *_describe_learned(self.learned)]
 
 
 def gather(
@@ -87,7 +87,9 @@ def with_found_values(
     started = (history.spec or {}).get("fixed") or {}
     fixed, origins = dict(spec.fixed), dict[str, str]()
     for name, wanted in values_to_find(spec.fixed).items():
-        if (trial := _best_of_stage(spec, wanted, places.journal_of(wanted.stage))) is not None:
+        if (
+            trial := _find_best_of_stage(spec, wanted, places.journal_of(wanted.stage))
+        ) is not None:
             fixed[name] = trial.values[wanted.hyperparameter]
             origins[name] = f"{wanted}, trial {trial.number}"
             if name in started and started[name] != fixed[name]:
@@ -113,7 +115,7 @@ def value_notes(spec: SweepSpec, origins: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _best_of_stage(spec: SweepSpec, wanted: BestOf, journal: Path) -> TrialHistory | None:
+def _find_best_of_stage(spec: SweepSpec, wanted: BestOf, journal: Path) -> TrialHistory | None:
     """Find a trial of a complete stage's best configuration, by that stage's own rule."""
     past = History(event for _, event in read_journal(journal)) if journal.exists() else History()
     if not past.complete:
@@ -199,7 +201,7 @@ def _find_learned(
     return tuple(learned)
 
 
-def _learned_notes(learned: Sequence[LearnedTrial]) -> list[str]:
+def _describe_learned(learned: Sequence[LearnedTrial]) -> list[str]:
     sweeps = Counter(trial.source.rpartition("#")[0] for trial in learned)
     alike = Counter(trial.source.rpartition("#")[0] for trial in learned if trial.alike)
     return [
