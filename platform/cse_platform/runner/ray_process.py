@@ -97,8 +97,8 @@ def start_own(init: Callable[..., Any]) -> None:
             _start_once(init)
         except Exception as again:
             raise SweepRefusedError(
-                f"Ray does not start on this machine: {_extract_first_line(again)}; the same command "
-                "goes on from here when the machine has less to do"
+                f"Ray does not start on this machine: {_extract_first_line(again)}; the same "
+                "command goes on from here when the machine has less to do"
             ) from again
 
 
