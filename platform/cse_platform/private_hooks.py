@@ -75,7 +75,7 @@ OPTUNA_HOOKS = (
 )
 
 HOOKS = {"ray>=2.60,<2.61": RAY_HOOKS, "optuna>=5.0,<5.1": OPTUNA_HOOKS}
-"""What is needed of the versions that pyproject.toml asks for: `module:name` or
+"""Needed parts of the versions that pyproject.toml asks for: `module:name` or
 `module:Class.attribute`, where `__init__` may make the attribute."""
 
 

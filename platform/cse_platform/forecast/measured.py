@@ -86,7 +86,7 @@ class _Stopwatch:
         self.seed = 0
         self.resume_from: Path | None = None
         self.seconds: dict[int, float] = {}
-        """By step, since the start."""
+        """Seconds since the start, by step."""
         self.speed = math.nan
         """Sentences a second in the last step."""
         self._started = time.perf_counter()

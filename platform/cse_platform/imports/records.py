@@ -50,7 +50,7 @@ class ImportedPoint:
     step: int
     time: datetime
     metrics: dict[str, float]
-    """By our names; correlations and accuracies are fractions."""
+    """Metrics by our names; correlations and accuracies are fractions."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ class ImportedTrial:
     started: datetime
     finished: datetime
     provenance: dict[str, str]
-    """With `imported_record`."""
+    """Provenance of the trial, with `imported_record`."""
     points: tuple[ImportedPoint, ...] = ()
     final: dict[str, float] = field(default_factory=dict)
     """Dev metrics that were logged without a step."""
     scores: dict[str, float] = field(default_factory=dict)
-    """On test, by task; fractions."""
+    """Test scores by task, as fractions."""
     error: str | None = None
     wall_seconds: float | None = None
 

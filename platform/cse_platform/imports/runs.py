@@ -35,7 +35,7 @@ MAX_NAMED = 20
 class RunsToImport:
     sweeps: dict[str, list[ImportedTrial]]
     source: str
-    """Where they come from, without passwords."""
+    """The store that they come from, without passwords."""
     found: int
     unfinished: int
     """Runs that were left out because they have not ended."""

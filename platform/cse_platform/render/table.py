@@ -101,7 +101,7 @@ class Column(Generic[_R]):
     name: str
     value: Callable[[_R], Any]
     format: Callable[[Any], Cell | str] = as_text
-    """Of a value that is not None."""
+    """Formats a value that is not None."""
     title: str = ""
     """The head for people; left out, the name with blanks for underscores."""
     align: Align = "left"

@@ -24,7 +24,7 @@ _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _ATTEMPT = re.compile(r"^Failure # \d+ \(occurred at .*\)$", re.M)
 """The line before each error of a trial in Ray's file of their texts."""
 _IN_A_TASK = "ray::"
-"""How Ray begins the traceback of what was raised in a worker."""
+"""The beginning of Ray's tracebacks of errors in a worker."""
 
 
 End = Literal["error", "crash", "limit"]
@@ -37,7 +37,7 @@ class Failure:
     """Why a trial ended early, without secrets."""
 
     said: str
-    """One line, cut where it is very long; the traceback has all of it."""
+    """The reason in one line, cut if it is very long; the traceback has all of it."""
     traceback: str
     end: End
 

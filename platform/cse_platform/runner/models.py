@@ -22,7 +22,7 @@ from cse_platform.secrets import mask_text, mask_url
 from cse_platform.tracking.events import MODEL_DIGITS
 
 TRIAL_FILE = "cse_trial.txt"
-"""In the folder of a kept model: the key of its trial."""
+"""A file in the folder of a kept model, with the key of its trial."""
 
 NOT_ITS_MODEL = (
     "is not the model of trial {}, though it is recorded as such: a kept model names its trial in "

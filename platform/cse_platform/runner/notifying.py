@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BEHIND_SECONDS = 300.0
 """Seconds after which a store that is down is reported."""
 SEND_SECONDS = 15.0
-"""How long the end of a sweep waits for what is still to be sent."""
+"""Seconds that the end of a sweep waits for messages that are still to be sent."""
 _LOOK_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from cse_platform.tracking.history import TrialHistory
 _log = logging.getLogger(__name__)
 
 MOST_CURVES = 1000
-"""So many of the newest trials of other sweeps are read."""
+"""How many of the newest trials of other sweeps are read."""
 
 
 class Pruning:

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 MAX_CRASHES = 3
 STOPPED = "it was stopped by hand"
-"""Why a trial has ended that a person stopped: its error, if it had not reported before."""
+"""The reason of a trial that a person stopped; its error, if it had not reported before."""
 GOES_ON: dict[End, int] = {"error": 0, "crash": MAX_CRASHES, "limit": 1}
 """How often a trial goes on from its last checkpoint, by what ended it; crashes count from there,
 because a node that is taken away is not the trial's fault."""
@@ -55,7 +55,7 @@ class Results:
         for path in stale_checkpoints(checkpoints, needed=needed):
             state.deletions.add(path)
         self._pruned: dict[str, str] = {}
-        """By trial, why it was stopped."""
+        """Reasons why trials were pruned, by key."""
         self._stopped: set[str] = set()
         self._last_step: dict[str, int] = {}
         """By trial, of its present process. One that goes on repeats what came after its
@@ -66,9 +66,9 @@ class Results:
         self._refused: dict[str, str] = {}
         self._cut_off: Counter[tuple[str, End]] = Counter()
         self._models: dict[str, str | None] = {}
-        """By trial whose worker was to keep its model: None, or what prevented it."""
+        """What prevented workers from keeping a model, by trial; None if nothing did."""
         self._provenance: dict[str, dict[str, str]] = {}
-        """By trial, put together from its reports: each has what is new since the one before."""
+        """Provenance by trial, merged from its reports, each of which has what is new."""
 
     def point(
         self,

@@ -19,7 +19,7 @@ from cse_platform.sweep.checks import representatives
 from cse_platform.sweep.identity import code_hash
 
 TRIED_AT_ONCE = (1, 2, 4, 8)
-"""So many trials at once are tried."""
+"""Numbers of trials at once that are measured."""
 NEAR_BEST = 0.95
 """Fewer trials at once are taken where they have this share of the best throughput: a search learns
 more from trials that run one after another."""
@@ -33,7 +33,7 @@ class Throughput:
 
     trials: int
     sentences_per_second: float
-    """Of all of them together."""
+    """The speed of all trials together."""
     memory: float
     """The share of the memory that they filled, in [0, 1]."""
 

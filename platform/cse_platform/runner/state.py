@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 _HANGS = 1.0
 """Seconds after which a search store that does not answer is left alone for some time."""
 _REST = 3.0
-"""How long, in times of what it has taken: the driver can do nothing else meanwhile."""
+"""How long it is left alone, as a multiple of the time it took, which blocks the driver."""
 
 
 Reuse = Literal["same code", "unknown code too", "nothing"]
@@ -62,7 +62,7 @@ class SweepState:
     """Of the trials that dev has chosen: how many are scored on test sets, and how many there
     are; None before."""
     search_error: str | None = None
-    """Why the search store does not answer; None while it does."""
+    """The error of a search store that does not answer; None while it does."""
     search_rests: float = 0.0
     """Until when the search store is left alone, by `time.monotonic`."""
     ray_is_up: bool = False
@@ -72,7 +72,7 @@ class SweepState:
     deletions: FolderDeletions = field(default_factory=FolderDeletions)
     """Checkpoints that nothing needs any more."""
     slot: Slot = field(init=False)
-    """What a running trial occupies."""
+    """The resources that a running trial occupies."""
 
     def __post_init__(self) -> None:
         self.slot = self.spec.resources.slot

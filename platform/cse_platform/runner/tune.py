@@ -33,9 +33,9 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         super().__init__()
         self.hooks = hooks
         self._told: dict[str, dict[str, Any]] = {}
-        """By Ray's trial id, what its worker has told of its failure."""
+        """Workers' reports of failures, by Ray's trial id."""
         self._killed: dict[str, str] = {}
-        """By Ray's trial id, why its process was killed."""
+        """Reasons why processes were killed, by Ray's trial id."""
         self._limits = TrialLimits(hooks.results.state.spec.resources)
         self._bad_nodes = BadNodes()
 

@@ -50,7 +50,7 @@ _PATIENCE = 60.0
 """Seconds after which a node is said to be slow to answer."""
 
 _NEEDED = {"Python", "torch"}
-"""What a node has to have itself."""
+"""What a node must have itself."""
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class _Inquiry:
     is_last: bool = True
     """False for the question about the node's packages, which comes first."""
     lacks: str = ""
-    """What Ray installs there before the node can answer."""
+    """Packages that Ray installs there before the node can answer."""
 
 
 class NodeChecks:
@@ -90,9 +90,9 @@ class NodeChecks:
         self._warned: set[str] = set()
         self._looked = -_EVERY
         self.passed: set[str] = set()
-        """By Ray's ids; also those that have left since."""
+        """Nodes that get trials, by Ray's ids; also those that have left since."""
         self.refused: dict[str, str] = {}
-        """By node, why it gets no trials."""
+        """Reasons why nodes get no trials, by Ray's ids."""
 
     def look(self) -> bool:
         """Question new nodes and collect the answers. Returns True if a node has passed.

@@ -35,7 +35,7 @@ WAYS_OUT: Mapping[Kind, str] = {
     "storage": "let `storage:` name a place that every node can read and write",
 }
 _MOST_NAMED = 3
-"""Of one kind: a whole other version of a package has dozens of other modules."""
+"""How many differences of a kind are named: another version of a package has dozens."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ray.tune.utils.object_cache import _ObjectCache
 _EVERY = 1.0
 """Seconds between two looks at who waits."""
 _JOB_DIGITS = 8
-"""How many hexadecimal digits the id of a placement group has for the job that asked for it."""
+"""Last hexadecimal digits of a placement group's id, which name the job that asked for it."""
 _MOST_UNTAKEN = 10
 """Looks in a row at which a group leaves free what it fits into, until it is not waited for."""
 _EXACTLY = 1e-9
@@ -105,7 +105,7 @@ class _Node:
     labels: Mapping[str, str]
     free: Mapping[str, float]
     slots: Sequence[Mapping[str, float]]
-    """What each of this sweep's slots there holds."""
+    """The resources of each of this sweep's slots there."""
 
     @classmethod
     def of(cls, node: NodeState, job: str) -> "_Node":

@@ -27,9 +27,9 @@ TRIAL_PACKAGES = (
     "tokenizers",
     "transformers",
 )
-"""What a worker imports at some time. Each one's own requirements are left to pip."""
+"""Packages that a worker imports at some time. Their own requirements are left to pip."""
 TAGGER_PACKAGES = ("lemminflect", "textblob")
-"""What negations are made with, where it is installed."""
+"""Packages that make negations, where they are installed."""
 DRIVER_PACKAGES = (
     "alembic",
     "click",
@@ -41,7 +41,7 @@ DRIVER_PACKAGES = (
     "sqlalchemy",
     "threadpoolctl",
 )
-"""What a driver imports besides."""
+"""Packages that a driver imports besides."""
 
 _NEVER_INSTALLED = frozenset({"cse-platform", "ray", "torch"})
 """The first travels, and a node has the others."""

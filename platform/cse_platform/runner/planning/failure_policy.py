@@ -27,7 +27,7 @@ class _Watch:
     begun: float
     heard: float
     longest: float = 0.0
-    """Between two signs of life."""
+    """The longest time between two signs of life."""
     has_reported: bool = False
 
 

@@ -44,9 +44,9 @@ class Evidence:
     """Results of earlier sweeps that a search takes over."""
 
     leaders: Leaders | None = None
-    """What `start_from: [leaderboard]` stands for; None where it is not asked for."""
+    """Configurations that `start_from: [leaderboard]` stands for; None if that is not asked for."""
     learned: tuple[LearnedTrial, ...] = ()
-    """What the sampler learns from the sweeps that `learn_from` names."""
+    """Trials that the sampler learns from, of the sweeps that `learn_from` names."""
 
     def notes(self, spec: SweepSpec) -> list[str]:
         """Describe what was taken over, a line each."""
