@@ -32,7 +32,7 @@ from cse_platform.sweep.yaml_file import (
 )
 
 Text = Annotated[str, Field(min_length=1)]
-_WHAT = "a mapping of runs"
+_FILE_KIND = "a mapping of runs"
 
 
 class Logged(Settings):
@@ -101,7 +101,7 @@ class RunMapping(Settings):
 
 def load_mapping(path: Path) -> tuple[RunMapping, YamlDocument]:
     """Read a mapping file, with the line of each value; ImportRefusedError names every problem."""
-    source = read_yaml_file(path, what=_WHAT, refusal=ImportRefusedError)
+    source = read_yaml_file(path, what=_FILE_KIND, refusal=ImportRefusedError)
     problems = list(source.problems)
     if not problems:
         try:
@@ -113,7 +113,7 @@ def load_mapping(path: Path) -> tuple[RunMapping, YamlDocument]:
 
 def mapping_error(path: Path, problems: list[Problem], source: YamlDocument) -> ImportRefusedError:
     """Make the error that names the problems of a mapping file, each with its line."""
-    return ImportRefusedError(problem_list(path, f"is not {_WHAT}", problems, source))
+    return ImportRefusedError(problem_list(path, f"is not {_FILE_KIND}", problems, source))
 
 
 def parse_text(text: str) -> Any:

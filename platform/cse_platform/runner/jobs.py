@@ -20,13 +20,13 @@ from cse_platform.tracking.submission import BEGUN, ENDED
 DASHBOARD_PORT = 8265
 SWEEP = "sweep"
 """Key of a job's metadata that names its sweep."""
-_PATIENCE = 4.0
+_CONNECT_SECONDS = 4.0
 """Seconds in which a server is to say that it is there."""
-_LONG_PATIENCE = 60.0
+_REQUEST_SECONDS = 60.0
 """Seconds for every other answer, and to send what travels."""
-_SILENCE = 60.0
+_MAX_SILENCE_SECONDS = 60.0
 """Seconds without an answer after which a job is not followed any longer."""
-_ENDING = 5.0
+_ENDING_SECONDS = 5.0
 """Seconds for the driver of a sweep that was stopped to give it back."""
 _LOOK_SECONDS = 0.5
 _WANTS_TOKEN = (401, 403)
@@ -64,7 +64,7 @@ class JobServer:
 
     def running(self, sweep: str) -> str | None:
         """Find the id of the job that runs a sweep; one that is about to end may do so first."""
-        until = time.monotonic() + _ENDING
+        until = time.monotonic() + _ENDING_SECONDS
         while (job := self._find_running_job(sweep)) is not None and time.monotonic() < until:
             time.sleep(_LOOK_SECONDS)
         return job
@@ -121,7 +121,7 @@ class JobServer:
                 has_ended = info.status.is_terminal()
                 lines = tuple(str(self._client.get_job_logs(job)).splitlines())
             except (requests.RequestException, RuntimeError) as error:
-                if time.monotonic() > heard + _SILENCE:
+                if time.monotonic() > heard + _MAX_SILENCE_SECONDS:
                     raise SweepRefusedError(
                         f"the Ray cluster at {self.url} has not answered for a minute; its job "
                         f"{job} may run on, which cse-sweep status tells"
@@ -144,7 +144,7 @@ class _Client(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
 
     def _do_request(self, method: str, endpoint: str, **more: Any) -> requests.Response:
         answer: requests.Response = super()._do_request(
-            method, endpoint, timeout=_LONG_PATIENCE, **more
+            method, endpoint, timeout=_REQUEST_SECONDS, **more
         )
         return answer
 
@@ -176,7 +176,7 @@ def _find_headers(url: str) -> dict[str, str]:
 def _is_accepted(url: str, headers: Mapping[str, str]) -> bool:
     """Whether the server accepts these headers; False if it wants a token, or another one."""
     try:
-        answer = requests.get(f"{url}/api/version", headers=headers, timeout=_PATIENCE)
+        answer = requests.get(f"{url}/api/version", headers=headers, timeout=_CONNECT_SECONDS)
         if answer.status_code in _WANTS_TOKEN:
             return False
         answer.raise_for_status()

@@ -32,7 +32,7 @@ NOT_ITS_MODEL = (
 
 _THREADS = 8
 """How many folders are deleted at once. A deletion in an object store takes seven requests."""
-_PATIENCE = 10.0
+_CLOSE_SECONDS = 10.0
 """Seconds that the end of a sweep waits for deletions."""
 
 _log = logging.getLogger(__name__)
@@ -157,7 +157,7 @@ class FolderDeletions:
 
     def close(self) -> None:
         """Wait a moment for what is still to be deleted, and leave the rest."""
-        wait(list(self._pending), timeout=_PATIENCE)
+        wait(list(self._pending), timeout=_CLOSE_SECONDS)
         self._threads.shutdown(cancel_futures=True)
 
 

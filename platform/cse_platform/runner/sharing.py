@@ -71,7 +71,7 @@ def slots_of(resources: Resources, *, cores: float, gpus: float) -> dict[int, Sl
     return slots or {least: Slot(1.0 if resources.cpu == "auto" else resources.cpu, gpu[least])}
 
 
-_PATIENCE = 600.0
+_TIMEOUT_SECONDS = 600.0
 """Seconds after which trials at once count as too many."""
 
 
@@ -188,7 +188,7 @@ def _measure_throughputs(
             actors += [start.remote() for _ in range(trials - len(actors))]
             line = ray.remote(StartLine).options(num_cpus=0).remote(trials)
             done = [actor.train.remote(method, settings, slot.threads, line) for actor in actors]
-            speeds, filled = zip(*ray.get(done, timeout=_PATIENCE), strict=True)
+            speeds, filled = zip(*ray.get(done, timeout=_TIMEOUT_SECONDS), strict=True)
             throughputs.append(Throughput(trials, sum(speeds), _sum_memory_shares(filled)))
     except (RayError, TimeoutError):
         pass  # so many are too many

@@ -24,9 +24,9 @@ from cse_platform.tracking.recorder import Recorder
 _log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-_HANGS = 1.0
+_HANG_SECONDS = 1.0
 """Seconds after which a search store that does not answer is left alone for some time."""
-_REST = 3.0
+_REST_FACTOR = 3.0
 """How long it is left alone, as a multiple of the time it took, which blocks the driver."""
 
 
@@ -148,8 +148,8 @@ class SweepState:
             if self.search_error is None:
                 _log.warning("%s; no new trials until it is back", error)
             self.search_error = str(error)
-            if (taken := time.monotonic() - began) > _HANGS:
-                self.search_rests = time.monotonic() + _REST * taken
+            if (taken := time.monotonic() - began) > _HANG_SECONDS:
+                self.search_rests = time.monotonic() + _REST_FACTOR * taken
             return None
         self.search_error = None
         return answer

@@ -34,7 +34,7 @@ WAYS_OUT: Mapping[Kind, str] = {
     "data": "put the same files there",
     "storage": "let `storage:` name a place that every node can read and write",
 }
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 """How many differences of a kind are named: another version of a package has dozens."""
 
 
@@ -77,8 +77,8 @@ def _describe_difference(name: str, there: Fact, here: Fact) -> str:
 
 
 def _join_first(words: list[str]) -> str:
-    more = len(words) - _MOST_NAMED
-    return "; ".join(words[:_MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
+    more = len(words) - _MAX_NAMED
+    return "; ".join(words[:_MAX_NAMED]) + (f"; and {more} more" if more > 0 else "")
 
 
 _PACKAGES = ("cse-platform", "transformers")

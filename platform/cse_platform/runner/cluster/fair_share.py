@@ -13,13 +13,13 @@ from ray.core.generated.autoscaler_pb2 import ClusterResourceState, NodeState
 from ray.core.generated.common_pb2 import LABEL_OPERATOR_IN
 from ray.tune.utils.object_cache import _ObjectCache
 
-_EVERY = 1.0
+_POLL_SECONDS = 1.0
 """Seconds between two looks at who waits."""
 _JOB_DIGITS = 8
 """Last hexadecimal digits of a placement group's id, which name the job that asked for it."""
-_MOST_UNTAKEN = 10
+_MAX_UNTAKEN = 10
 """Looks in a row at which a group leaves free what it fits into, until it is not waited for."""
-_EXACTLY = 1e-9
+_TOLERANCE = 1e-9
 """Sums of fractions of a CPU or GPU are that exact."""
 
 
@@ -45,7 +45,7 @@ class Turns:
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self._own, self._look, self._seconds = own, look, seconds
-        self._looked = -_EVERY
+        self._looked = -_POLL_SECONDS
         self._yields = False
         self._untaken: dict[str, int] = {}
         """By waiting group, the successive looks at which it fitted into what was free."""
@@ -63,7 +63,7 @@ class Turns:
     def yields(self) -> bool:
         """Whether another job comes first; looks at most once a second."""
         now = self._seconds()
-        if now >= self._looked + _EVERY:
+        if now >= self._looked + _POLL_SECONDS:
             self._looked = now
             self._yields = self._should_yield(self._look())
         return self._yields
@@ -90,13 +90,13 @@ class Turns:
         for group, asked in foreign.items():
             to_leave = _count_slots_to_leave(asked.bundle_selectors[0].resource_requests, nodes)
             gives = held[self._own] - held[_parse_job_id(group)] - 1
-            yields |= to_leave <= gives and self._untaken[group] < _MOST_UNTAKEN
+            yields |= to_leave <= gives and self._untaken[group] < _MAX_UNTAKEN
             self._count_untaken(group, fits=to_leave == 0)
         return yields
 
     def _count_untaken(self, group: str, *, fits: bool) -> None:
         """Count the looks at which a group left fitting slots free; too many make it ignored."""
-        if self._untaken[group] < _MOST_UNTAKEN:
+        if self._untaken[group] < _MAX_UNTAKEN:
             self._untaken[group] = self._untaken[group] + 1 if fits else 0
 
 
@@ -127,7 +127,7 @@ class _Node:
         """Count this sweep's slots that have to become free before a bundle fits."""
         for count in range(len(self.slots) + 1):
             has = _sum_resources([self.free, *self.slots[:count]])
-            if all(has[name] >= each - _EXACTLY for name, each in bundle.items()):
+            if all(has[name] >= each - _TOLERANCE for name, each in bundle.items()):
                 return count
         return float("inf")
 
