@@ -302,7 +302,7 @@ class Demand:
         self._looked = -_DEMAND_SECONDS
 
     def follow(self, trials: Callable[[], int]) -> None:
-        """Request the slots that waiting trials lack, at most once in `_DEMAND_SECONDS` seconds."""
+        """Request the slots that waiting trials lack, at most once in `_DEMAND_SECONDS`."""
         if time.monotonic() < self._looked + _DEMAND_SECONDS:
             return
         self._looked = time.monotonic()
