@@ -76,7 +76,7 @@ class JournalError(PlatformError):
 
 
 class ImportRefusedError(PlatformError):
-    """What comes from elsewhere means nothing, or contradicts what is here."""
+    """An import means nothing, or contradicts what is here."""
 
 
 class PublishedError(PlatformError):

@@ -5,7 +5,7 @@ Left to itself, TCP waits a quarter of an hour for an answer, and all that asks 
 
 from sqlalchemy import URL
 
-_PATIENCE = {
+_TIMEOUTS = {
     "connect_timeout": 10,
     "tcp_user_timeout": 10_000,  # milliseconds until what was sent must have arrived
     "keepalives_idle": 10,  # while an answer is waited for
@@ -22,4 +22,4 @@ def patience(place: URL) -> dict[str, int]:
     """
     if place.get_backend_name() != "postgresql":
         return {}
-    return {name: value for name, value in _PATIENCE.items() if name not in place.query}
+    return {name: value for name, value in _TIMEOUTS.items() if name not in place.query}

@@ -54,7 +54,7 @@ RAY_HOOKS = (
 )
 
 OPTUNA_HOOKS = (
-    # A study over a storage of ours: `study.py`, `known_trials.py` and `proposing/` in `search/`.
+    # A study over a storage of ours: `study.py`, `proposals.py` and `learning.py` in `search/`.
     "optuna.study:Study._storage",
     "optuna.study:Study._study_id",
     "optuna.trial:FrozenTrial._trial_id",
@@ -75,14 +75,14 @@ OPTUNA_HOOKS = (
 )
 
 HOOKS = {"ray>=2.60,<2.61": RAY_HOOKS, "optuna>=5.0,<5.1": OPTUNA_HOOKS}
-"""What is needed of the versions that pyproject.toml asks for: `module:name` or
+"""Needed parts of the versions that pyproject.toml asks for: `module:name` or
 `module:Class.attribute`, where `__init__` may make the attribute."""
 
 
 def refuse_missing_hooks() -> None:
     """Raise SweepRefusedError if the installed Ray or Optuna lacks something that is needed."""
     for requirement, hooks in HOOKS.items():
-        if missing := [hook for hook in hooks if not _is_there(hook)]:
+        if missing := [hook for hook in hooks if not _is_present(hook)]:
             library = requirement.partition(">=")[0]
             raise SweepRefusedError(
                 f"{library} {version(library)} lacks what this version of cse-platform needs of "
@@ -90,17 +90,17 @@ def refuse_missing_hooks() -> None:
             )
 
 
-def _is_there(hook: str) -> bool:
+def _is_present(hook: str) -> bool:
     module, _, names = hook.partition(":")
     *owners, name = names.split(".")
     try:
         owner = reduce(getattr, owners, import_module(module))
     except (ImportError, AttributeError):
         return False
-    return hasattr(owner, name) or name in _made_at_start(owner)
+    return hasattr(owner, name) or name in _find_init_names(owner)
 
 
-def _made_at_start(owner: Any) -> set[str]:
+def _find_init_names(owner: Any) -> set[str]:
     """Find the names that the `__init__` of a class, or of one above it, uses."""
     starts = [vars(cls).get("__init__") for cls in getattr(owner, "__mro__", ())]
     codes = [unwrap(start).__code__ for start in starts if hasattr(start, "__code__")]

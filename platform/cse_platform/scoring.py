@@ -154,7 +154,7 @@ def _explain_missing_leaderboard(model: str, key: str) -> str:
     )
 
 
-def _why_no_model(board: Store, trial: TrialSummary) -> str:
+def _explain_missing_model(board: Store, trial: TrialSummary) -> str:
     with board.session() as session:
         details = trial_details(session, trial.key)
     return (
@@ -167,7 +167,7 @@ def _score_trial(
     request: ScoringRequest, trial: TrialSummary, board: Store, runs: Path
 ) -> Evaluation:
     if trial.model is None:
-        raise NotFoundError(_why_no_model(board, trial))
+        raise NotFoundError(_explain_missing_model(board, trial))
     with board.session() as session:
         dev = DevSelection.model_validate(find_sweep(session, trial.sweep).spec.get("dev") or {})
     refuse_dev_as_test(dev.files.values(), request.tasks.own)

@@ -68,7 +68,7 @@ def mask_url(url: str) -> str:
     A malformed URL does no harm: all from the first colon after the scheme to the last `@`
     counts as password, so rather too much is masked than too little.
     """
-    url = _without_hidden(escape_text(url))
+    url = _mask_hidden(escape_text(url))
     masked = _SECRET_PARAMETER.sub(r"\1***", url)
     if "@" not in url:
         return masked
@@ -86,11 +86,11 @@ def mask_text(text: str) -> str:
     That is the value of a line, variable, option or literal whose name ends in `password`, `token`,
     `api_key` and the like, and what has the shape of a well-known service's token.
     """
-    masked = _URL.sub(lambda url: mask_url(url[0]), _without_hidden(escape_text(text)))
+    masked = _URL.sub(lambda url: mask_url(url[0]), _mask_hidden(escape_text(text)))
     return _KNOWN_SHAPES.sub("***", _ASSIGNED.sub(r"\1***", masked))
 
 
-def _without_hidden(text: str) -> str:
+def _mask_hidden(text: str) -> str:
     for secret in tuple(_hidden):
         text = text.replace(secret, "***")
     return text

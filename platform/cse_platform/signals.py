@@ -26,10 +26,10 @@ def heed_sigterm() -> None:
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _handle_sigterm)
-        sys.unraisablehook = _interrupt_again
+        sys.unraisablehook = _repeat_interrupt
         for handler in filter(None, [logging.lastResort, *logging.root.handlers]):
             handler.addFilter(_is_no_interrupt)
-        _limit_patience()
+        _watch_for_sigterm()
 
 
 def ignore_both() -> None:
@@ -55,7 +55,7 @@ def _handle_sigterm(_number: int, _frame: FrameType | None) -> None:
     interrupt()
 
 
-def _interrupt_again(lost: "sys.UnraisableHookArgs") -> None:
+def _repeat_interrupt(lost: "sys.UnraisableHookArgs") -> None:
     """Repeat a KeyboardInterrupt that hit a finaliser, where Python would print and drop it.
 
     It is repeated from a thread, because this hook's own caller would drop it once more.
@@ -87,7 +87,7 @@ def interrupt_handler_kept() -> Iterator[None]:
 
 
 @cache
-def _limit_patience() -> None:
+def _watch_for_sigterm() -> None:
     """Watch for SIGTERM in a thread, once a process.
 
     Where Ray's processes get the signal too, the driver can be in a call to one that is gone. No

@@ -45,7 +45,7 @@ def annotate_command(
         raise click.UsageError(f"--tag {both[0]} and --untag {both[0]} exclude each other")
     from cse_platform.control.annotations import annotate
 
-    found, lacking = annotate(
+    target, lacking = annotate(
         leaderboard_url(runs, store),
         runs or RUNS,
         subject,
@@ -53,6 +53,6 @@ def annotate_command(
         star=star,
         tags=dict.fromkeys(tags, True) | dict.fromkeys(untags, False),
     )
-    click.echo(f"annotated {found}")
+    click.echo(f"annotated {target}")
     for sentence in lacking:
         click.echo(sentence, err=True)

@@ -163,7 +163,7 @@ def _make_unknown_error(
 
 def _report_unmarked(rows: Sequence[LeaderboardRow], against: Mapping[int, Comparison]) -> None:
     """Say how many rows could not be compared; the reference itself is one of them."""
-    unmarked = sum(bool(row.scores) and place not in against for place, row in enumerate(rows)) - 1
+    unmarked = sum(bool(row.scores) and index not in against for index, row in enumerate(rows)) - 1
     if unmarked > 0:
         click.echo(f"{unmarked} rows were scored on other data and get no mark.", err=True)
 

@@ -23,7 +23,7 @@ from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores, refuse_unwritable, sweep_stores
 
 ANSWER_SECONDS = 2
-"""How long MLflow's server may take to answer."""
+"""Seconds that MLflow's server may take to answer."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Checked:
     """The sweep, with its data source written out."""
     where: SweepStores
     missing: list[str]
-    """What must be fetched first, a line each."""
+    """Files that must be fetched first, a line each."""
     to_install: list[str]
-    """What must be installed first, a line each."""
+    """Packages that must be installed first, a line each."""
     own_sets: list[str]
     """What was found in the lab's own dev sets, a line each."""
     sizes: fit.Sizes | None
@@ -46,7 +46,7 @@ class Checked:
     on_this_machine: bool
     """Whether it runs here, and not on a Ray cluster that was there before."""
     shortage: str | None
-    """Why a trial does not fit on this machine; None on a cluster."""
+    """The reason why a trial does not fit on this machine; None if it does, or on a cluster."""
 
 
 def check_stages(
@@ -112,7 +112,7 @@ def _check_stage(
         doubts=[
             *stage.notes,
             *fit.doubts(spec, get_method(spec.method), configs, sizes),
-            *_mlflow_doubts(where),
+            *_check_mlflow(where),
         ],
         on_this_machine=here,
         shortage=fit.shortage(spec.resources.slot) if here else None,
@@ -131,7 +131,7 @@ def _refuse_unreadable(leaderboard: str) -> None:
         open_read_only(leaderboard).close()
 
 
-def _mlflow_doubts(where: SweepStores) -> list[str]:
+def _check_mlflow(where: SweepStores) -> list[str]:
     """Describe an MLflow server that does not answer, which a run can do without."""
     if where.mlflow.startswith("http"):
         try:

@@ -49,8 +49,8 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 def version_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
     """Add `--version`, which prints the version of the installed package."""
-    said = "%(prog)s %(version)s"
-    return click.version_option(package_name="cse-platform", message=said)(command)
+    message = "%(prog)s %(version)s"
+    return click.version_option(package_name="cse-platform", message=message)(command)
 
 
 def say(stage: str, *, log: Literal["stdout", "stderr"] | None = None) -> None:
@@ -98,12 +98,12 @@ def format_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 def one_format(context: click.Context, asked: dict[str, Any]) -> "Format":
     """Pick the format that is asked for; two of them are a usage error."""
-    said = {name for name in ("json", "csv") if asked.pop(f"as_{name}")}
+    formats = {name for name in ("json", "csv") if asked.pop(f"as_{name}")}
     if context.get_parameter_source("format") is ParameterSource.COMMANDLINE:
-        said.add(asked["format"])
-    if len(said) > 1:
-        raise click.UsageError(f"{' and '.join(sorted(said))} are two formats; ask for one")
-    return cast("Format", said.pop() if said else asked["format"])
+        formats.add(asked["format"])
+    if len(formats) > 1:
+        raise click.UsageError(f"{' and '.join(sorted(formats))} are two formats; ask for one")
+    return cast("Format", formats.pop() if formats else asked["format"])
 
 
 def published_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -131,7 +131,7 @@ def leaderboard_url(runs: Path | None, store: str | None) -> str:
     """Make the leaderboard's URL; `--runs` wins over CSE_STORE, and excludes `--store`."""
     if runs is None and store is not None:
         return store
-    if runs is not None and _store_is_typed():
+    if runs is not None and _is_store_typed():
         raise click.UsageError("--runs and --store name two leaderboards; give one of them")
     return f"sqlite:///{(runs or RUNS) / 'leaderboard.db'}"
 
@@ -143,12 +143,12 @@ def leaderboard_options(runs: Path | None, store: str | None) -> str:
     """
     if runs is not None:
         return f" --runs {shlex.quote(str(runs))}"
-    if store is not None and _store_is_typed():
+    if store is not None and _is_store_typed():
         return f" --store {shlex.quote(mask_url(store))}"
     return ""
 
 
-def _store_is_typed() -> bool:
+def _is_store_typed() -> bool:
     """Whether `--store` was typed, rather than taken from the environment."""
     typed = click.get_current_context().get_parameter_source("store")
     return typed is ParameterSource.COMMANDLINE

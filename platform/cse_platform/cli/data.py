@@ -139,8 +139,8 @@ def lengths(corpus: str, backbone: str, data: str | None) -> None:
         shown = ("" if share is None else f"{share:.3%}" for share in printed)
         rows.append((between, f"{counted:,}", f"{counted / len(sentences):.3%}", *shown))
     table = text_table(("word pieces", "sentences", "share", *papers), rows)
-    told = f"{corpus}: {len(sentences):,} sentences in word pieces of {backbone}."
-    print_page([table, Paragraph(told)])
+    summary = f"{corpus}: {len(sentences):,} sentences in word pieces of {backbone}."
+    print_page([table, Paragraph(summary)])
 
 
 @main.command()

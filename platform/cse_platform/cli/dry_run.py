@@ -62,9 +62,11 @@ def disk_line(checked: Checked, at_once: int) -> str:
     """Describe how much disk a sweep takes at most."""
     spec, where = checked.spec, checked.where
     if spec.planned is None:
-        one = disk_bytes(spec.backbone, trials=1, at_once=0)
+        trial_bytes = disk_bytes(spec.backbone, trials=1, at_once=0)
         return (
-            "unknown until the encoder is fetched" if one is None else f"{gigabytes(one)} a trial"
+            "unknown until the encoder is fetched"
+            if trial_bytes is None
+            else f"{gigabytes(trial_bytes)} a trial"
         )
     needed = disk_bytes(spec.backbone, trials=spec.planned, at_once=at_once)
     if needed is None:
@@ -89,7 +91,7 @@ def time_line(
     if checked.sizes is None:
         return f"{_format_trials(spec, at_once)}; how long is unknown until the corpus is here"
     work = _compute_mean_sentences(configs, len(checked.sizes.corpus.sentences))
-    if durations := _past_seconds(checked, work):
+    if durations := _scale_past_seconds(checked, work):
         known = f"from {counted(len(durations), 'past trial')}"
         return _format_estimate(spec, durations, at_once, finished=True, known=known)
     config = configs[0]
@@ -115,8 +117,8 @@ def _probe_time(
     except Exception as error:  # of the method's own code
         from cse_platform.runner.failures import with_own_line
 
-        told = with_own_line(error, format_exc(), method)
-        return f"{_format_trials(spec, at_once)}; a trial would fail: {told}"
+        reason = with_own_line(error, format_exc(), method)
+        return f"{_format_trials(spec, at_once)}; a trial would fail: {reason}"
     known = f"from {STEPS} steps on this machine"
     return _format_estimate(spec, [seconds], at_once, finished=False, known=known)
 
@@ -137,8 +139,8 @@ def _format_estimate(
     searched = pace.trials_within(spec.search.budget, count=spec.budget)
     pruned = "" if isinstance(spec.pruner, NoPruner) else ", less what the pruner stops"
     if searched is None:
-        one = time_left(durations, trials=1, at_once=1, finished=finished)
-        return f"{_format_trials(spec, at_once)}; {span(one)} each{pruned} ({known})"
+        interval = time_left(durations, trials=1, at_once=1, finished=finished)
+        return f"{_format_trials(spec, at_once)}; {span(interval)} each{pruned} ({known})"
     trials = max(searched + spec.confirming, 1)
     fitting = min(at_once, max(round(trials), 1))
     low, high = time_left(durations, trials=trials, at_once=fitting, finished=finished)
@@ -158,14 +160,14 @@ def _format_gpu_hours(low: float, high: float) -> str:
 
 def _compute_mean_sentences(configs: Sequence[MethodConfig], sentences: int) -> float:
     """Compute how many sentences a trial goes through, on average."""
-    found = [
+    counts = [
         fit.steps_of(config, sentences=sentences) * getattr(config, "batch_size", 1)
         for config in configs
     ]
-    return sum(found) / len(found)
+    return sum(counts) / len(counts)
 
 
-def _past_seconds(checked: Checked, work: float) -> list[float]:
+def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
     """Seconds of past trials of this kind, scaled as if each had gone through as many sentences.
 
     The time until the first dev point is not scaled, because it does not depend on sentences.
@@ -209,7 +211,7 @@ def dry_run(
     stages = check_stages(draft, runs=runs, address=address, offline=offline, starts=False)
     machine = _find_capacity(address, stages)
     for index, stage in enumerate(stages):
-        checked, values = _with_found_values(stage)
+        checked, values = _resolve_found_values(stage)
         _check_changes(checked)
         earlier = [each.spec for each in stages[:index]]
         _check_best(checked.spec, earlier, checked.where)
@@ -230,7 +232,7 @@ def _find_capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
     return [capacity(checked.spec.resources.slot) for checked in stages]
 
 
-def _with_found_values(checked: Checked) -> tuple[Checked, list[str]]:
+def _resolve_found_values(checked: Checked) -> tuple[Checked, list[str]]:
     """Put in what earlier stages have found. Returns the stage, and a line for each such value."""
     if not values_to_find(checked.spec.fixed):
         return checked, []
@@ -336,10 +338,10 @@ def _format_head(spec: SweepSpec) -> str:
 def _format_objectives(spec: SweepSpec) -> str:
     """Format the search's objectives and constraints beside the dev score."""
     objectives = ", ".join(map(str, spec.search.objectives))
-    told = [f"; objectives {objectives}"] if objectives else []
+    parts = [f"; objectives {objectives}"] if objectives else []
     if spec.search.constraints:
-        told.append(f"; with {' and '.join(spec.search.constraints)}")
-    return "".join(told)
+        parts.append(f"; with {' and '.join(spec.search.constraints)}")
+    return "".join(parts)
 
 
 def _gather_evidence(checked: Checked, earlier: Sequence[SweepSpec]) -> "Evidence":

@@ -33,14 +33,14 @@ def search_command(sweep: str, runs: Path | None, store: str | None, as_json: bo
     from cse_platform.search.findings import LEAST_SEARCHED, finding_lines, search_findings
 
     with open_leaderboard(leaderboard_url(runs, store)) as board:
-        found = search_findings(board.search(sweep, limit=MOST))
-    if found is None:
+        findings = search_findings(board.search(sweep, limit=MOST))
+    if findings is None:
         raise QueryError(
             f"sweep {sweep!r} has fewer than {LEAST_SEARCHED} trials of its search with a dev "
             "score, which say nothing of it; a larger --trials extends it"
         )
     if as_json:
-        click.echo(to_json(asdict(found)), nl=False)
+        click.echo(to_json(asdict(findings)), nl=False)
     else:
-        for line in finding_lines(found):
+        for line in finding_lines(findings):
             click.echo(line)

@@ -50,7 +50,7 @@ def follow(url: str, sweep: str) -> int:
             click.echo(f"sweep {sweep!r} runs on; cse-sweep stop {sweep} ends it", err=True)
             return exit_code()
     console.print(followed.summary(), soft_wrap=True)
-    return _say_end(followed)
+    return _print_end(followed)
 
 
 class FollowedSweep:
@@ -132,13 +132,13 @@ class FollowedSweep:
         return screen(
             trials,
             self.summary(),
-            self._best_value,
+            self._find_best_value,
             marks=dict.fromkeys(broken, INFEASIBLE),
             width=width,
             height=height,
         )
 
-    def _best_value(self, trial: TrialHistory) -> float | None:
+    def _find_best_value(self, trial: TrialHistory) -> float | None:
         best = trial.best(checkpoint=self.news.checkpoint)
         return trial.best_value if best is None else best.value
 
@@ -167,7 +167,7 @@ def _iter_looks(followed: FollowedSweep) -> Iterator[list[SweepLine]]:
             time.sleep(_LOOK_SECONDS)
 
 
-def _say_end(followed: FollowedSweep) -> int:
+def _print_end(followed: FollowedSweep) -> int:
     sweep = followed.overview
     if sweep.state == "COMPLETE":
         if sweep.counts["COMPLETE"]:

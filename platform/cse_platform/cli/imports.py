@@ -41,7 +41,7 @@ def merge_command(
 
     names = dict(_parse_pair(text, "--rename") for text in rename)
     with (
-        open_other_store(_other_url(other)) as source,
+        open_other_store(_make_other_url(other)) as source,
         open_store(leaderboard_url(runs, store)) as target,
         progress_bar("trials") as move,
     ):
@@ -50,7 +50,7 @@ def merge_command(
             move(completed=done, total=total)
 
         merged = merge(target, source, rename=names, takes_model=may_hold_model, progress=progress)
-    click.echo(_merge_report(merged))
+    click.echo(_format_merge(merged))
 
 
 @click.command("import-mlflow", context_settings=CONTEXT)
@@ -84,7 +84,7 @@ def import_mlflow(uri: str, mapping: Path, runs: Path | None, store: str | None)
     with open_store(leaderboard_url(runs, store)) as board:
         imported = apply_trials(board, there.sweeps, source=there.source)
     click.echo(f"Runs: {there.found}, {there.unfinished} of them not ended and left out")
-    click.echo(_import_report(imported))
+    click.echo(_format_import(imported))
 
 
 @click.command("import-log", context_settings=CONTEXT)
@@ -138,11 +138,11 @@ def import_log(
     logs = read_logs(files, settings)  # what is refused leaves no empty leaderboard behind
     with open_store(leaderboard_url(runs, store)) as board:
         imported = apply_trials(board, logs.sweeps, source=logs.source)
-    click.echo(_import_report(imported))
+    click.echo(_format_import(imported))
     click.echo(f"Dev points: {logs.points}, {logs.repeated} repeated ones left out")
 
 
-def _other_url(other: str) -> str:
+def _make_other_url(other: str) -> str:
     if "://" in other:
         return other
     path = Path(other)
@@ -156,7 +156,7 @@ def _parse_pair(text: str, option: str) -> tuple[str, str]:
     return name, value
 
 
-def _merge_report(merged: "MergeSummary") -> str:
+def _format_merge(merged: "MergeSummary") -> str:
     lines = [
         f"Sweeps: {merged.sweeps} new",
         f"Trials: {merged.new} new, {merged.completed} completed, {merged.newer} heard of later, "
@@ -172,6 +172,6 @@ def _merge_report(merged: "MergeSummary") -> str:
     return "\n".join(lines)
 
 
-def _import_report(imported: "Imported") -> str:
+def _format_import(imported: "Imported") -> str:
     gave_way = f", {imported.gave_way} earlier attempts left out" if imported.gave_way else ""
     return f"Trials: {imported.new} new, {imported.here} here already{gave_way}"

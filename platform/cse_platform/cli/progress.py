@@ -188,7 +188,7 @@ class SweepProgress:
 
     @property
     def planned(self) -> int | None:
-        """How many trials there will be; None while that is unknown."""
+        """Number of trials that there will be; None while that is unknown."""
         known = self.state.planned
         return None if known is None else max(known, len(self.trials))
 
@@ -198,7 +198,7 @@ class SweepProgress:
         scored = [
             trial
             for trial in self.trials
-            if self.best_value(trial) is not None and not self._breaks_constraint(trial)
+            if self.best_value(trial) is not None and not self._is_infeasible(trial)
         ]
         return max(scored, key=lambda trial: self.best_value(trial) or 0.0, default=None)
 
@@ -207,7 +207,7 @@ class SweepProgress:
         best = trial.best(checkpoint=self.state.spec.dev.checkpoint)
         return trial.best_value if best is None else best.value
 
-    def _breaks_constraint(self, trial: TrialHistory) -> bool:
+    def _is_infeasible(self, trial: TrialHistory) -> bool:
         return breaks_constraint(trial, self.state.spec.search.constraints)
 
     def summary(self) -> str:
@@ -245,8 +245,8 @@ class SweepProgress:
         known = self._known_before
         return [
             trial
-            for place, trial in enumerate(self.trials)
-            if trial.key in self.state.live or (place >= known and trial.reused_from is None)
+            for index, trial in enumerate(self.trials)
+            if trial.key in self.state.live or (index >= known and trial.reused_from is None)
         ]
 
     def is_ray_up(self) -> bool:
@@ -271,18 +271,18 @@ class SweepProgress:
         search = trials_left(self.state, seconds=mean, at_once=at_once)
         if search is None:
             return None
-        left = search + self._further_left() + waiting + sum(parts)
+        left = search + self._count_further_left() + waiting + sum(parts)
         if left <= 0:
             return None
         return time_left(known, trials=left, at_once=at_once, finished=bool(durations))
 
-    def _further_left(self) -> int:
+    def _count_further_left(self) -> int:
         further = sum(trial.role == "confirm" for trial in self.trials)
         return 0 if self.state.finished else max(self.state.spec.confirming - further, 0)
 
     def screen(self, *, width: int, height: int) -> Text:
         """Render what fits on a terminal: the summary, the trials, and the best ones in full."""
-        broken = (trial.key for trial in self.trials if self._breaks_constraint(trial))
+        broken = (trial.key for trial in self.trials if self._is_infeasible(trial))
         return screen(
             self.trials,
             self.summary(),

@@ -65,12 +65,12 @@ def best_lines(spec: SweepSpec, history: History) -> Iterator[str]:
             "or is evaluated"
         )
     elif spec.search.objectives:
-        yield from _front_lines(spec, history)
+        yield from _describe_front(spec, history)
     elif ranked:
-        yield from _best_trial(spec, ranked)
+        yield from _describe_best_trial(spec, ranked)
 
 
-def _best_trial(spec: SweepSpec, ranked: list[Seeds]) -> Iterator[str]:
+def _describe_best_trial(spec: SweepSpec, ranked: list[Seeds]) -> Iterator[str]:
     """Describe the best trial and, if a lower bound decides, the configuration with the highest.
 
     A trial that breaks a constraint, which the means over its seeds keep, is not named if another
@@ -96,7 +96,7 @@ def _best_trial(spec: SweepSpec, ranked: list[Seeds]) -> Iterator[str]:
         )
 
 
-def _front_lines(spec: SweepSpec, history: History) -> Iterator[str]:
+def _describe_front(spec: SweepSpec, history: History) -> Iterator[str]:
     names = [objective.name for objective in spec.search.objectives]
     front = pareto_front(history, spec.search)
     several = "configurations are" if len(front) > 1 else "configuration is"
@@ -264,11 +264,11 @@ def _print_findings(spec: SweepSpec, where: SweepStores, console: Console) -> No
     """Print how far the search's findings can be trusted; nothing for a short search."""
     try:
         with open_leaderboard(where.leaderboard) as board:
-            found = search_findings(board.search(spec.sweep, limit=MOST))
+            findings = search_findings(board.search(spec.sweep, limit=MOST))
     except StoreError as error:
         click.echo(f"what the search has found cannot be shown: {error}", err=True)
         return
-    for line in [] if found is None else finding_lines(found):
+    for line in [] if findings is None else finding_lines(findings):
         console.print(f"  {line}", soft_wrap=True)
 
 
@@ -296,11 +296,11 @@ def print_results(specs: Sequence[SweepSpec], where: SweepStores, console: Conso
             console.print(f"\nThe best on {last.backbone} of all sweeps")
         print_document(Board(best, family=family_of(best)), format="table")
     console.print()
-    for line in _where_to_compare(where.mlflow, last.experiment):
+    for line in _describe_comparison(where.mlflow, last.experiment):
         console.print(line, soft_wrap=True)
 
 
-def _where_to_compare(uri: str, experiment: str) -> Iterator[str]:
+def _describe_comparison(uri: str, experiment: str) -> Iterator[str]:
     """Describe how to open MLflow's table of all trials, seeds averaged."""
     shown = mask_url(uri)
     try:

@@ -29,20 +29,22 @@ SHOWN_MESSAGES = 5
 def print_status(url: str, sweep: str | None, *, as_json: bool) -> None:
     """Print the sweeps of a leaderboard, or one of them with the trials that run."""
     with open_leaderboard(url) as board:
-        found = board.sweeps() if sweep is None else [board.sweep(sweep)]
+        overviews = board.sweeps() if sweep is None else [board.sweep(sweep)]
         running = [] if sweep is None else board.running(sweep)
-        said = [] if sweep is None else board.messages(sweep)
+        messages = [] if sweep is None else board.messages(sweep)
     if as_json:
-        click.echo(to_json([asdict(overview) for overview in found]), nl=False)
-    elif not found:
+        click.echo(to_json([asdict(overview) for overview in overviews]), nl=False)
+    elif not overviews:
         click.echo("no sweep yet")
     else:
-        table = text_table(_HEADS, [_format_sweep(overview) for overview in found])
-        print_page([table] if sweep is None else [table, *_make_details(found[0], running, said)])
+        table = text_table(_HEADS, [_format_sweep(overview) for overview in overviews])
+        print_page(
+            [table] if sweep is None else [table, *_make_details(overviews[0], running, messages)]
+        )
 
 
 def _make_details(
-    sweep: SweepOverview, running: Sequence[TrialSummary], said: Sequence[DriverMessage]
+    sweep: SweepOverview, running: Sequence[TrialSummary], messages: Sequence[DriverMessage]
 ) -> Page:
     blocks: list[Block] = []
     if sweep.tags:
@@ -67,7 +69,7 @@ def _make_details(
         blocks.append(Paragraph(f"constraints: {', '.join(sweep.constraints)}; {kept}"))
     if sweep.asked:
         blocks.append(Paragraph(f"asked, and not heard yet: {', '.join(sweep.asked)}"))
-    for message in [each for each in said if each.time >= sweep.restarted][-SHOWN_MESSAGES:]:
+    for message in [each for each in messages if each.time >= sweep.restarted][-SHOWN_MESSAGES:]:
         blocks.append(Paragraph(f"{utc(message.time)}: {message_line(message)}"))
     if running and sweep.state == "RUNNING":
         blocks.append(text_table(_RUNNING, [_format_trial(trial) for trial in running]))

@@ -42,7 +42,7 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
             f"--runs {runs}: expected the absolute path of a folder on the cluster's machines"
         )
     parcel = pack_sweep(file, overrides)
-    for line in _own_sets(parcel):
+    for line in _list_own_sets(parcel):
         click.echo(line)
     name = parcel.name
     say(f"{name}: asking {address}")
@@ -59,10 +59,10 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
         say(f"{name}: the head installs {', '.join(absent)}")
         job = f"{name}-{secrets.token_hex(4)}"
         state = _submit_job(server, job, parcel, runs=runs, ship=ship, absent=absent)
-    _say_what_became(server, parcel, job, state)
+    _report_outcome(server, parcel, job, state)
 
 
-def _own_sets(parcel: Parcel) -> list[str]:
+def _list_own_sets(parcel: Parcel) -> list[str]:
     """Describe what is found in the lab's own sets that travel, a line each."""
     here = {str(file) for file in parcel.content.values()}
     stages = parcel.sweeps.stages
@@ -113,8 +113,8 @@ def _make_submission(parcel: Parcel, job: str, url: str) -> dict[str, dict[str, 
     outside = next(iter(sources.values()), None)
     here = sweep_provenance(None, method=outside)
     kept = {name: fact for name, fact in here.items() if name.startswith(_OF_HERE)}
-    told = {"submitted_by": user_and_host(), "job": job, "cluster": url}
-    return {"provenance": kept | told, "diffs": code_diffs(None, method=outside)}
+    job_facts = {"submitted_by": user_and_host(), "job": job, "cluster": url}
+    return {"provenance": kept | job_facts, "diffs": code_diffs(None, method=outside)}
 
 
 def _read_lacking_packages(state: JobState) -> list[str]:
@@ -124,7 +124,7 @@ def _read_lacking_packages(state: JobState) -> list[str]:
     return absent
 
 
-def _say_what_became(server: JobServer, parcel: Parcel, job: str, state: JobState) -> None:
+def _report_outcome(server: JobServer, parcel: Parcel, job: str, state: JobState) -> None:
     if state.has_ended and state.exit_code != 0:
         for line in state.lines[-SHOWN_LINES:]:
             click.echo(line, err=True)

@@ -204,20 +204,20 @@ def describe(methods: tuple[str, ...], as_markdown: bool) -> None:
     from cse_platform.render.terminal import print_page
     from cse_platform.render.text import to_markdown
 
-    found = []
+    descriptions = []
     for name in methods or available_methods():
         try:
-            found.append(describe_method(get_method(name)))
+            descriptions.append(describe_method(get_method(name)))
         except BrokenMethodError as error:
             if methods:
                 raise
             click.echo(f"Warning: {error}", err=True)  # the others are listed all the same
     _warn_of_unused_claims(methods or None)
     if as_markdown:
-        page = methods_page(found) if methods else methods_reference(found)
+        page = methods_page(descriptions) if methods else methods_reference(descriptions)
         click.echo(to_markdown(page), nl=False)
     else:
-        print_page(methods_page(found) if methods else methods_overview(found))
+        print_page(methods_page(descriptions) if methods else methods_overview(descriptions))
 
 
 @main.command("new-method", context_settings=CONTEXT)

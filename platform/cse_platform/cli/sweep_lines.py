@@ -34,16 +34,16 @@ class SweepLines:
         self, trials: Iterable[TrialHistory], messages: Iterable[DriverMessage]
     ) -> list[SweepLine]:
         """The lines that are new since the last call; a trial that is tried again ends twice."""
-        found = [*self._new_messages(messages), *self._new_ends(trials)]
-        return sorted(found, key=lambda line: line.time)
+        lines = [*self._iter_new_messages(messages), *self._iter_new_ends(trials)]
+        return sorted(lines, key=lambda line: line.time)
 
-    def _new_messages(self, messages: Iterable[DriverMessage]) -> Iterator[SweepLine]:
+    def _iter_new_messages(self, messages: Iterable[DriverMessage]) -> Iterator[SweepLine]:
         for message in messages:
             if (message.time, message.text) not in self._said:
                 self._said.add((message.time, message.text))
                 yield SweepLine(message.time, message_line(message))
 
-    def _new_ends(self, trials: Iterable[TrialHistory]) -> Iterator[SweepLine]:
+    def _iter_new_ends(self, trials: Iterable[TrialHistory]) -> Iterator[SweepLine]:
         for trial in trials:
             end = (trial.key, trial.finished)
             if trial.state != "RUNNING" and end not in self._ended:

@@ -33,16 +33,16 @@ def show_command(trial: str, runs: Path | None, store: str | None, as_json: bool
         cse-leaderboard show 10bba02b
         cse-leaderboard show quickstart-simcse#0
     """
-    found = _load_details(trial, runs, store)
+    details = _load_details(trial, runs, store)
     if as_json:
         from cse_platform.render.table import to_json
 
-        click.echo(to_json(found.as_record()), nl=False)
+        click.echo(to_json(details.as_record()), nl=False)
     else:
         from cse_platform.leaderboard.render.trial_page import trial_page
         from cse_platform.render.terminal import print_page
 
-        print_page(trial_page(found, where=leaderboard_options(runs, store)))
+        print_page(trial_page(details, where=leaderboard_options(runs, store)))
 
 
 @click.command(context_settings=CONTEXT)
@@ -68,8 +68,8 @@ def reproduce_command(
     """
     from cse_platform.export.reproduction.folder import write_reproduction
 
-    found = _load_details(trial, runs, store)
-    made = write_reproduction(found, folder or Path(f"reproduce-{found.key[:8]}"))
+    details = _load_details(trial, runs, store)
+    made = write_reproduction(details, folder or Path(f"reproduce-{details.key[:8]}"))
     click.echo(f"{made.folder}: {', '.join(made.files)}")
     for unknown in made.unknowns:
         click.echo(f"note: {unknown}", err=True)
@@ -90,11 +90,11 @@ def export_command(trial: str, folder: Path, runs: Path | None, store: str | Non
     from cse_platform.export import kept_model as kept
     from cse_platform.export.model_card import model_card
 
-    found = _load_details(trial, runs, store)
-    with kept.kept_model(found) as model:
+    details = _load_details(trial, runs, store)
+    with kept.kept_model(details) as model:
         pooler = kept.pooler_of(model)
-        kept.export_model(model, folder, card=model_card(found, pooler=pooler))
-    click.echo(f"{folder}: the model of trial {found.key[:8]}, and its card, README.md")
+        kept.export_model(model, folder, card=model_card(details, pooler=pooler))
+    click.echo(f"{folder}: the model of trial {details.key[:8]}, and its card, README.md")
     if pooler not in kept.COMMON_POOLERS:
         click.echo(
             f"note: it pools by {pooler}, which sentence-transformers does not have; the card "
@@ -120,10 +120,10 @@ def register_command(trial: str, name: str, runs: Path | None, store: str | None
     """
     from cse_platform.export.registration import register_trial
 
-    found = _load_details(trial, runs, store)
-    version = register_trial(found, name, runs=runs or RUNS)
+    details = _load_details(trial, runs, store)
+    version = register_trial(details, name, runs=runs or RUNS)
     is_version = "is now" if version.is_new else "was registered before: it is"
-    click.echo(f"trial {found.key[:8]} {is_version} version {version.number} of {name}")
+    click.echo(f"trial {details.key[:8]} {is_version} version {version.number} of {name}")
     click.echo(f'mlflow.sentence_transformers.load_model("models:/{name}/{version.number}")')
 
 

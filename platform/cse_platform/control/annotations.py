@@ -59,7 +59,7 @@ def annotate(
         JournalError: if the journal cannot be written.
         StoreError: if the leaderboard cannot be opened, or does not take it now.
     """
-    said = {"note": None if note is None else _validate_note(note), "star": star}
+    note_and_star = {"note": None if note is None else _validate_note(note), "star": star}
     words = {_validate_tag(word): stands for word, stands in (tags or {}).items()}
     with open_store(url, create=False) as board:
         with board.session() as session:
@@ -73,7 +73,7 @@ def annotate(
             name=subject.name,
             who=user_and_host(),
             tags=words,
-            **said,
+            **note_and_star,
         )
         with _open_recorder(board, runs, subject.experiment) as recorder:
             recorder.record(event)

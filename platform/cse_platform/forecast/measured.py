@@ -56,7 +56,9 @@ def train_some(
     """Train so many steps on as much of the corpus as they need, with the built-in dev set."""
     with TemporaryDirectory(prefix="cse-measure-") as folder:
         changes = {
-            "corpus": (_some_of(corpus, config.batch_size * steps, Path(folder) / "some.jsonl"),),
+            "corpus": (
+                _write_first_rows(corpus, config.batch_size * steps, Path(folder) / "some.jsonl"),
+            ),
             "data": "builtin",
             "dev": DevSelection(also=()),
             "max_steps": steps,
@@ -65,10 +67,10 @@ def train_some(
         method.train(config.model_copy(update=changes), run)
 
 
-def _some_of(corpus: Corpus, number: int, file: Path) -> CorpusSpec:
+def _write_first_rows(corpus: Corpus, number: int, file: Path) -> CorpusSpec:
     """Write the first rows of a corpus to a file, as a corpus of its own."""
     columns = corpus.columns or (corpus.sentences,)
-    names = [str(place) for place in range(len(columns))]
+    names = [str(index) for index in range(len(columns))]
     rows = zip(*(column[:number] for column in columns), strict=True)
     lines = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -84,7 +86,7 @@ class _Stopwatch:
         self.seed = 0
         self.resume_from: Path | None = None
         self.seconds: dict[int, float] = {}
-        """By step, since the start."""
+        """Seconds since the start, by step."""
         self.speed = math.nan
         """Sentences a second in the last step."""
         self._started = time.perf_counter()

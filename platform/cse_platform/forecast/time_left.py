@@ -9,7 +9,7 @@ from cse_platform.sweep.blocks import Budget
 GUESSED_SPREAD = 1 / 3
 """Prior standard deviation of durations, relative to their mean, which further trials overcome."""
 RAY_SECONDS = (4.0, 40.0)
-"""How long Ray takes to start on this machine, or to be joined: alone, and beside other work."""
+"""Seconds that Ray takes to start or to be joined: alone, and beside other work."""
 A_PROJECTION = 0.5
 """How many observations the running trials count as, if none has finished."""
 

@@ -112,8 +112,8 @@ def log_settings(values: Mapping[str, str], **given: Any) -> LogSettings:
     try:
         settings = LogSettings(**given, values=typed)
     except ValidationError as error:
-        found = problems_in(error, given)
-        problem_texts += [f"--{dotted_path(p.path).replace('_', '-')}: {p.text}" for p in found]
+        refusals = problems_in(error, given)
+        problem_texts += [f"--{dotted_path(p.path).replace('_', '-')}: {p.text}" for p in refusals]
     if problem_texts:
         raise ImportRefusedError("; ".join(problem_texts))
     return settings

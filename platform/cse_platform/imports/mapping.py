@@ -32,7 +32,7 @@ from cse_platform.sweep.yaml_file import (
 )
 
 Text = Annotated[str, Field(min_length=1)]
-_WHAT = "a mapping of runs"
+_FILE_KIND = "a mapping of runs"
 
 
 class Logged(Settings):
@@ -53,7 +53,7 @@ class Logged(Settings):
         return f"param {self.param!r}" if self.param is not None else f"tag {self.tag!r}"
 
 
-def _as_metric(value: Any) -> Any:
+def _wrap_metric(value: Any) -> Any:
     return {"metric": value} if isinstance(value, str) else value
 
 
@@ -78,8 +78,8 @@ class RunMapping(Settings):
     backbone: Text | Logged
     seed: Seed | Logged
     hyperparameters: dict[str, Text] = Field(default={}, description="their param by our name")
-    dev: Annotated[LoggedDevMetric, BeforeValidator(_as_metric)]
-    scores: dict[str, Annotated[LoggedMetric, BeforeValidator(_as_metric)]] = Field(
+    dev: Annotated[LoggedDevMetric, BeforeValidator(_wrap_metric)]
+    scores: dict[str, Annotated[LoggedMetric, BeforeValidator(_wrap_metric)]] = Field(
         default={}, description="test scores: their metric by our task"
     )
 
@@ -101,7 +101,7 @@ class RunMapping(Settings):
 
 def load_mapping(path: Path) -> tuple[RunMapping, YamlDocument]:
     """Read a mapping file, with the line of each value; ImportRefusedError names every problem."""
-    source = read_yaml_file(path, what=_WHAT, refusal=ImportRefusedError)
+    source = read_yaml_file(path, what=_FILE_KIND, refusal=ImportRefusedError)
     problems = list(source.problems)
     if not problems:
         try:
@@ -113,7 +113,7 @@ def load_mapping(path: Path) -> tuple[RunMapping, YamlDocument]:
 
 def mapping_error(path: Path, problems: list[Problem], source: YamlDocument) -> ImportRefusedError:
     """Make the error that names the problems of a mapping file, each with its line."""
-    return ImportRefusedError(problem_list(path, f"is not {_WHAT}", problems, source))
+    return ImportRefusedError(problem_list(path, f"is not {_FILE_KIND}", problems, source))
 
 
 def parse_text(text: str) -> Any:
@@ -146,7 +146,7 @@ def typed_values(method: str, values: Mapping[str, Any]) -> tuple[dict[str, Any]
     config = config_of(method)
     if config is None:
         return dict(values), []
-    found: dict[str, Any] = {}
+    typed: dict[str, Any] = {}
     problems = []
     for name, value in values.items():
         setting = config.model_fields.get(name)
@@ -157,7 +157,7 @@ def typed_values(method: str, values: Mapping[str, Any]) -> tuple[dict[str, Any]
         kind: Any = Annotated[setting.annotation, setting]  # with its bounds
         adapter = TypeAdapter[Any](kind)
         try:
-            found[name] = adapter.dump_python(adapter.validate_python(value), mode="json")
+            typed[name] = adapter.dump_python(adapter.validate_python(value), mode="json")
         except ValidationError as error:
             problems += [problem.under((name,)) for problem in problems_in(error, value)]
-    return found, problems
+    return typed, problems

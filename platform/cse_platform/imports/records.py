@@ -50,7 +50,7 @@ class ImportedPoint:
     step: int
     time: datetime
     metrics: dict[str, float]
-    """By our names; correlations and accuracies are fractions."""
+    """Metrics by our names; correlations and accuracies are fractions."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ class ImportedTrial:
     started: datetime
     finished: datetime
     provenance: dict[str, str]
-    """With `imported_record`."""
+    """Provenance of the trial, with `imported_record`."""
     points: tuple[ImportedPoint, ...] = ()
     final: dict[str, float] = field(default_factory=dict)
     """Dev metrics that were logged without a step."""
     scores: dict[str, float] = field(default_factory=dict)
-    """On test, by task; fractions."""
+    """Test scores by task, as fractions."""
     error: str | None = None
     wall_seconds: float | None = None
 
@@ -119,8 +119,10 @@ class ImportedTrial:
 
     @property
     def identity(self) -> dict[str, str]:
-        """What the leaderboard says of its dev set: a lab's imports of one dev task can be
-        compared, and none of them with another lab's or with a trial of our own.
+        """The dev set's record on the leaderboard.
+
+        A lab's imports of one dev task can be compared, but with no other lab's, nor with a trial
+        of our own.
         """
         return {
             "checkpoint": self.dev,
@@ -256,10 +258,10 @@ def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) ->
 
 def _group_attempts(trials: _Trials) -> dict[str, list[ImportedTrial]]:
     """Group attempts by key; the one that stands for a trial comes first."""
-    found: dict[str, list[ImportedTrial]] = defaultdict(list)
+    attempts: dict[str, list[ImportedTrial]] = defaultdict(list)
     for trial in sorted(trials, key=_rank_trial, reverse=True):
-        found[trial.key].append(trial)
-    return found
+        attempts[trial.key].append(trial)
+    return attempts
 
 
 def _find_name_problems(

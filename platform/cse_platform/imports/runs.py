@@ -35,7 +35,7 @@ MAX_NAMED = 20
 class RunsToImport:
     sweeps: dict[str, list[ImportedTrial]]
     source: str
-    """Where they come from, without passwords."""
+    """The store that they come from, without passwords."""
     found: int
     unfinished: int
     """Runs that were left out because they have not ended."""
@@ -49,8 +49,8 @@ def read_runs(uri: str, mapping_file: Path) -> RunsToImport:
     """
     mapping, source = load_mapping(mapping_file)
     store = LoggedRuns(uri)
-    found = list(store.search(mapping.experiments, condition=mapping.filter))
-    ended = [run for run in found if run.status not in UNFINISHED]
+    runs = list(store.search(mapping.experiments, condition=mapping.filter))
+    ended = [run for run in runs if run.status not in UNFINISHED]
     if problems := list(_find_unknown_names(mapping, ended)):
         raise mapping_error(mapping_file, problems, source)
     reader = _Reader(mapping, store, mask_url(uri))
@@ -61,7 +61,7 @@ def read_runs(uri: str, mapping_file: Path) -> RunsToImport:
     for trial in trials:
         sweeps[mapping.sweep_of(trial.method, trial.backbone)].append(trial)
     refuse_rivals(sweeps)
-    return RunsToImport(sweeps, mask_url(uri), len(found), len(found) - len(ended))
+    return RunsToImport(sweeps, mask_url(uri), len(runs), len(runs) - len(ended))
 
 
 def _find_unknown_names(mapping: RunMapping, runs: Sequence[LoggedRun]) -> Iterator[Problem]:

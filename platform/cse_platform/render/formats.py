@@ -8,7 +8,7 @@ HASH_DIGITS = 8
 """How many digits of a hash or a trial's key are shown."""
 LEAST_P = 0.001
 LINE_LENGTH = 1000
-"""In characters; a longer line of foreign text is cut."""
+"""Most characters of a line of foreign text; a longer one is cut."""
 
 
 def percent(fraction: float | None) -> str:

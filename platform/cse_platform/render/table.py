@@ -32,7 +32,7 @@ class Cell:
 
     @property
     def rest(self) -> str:
-        """What follows the text, as characters."""
+        """The spread and the marks after the text, as characters."""
         spread = f"±{self.spread}" if self.spread else ""
         return " ".join(filter(None, (spread, self.mark)))
 
@@ -101,7 +101,7 @@ class Column(Generic[_R]):
     name: str
     value: Callable[[_R], Any]
     format: Callable[[Any], Cell | str] = as_text
-    """Of a value that is not None."""
+    """Formats a value that is not None."""
     title: str = ""
     """The head for people; left out, the name with blanks for underscores."""
     align: Align = "left"
@@ -141,7 +141,7 @@ def to_table(
     kept = [list(group) for group in groups if group]
     parts = kept if compare_groups else [list(chain.from_iterable(kept))]
     cells = [row for part in parts for row in _make_cells(columns, part, apart)]
-    shown = [any(row[place].plain for row in cells) or not cells for place in range(len(columns))]
+    shown = [any(row[index].plain for row in cells) or not cells for index in range(len(columns))]
     marks = {mark for row in cells for cell in row for mark in cell.mark.split()}
     meanings = (f"{mark} {means}" for mark, means in (legend or {}).items() if mark in marks)
     rows = iter([tuple(compress(row, shown)) for row in cells])
@@ -161,11 +161,11 @@ def text_table(
     The markup is that of all columns but the first.
     """
 
-    def column(place: int, head: str) -> Column[Sequence[str]]:
-        kind: Markup = markup if place else "code"
-        return Column(head, lambda row: row[place], lambda text: Cell(text, markup=kind), head)
+    def column(index: int, head: str) -> Column[Sequence[str]]:
+        kind: Markup = markup if index else "code"
+        return Column(head, lambda row: row[index], lambda text: Cell(text, markup=kind), head)
 
-    columns = [column(place, head) for place, head in enumerate(heads)]
+    columns = [column(index, head) for index, head in enumerate(heads)]
     return to_table(columns, [list(rows)], title=title)
 
 
@@ -174,14 +174,14 @@ def _make_cells(
 ) -> Iterator[TableRow]:
     """Make the cells of rows; rows of one kind are compared with each other."""
     written = [[column.cell(row) for row in rows] for column in columns]
-    kinds = grouped(range(len(rows)), lambda place: apart(rows[place])).values()
+    kinds = grouped(range(len(rows)), lambda index: apart(rows[index])).values()
     for cells, column in zip(written, columns, strict=True):
         if (fraction := column.compared) is None:
             continue
         for kind in kinds:
-            emphasis = places([fraction(rows[place]) for place in kind])
-            for place, one in zip(kind, emphasis, strict=True):
-                cells[place] = replace(cells[place], emphasis=one)
+            emphasis = places([fraction(rows[index]) for index in kind])
+            for index, each in zip(kind, emphasis, strict=True):
+                cells[index] = replace(cells[index], emphasis=each)
     yield from zip(*written, strict=True)
 
 

@@ -37,8 +37,8 @@ def print_page(page: Page, *, wide: bool = False) -> None:
         console.width = UNBOUNDED
     with console.capture() as captured:
         printed_notes: set[str] = set()
-        for place, block in enumerate(page):
-            if place:
+        for index, block in enumerate(page):
+            if index:
                 console.print()
             if isinstance(block, Table):
                 _print_table(console, block, printed_notes)
@@ -134,8 +134,8 @@ def _make_rich_table(table: Table, *, narrow: bool = False) -> RichTable:
         show_edge=False,
         show_header=any(head.name for head in table.heads),
     )
-    for place, head in enumerate(table.heads):
-        words = " ".join([head.name, *(row[place].plain for row in table.rows)]).split()
+    for index, head in enumerate(table.heads):
+        words = " ".join([head.name, *(row[index].plain for row in table.rows)]).split()
         number = head.align == "right"
         shown.add_column(
             Text(head.name),

@@ -39,7 +39,9 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
     running = {
         _start_evaluation(state, t, spec.evaluate): t for t in waiting if t.model is not None
     }
-    problems = [f"trial {t.number}: {_why_no_model(t)}" for t in waiting if t.model is None]
+    problems = [
+        f"trial {t.number}: {_explain_missing_model(t)}" for t in waiting if t.model is None
+    ]
     while running:
         heed()
         refuse_lost_ray()
@@ -65,7 +67,7 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
         )
 
 
-def _why_no_model(trial: TrialHistory) -> str:
+def _explain_missing_model(trial: TrialHistory) -> str:
     if trial.model_deleted:
         return (
             "its model was deleted when the sweep was complete; another sweep (--set "

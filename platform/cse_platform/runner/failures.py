@@ -24,7 +24,7 @@ _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _ATTEMPT = re.compile(r"^Failure # \d+ \(occurred at .*\)$", re.M)
 """The line before each error of a trial in Ray's file of their texts."""
 _IN_A_TASK = "ray::"
-"""How Ray begins the traceback of what was raised in a worker."""
+"""The beginning of Ray's tracebacks of errors in a worker."""
 
 
 End = Literal["error", "crash", "limit"]
@@ -37,7 +37,7 @@ class Failure:
     """Why a trial ended early, without secrets."""
 
     said: str
-    """One line, cut where it is very long; the traceback has all of it."""
+    """The reason in one line, cut if it is very long; the traceback has all of it."""
     traceback: str
     end: End
 
@@ -63,7 +63,7 @@ def reported(report: Mapping[str, Any], method: Method) -> Failure:
         _clean_text(str(report["traceback"])),
     )
     if not report["says_what_to_do"]:
-        said = _with_place(said, traceback, method)
+        said = _append_place(said, traceback, method)
     return Failure(said, traceback, end="error")
 
 
@@ -79,12 +79,12 @@ def one_line(error: BaseException) -> str:
     """The first line of a worker's error, without Ray's own words and without secrets."""
     cause = _unwrap_cause(error)
     if isinstance(cause, SystemExit):
-        return f"the method ended its process, by sys.exit({_text_of(cause)})"
-    line = cut_line(mask_text((_text_of(cause).strip().splitlines() or [""])[0]))
+        return f"the method ended its process, by sys.exit({_read_message(cause)})"
+    line = cut_line(mask_text((_read_message(cause).strip().splitlines() or [""])[0]))
     return line if isinstance(cause, CseError) else f"{type(cause).__name__}: {line}"
 
 
-def _text_of(error: BaseException) -> str:
+def _read_message(error: BaseException) -> str:
     """The text of an error, which its own class may fail to make."""
     try:
         return str(error)
@@ -100,16 +100,18 @@ def with_own_line(error: Exception, traceback: str, method: Method) -> str:
     """
     said = one_line(error)
     return (
-        said if isinstance(_unwrap_cause(error), CseError) else _with_place(said, traceback, method)
+        said
+        if isinstance(_unwrap_cause(error), CseError)
+        else _append_place(said, traceback, method)
     )
 
 
-def _with_place(said: str, traceback: str, method: Method) -> str:
-    frame = _own_frame(traceback, method)
+def _append_place(said: str, traceback: str, method: Method) -> str:
+    frame = _find_own_frame(traceback, method)
     return f"{said}, at {frame}" if frame else said
 
 
-def _own_frame(traceback: str, method: Method) -> str | None:
+def _find_own_frame(traceback: str, method: Method) -> str | None:
     """`mixcse/method.py:41: z = a @ b`; None where no line of a traceback is of the method."""
     package, *inside = method.train.__module__.split(".")
     own = package if inside else f"{package}.py"

@@ -20,13 +20,13 @@ from cse_platform.tracking.submission import BEGUN, ENDED
 DASHBOARD_PORT = 8265
 SWEEP = "sweep"
 """Key of a job's metadata that names its sweep."""
-_PATIENCE = 4.0
+_CONNECT_SECONDS = 4.0
 """Seconds in which a server is to say that it is there."""
-_LONG_PATIENCE = 60.0
+_REQUEST_SECONDS = 60.0
 """Seconds for every other answer, and to send what travels."""
-_SILENCE = 60.0
+_MAX_SILENCE_SECONDS = 60.0
 """Seconds without an answer after which a job is not followed any longer."""
-_ENDING = 5.0
+_ENDING_SECONDS = 5.0
 """Seconds for the driver of a sweep that was stopped to give it back."""
 _LOOK_SECONDS = 0.5
 _WANTS_TOKEN = (401, 403)
@@ -56,7 +56,7 @@ class JobServer:
     """
 
     def __init__(self, address: str) -> None:
-        self.url = _url_of(address)
+        self.url = _make_url(address)
         headers = _find_headers(self.url)
         # Ray takes this variable, or RAY_ADDRESS, for the address that it is given.
         os.environ["RAY_API_SERVER_ADDRESS"] = self.url
@@ -64,7 +64,7 @@ class JobServer:
 
     def running(self, sweep: str) -> str | None:
         """Find the id of the job that runs a sweep; one that is about to end may do so first."""
-        until = time.monotonic() + _ENDING
+        until = time.monotonic() + _ENDING_SECONDS
         while (job := self._find_running_job(sweep)) is not None and time.monotonic() < until:
             time.sleep(_LOOK_SECONDS)
         return job
@@ -81,8 +81,8 @@ class JobServer:
     def _is_done(self, job: str) -> bool:
         """Whether a job's sweep has ended; the job itself may still publish a report."""
         lines = str(self._client.get_job_logs(job)).splitlines()
-        told = [line for line in lines if line.endswith((BEGUN, ENDED))]
-        return bool(told) and told[-1].endswith(ENDED)
+        marks = [line for line in lines if line.endswith((BEGUN, ENDED))]
+        return bool(marks) and marks[-1].endswith(ENDED)
 
     def python(self) -> str:
         """Find the Python of the head's Ray, for a shell; the PATH may have another first."""
@@ -90,18 +90,18 @@ class JobServer:
             answer = self._client._do_request("GET", "/nodes?view=summary")
             nodes = answer.json()["data"]["summary"]
             [head] = [node for node in nodes if node["raylet"].get("isHeadNode")]
-            found = _HEADS_PYTHON.search(" ".join(head["cmdline"]))
+            match = _HEADS_PYTHON.search(" ".join(head["cmdline"]))
         except (requests.RequestException, ValueError, LookupError, TypeError, AttributeError):
-            found = None  # another version of Ray tells it elsewhere
-        return shlex.quote(found[1]) if found else "python"
+            match = None  # another version of Ray tells it elsewhere
+        return shlex.quote(match[1]) if match else "python"
 
     def put(self, archives: Mapping[str, bytes]) -> None:
         """Upload these archives to the cluster, by their URIs."""
         with self._refuse_no_answer("does not take the code"):
             for uri, data in archives.items():
-                place = f"/api/packages/gcs/{uri.rpartition('/')[2]}"
-                if self._client._do_request("GET", place).status_code == 404:
-                    self._client._do_request("PUT", place, data=data).raise_for_status()
+                endpoint = f"/api/packages/gcs/{uri.rpartition('/')[2]}"
+                if self._client._do_request("GET", endpoint).status_code == 404:
+                    self._client._do_request("PUT", endpoint, data=data).raise_for_status()
 
     def submit(
         self, job: str, command: str, *, environment: dict[str, Any], metadata: dict[str, str]
@@ -121,7 +121,7 @@ class JobServer:
                 has_ended = info.status.is_terminal()
                 lines = tuple(str(self._client.get_job_logs(job)).splitlines())
             except (requests.RequestException, RuntimeError) as error:
-                if time.monotonic() > heard + _SILENCE:
+                if time.monotonic() > heard + _MAX_SILENCE_SECONDS:
                     raise SweepRefusedError(
                         f"the Ray cluster at {self.url} has not answered for a minute; its job "
                         f"{job} may run on, which cse-sweep status tells"
@@ -144,12 +144,12 @@ class _Client(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
 
     def _do_request(self, method: str, endpoint: str, **more: Any) -> requests.Response:
         answer: requests.Response = super()._do_request(
-            method, endpoint, timeout=_LONG_PATIENCE, **more
+            method, endpoint, timeout=_REQUEST_SECONDS, **more
         )
         return answer
 
 
-def _url_of(address: str) -> str:
+def _make_url(address: str) -> str:
     if "://" not in address:
         has_port = re.search(r":\d+$", address)
         return f"http://{address}" if has_port else f"http://{address}:{DASHBOARD_PORT}"
@@ -162,21 +162,21 @@ def _url_of(address: str) -> str:
 
 def _find_headers(url: str) -> dict[str, str]:
     """Find the headers that the server accepts: none, or the token that is known here."""
-    if _lets_in(url, {}):
+    if _is_accepted(url, {}):
         return {}
     known = has_token()
     if known:
         loader = AuthenticationTokenLoader.instance()
         headers: dict[str, str] = loader.get_token_for_http_header(ignore_auth_mode=True)
-        if _lets_in(url, headers):
+        if _is_accepted(url, headers):
             return headers
     raise SweepRefusedError(token_refusal(url, known=known))
 
 
-def _lets_in(url: str, headers: Mapping[str, str]) -> bool:
+def _is_accepted(url: str, headers: Mapping[str, str]) -> bool:
     """Whether the server accepts these headers; False if it wants a token, or another one."""
     try:
-        answer = requests.get(f"{url}/api/version", headers=headers, timeout=_PATIENCE)
+        answer = requests.get(f"{url}/api/version", headers=headers, timeout=_CONNECT_SECONDS)
         if answer.status_code in _WANTS_TOKEN:
             return False
         answer.raise_for_status()

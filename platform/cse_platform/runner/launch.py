@@ -94,10 +94,10 @@ def delete_surplus_models(state: SweepState) -> None:
         _log.warning("%s; so no model was deleted", error)
         return
     for trial in surplus:
-        place = trial.model
-        if trial.key not in used and place is not None and _may_delete(place, trial.key):
+        model = trial.model
+        if trial.key not in used and model is not None and _may_delete(model, trial.key):
             state.record(ModelDeleted(sweep=state.spec.sweep, trial=trial.key))
-            delete_folder(place)
+            delete_folder(model)
 
 
 def _may_delete(place: str, trial: str) -> bool:
@@ -108,8 +108,8 @@ def _may_delete(place: str, trial: str) -> bool:
     except BackboneError as error:
         _log.warning("%s; so it was not deleted", error)
     else:
-        said = NOT_ITS_MODEL.format(trial[:MODEL_DIGITS])
-        _log.warning("%s %s; so it was not deleted", mask_url(place), said)
+        message = NOT_ITS_MODEL.format(trial[:MODEL_DIGITS])
+        _log.warning("%s %s; so it was not deleted", mask_url(place), message)
     return False
 
 

@@ -38,12 +38,14 @@ class TimedTrial:
         """Train a few steps. Returns sentences a second, and the shares of memory that are used."""
         from cse_platform.forecast.measured import train_some  # imports torch
 
-        found, config = prepared(method, settings, threads=threads)
+        loaded_method, config = prepared(method, settings, threads=threads)
         assert isinstance(config, TrainingConfig)  # the driver has looked
         corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
         with as_found():
             run = _Paced(line)
-            train_some(found, config, run, corpus=corpus, steps=_STEPS, eval_steps=_STEPS // 2)
+            train_some(
+                loaded_method, config, run, corpus=corpus, steps=_STEPS, eval_steps=_STEPS // 2
+            )
             return run.sentences_per_second, _measure_memory()
 
 

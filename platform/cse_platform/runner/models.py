@@ -22,7 +22,7 @@ from cse_platform.secrets import mask_text, mask_url
 from cse_platform.tracking.events import MODEL_DIGITS
 
 TRIAL_FILE = "cse_trial.txt"
-"""In the folder of a kept model: the key of its trial."""
+"""A file in the folder of a kept model, with the key of its trial."""
 
 NOT_ITS_MODEL = (
     "is not the model of trial {}, though it is recorded as such: a kept model names its trial in "
@@ -32,7 +32,7 @@ NOT_ITS_MODEL = (
 
 _THREADS = 8
 """How many folders are deleted at once. A deletion in an object store takes seven requests."""
-_PATIENCE = 10.0
+_CLOSE_SECONDS = 10.0
 """Seconds that the end of a sweep waits for deletions."""
 
 _log = logging.getLogger(__name__)
@@ -157,7 +157,7 @@ class FolderDeletions:
 
     def close(self) -> None:
         """Wait a moment for what is still to be deleted, and leave the rest."""
-        wait(list(self._pending), timeout=_PATIENCE)
+        wait(list(self._pending), timeout=_CLOSE_SECONDS)
         self._threads.shutdown(cancel_futures=True)
 
 
@@ -174,8 +174,8 @@ def stale_checkpoints(root: str, *, needed: Collection[str]) -> list[str]:
         _log.warning("%s cannot be read: %s", mask_url(root), mask_text(str(error)))
         return []
     inside = re.compile(re.escape(path) + r"(/[^/]+/checkpoint_[^/]+)")
-    found = {match[1] for info in listed if (match := inside.match(info.path))}
-    return [f"{root}{below}" for below in sorted(found) if f"{path}{below}" not in kept]
+    checkpoints = {match[1] for info in listed if (match := inside.match(info.path))}
+    return [f"{root}{below}" for below in sorted(checkpoints) if f"{path}{below}" not in kept]
 
 
 def delete_folder(place: str) -> None:

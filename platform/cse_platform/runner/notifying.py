@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BEHIND_SECONDS = 300.0
 """Seconds after which a store that is down is reported."""
 SEND_SECONDS = 15.0
-"""How long the end of a sweep waits for what is still to be sent."""
+"""Seconds that the end of a sweep waits for messages that are still to be sent."""
 _LOOK_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)
@@ -114,10 +114,10 @@ def refuse_unknown_services(urls: Sequence[SecretStr]) -> None:
             "notify: needs Apprise, which is not installed; run pip install 'cse-platform[notify]'"
         ) from error
     logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it would show URLs
-    for place, url in enumerate(urls):
+    for index, url in enumerate(urls):
         if not apprise.Apprise().add(url.get_secret_value()):
             raise SweepRefusedError(
-                f"notify.{place}: Apprise knows no service of this URL; expected one such as "
+                f"notify.{index}: Apprise knows no service of this URL; expected one such as "
                 "mailto://USER:PASSWORD@HOST or slack://TOKENS, see https://appriseit.com"
             )
 

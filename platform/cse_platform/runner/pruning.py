@@ -16,7 +16,7 @@ from cse_platform.tracking.history import TrialHistory
 _log = logging.getLogger(__name__)
 
 MOST_CURVES = 1000
-"""So many of the newest trials of other sweeps are read."""
+"""How many of the newest trials of other sweeps are read."""
 
 
 class Pruning:
@@ -35,29 +35,29 @@ class Pruning:
             self._read_other_sweeps()
 
     def why_stop(self, trial: TrialHistory, *, step: int) -> str | None:
-        """Why a trial is stopped after this step, in a line; None if it goes on.
+        """Decide whether a trial stops after this step. Returns the reason, or None if it goes on.
 
         Trials of further seeds are never stopped.
         """
         pruner = self.state.spec.pruner
         stops = self.state.with_search(lambda: self.state.search.report(trial, step=step))
         if isinstance(pruner, CurvePruner) and trial.role == "search" and step > 0:
-            return self._by_curve(pruner, trial, step)
+            return self._judge_by_curve(pruner, trial, step)
         return f"stopped by {pruner.kind} at step {step}" if stops else None
 
-    def _by_curve(self, pruner: CurvePruner, trial: TrialHistory, step: int) -> str | None:
+    def _judge_by_curve(self, pruner: CurvePruner, trial: TrialHistory, step: int) -> str | None:
         if broken := collapsed(trial.curve[step], trial.last_metrics):
             return broken
         progress = trial.last_metrics.get("train/progress", 0.0)
         if progress <= 0:
             return None  # of a method that does not say how far it is
-        self._add_own()
+        self._add_own_curves()
         confirm = self.state.spec.seeds.confirm
         verdict = judge(
             trial.curve,
             steps=max(round(step / progress), step),
             past=self._past,
-            best=list(self._best_values(trial)),
+            best=list(self._compute_best_values(trial)),
             rule=Rule(
                 chance=pruner.chance,
                 top=pruner.top or (confirm.top if confirm else 1),
@@ -67,7 +67,7 @@ class Pruning:
         )
         return verdict.why if verdict.stop else None
 
-    def _best_values(self, judged: TrialHistory) -> Iterator[float]:
+    def _compute_best_values(self, judged: TrialHistory) -> Iterator[float]:
         """The best value of each other configuration that has one, running ones included.
 
         One that keeps not all constraints, or may not, was tried and sets no bar.
@@ -88,7 +88,7 @@ class Pruning:
         constraints = self.state.spec.search.constraints
         return trial.state == "COMPLETE" and is_feasible(constraints, [trial])
 
-    def _add_own(self) -> None:
+    def _add_own_curves(self) -> None:
         for trial in self.state.history.trials.values():
             if trial.state == "COMPLETE" and trial.key not in self._known:
                 self._known.add(trial.key)
@@ -98,7 +98,7 @@ class Pruning:
         state = self.state
         try:
             with state.leaderboard.session() as session:
-                found = complete_curves(
+                curves = complete_curves(
                     session,
                     method=state.spec.method,
                     backbone=state.spec.backbone,
@@ -109,7 +109,7 @@ class Pruning:
         except StoreError as error:
             _log.warning("%s; curves of other sweeps are not compared", error)
             return
-        for curve in found:
+        for curve in curves:
             if curve.trial not in state.history.trials:
                 self._known.add(curve.trial)
                 self._past.add(curve.values, configuration=curve.configuration)

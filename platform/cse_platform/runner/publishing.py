@@ -11,13 +11,13 @@ from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.journal import Journal
 
 PUBLISH_SECONDS = 300.0
-"""From one publication of a running sweep to the next."""
+"""Seconds between two publications of a running sweep."""
 LONGEST_SECONDS = 600.0
-"""How long one of them may take."""
+"""Seconds that a publication may take."""
 END_SECONDS = 120.0
-"""How long the end of a sweep waits for its publication."""
+"""Seconds that the end of a sweep waits for its publication."""
 INTERRUPTED_SECONDS = 15.0
-"""The same after a Ctrl-C."""
+"""Seconds that it waits after a Ctrl-C."""
 NICENESS = 10
 """More than a user's own commands, less than the 15 that Ray gives the workers of trials."""
 
@@ -124,11 +124,11 @@ class Publisher:
             )
         try:
             os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
-            _, said = process.communicate(timeout=seconds)
+            _, output = process.communicate(timeout=seconds)
         finally:
             process.kill()
             process.wait()
-        lines = said.strip().splitlines() or ["it failed"]
+        lines = output.strip().splitlines() or ["it failed"]
         return lines[-1].removeprefix("Error: ") if process.returncode else ""
 
 

@@ -37,11 +37,11 @@ from cse_platform.sweep.stores import SweepStores
 
 _ALIVE = GcsNodeInfo.GcsNodeState.ALIVE
 _TOKEN, _TOKEN_FILE = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
-_PATIENCE = 3.0
+_CONNECT_SECONDS = 3.0
 """Seconds for a machine to take a connection."""
-_UNTIL_JOINED = 60
+_PIN_SECONDS = 60
 """Seconds that an archive stays without a user."""
-_QUICKLY = '{"py_gcs_connect_timeout_s": 3, "gcs_rpc_server_connect_timeout_s": 2}'
+_SHORT_TIMEOUTS = '{"py_gcs_connect_timeout_s": 3, "gcs_rpc_server_connect_timeout_s": 2}'
 """Ray's own patience with a machine that takes connections and says nothing is 40 s."""
 
 
@@ -61,9 +61,9 @@ def prepare_to_join(address: str) -> str:
     try:
         place: str = canonicalize_bootstrap_address_or_die(address)
         host, _, port = place.rpartition(":")
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
         client = _connect_client(place, with_token=False) or _connect_with_token(place)
-        nodes = client.get_all_node_info(timeout=_PATIENCE).values()
+        nodes = client.get_all_node_info(timeout=_CONNECT_SECONDS).values()
     except (OSError, ValueError, RayError) as error:
         raise SweepRefusedError(
             f"no Ray cluster answers at {address}: {error}; give the address that `ray start "
@@ -82,7 +82,7 @@ def upload(shipment: Shipment, place: str) -> None:
     """Upload a shipment to a cluster that can be joined; Ray deletes it with its last user."""
     client = GcsClient(address=place)
     for uri, data in shipment.archives.items():
-        client.pin_runtime_env_uri(uri, _UNTIL_JOINED)  # another user may be the last, and end now
+        client.pin_runtime_env_uri(uri, _PIN_SECONDS)  # another user may be the last, and end now
         client.internal_kv_put(uri.encode(), data, True, None)
 
 
@@ -95,8 +95,8 @@ def _connect_client(place: str, *, with_token: bool) -> GcsClient | None:
     if with_token:
         os.environ[AUTH_MODE_ENV_VAR] = "token"
     try:
-        Config.initialize(_QUICKLY)
-        with _stderr_closed():
+        Config.initialize(_SHORT_TIMEOUTS)
+        with _silence_stderr():
             return GcsClient(address=place)
     except AuthenticationError:
         return None
@@ -105,7 +105,7 @@ def _connect_client(place: str, *, with_token: bool) -> GcsClient | None:
 
 
 @contextmanager
-def _stderr_closed() -> Iterator[None]:
+def _silence_stderr() -> Iterator[None]:
     """Keep Ray's native code, which knows no other way, from writing what it is refused for."""
     kept = os.dup(2)
     with Path(os.devnull).open("w") as nowhere:

@@ -92,13 +92,13 @@ def start_own(init: Callable[..., Any]) -> None:
     try:
         _start_once(init)
     except Exception as error:
-        _log.warning("Ray did not start (%s); it is started once more", _first_line(error))
+        _log.warning("Ray did not start (%s); it is started once more", _extract_first_line(error))
         try:
             _start_once(init)
         except Exception as again:
             raise SweepRefusedError(
-                f"Ray does not start on this machine: {_first_line(again)}; the same command goes "
-                "on from here when the machine has less to do"
+                f"Ray does not start on this machine: {_extract_first_line(again)}; the same "
+                "command goes on from here when the machine has less to do"
             ) from again
 
 
@@ -118,7 +118,7 @@ def without_noise() -> Iterator[None]:
 
 
 @contextmanager
-def _for_one_machine() -> Iterator[None]:
+def _limit_to_one_machine() -> Iterator[None]:
     """Start Ray within without the processes that only a cluster needs, and on any free port.
 
     One such process adds nodes, another collects what workers print. Beside another Ray the agent's
@@ -137,7 +137,7 @@ def _for_one_machine() -> Iterator[None]:
 def _start_once(init: Callable[..., Any]) -> None:
     before = set(psutil.Process().children())
     try:
-        with _for_one_machine():
+        with _limit_to_one_machine():
             init(address="local", _node_ip_address=_LOOPBACK, include_dashboard=False)
     except BaseException:
         shut_down_ray()
@@ -169,5 +169,5 @@ def _make_token_private() -> None:
         file.chmod(0o600)
 
 
-def _first_line(error: Exception) -> str:
+def _extract_first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 MAX_CRASHES = 3
 STOPPED = "it was stopped by hand"
-"""Why a trial has ended that a person stopped: its error, if it had not reported before."""
+"""The reason of a trial that a person stopped; its error, if it had not reported before."""
 GOES_ON: dict[End, int] = {"error": 0, "crash": MAX_CRASHES, "limit": 1}
 """How often a trial goes on from its last checkpoint, by what ended it; crashes count from there,
 because a node that is taken away is not the trial's fault."""
@@ -51,11 +51,11 @@ class Results:
         self.checkpoints, self.models = checkpoints, models
         self.pruning = Pruning(state)
         last = [t.checkpoint for t in state.history.trials.values() if _needs_checkpoint(t)]
-        needed = [place for _, place in filter(None, last)]
-        for place in stale_checkpoints(checkpoints, needed=needed):
-            state.deletions.add(place)
+        needed = [path for _, path in filter(None, last)]
+        for path in stale_checkpoints(checkpoints, needed=needed):
+            state.deletions.add(path)
         self._pruned: dict[str, str] = {}
-        """By trial, why it was stopped."""
+        """Reasons why trials were pruned, by key."""
         self._stopped: set[str] = set()
         self._last_step: dict[str, int] = {}
         """By trial, of its present process. One that goes on repeats what came after its
@@ -66,9 +66,9 @@ class Results:
         self._refused: dict[str, str] = {}
         self._cut_off: Counter[tuple[str, End]] = Counter()
         self._models: dict[str, str | None] = {}
-        """By trial whose worker was to keep its model: None, or what prevented it."""
+        """What prevented workers from keeping a model, by trial; None if nothing did."""
         self._provenance: dict[str, dict[str, str]] = {}
-        """By trial, put together from its reports: each has what is new since the one before."""
+        """Provenance by trial, merged from its reports, each of which has what is new."""
 
     def point(
         self,
@@ -88,10 +88,10 @@ class Results:
         trial, spec = self.state.history.trials[key], self.state.spec
         self._waiting.discard(key)
         self._note_provenance(key, provenance or {})
-        self._say_if_not_rising(trial, step)
+        self._warn_if_not_rising(trial, step)
         if step in trial.curve:
             return False
-        epoch = self._epoch_sentences(trial)
+        epoch = self._count_epoch_sentences(trial)
         costs = costs_of_report(metrics, provenance or {}, epoch_sentences=epoch)
         metrics = {**metrics, **costs}
         if refusal := self._find_refusal(step, metrics):
@@ -118,12 +118,12 @@ class Results:
         self._pruned[key] = why
         return True
 
-    def _epoch_sentences(self, trial: TrialHistory) -> int | None:
-        """How many sentences an epoch of a trial has, in whole batches; None if unknown."""
+    def _count_epoch_sentences(self, trial: TrialHistory) -> int | None:
+        """Count the sentences of a trial's epoch, in whole batches; None if unknown."""
         size = trial.batch_size
         return None if size is None else self.state.identity.corpus_sentences // size * size
 
-    def _say_if_not_rising(self, trial: TrialHistory, step: int) -> None:
+    def _warn_if_not_rising(self, trial: TrialHistory, step: int) -> None:
         """Warn once of a trial that reports a step below or equal to the one before."""
         before = self._last_step.get(trial.key, -1)
         self._last_step[trial.key] = max(step, before)
@@ -144,14 +144,14 @@ class Results:
         self._refused[key] = why
 
     def model_place(self, key: str) -> str:
-        """Where the worker of a trial puts its model, before it ends."""
+        """The folder or URI in which the worker of a trial puts its model, before it ends."""
         return f"{self.models}/{key[:MODEL_DIGITS]}"
 
     def model_kept(self, key: str, *, problem: str | None) -> None:
         """Note that a trial's worker has put the model in its place, or what prevented it."""
         self._models[key] = problem
 
-    def _keeps_model(self, trial: TrialHistory) -> bool:
+    def _has_kept_model(self, trial: TrialHistory) -> bool:
         problem = self._models.get(trial.key, "its worker has not said so")
         if problem is not None and trial.checkpoint is not None:
             where = mask_url(trial.checkpoint[1])
@@ -178,8 +178,8 @@ class Results:
             self._finish_trial(trial, "FAIL", error=self._refused[key], cause="trial")
         elif (best := trial.best(checkpoint=self.state.spec.dev.checkpoint)) is None:
             early = key in self._stopped
-            said = STOPPED if early else "it reported no dev score that is a number"
-            self._finish_trial(trial, "FAIL", error=said, cause="person" if early else "trial")
+            reason = STOPPED if early else "it reported no dev score that is a number"
+            self._finish_trial(trial, "FAIL", error=reason, cause="person" if early else "trial")
         elif key in self._pruned or key in self._stopped:
             self._finish_trial(trial, "PRUNED", why=self._pruned.get(key, STOPPED))
         elif why := self._explain_unmeasured(best):
@@ -226,7 +226,7 @@ class Results:
         why: str | None = None,
     ) -> None:
         best = trial.best(checkpoint=self.state.spec.dev.checkpoint)
-        kept = state == "COMPLETE" and self._keeps_model(trial)
+        kept = state == "COMPLETE" and self._has_kept_model(trial)
         self.state.record(
             TrialFinished(
                 sweep=self.state.spec.sweep,

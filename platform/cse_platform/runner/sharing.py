@@ -19,7 +19,7 @@ from cse_platform.sweep.checks import representatives
 from cse_platform.sweep.identity import code_hash
 
 TRIED_AT_ONCE = (1, 2, 4, 8)
-"""So many trials at once are tried."""
+"""Numbers of trials at once that are measured."""
 NEAR_BEST = 0.95
 """Fewer trials at once are taken where they have this share of the best throughput: a search learns
 more from trials that run one after another."""
@@ -33,7 +33,7 @@ class Throughput:
 
     trials: int
     sentences_per_second: float
-    """Of all of them together."""
+    """The speed of all trials together."""
     memory: float
     """The share of the memory that they filled, in [0, 1]."""
 
@@ -62,16 +62,16 @@ def slots_of(resources: Resources, *, cores: float, gpus: float) -> dict[int, Sl
     else:
         gpu = dict.fromkeys(TRIED_AT_ONCE, 0.0)
     devices = max(int(gpus), 1) if any(gpu.values()) else 1
-    found = {}
+    slots = {}
     for trials, share in gpu.items():
         cpu = cores // (trials * devices) if resources.cpu == "auto" else resources.cpu
         if cpu > 0 and cpu * trials * devices <= cores:
-            found[trials] = Slot(cpu, share)
+            slots[trials] = Slot(cpu, share)
     least = min(gpu)
-    return found or {least: Slot(1.0 if resources.cpu == "auto" else resources.cpu, gpu[least])}
+    return slots or {least: Slot(1.0 if resources.cpu == "auto" else resources.cpu, gpu[least])}
 
 
-_PATIENCE = 600.0
+_TIMEOUT_SECONDS = 600.0
 """Seconds after which trials at once count as too many."""
 
 
@@ -89,17 +89,19 @@ def share_devices(state: SweepState) -> None:
     slots = slots_of(resources, cores=has["CPU"], gpus=has.get("GPU", 0))
     config = _find_largest_config(state)
     if len(slots) > 1 and isinstance(config, TrainingConfig):
-        found = _load_or_measure(state, config, node, slots)
-        state.slot = slots[fewest_near_best(found).trials] if found else slots[min(slots)]
-        if found:
-            state.say(_describe_throughputs(found, state.slot))
+        throughputs = _load_or_measure(state, config, node, slots)
+        state.slot = (
+            slots[fewest_near_best(throughputs).trials] if throughputs else slots[min(slots)]
+        )
+        if throughputs:
+            state.say(_describe_throughputs(throughputs, state.slot))
     else:
         state.slot = slots[min(slots)]
 
 
-def _describe_throughputs(found: Sequence[Throughput], slot: Slot) -> str:
+def _describe_throughputs(throughputs: Sequence[Throughput], slot: Slot) -> str:
     """Describe how fast so many trials at once are, and what a trial occupies for that."""
-    speeds = ", ".join(f"{one.sentences_per_second:,.0f} by {one.trials}" for one in found)
+    speeds = ", ".join(f"{each.sentences_per_second:,.0f} by {each.trials}" for each in throughputs)
     gpu = f", gpu: {slot.gpu:g}" if slot.gpu else ""
     return f"sentences a second: {speeds} at once; resources: cpu: {slot.cpu:g}{gpu}"
 
@@ -138,7 +140,7 @@ def _load_or_measure(
         measured = _measure_throughputs(state.method.name, settings, node, slots, environment)
         if not measured:
             raise _NothingMeasuredError
-        stream.write(json.dumps([asdict(one) for one in measured]).encode())
+        stream.write(json.dumps([asdict(each) for each in measured]).encode())
 
     file = cache_folder("throughput") / f"{cache_key(asked)}.json"
     try:
@@ -158,7 +160,7 @@ def _is_hardware(resource: str) -> bool:
 
 def _read_throughputs(file: Path) -> tuple[Throughput, ...] | None:
     try:
-        return tuple(Throughput(**one) for one in json.loads(file.read_text()))
+        return tuple(Throughput(**fields) for fields in json.loads(file.read_text()))
     except (OSError, ValueError, TypeError):
         return None
 
@@ -172,7 +174,7 @@ def _measure_throughputs(
 ) -> list[Throughput]:
     """Measure more and more trials at once, up to where there is no room for more."""
     actors: list[Any] = []
-    found: list[Throughput] = []
+    throughputs: list[Throughput] = []
     start = ray.remote(TimedTrial).options(
         runtime_env=environment,
         num_cpus=0,
@@ -181,19 +183,19 @@ def _measure_throughputs(
     )
     try:
         for trials, slot in slots.items():
-            if found and not found[-1].fit(trials):
+            if throughputs and not throughputs[-1].fit(trials):
                 break
             actors += [start.remote() for _ in range(trials - len(actors))]
             line = ray.remote(StartLine).options(num_cpus=0).remote(trials)
             done = [actor.train.remote(method, settings, slot.threads, line) for actor in actors]
-            speeds, filled = zip(*ray.get(done, timeout=_PATIENCE), strict=True)
-            found.append(Throughput(trials, sum(speeds), _sum_memory_shares(filled)))
+            speeds, filled = zip(*ray.get(done, timeout=_TIMEOUT_SECONDS), strict=True)
+            throughputs.append(Throughput(trials, sum(speeds), _sum_memory_shares(filled)))
     except (RayError, TimeoutError):
         pass  # so many are too many
     finally:
         for actor in actors:
             ray.kill(actor)
-    return found
+    return throughputs
 
 
 def _sum_memory_shares(filled: tuple[tuple[float, float], ...]) -> float:

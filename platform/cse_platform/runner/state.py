@@ -24,10 +24,10 @@ from cse_platform.tracking.recorder import Recorder
 _log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-_HANGS = 1.0
+_HANG_SECONDS = 1.0
 """Seconds after which a search store that does not answer is left alone for some time."""
-_REST = 3.0
-"""How long, in times of what it has taken: the driver can do nothing else meanwhile."""
+_REST_FACTOR = 3.0
+"""How long it is left alone, as a multiple of the time it took, which blocks the driver."""
 
 
 Reuse = Literal["same code", "unknown code too", "nothing"]
@@ -62,7 +62,7 @@ class SweepState:
     """Of the trials that dev has chosen: how many are scored on test sets, and how many there
     are; None before."""
     search_error: str | None = None
-    """Why the search store does not answer; None while it does."""
+    """The error of a search store that does not answer; None while it does."""
     search_rests: float = 0.0
     """Until when the search store is left alone, by `time.monotonic`."""
     ray_is_up: bool = False
@@ -72,14 +72,14 @@ class SweepState:
     deletions: FolderDeletions = field(default_factory=FolderDeletions)
     """Checkpoints that nothing needs any more."""
     slot: Slot = field(init=False)
-    """What a running trial occupies."""
+    """The resources that a running trial occupies."""
 
     def __post_init__(self) -> None:
         self.slot = self.spec.resources.slot
 
     @property
     def budget(self) -> int | None:
-        """How many trials the search takes, those included that a person has put in.
+        """Number of trials of the search, including those that a person has put in.
 
         None while no number limits it.
         """
@@ -104,7 +104,7 @@ class SweepState:
 
     @property
     def planned(self) -> int | None:
-        """How many trials there will be at most, further seeds included; None while none knows."""
+        """Greatest number of trials, including further seeds; None while that is unknown."""
         if self.finished:
             return len(self.history.trials)
         return None if self.budget is None else self.budget + self.spec.confirming
@@ -120,8 +120,8 @@ class SweepState:
     def say(self, text: str, level: MessageLevel = "note") -> None:
         """Tell everybody who follows the sweep, here or elsewhere; safe to call from any thread."""
         if not self.lease.is_lost:
-            said = DriverMessage(sweep=self.spec.sweep, level=level, text=mask_text(text))
-            self.history.apply(self.recorder.record(said))
+            message = DriverMessage(sweep=self.spec.sweep, level=level, text=mask_text(text))
+            self.history.apply(self.recorder.record(message))
 
     def cut_off(self) -> None:
         """Note that nothing runs any more; the next planner finds in the history what goes on."""
@@ -148,8 +148,8 @@ class SweepState:
             if self.search_error is None:
                 _log.warning("%s; no new trials until it is back", error)
             self.search_error = str(error)
-            if (taken := time.monotonic() - began) > _HANGS:
-                self.search_rests = time.monotonic() + _REST * taken
+            if (taken := time.monotonic() - began) > _HANG_SECONDS:
+                self.search_rests = time.monotonic() + _REST_FACTOR * taken
             return None
         self.search_error = None
         return answer

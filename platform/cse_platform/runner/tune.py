@@ -33,9 +33,9 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         super().__init__()
         self.hooks = hooks
         self._told: dict[str, dict[str, Any]] = {}
-        """By Ray's trial id, what its worker has told of its failure."""
+        """Workers' reports of failures, by Ray's trial id."""
         self._killed: dict[str, str] = {}
-        """By Ray's trial id, why its process was killed."""
+        """Reasons why processes were killed, by Ray's trial id."""
         self._limits = TrialLimits(hooks.results.state.spec.resources)
         self._bad_nodes = BadNodes()
 
@@ -46,8 +46,8 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             hooks.controller = controller._tune_controller  # what Ray passes only reads it
             hooks.controller._actor_cache = IdleWorkers(hooks.yields)
         if (nodes := hooks.planner.state.nodes) is not None:
-            place = OnCheckedNodes(trial.placement_group_factory, nodes, hooks.yields)
-            trial.update_resources(place)
+            placement = OnCheckedNodes(trial.placement_group_factory, nodes, hooks.yields)
+            trial.update_resources(placement)
             manager = hooks.controller._actor_manager._resource_manager
             manager._resource_cls = InItsEnvironment
 
@@ -213,7 +213,7 @@ class Hooks:
             return True
         waiting = len(self.waiting())
         free = free_slots(state.slot, among=state.checked) if waiting else 1
-        return waiting < max(1, free + self._idle_workers())
+        return waiting < max(1, free + self._count_idle_workers())
 
     def waiting(self) -> list[Trial]:
         """The trials that have no slot yet; others that are pending have one, and its process."""
@@ -223,7 +223,7 @@ class Hooks:
         process, manager = self.controller._trial_to_actor, self.controller._actor_manager
         return [t for t in pending if not manager.is_actor_started(process.get(t))]
 
-    def _idle_workers(self) -> int:
+    def _count_idle_workers(self) -> int:
         if self.controller is None:
             return 0
         return int(self.controller._actor_cache.num_cached_objects)
@@ -234,11 +234,11 @@ class Hooks:
             return
         try:
             self.requests.heed(self.planner.state, stop_trial=self._stop_trial)
-            self._heed_nodes()
+            self._update_nodes()
         except Exception as error:
             self.broken = error
 
-    def _heed_nodes(self) -> None:
+    def _update_nodes(self) -> None:
         """Check the nodes that have joined, and ask again for the places of trials that wait."""
         nodes = self.planner.state.nodes
         if self.demand is not None:

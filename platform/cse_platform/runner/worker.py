@@ -66,12 +66,12 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     get_method(method)
 
     def run_trial(settings: dict[str, Any]) -> dict[str, Any]:
-        found, config = prepared(method, settings, threads=_assigned_threads())
-        code = code_hash(found)
-        _refuse_other_code(found, code, settings.get("code"))
+        loaded_method, config = prepared(method, settings, threads=_count_assigned_threads())
+        code = code_hash(loaded_method)
+        _refuse_other_code(loaded_method, code, settings.get("code"))
         with as_found(), _open_checkpoint(settings.get("resume_from")) as folder:
             run = TuneRun(settings.get("seed", 0), folder, config, code=code)
-            best = _extract_numbers(found.train(config, run))
+            best = _extract_numbers(loaded_method.train(config, run))
             return best | _keep_model(settings.get("kept_model"), folder)
 
     run_trial.__name__ = method
@@ -108,11 +108,11 @@ def prepared(
         The method, and the configuration of its trial.
     """
     collect_rarely()
-    _shut_tests(settings)  # before a line of the method's own code
-    found = get_method(method)
-    _use_threads(threads)
+    _forbid_tests(settings)  # before a line of the method's own code
+    loaded_method = get_method(method)
+    _set_threads(threads)
     given = {name: value for name, value in settings.items() if name not in RESERVED}
-    return found, _validate_settings(method, found.config, given)
+    return loaded_method, _validate_settings(method, loaded_method.config, given)
 
 
 class TuneRun:
@@ -159,7 +159,7 @@ class TuneRun:
             device=device,
             precision=self._config.hyperparameters().get("precision", "fp32"),
             attention=self._config.attention,
-            threads=_assigned_threads(),
+            threads=_count_assigned_threads(),
         )
         return facts | self._code | peak_memory(device)
 
@@ -208,7 +208,7 @@ def _refuse_other_code(method: Method, code: str | None, expected: str | None) -
         )
 
 
-def _shut_tests(settings: Mapping[str, Any]) -> None:
+def _forbid_tests(settings: Mapping[str, Any]) -> None:
     """Keep this process from opening any test set from here on."""
     # Not validated yet: what is no selection of dev sets is refused in a moment.
     climbs = "transfer_dev" in str(settings.get("dev"))
@@ -235,14 +235,14 @@ def _open_checkpoint(place: str | None) -> Iterator[Path | None]:
         yield Path(folder)
 
 
-def _assigned_threads() -> int:
+def _count_assigned_threads() -> int:
     """CPU threads of this trial: as many as the CPUs it was given, at least one."""
     resources = tune.get_context().get_trial_resources()
     assigned = resources.required_resources.get("CPU") if resources is not None else None
     return max(1, int(assigned or os.cpu_count() or 1))
 
 
-def _use_threads(threads: int) -> None:
+def _set_threads(threads: int) -> None:
     # Importing torch takes seconds, so only a method that needs it pays for it. A method that
     # imports it later, inside its training, gets the threads from the environment.
     for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS"):  # the latter is the tokenizers'

@@ -32,7 +32,7 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What a worker on a GPU gives to Tune."""
     torch = SimpleNamespace(cuda=CUDA, version=SimpleNamespace(cuda="13.0"))
     monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setattr(worker, "_assigned_threads", lambda: 2)
+    monkeypatch.setattr(worker, "_count_assigned_threads", lambda: 2)
     found: list[dict[str, Any]] = []
     monkeypatch.setattr(worker.tune, "report", found.append)
     return found

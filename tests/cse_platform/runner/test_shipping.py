@@ -147,7 +147,7 @@ def test_equal_content_has_an_equal_uri(shipped: Callable[[], Shipment], site: P
 def test_a_package_that_is_too_large_is_refused(
     shipped: Callable[[], Shipment], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shipping, "_LARGEST", 100)
+    monkeypatch.setattr(shipping, "_MAX_BYTES", 100)
     with pytest.raises(SweepRefusedError, match="'shipped' has 0 MiB"):
         shipped()
 

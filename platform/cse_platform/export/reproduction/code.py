@@ -112,17 +112,17 @@ def _make_repository(start: SweepStart | None, name: str) -> Repository | None:
 def unknowns(trial: TrialDetails, code: Code, sweep: Mapping[str, Any]) -> list[str]:
     """List what is unknown, missing or different; `sweep` is the sweep file of this trial alone."""
     return [
-        *_about_sweep_file(trial),
-        *_about_packages(code),
-        *_about_code(code),
-        *_about_interruptions(trial),
-        *_about_end(trial),
-        *_about_method(trial),
-        *_about_places(sweep),
+        *_describe_sweep_file(trial),
+        *_describe_packages(code),
+        *_describe_code(code),
+        *_describe_interruptions(trial),
+        *_describe_end(trial),
+        *_describe_method(trial),
+        *_describe_places(sweep),
     ]
 
 
-def _about_sweep_file(trial: TrialDetails) -> Iterator[str]:
+def _describe_sweep_file(trial: TrialDetails) -> Iterator[str]:
     lacking = [name for name in ("corpus", "dev", "resources") if name not in trial.spec]
     if trial.imported_from is not None:
         yield (
@@ -136,7 +136,7 @@ def _about_sweep_file(trial: TrialDetails) -> Iterator[str]:
         )
 
 
-def _about_packages(code: Code) -> Iterator[str]:
+def _describe_packages(code: Code) -> Iterator[str]:
     if not code.packages and not code.whole:
         yield "No version of any package is known; requirements.txt is empty."
     elif not code.whole:
@@ -150,7 +150,7 @@ def _about_packages(code: Code) -> Iterator[str]:
         )
 
 
-def _about_code(code: Code) -> Iterator[str]:
+def _describe_code(code: Code) -> Iterator[str]:
     if code.package is not None:
         yield from about_repository(code.package, f"The code of {OURS}", "package")
         if code.package.remote is None:
@@ -164,10 +164,10 @@ def _about_code(code: Code) -> Iterator[str]:
             "code in CODE."
         )
     if code.user is not None:
-        place = f" of {code.user.remote}" if code.user.remote else ""
+        origin = f" of {code.user.remote}" if code.user.remote else ""
         changed = ", with code.diff on top" if code.user.diff else ""
         yield (
-            f"The sweep was started in another repository, at commit {code.user.commit}{place}"
+            f"The sweep was started in another repository, at commit {code.user.commit}{origin}"
             f"{changed}. If the method or a file is from there, check it out and install it: "
             "reproduce.sh does not."
         )
@@ -185,24 +185,24 @@ def about_repository(repository: Repository, whose: str, name: str) -> Iterator[
         )
 
 
-def _about_interruptions(trial: TrialDetails) -> Iterator[str]:
-    if any(_has_other_code(trial, place) for place in range(1, len(trial.starts))):
+def _describe_interruptions(trial: TrialDetails) -> Iterator[str]:
+    if any(_has_other_code(trial, index) for index in range(1, len(trial.starts))):
         yield (
             "It was cut off and went on with other code or packages than it began with; "
             "trial.json has both under starts."
         )
 
 
-def _has_other_code(trial: TrialDetails, place: int) -> bool:
+def _has_other_code(trial: TrialDetails, index: int) -> bool:
     """Whether a later start had other code or other packages than the first."""
-    first, later = trial.starts[0], trial.starts[place]
+    first, later = trial.starts[0], trial.starts[index]
     names = ("git_commit", "package_commit")
     commits = [[start.provenance.get(name) for name in names] for start in (first, later)]
     same = (first.packages, first.diffs) == (later.packages, later.diffs)
     return commits[0] != commits[1] or not same
 
 
-def _about_end(trial: TrialDetails) -> Iterator[str]:
+def _describe_end(trial: TrialDetails) -> Iterator[str]:
     last = trial.curve[-1].step if trial.curve else None
     reached = "before its first dev point" if last is None else f"after step {last}"
     match trial.state:
@@ -214,7 +214,7 @@ def _about_end(trial: TrialDetails) -> Iterator[str]:
             yield f"It failed {reached}: {trial.error}"
 
 
-def _about_method(trial: TrialDetails) -> Iterator[str]:
+def _describe_method(trial: TrialDetails) -> Iterator[str]:
     if trial.imported_from is not None:
         return  # another program trained it
     try:
@@ -228,14 +228,14 @@ def _about_method(trial: TrialDetails) -> Iterator[str]:
         )
 
 
-def _about_places(sweep: Mapping[str, Any]) -> Iterator[str]:
+def _describe_places(sweep: Mapping[str, Any]) -> Iterator[str]:
     # Own dev sets lie in the folder, or are said to be missing there.
     read = {name: value for name, value in sweep.items() if name != "dev"}
-    for place in dict.fromkeys(local_places(read)):
-        if "://" in place or Path(place).expanduser().exists():
-            yield f"It reads {place}, which must have the same content."
+    for path in dict.fromkeys(local_places(read)):
+        if "://" in path or Path(path).expanduser().exists():
+            yield f"It reads {path}, which must have the same content."
         else:
-            yield f"It reads {place}, which is not here; sweep.yaml names it."
+            yield f"It reads {path}, which is not here; sweep.yaml names it."
 
 
 METHOD_DIFF = "method.diff"
@@ -292,8 +292,8 @@ def carry_method(trial: TrialDetails, code: Code, folder: Path) -> CarriedMethod
     if secret := _find_secret_file(sources.values()):
         reason = f"{secret.name} holds what looks like a secret"
         return CarriedMethod(unknown=_explain_missing_code(trial, code, reason))
-    for place, file in sources.items():
-        copy = folder / "method" / "src" / place
+    for relative, file in sources.items():
+        copy = folder / "method" / "src" / relative
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)
     package, version = _find_distribution(method)
@@ -305,7 +305,10 @@ def carry_method(trial: TrialDetails, code: Code, folder: Path) -> CarriedMethod
         module=method.train.__module__,
     )
     (folder / "method" / "pyproject.toml").write_text(project, encoding="utf-8")
-    files = ("method/pyproject.toml", *(f"method/src/{place.as_posix()}" for place in sources))
+    files = (
+        "method/pyproject.toml",
+        *(f"method/src/{relative.as_posix()}" for relative in sources),
+    )
     return CarriedMethod(package, files, () if then else (_UNSURE.format(trial.method),))
 
 
@@ -337,10 +340,10 @@ def _explain_missing_code(trial: TrialDetails, code: Code, reason: str) -> tuple
     missing = f"The code of the method {trial.method!r} is not in this folder, because {reason}."
     if code.method is None:
         return (f"{missing} No repository of it is known: install it into venv yourself.",)
-    place = f" of {code.method.remote}" if code.method.remote else ""
+    origin = f" of {code.method.remote}" if code.method.remote else ""
     changed = f", with {METHOD_DIFF} on top" if code.method.diff else ""
     return (
-        f"{missing} It was commit {code.method.commit}{place}{changed}: check that out and install "
-        "it into venv; reproduce.sh does not.",
+        f"{missing} It was commit {code.method.commit}{origin}{changed}: check that out and "
+        "install it into venv; reproduce.sh does not.",
         *about_repository(code.method, f"The repository of {trial.method!r}", "method"),
     )

@@ -87,11 +87,9 @@ def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 def _make_absolute(text: str, folder: str) -> str:
     """Make a path that exists, seen from the folder, absolute; return any other text as it is."""
-    place = Path(folder, text)
+    path = Path(folder, text)
     return (
-        str(place.resolve())
-        if is_file_name(text) and "://" not in text and place.exists()
-        else text
+        str(path.resolve()) if is_file_name(text) and "://" not in text and path.exists() else text
     )
 
 

@@ -42,15 +42,15 @@ from cse_platform.runner.failures import one_line
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.spec import SweepSpec
 
-_EVERY = 1.0
+_POLL_SECONDS = 1.0
 """Seconds between two looks for nodes that have joined."""
-_OTHERS = 10.0
+_GRACE_SECONDS = 10.0
 """Seconds that a start waits for further nodes once it has one."""
-_PATIENCE = 60.0
+_SLOW_SECONDS = 60.0
 """Seconds after which a node is said to be slow to answer."""
 
-_NEEDED = {"Python", "torch"}
-"""What a node has to have itself."""
+_PREREQUISITES = {"Python", "torch"}
+"""What a node must have itself."""
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class _Inquiry:
     is_last: bool = True
     """False for the question about the node's packages, which comes first."""
     lacks: str = ""
-    """What Ray installs there before the node can answer."""
+    """Packages that Ray installs there before the node can answer."""
 
 
 class NodeChecks:
@@ -88,18 +88,18 @@ class NodeChecks:
         """The nodes to which Ray gives the packages."""
         self._slow: set[str] = set()
         self._warned: set[str] = set()
-        self._looked = -_EVERY
+        self._looked = -_POLL_SECONDS
         self.passed: set[str] = set()
-        """By Ray's ids; also those that have left since."""
+        """Nodes that get trials, by Ray's ids; also those that have left since."""
         self.refused: dict[str, str] = {}
-        """By node, why it gets no trials."""
+        """Reasons why nodes get no trials, by Ray's ids."""
 
     def look(self) -> bool:
         """Question new nodes and collect the answers. Returns True if a node has passed.
 
         A warning says why a node is refused.
         """
-        if time.monotonic() < self._looked + _EVERY:
+        if time.monotonic() < self._looked + _POLL_SECONDS:
             return False
         before = len(self.passed)
         self._poll_nodes()
@@ -118,10 +118,10 @@ class NodeChecks:
             elif ray.wait([inquiry.answer], timeout=0)[0]:
                 del self._asked[name]
                 self._handle_answer(name, inquiry, _describe_node(there[name]))
-            elif name not in self._slow and time.monotonic() > inquiry.since + _PATIENCE:
+            elif name not in self._slow and time.monotonic() > inquiry.since + _SLOW_SECONDS:
                 self._slow.add(name)
-                said = "has not answered for a minute, and gets no trials until it does"
-                _log.warning("%s %s", _describe_node(there[name]), said)
+                message = "has not answered for a minute, and gets no trials until it does"
+                _log.warning("%s %s", _describe_node(there[name]), message)
 
     def wait(self) -> None:
         """Wait until all nodes have answered, or one has passed and the others take long.
@@ -132,7 +132,7 @@ class NodeChecks:
         while not (self.passed or self.refused) or self._asked:
             if self.passed:
                 passed_at = min(passed_at, time.monotonic())
-                if time.monotonic() > passed_at + _OTHERS:
+                if time.monotonic() > passed_at + _GRACE_SECONDS:
                     break
             time.sleep(0.1)
             self._poll_nodes()
@@ -201,7 +201,7 @@ class NodeChecks:
     def _provide_packages(self, node: str, there: Mapping[str, str], name: str) -> None:
         """Give a node the packages that it lacks; Python and torch it has to have itself."""
         facts = {package: Fact("version", number) for package, number in there.items()}
-        needed = {package: self._here[package] for package in _NEEDED & self._here.keys()}
+        needed = {package: self._here[package] for package in _PREREQUISITES & self._here.keys()}
         if found := differences(facts, needed):
             self.refused[node] = why_no_trials(name, found)
             return
@@ -266,11 +266,13 @@ class InItsEnvironment(PlacementGroupAcquiredResources):  # type: ignore[misc]  
     def _annotate_remote_entity(self, entity: Any, bundle: Any, bundle_index: int) -> Any:
         node = placement_group_table(self.placement_group)["bundles_to_node_id"][bundle_index]
         environment = self.resource_request.checks.environment_on(node)
-        return super()._annotate_remote_entity(_In(entity, environment), bundle, bundle_index)
+        return super()._annotate_remote_entity(
+            _WithEnvironment(entity, environment), bundle, bundle_index
+        )
 
 
 @dataclass(frozen=True)
-class _In:
+class _WithEnvironment:
     """A remote class whose options always include a runtime environment."""
 
     entity: Any
@@ -280,9 +282,9 @@ class _In:
         return self.entity.options(runtime_env=self.environment, **others)
 
 
-_DEMAND_EVERY = 5.0
+_DEMAND_SECONDS = 5.0
 """Seconds between two looks at what is wanted; what is let go is free again by the next one."""
-_MOST = 100
+_MAX_REQUESTS = 100
 """Slots that are asked for at a time; as nodes join, further ones are."""
 
 
@@ -297,11 +299,11 @@ class Demand:
         self._slot, self._nodes = slot, nodes
         self._there: set[str] = set()
         self._waiting: list[PlacementGroup] = []
-        self._looked = -_DEMAND_EVERY
+        self._looked = -_DEMAND_SECONDS
 
     def follow(self, trials: Callable[[], int]) -> None:
-        """Request the slots that waiting trials lack, at most once in `_DEMAND_EVERY` seconds."""
-        if time.monotonic() < self._looked + _DEMAND_EVERY:
+        """Request the slots that waiting trials lack, at most once in `_DEMAND_SECONDS`."""
+        if time.monotonic() < self._looked + _DEMAND_SECONDS:
             return
         self._looked = time.monotonic()
         there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
@@ -313,7 +315,7 @@ class Demand:
         doubtful = len(refused) > len(self._nodes.passed)  # further nodes would be refused, too
         # Those that are not checked yet will have room, too.
         lacking = 0 if doubtful else trials() - free_slots(self._slot, among=there - refused)
-        self._ask_for(min(max(lacking, 0), _MOST))
+        self._ask_for(min(max(lacking, 0), _MAX_REQUESTS))
 
     def end(self) -> None:
         """Cancel all requests."""

@@ -34,8 +34,8 @@ WAYS_OUT: Mapping[Kind, str] = {
     "data": "put the same files there",
     "storage": "let `storage:` name a place that every node can read and write",
 }
-_MOST_NAMED = 3
-"""Of one kind: a whole other version of a package has dozens of other modules."""
+_MAX_NAMED = 3
+"""How many differences of a kind are named: another version of a package has dozens."""
 
 
 @dataclass(frozen=True)
@@ -54,18 +54,18 @@ def differences(there: Mapping[str, Fact], here: Mapping[str, Fact]) -> dict[Kin
 
     A fact that the driver lacks, too, is no difference.
     """
-    found: dict[Kind, list[str]] = {}
+    differing: dict[Kind, list[str]] = {}
     for name, fact in here.items():
         other = there.get(name, Fact(fact.kind, None, "not known there"))
         if fact.value is not None and other.value != fact.value:
-            found.setdefault(fact.kind, []).append(_describe_difference(name, other, fact))
-    return found
+            differing.setdefault(fact.kind, []).append(_describe_difference(name, other, fact))
+    return differing
 
 
-def why_no_trials(node: str, found: Mapping[Kind, list[str]]) -> str:
+def why_no_trials(node: str, differing: Mapping[Kind, list[str]]) -> str:
     """Explain in one sentence what differs on a node, and the way out."""
-    what = "; ".join(_join_first(words) for words in found.values())
-    return f"{node} gets no trials: {what}; {', and '.join(WAYS_OUT[kind] for kind in found)}"
+    what = "; ".join(_join_first(words) for words in differing.values())
+    return f"{node} gets no trials: {what}; {', and '.join(WAYS_OUT[kind] for kind in differing)}"
 
 
 def _describe_difference(name: str, there: Fact, here: Fact) -> str:
@@ -77,8 +77,8 @@ def _describe_difference(name: str, there: Fact, here: Fact) -> str:
 
 
 def _join_first(words: list[str]) -> str:
-    more = len(words) - _MOST_NAMED
-    return "; ".join(words[:_MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
+    more = len(words) - _MAX_NAMED
+    return "; ".join(words[:_MAX_NAMED]) + (f"; and {more} more" if more > 0 else "")
 
 
 _PACKAGES = ("cse-platform", "transformers")
@@ -119,23 +119,23 @@ def questions_of(spec: SweepSpec, method: Method, *, storage: str) -> NodeQuesti
     )
 
 
-def find_facts(asked: NodeQuestions) -> dict[str, Fact]:
+def find_facts(questions: NodeQuestions) -> dict[str, Fact]:
     """Look up all facts on this machine, by readable names; an error becomes a fact's problem.
 
     Files that only the hub has are fetched, as a trial would do.
     """
     facts = {name: Fact("version", value) for name, value in installed(_PACKAGES).items()}
     facts["the code of cse-platform"] = _make_fact("code", _hash_package_code)
-    facts |= _find_code_facts(asked)
-    facts["the corpus"] = _make_fact("data", _hash_corpus, asked)
-    for task in asked.dev.tasks:
-        facts[f"the dev set {task}"] = _make_fact("data", _hash_dev_set, asked, task)
-    for name in asked.encoders:
+    facts |= _find_code_facts(questions)
+    facts["the corpus"] = _make_fact("data", _hash_corpus, questions)
+    for task in questions.dev.tasks:
+        facts[f"the dev set {task}"] = _make_fact("data", _hash_dev_set, questions, task)
+    for name in questions.encoders:
         facts[f"the encoder {name}"] = _make_fact("data", encoder_sha256, name)
-    for name in asked.files:
+    for name in questions.files:
         facts[f"the file {name}"] = _make_fact("data", file_sha256, Path(name))
-    place = mask_url(asked.storage.rpartition("/")[0])
-    facts[f"the storage {place}"] = _make_fact("storage", _read_mark_back, asked.storage)
+    folder = mask_url(questions.storage.rpartition("/")[0])
+    facts[f"the storage {folder}"] = _make_fact("storage", _read_mark_back, questions.storage)
     return facts
 
 
@@ -163,12 +163,12 @@ def _make_fact(kind: Kind, find: Callable[..., str], *arguments: Any) -> Fact:
         return Fact(kind, None, one_line(error))
 
 
-def _hash_corpus(asked: NodeQuestions) -> str:
-    return load_corpus(asked.corpus, asked.data, backbone=asked.encoders[0]).sha256
+def _hash_corpus(questions: NodeQuestions) -> str:
+    return load_corpus(questions.corpus, questions.data, backbone=questions.encoders[0]).sha256
 
 
-def _hash_dev_set(asked: NodeQuestions, task: str) -> str:
-    return identify_dev_set(asked.dev, task, asked.data).sha256
+def _hash_dev_set(questions: NodeQuestions, task: str) -> str:
+    return identify_dev_set(questions.dev, task, questions.data).sha256
 
 
 def _hash_package_code() -> str:
@@ -180,16 +180,16 @@ def _hash_package_code() -> str:
     return digest.hexdigest()
 
 
-def _find_code_facts(asked: NodeQuestions) -> dict[str, Fact]:
+def _find_code_facts(questions: NodeQuestions) -> dict[str, Fact]:
     """Find the method's revision, the hashes of its modules, and packages that it depends on."""
-    known = _make_fact("code", lambda: str(get_method(asked.method).revision))
-    facts = {f"the method {asked.method}": known}
+    known = _make_fact("code", lambda: str(get_method(questions.method).revision))
+    facts = {f"the method {questions.method}": known}
     if known.value is None:  # it is not installed, or its import fails
         return facts
-    method = get_method(asked.method)
+    method = get_method(questions.method)
     for module, sha256 in code_hash.code_hashes(method).items():
         facts[f"the code of {module}"] = Fact("code", sha256)
-    for settings in asked.settings:
+    for settings in questions.settings:
         config = method.config.model_validate(settings)
         for name in config.ingredients():
             facts[f"the {name}"] = Fact("version", config.ingredients()[name])

@@ -13,13 +13,13 @@ from ray.core.generated.autoscaler_pb2 import ClusterResourceState, NodeState
 from ray.core.generated.common_pb2 import LABEL_OPERATOR_IN
 from ray.tune.utils.object_cache import _ObjectCache
 
-_EVERY = 1.0
+_POLL_SECONDS = 1.0
 """Seconds between two looks at who waits."""
 _JOB_DIGITS = 8
-"""How many hexadecimal digits the id of a placement group has for the job that asked for it."""
-_MOST_UNTAKEN = 10
+"""Last hexadecimal digits of a placement group's id, which name the job that asked for it."""
+_MAX_UNTAKEN = 10
 """Looks in a row at which a group leaves free what it fits into, until it is not waited for."""
-_EXACTLY = 1e-9
+_TOLERANCE = 1e-9
 """Sums of fractions of a CPU or GPU are that exact."""
 
 
@@ -45,7 +45,7 @@ class Turns:
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self._own, self._look, self._seconds = own, look, seconds
-        self._looked = -_EVERY
+        self._looked = -_POLL_SECONDS
         self._yields = False
         self._untaken: dict[str, int] = {}
         """By waiting group, the successive looks at which it fitted into what was free."""
@@ -63,12 +63,12 @@ class Turns:
     def yields(self) -> bool:
         """Whether another job comes first; looks at most once a second."""
         now = self._seconds()
-        if now >= self._looked + _EVERY:
+        if now >= self._looked + _POLL_SECONDS:
             self._looked = now
-            self._yields = self._comes_first(self._look())
+            self._yields = self._should_yield(self._look())
         return self._yields
 
-    def _comes_first(self, cluster: ClusterResourceState) -> bool:
+    def _should_yield(self, cluster: ClusterResourceState) -> bool:
         groups = {
             request.details.partition(":")[0]: request
             for request in cluster.pending_gang_resource_requests
@@ -88,15 +88,15 @@ class Turns:
         nodes = [_Node.of(node, self._own) for node in cluster.node_states]
         yields = False
         for group, asked in foreign.items():
-            to_leave = _slots_to_leave(asked.bundle_selectors[0].resource_requests, nodes)
+            to_leave = _count_slots_to_leave(asked.bundle_selectors[0].resource_requests, nodes)
             gives = held[self._own] - held[_parse_job_id(group)] - 1
-            yields |= to_leave <= gives and self._untaken[group] < _MOST_UNTAKEN
+            yields |= to_leave <= gives and self._untaken[group] < _MAX_UNTAKEN
             self._count_untaken(group, fits=to_leave == 0)
         return yields
 
     def _count_untaken(self, group: str, *, fits: bool) -> None:
         """Count the looks at which a group left fitting slots free; too many make it ignored."""
-        if self._untaken[group] < _MOST_UNTAKEN:
+        if self._untaken[group] < _MAX_UNTAKEN:
             self._untaken[group] = self._untaken[group] + 1 if fits else 0
 
 
@@ -105,7 +105,7 @@ class _Node:
     labels: Mapping[str, str]
     free: Mapping[str, float]
     slots: Sequence[Mapping[str, float]]
-    """What each of this sweep's slots there holds."""
+    """The resources of each of this sweep's slots there."""
 
     @classmethod
     def of(cls, node: NodeState, job: str) -> "_Node":
@@ -124,10 +124,10 @@ class _Node:
         )
 
     def slots_to_leave(self, bundle: Mapping[str, float]) -> float:
-        """How many of this sweep's slots have to become free before a bundle fits."""
+        """Count this sweep's slots that have to become free before a bundle fits."""
         for count in range(len(self.slots) + 1):
             has = _sum_resources([self.free, *self.slots[:count]])
-            if all(has[name] >= each - _EXACTLY for name, each in bundle.items()):
+            if all(has[name] >= each - _TOLERANCE for name, each in bundle.items()):
                 return count
         return float("inf")
 
@@ -139,7 +139,7 @@ class _Node:
         self.slots = self.slots[count:]
 
 
-def _slots_to_leave(requests: Iterable[Any], nodes: Iterable[_Node]) -> float:
+def _count_slots_to_leave(requests: Iterable[Any], nodes: Iterable[_Node]) -> float:
     """Count the slots of this sweep that a placement group needs; infinite if they do not help."""
     nodes = [_Node(node.labels, node.free, node.slots) for node in nodes]
     total = 0.0

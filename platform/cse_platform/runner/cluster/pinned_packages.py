@@ -27,9 +27,9 @@ TRIAL_PACKAGES = (
     "tokenizers",
     "transformers",
 )
-"""What a worker imports at some time. Each one's own requirements are left to pip."""
+"""Packages that a worker imports at some time. Their own requirements are left to pip."""
 TAGGER_PACKAGES = ("lemminflect", "textblob")
-"""What negations are made with, where it is installed."""
+"""Packages that make negations, where they are installed."""
 DRIVER_PACKAGES = (
     "alembic",
     "click",
@@ -41,7 +41,7 @@ DRIVER_PACKAGES = (
     "sqlalchemy",
     "threadpoolctl",
 )
-"""What a driver imports besides."""
+"""Packages that a driver imports besides."""
 
 _NEVER_INSTALLED = frozenset({"cse-platform", "ray", "torch"})
 """The first travels, and a node has the others."""
@@ -53,15 +53,15 @@ def pinned(packages: Iterable[str]) -> dict[str, str]:
     A package that was installed from a folder is left out: an index may have a stranger's package
     of that name.
     """
-    found = {}
+    versions = {}
     for package in sorted(set(packages) - _NEVER_INSTALLED):
         try:
             here = distribution(package)
         except PackageNotFoundError:  # an optional one
             continue
         if here.read_text("direct_url.json") is None:
-            found[package] = here.version
-    return found
+            versions[package] = here.version
+    return versions
 
 
 def installed(packages: Iterable[str]) -> dict[str, str]:
@@ -69,13 +69,13 @@ def installed(packages: Iterable[str]) -> dict[str, str]:
 
     Torch's version has no build: a head node without GPU drives nodes with one.
     """
-    found = {"Python": platform.python_version()}
+    versions = {"Python": platform.python_version()}
     for package in ("torch", *packages):
         with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    if "torch" in found:
-        found["torch"] = found["torch"].partition("+")[0]
-    return found
+            versions[package] = version(package)
+    if "torch" in versions:
+        versions["torch"] = versions["torch"].partition("+")[0]
+    return versions
 
 
 def lacking(packages: Mapping[str, str], there: Mapping[str, str]) -> list[str]:

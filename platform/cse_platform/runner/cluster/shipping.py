@@ -30,7 +30,7 @@ from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.provenance import normalised
 
 OUR_PACKAGE = "cse-platform"
-_LARGEST = 200 << 20
+_MAX_BYTES = 200 << 20
 """Bytes of a package that travels; Ray's own limit is that of a message, about twice as much."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The time of all files, so that an archive changes with their content alone."""
@@ -93,10 +93,10 @@ def _archive_method(method: Method, sources: Mapping[Path, Path]) -> bytes:
         top = file.parents[len(inside.parts) - 1] / inside.parts[0]
         content |= _list_package_files(top) if top.is_dir() else {top.name: top}
     size = sum(file.stat().st_size for file in content.values() if isinstance(file, Path))
-    if size > _LARGEST:
+    if size > _MAX_BYTES:
         raise SweepRefusedError(
             f"the package of method {method.name!r} has {size >> 20} MiB, and at most "
-            f"{_LARGEST >> 20} travel to the nodes of a cluster; move its data elsewhere, or "
+            f"{_MAX_BYTES >> 20} travel to the nodes of a cluster; move its data elsewhere, or "
             "install the package on every node and give --no-ship"
         )
     return _make_archive(

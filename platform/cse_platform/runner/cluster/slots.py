@@ -81,7 +81,7 @@ def wanted_of(slot: Slot) -> dict[str, float]:
 NODE = "ray.io/node-id"
 """The label that Ray gives to every node."""
 _SETUP_SECONDS = 1800
-"""For a copy of a Python with torch on a slow disk; Ray's own patience is a third of that."""
+"""Time to copy a Python with torch on a slow disk; Ray's own limit is a third of that."""
 _PIP_OPTIONS = ["--disable-pip-version-check", "--retries=2", "--timeout=15"]
 
 

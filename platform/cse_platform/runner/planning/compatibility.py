@@ -11,7 +11,7 @@ from cse_platform.sweep.identity import CODE, Identity, canonical_hash
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
 
-_SHOWN = 3
+_MAX_SHOWN = 3
 """Changed modules that a message names."""
 
 
@@ -73,8 +73,8 @@ def _describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str 
 
 def _describe_code_changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     modules = sorted(n for n in before.keys() | now.keys() if before.get(n) != now.get(n))
-    more = f" and {len(modules) - _SHOWN} more" if len(modules) > _SHOWN else ""
-    return f"the code changed in {', '.join(modules[:_SHOWN])}{more}"
+    more = f" and {len(modules) - _MAX_SHOWN} more" if len(modules) > _MAX_SHOWN else ""
+    return f"the code changed in {', '.join(modules[:_MAX_SHOWN])}{more}"
 
 
 def _explain_other_key(

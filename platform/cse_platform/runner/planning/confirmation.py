@@ -23,20 +23,20 @@ def to_confirm(
     what gives a configuration several seeds. How often the search proposed one again says nothing
     about it, so all count as of one seed.
     """
-    found = {
+    searched = {
         name: [trial for trial in trials if trial.role != "confirm"]
         for name, trials in history.configurations().items()
     }
     means = {
         name: statistics.fmean(t.best_value for t in trials if t.best_value is not None)
-        for name, trials in found.items()
+        for name, trials in searched.items()
         if trials and is_feasible(constraints, trials)
     }
 
     def key(name: str) -> BestKey:
         return best_key(seeds=1, mean=means[name], configuration=name)
 
-    return [found[name][0] for name in sorted(means, key=key, reverse=True)[:top]]
+    return [searched[name][0] for name in sorted(means, key=key, reverse=True)[:top]]
 
 
 def further_seeds(
@@ -120,10 +120,12 @@ def pareto_front(history: History, search: Search) -> list[Seeds]:
     They are compared by the means over their seeds, and sorted by the first objective.
     """
     means = [
-        (seeds, [fmean(values) for values in found])
+        (seeds, [fmean(values) for values in measures])
         for seeds in _find_feasible(history, search.constraints)
         if all(
-            found := [_collect_measures(seeds, objective.name) for objective in search.objectives]
+            measures := [
+                _collect_measures(seeds, objective.name) for objective in search.objectives
+            ]
         )
     ]
     front = non_dominated([point for _, point in means], search.directions)
@@ -146,5 +148,5 @@ def _find_feasible(history: History, constraints: Iterable[str]) -> list[Seeds]:
 
 
 def _collect_measures(seeds: Seeds, name: str) -> list[float]:
-    found = (measure(trial, name) for trial in seeds)
-    return [value for value in found if value is not None]
+    measures = (measure(trial, name) for trial in seeds)
+    return [value for value in measures if value is not None]

@@ -27,7 +27,7 @@ class _Watch:
     begun: float
     heard: float
     longest: float = 0.0
-    """Between two signs of life."""
+    """The longest time between two signs of life."""
     has_reported: bool = False
 
 
@@ -65,7 +65,7 @@ class TrialLimits:
         """Reasons to end trials, by the trial's name."""
         now, reasons = self._read_clock(), {}
         for name, watch in self._watches.items():
-            limit, silence = self._allowed_silence(watch), self._resources.silent_for
+            limit, silence = self._compute_allowed_silence(watch), self._resources.silent_for
             timeout = self._resources.timeout
             if timeout is not None and now - watch.begun > timeout:
                 reasons[name] = (
@@ -84,10 +84,11 @@ class TrialLimits:
         return {
             name
             for name, watch in self._watches.items()
-            if (limit := self._allowed_silence(watch)) and now - watch.heard > STALLED * limit
+            if (limit := self._compute_allowed_silence(watch))
+            and now - watch.heard > STALLED * limit
         }
 
-    def _allowed_silence(self, watch: _Watch) -> float | None:
+    def _compute_allowed_silence(self, watch: _Watch) -> float | None:
         if self._resources.silent_for is not None:
             return self._resources.silent_for
         rhythm = watch.longest or self._longest
@@ -124,7 +125,7 @@ sweeps in which every third trial fails by chance, not one in a hundred loses a 
 
 @dataclass
 class _Node:
-    """How trials did on one node."""
+    """The record of trials on one node."""
 
     well: set[str] = field(default_factory=set)
     """Trials that have reported a trained step there."""

@@ -157,7 +157,7 @@ class Planner:
             if self.state.search_error is not None:
                 return None
             self.state.to_retry.pop(0)
-            if planned and (again := self._unless_reused(planned)):
+            if planned and (again := self._skip_if_reused(planned)):
                 return self._start_trial(again)
         if cause := common_cause(self.state):
             if not self.state.live:  # else one of them may yet come to something
@@ -166,26 +166,26 @@ class Planner:
         if not self._begin_enqueued():
             return None
         while self.state.searches_on:
-            if (spent := spent_budget(self.state)) and not self._enqueued_wait():
+            if (spent := spent_budget(self.state)) and not self._has_waiting_enqueued():
                 self.state.record(SearchEnded(sweep=self.state.spec.sweep, budget=spent))
                 break
             proposal = self.state.with_search(self._propose_next)
             if proposal is None:
                 return None
             planned = self._plan_proposal(proposal)
-            if planned and (fresh := self._unless_reused(planned)):
+            if planned and (fresh := self._skip_if_reused(planned)):
                 return self._start_trial(fresh)
         if self._is_searching():
             return None  # which configurations to confirm needs every value of the search
         for further in self._plan_confirmations():
-            if planned := self._unless_reused(further):
+            if planned := self._skip_if_reused(further):
                 return self._start_trial(planned)
         if not self.state.live:  # one that crashes has to go on
             self.state.finished = self.state.with_search(self._close_surplus) is not None
         return None
 
     def could_begin(self) -> int:
-        """How many more trials would begin now if the cluster had room for all of them."""
+        """Count the trials that would begin now if the cluster had room for all of them."""
         state = self.state
         if state.history.paused or state.search_error is not None:
             return 0
@@ -200,7 +200,7 @@ class Planner:
         return waiting + sum(1 for _ in further)
 
     def param_space(self, trial: TrialHistory) -> dict[str, Any]:
-        """What the trainable is called with for a trial that `next` has started."""
+        """Make the trainable's arguments for a trial that `next` has started."""
         config = self.state.spec.config_of(trial.values)
         checkpoint = None if trial.checkpoint is None else trial.checkpoint[1]
         asked = self.state.spec.evaluate
@@ -232,7 +232,7 @@ class Planner:
         known = {trial.search_number for trial in self.state.history.trials.values()}
         return [number for number in self.state.search.running() if number not in known]
 
-    def _enqueued_wait(self) -> bool:
+    def _has_waiting_enqueued(self) -> bool:
         """Whether what a person has put in waits to be started, or that is unknown."""
         unstarted = self.state.with_search(self._list_unstarted)
         return unstarted is None or not {*unstarted}.isdisjoint(self._begun.values())
@@ -314,7 +314,7 @@ class Planner:
         config = accepted_config(self.state, trial)
         if config is None or not same_trial(trial, config, self.state.identity):
             again = f"cse-sweep retry {self.state.spec.sweep} {trial.number} tries it again"
-            self._give_up(
+            self._fail_trial(
                 trial, f"cannot be resumed: weights, data or the method have changed; {again}"
             )
             return None
@@ -325,7 +325,7 @@ class Planner:
         known = asked_of(trial) | facts_of_sweep(self.state)
         return TrialStarted(trial=trial.key, resumed_from=step, **known)
 
-    def _give_up(self, trial: TrialHistory, error: str) -> None:
+    def _fail_trial(self, trial: TrialHistory, error: str) -> None:
         self.state.record(
             TrialFinished(
                 sweep=self.state.spec.sweep,
@@ -351,7 +351,7 @@ class Planner:
     def _reconcile_study(self) -> None:
         self.state.with_search(lambda: self.state.search.reconcile(self.state.history))
 
-    def _unless_reused(self, planned: TrialStarted) -> TrialStarted | None:
+    def _skip_if_reused(self, planned: TrialStarted) -> TrialStarted | None:
         """Return the trial, or None after recording the values that another sweep has of it."""
         reused = find_reused(self.state, planned)
         if reused is None:

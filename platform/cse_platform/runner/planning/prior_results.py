@@ -41,16 +41,16 @@ MOST_LEARNED = 50
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a search knows of earlier sweeps."""
+    """Results of earlier sweeps that a search takes over."""
 
     leaders: Leaders | None = None
-    """What `start_from: [leaderboard]` stands for; None where it is not asked for."""
+    """Configurations that `start_from: [leaderboard]` stands for; None if that is not asked for."""
     learned: tuple[LearnedTrial, ...] = ()
-    """What the sampler learns from the sweeps that `learn_from` names."""
+    """Trials that the sampler learns from, of the sweeps that `learn_from` names."""
 
     def notes(self, spec: SweepSpec) -> list[str]:
-        """What was taken over, a line each."""
-        return [*leader_notes(spec, self.leaders), *_learned_notes(self.learned)]
+        """Describe what was taken over, a line each."""
+        return [*leader_notes(spec, self.leaders), *_describe_learned(self.learned)]
 
 
 def gather(
@@ -87,7 +87,9 @@ def with_found_values(
     started = (history.spec or {}).get("fixed") or {}
     fixed, origins = dict(spec.fixed), dict[str, str]()
     for name, wanted in values_to_find(spec.fixed).items():
-        if (trial := _best_of_stage(spec, wanted, places.journal_of(wanted.stage))) is not None:
+        if (
+            trial := _find_best_of_stage(spec, wanted, places.journal_of(wanted.stage))
+        ) is not None:
             fixed[name] = trial.values[wanted.hyperparameter]
             origins[name] = f"{wanted}, trial {trial.number}"
             if name in started and started[name] != fixed[name]:
@@ -100,10 +102,10 @@ def with_found_values(
                 )
         elif name in started:
             fixed[name], origins[name] = started[name], f"{wanted} when it was started"
-    found = spec.model_copy(update={"fixed": fixed})
+    resolved = spec.model_copy(update={"fixed": fixed})
     if origins and not values_to_find(fixed):
-        _refuse_values(found, origins)
-    return found, origins
+        _refuse_values(resolved, origins)
+    return resolved, origins
 
 
 def value_notes(spec: SweepSpec, origins: Mapping[str, str]) -> list[str]:
@@ -113,7 +115,7 @@ def value_notes(spec: SweepSpec, origins: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _best_of_stage(spec: SweepSpec, wanted: BestOf, journal: Path) -> TrialHistory | None:
+def _find_best_of_stage(spec: SweepSpec, wanted: BestOf, journal: Path) -> TrialHistory | None:
     """Find a trial of a complete stage's best configuration, by that stage's own rule."""
     past = History(event for _, event in read_journal(journal)) if journal.exists() else History()
     if not past.complete:
@@ -186,7 +188,7 @@ def _find_learned(
     before = ((history.spec or {}).get("search") or {}).get("learn_from", ())
     if list(before) == list(spec.search.learn_from):
         return history.learned
-    found: list[LearnedTrial] = []
+    learned: list[LearnedTrial] = []
     for name in spec.search.learn_from:
         with leaderboard.session() as session:
             method, tried = tried_configurations(session, name)
@@ -195,13 +197,13 @@ def _find_learned(
                 f"sweep {spec.sweep!r} cannot learn from {name!r}, which trains {method}, and not "
                 f"{spec.method}; leave it out of search.learn_from"
             )
-        found += _select_usable(name, tried, spec, dev)
-    return tuple(found)
+        learned += _select_usable(name, tried, spec, dev)
+    return tuple(learned)
 
 
-def _learned_notes(found: Sequence[LearnedTrial]) -> list[str]:
-    sweeps = Counter(trial.source.rpartition("#")[0] for trial in found)
-    alike = Counter(trial.source.rpartition("#")[0] for trial in found if trial.alike)
+def _describe_learned(learned: Sequence[LearnedTrial]) -> list[str]:
+    sweeps = Counter(trial.source.rpartition("#")[0] for trial in learned)
+    alike = Counter(trial.source.rpartition("#")[0] for trial in learned if trial.alike)
     return [
         f"learn_from: {counted(count, 'configuration')} of {name}, {alike[name]} of them under the "
         "same conditions as here"
@@ -215,12 +217,12 @@ def _select_usable(
     """Select the configurations that lie in the space, evenly from the best to the worst."""
     mean = fmean(trial.value for trial in tried) if tried else 0.0
     spread = (pstdev([trial.value for trial in tried], mean) if tried else 0.0) or 1.0
-    found = []
+    usable = []
     for trial in sorted(tried, key=lambda each: each.value, reverse=True):
         config = _convert_to_space(trial, spec)
         if config is not None:
             assignment, here = config
-            found.append(
+            usable.append(
                 LearnedTrial(
                     source=f"{sweep}#{trial.number}",
                     values=assignment,
@@ -229,13 +231,13 @@ def _select_usable(
                     alike=_is_comparable(trial, here, spec, dev),
                 )
             )
-    if not found:
+    if not usable:
         raise SweepRefusedError(
             f"sweep {spec.sweep!r} has nothing to learn from {sweep!r}: none of its {len(tried)} "
             "complete configurations lies in the space and agrees with 'fixed'; leave it out of "
             "search.learn_from"
         )
-    return evenly(found, min(len(found), MOST_LEARNED))
+    return evenly(usable, min(len(usable), MOST_LEARNED))
 
 
 def _convert_to_space(tried: Tried, spec: SweepSpec) -> tuple[dict[str, Any], MethodConfig] | None:
