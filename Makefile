@@ -22,7 +22,7 @@ docs: .venv/installed-dev  ## write what is generated in README.md and docs/: ou
 golden: .venv/installed-dev  ## write tests/golden/outputs/ anew: what commands, page and stores show
 	PYTHONPATH=tests/documents:tests/fixtures $(BIN)/python tests/golden/golden_outputs.py
 
-docs-record: .venv/installed-dev  ## run the quickstart for the outputs in docs/ anew, three minutes; then: make docs
+docs-record: .venv/installed-dev  ## run the quickstart for the outputs in docs/ anew, three minutes; then: make docs golden
 	$(BIN)/python tests/documents/doc_record.py
 
 test: .venv/installed-dev  ## lint, types, imports, tests
