@@ -82,7 +82,7 @@ class Description:
     """Its own settings first; each setting is in one of them."""
     columns: tuple[PublishedColumn, ...]
     throughout: Mapping[str, str]
-    """PublishedSettings values that all columns have."""
+    """The published values that all columns share."""
     searched: tuple[SearchedSetting, ...]
     departures: tuple[Departure, ...]
     """Where the shipped sweep files of its paper's tables differ from the paper."""

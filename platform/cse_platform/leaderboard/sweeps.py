@@ -1,7 +1,7 @@
 """The progress of sweeps: how far they are, how long they will take, and which trials run."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -287,12 +287,9 @@ def _build_overviews(
             if feasible is None
             else _find_best_feasible(session, record, feasible)
         )
-        missing = list[float]()
-        if plan is not None:
-            missing.append(max(plan, trials) - trials + counts["RUNNING"])
-        if pace and spec and record.ended_by is None:
-            room = room_left(session, record.id, spec, pace=pace, now=now)
-            missing += [room] if room is not None else []
+        left = _estimate_seconds_left(
+            session, record, spec, planned=plan, counts=counts, pace=pace, now=now
+        )
         overviews[record.id] = SweepOverview(
             name=record.name,
             method=record.method,
@@ -315,10 +312,36 @@ def _build_overviews(
             constraints=aims.constraints,
             infeasible=0 if feasible is None else counts["COMPLETE"] - len(feasible),
             elapsed=elapsed,
-            left=pace * min(missing) if pace and missing else None,
+            left=left,
             quiet=(now - heard.last).total_seconds() if heard else None,
         )
     return overviews
+
+
+def _estimate_seconds_left(
+    session: Session,
+    record: SweepRecord,
+    spec: SweepSpec | None,
+    *,
+    planned: int | None,
+    counts: Mapping[str, int],
+    pace: float | None,
+    now: datetime,
+) -> float | None:
+    """Estimate the seconds until a sweep ends: by its planned trials, or sooner by its budgets.
+
+    None if it does not run, has ended no trial yet, or nothing says how many are to come.
+    """
+    if pace is None:
+        return None
+    missing = list[float]()
+    if planned is not None:
+        trials = sum(counts.values())
+        missing.append(max(planned, trials) - trials + counts["RUNNING"])
+    if spec and record.ended_by is None:
+        room = room_left(session, record.id, spec, pace=pace, now=now)
+        missing += [room] if room is not None else []
+    return pace * min(missing) if missing else None
 
 
 def _select_feasible(session: Session, sweep: int, aims: Aims) -> list[MeasuredTrial]:

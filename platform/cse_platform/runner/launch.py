@@ -166,11 +166,14 @@ def run_sweep(
     """Run a sweep to its end: from the start, from where it was cut off, or by a larger budget.
 
     The spec is checked, and its data source is written out. The publisher may still be at work when
-    the sweep has ended. Without an address of a Ray cluster,
-    Ray is started on this machine. To a cluster's nodes the code travels, unless `ship` is False.
-    SweepRefusedError if the sweep of that name was another one, by
-    its file or by what its numbers follow from, the cluster does not have what a trial asks for, or
-    another driver holds the sweep. LeaseLostError if another one has taken it over.
+    the sweep has ended. Without an address of a Ray cluster, Ray is started on this machine. The
+    code travels to a cluster's nodes, unless `ship` is False.
+
+    Raises:
+        SweepRefusedError: if the sweep of that name was another one, by its file or by what its
+            numbers follow from, if the cluster does not have what a trial asks for, or if another
+            driver holds the sweep.
+        LeaseLostError: if another driver has taken the sweep over.
     """
     with (
         open_store(places.leaderboard) as leaderboard,
@@ -178,19 +181,8 @@ def run_sweep(
         Lease(leaderboard, spec.sweep, journal) as lease,
         Requests(leaderboard, spec.sweep) as requests,
     ):
-        refuse_older_copy(leaderboard, journal, spec.sweep)
-        history = History(event for _, event in journal.read())
-        _refuse_rehearsals(leaderboard, history, spec)
-        for request in requests.take():  # what was asked while nothing ran
-            if request.request not in history.requests:
-                history.apply(journal.append(request)[1])
-        spec = spec.with_budget(history.asked_trials)
-        spec, origins = with_found_values(spec, history, places)
-        if awaited := values_to_find(spec.fixed):
-            raise SweepRefusedError(
-                f"sweep {spec.sweep!r} takes {' and '.join(map(str, awaited.values()))}, which is "
-                "not complete; run the whole file"
-            )
+        history = _read_history(leaderboard, journal, requests, spec)
+        spec, origins = _complete_spec(spec, history, places)
         asked = spec.model_dump(mode="json", exclude={"stores"})  # URLs can hold passwords
         refuse_changes(history.spec, asked)
         mirror = MLflowMirror(places.mlflow, experiment=spec.experiment, artifacts=places.artifacts)
@@ -221,6 +213,39 @@ def run_sweep(
                 publisher.finish(journal, complete=state != "INTERRUPTED")
     _log.info("sweep %s %s", spec.sweep, ENDED)
     return Outcome(state, history, behind)
+
+
+def _read_history(
+    leaderboard: Store, journal: Journal, requests: Requests, spec: SweepSpec
+) -> History:
+    """Read the sweep's history, and take into it what was asked while no driver ran.
+
+    Raises:
+        SweepRefusedError: if the journal is an older copy, or rehearsals and real sweeps would mix.
+    """
+    refuse_older_copy(leaderboard, journal, spec.sweep)
+    history = History(event for _, event in journal.read())
+    _refuse_rehearsals(leaderboard, history, spec)
+    for request in requests.take():
+        if request.request not in history.requests:
+            history.apply(journal.append(request)[1])
+    return history
+
+
+def _complete_spec(
+    spec: SweepSpec, history: History, places: SweepStores
+) -> tuple[SweepSpec, Mapping[str, str]]:
+    """Give the spec the budget that was asked for and the values that earlier stages found.
+
+    Returns the spec and where each such value is from; SweepRefusedError if one is not found yet.
+    """
+    spec, origins = with_found_values(spec.with_budget(history.asked_trials), history, places)
+    if awaited := values_to_find(spec.fixed):
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} takes {' and '.join(map(str, awaited.values()))}, which is "
+            "not complete; run the whole file"
+        )
+    return spec, origins
 
 
 def refuse_older_copy(leaderboard: Store, journal: Journal, sweep: str) -> None:
