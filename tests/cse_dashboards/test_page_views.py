@@ -25,9 +25,9 @@ def test_geometry_from_numbers_and_on_demand(client: FlaskClient) -> None:
 
 
 @pytest.fixture(scope="module")
-def kept(kept_models: Leaderboard, tmp_path_factory: pytest.TempPathFactory) -> FlaskClient:
+def kept(kept_board: Leaderboard, tmp_path_factory: pytest.TempPathFactory) -> FlaskClient:
     """The page over trials that kept models, the first of them ahead of the others."""
-    file = Path(str(kept_models.trial(AVG).model)).with_name("leaderboard.db")
+    file = Path(str(kept_board.trial(AVG).model)).with_name("leaderboard.db")
     copy = copied(str(file), tmp_path_factory.mktemp("kept"))
     with sqlite3.connect(copy) as connection:
         of_trial = "SELECT configuration_id FROM trials WHERE key = ?"
