@@ -53,6 +53,8 @@ class SearchHistory:
     """How many trials the sweep holds, or how many of them pass."""
     sampler: str = ""
     """The sampler that proposed them; empty if the sweep's file is not known."""
+    method: str = ""
+    """The method that it trains; empty if the sweep's file is not known."""
     sampled_from: tuple[TrialOutcome, ...] = ()
     """The outcomes of all trials by number, if some trials were left out."""
 
@@ -92,8 +94,10 @@ def search_history(
     elif where:
         query = query.where(SweepTrialRecord.trial_id.in_(held))
     trials = tuple(summarize(line, space) for line in session.execute(query))
-    sampler = sampler_of(sweep.spec)
-    return SearchHistory(name, search_dev(sweep.spec), space, trials, total, sampler, outcomes)
+    sampler, method = sampler_of(sweep.spec), str(sweep.spec.get("method", ""))
+    return SearchHistory(
+        name, search_dev(sweep.spec), space, trials, total, sampler, method, outcomes
+    )
 
 
 def _read_outcomes(session: Session, held: Select[int]) -> tuple[TrialOutcome, ...]:

@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.searches import SearchHistory
 from cse_platform.search.distributions import distribution, encode
-from cse_platform.sweep.space.space import Space
+from cse_platform.sweep.space.space import Space, find_value
 
 NUMBER = "number"
 
@@ -33,7 +33,7 @@ def replayed_study(history: SearchHistory, *, factor: float = 1.0) -> Replay:
     `trial_numbers`.
     """
     ended = [t for t in history.trials if t.role == "search" and t.state != "RUNNING"]
-    frozen = [_build_trial(trial, history.space, factor) for trial in ended]
+    frozen = [_build_trial(trial, history.space, history.method, factor) for trial in ended]
     known = [trial for trial in frozen if trial is not None]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize")
@@ -46,12 +46,14 @@ def trial_numbers(study: optuna.Study) -> list[int]:
     return [trial.user_attrs[NUMBER] for trial in study.get_trials(deepcopy=False)]
 
 
-def _build_trial(trial: TrialSummary, space: Space, factor: float) -> FrozenTrial | None:
+def _build_trial(
+    trial: TrialSummary, space: Space, method: str, factor: float
+) -> FrozenTrial | None:
     """Build a trial; None if the space lacks one of its values. An empty space takes no values."""
     params: dict[str, Any] = {}
     for name, value in trial.values.items() if len(space) else ():
         try:
-            params[name] = encode(space[name].find(value))
+            params[name] = encode(find_value(space, method, name, value))
         except LookupError:
             return None
     complete = trial.state == "COMPLETE" and trial.value is not None

@@ -10,7 +10,7 @@ from cse_platform.search.distributions import decode, distribution, encode
 from cse_platform.search.learning import FAILURE_CAUSE, RETRY_OF
 from cse_platform.search.proposals import FIXED, ProposedPoints
 from cse_platform.sweep.objectives import DEV_VALUE, excesses, measure
-from cse_platform.sweep.space.space import Space
+from cse_platform.sweep.space.space import find_value
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
 
@@ -29,7 +29,7 @@ def restored_trials(
     it was a start point or enqueued by a person.
     """
     attempts = history.attempts
-    params = {number: params_of(attempts[number], spec.space) for number in sorted(attempts)}
+    params = {number: params_of(attempts[number], spec) for number in sorted(attempts)}
     starts = _match_trials(enumerate(points), params)
     requests = _match_trials(history.enqueued.items(), params)
     latest: dict[int, int] = {}
@@ -51,15 +51,17 @@ def restored_trials(
             yield _restore_trial(attempts[number], spec, params[number], user, fixed)
 
 
-def params_of(trial: TrialHistory, space: Space) -> dict[str, Any]:
+def params_of(trial: TrialHistory, spec: SweepSpec) -> dict[str, Any]:
     """Encode the searched values of a trial as Optuna stores them, parents first."""
     values = trial.searched_values
     return {
-        name: encode(space[name].find(values[name])) for name in space.ordered() if name in values
+        name: encode(find_value(spec.space, spec.method, name, values[name]))
+        for name in spec.space.ordered()
+        if name in values
     }
 
 
-def fits(trials: Iterable[FrozenTrial], history: History, space: Space) -> bool:
+def fits(trials: Iterable[FrozenTrial], history: History, spec: SweepSpec) -> bool:
     """Return True if a study can belong to a journal: its trials ran there with equal values."""
     for trial in trials:
         attempt = history.attempts.get(trial.number)
@@ -68,9 +70,11 @@ def fits(trials: Iterable[FrozenTrial], history: History, space: Space) -> bool:
                 return False
         elif trial.state != TrialState.WAITING:
             stored = {
-                name: decode(space[name], v) for name, v in trial.params.items() if name in space
+                name: decode(spec.space[name], v)
+                for name, v in trial.params.items()
+                if name in spec.space
             }
-            if {name: encode(v) for name, v in stored.items()} != params_of(attempt, space):
+            if {name: encode(v) for name, v in stored.items()} != params_of(attempt, spec):
                 return False
     return True
 

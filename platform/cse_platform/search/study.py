@@ -293,7 +293,7 @@ class SearchStudy:
         SweepRefusedError if the study belongs to another journal.
         """
         owner = self.study.user_attrs.get(JOURNAL)
-        if owner is None and fits(self._list_trials(), history, self.spec.space):
+        if owner is None and fits(self._list_trials(), history, self.spec):
             self.study.set_user_attr(JOURNAL, journal)
         elif owner != journal:
             raise SweepRefusedError(
@@ -309,7 +309,7 @@ class SearchStudy:
         waiting = [trial for trial in known if trial.state == TrialState.WAITING]
         for trial in waiting:
             if (attempt := history.attempts.get(trial.number)) is not None:
-                self._begin_waiting(trial, params_of(attempt, self.spec.space))
+                self._begin_waiting(trial, params_of(attempt, self.spec))
         points = self.start_points
         for trial in restored_trials(history, self.spec, points, first=len(known)):
             if trial.params and not trial.user_attrs.keys() & {RETRY_OF, REQUEST}:  # it was drawn

@@ -10,17 +10,18 @@ from cse_platform.sweep.best import reference_problems
 from cse_platform.sweep.best_of import with_examples
 from cse_platform.sweep.problems import Problem, Steps, did_you_mean, format_value, joined_problems
 from cse_platform.sweep.space.dimensions import canonical_json
-from cse_platform.sweep.space.space import Space
+from cse_platform.sweep.space.space import Space, find_value
 from cse_platform.sweep.spec import SweepSpec
 
 
 def converted(
-    space: Space, values: Mapping[str, Any], *, whose: str
+    space: Space, values: Mapping[str, Any], *, method: str, whose: str
 ) -> tuple[dict[str, Any], list[str]]:
     """Convert values to the nearest ones of dimensions. Returns them, and changes for people.
 
     Values that are inactive beside the others are left out, and those that have no near value too:
-    the sampler draws them. `whose` says where the values are from.
+    the sampler draws them. `whose` says where the values are from; the method tells which choice a
+    trial holds in another form.
     """
     point: dict[str, Any] = {}
     notes = []
@@ -29,12 +30,14 @@ def converted(
             continue
         dimension, value = space[name], values[name]
         try:
-            point[name] = dimension.nearest(value)
+            point[name] = find_value(space, method, name, value)
         except LookupError:
-            instead = "the sampler draws it"
-        else:
-            instead = f"{format_value(point[name])} is tried instead"
-        if name not in point or not dimension.has(value):
+            try:
+                point[name] = dimension.nearest(value)
+            except LookupError:
+                instead = "the sampler draws it"
+            else:
+                instead = f"{format_value(point[name])} is tried instead"
             notes.append(
                 f"{whose}: {name}={format_value(value)} is not in space.{name}, which is "
                 f"{dimension}; {instead}"
@@ -141,7 +144,7 @@ def _find_nearest(
     spec: SweepSpec, path: Steps, values: Mapping[str, Any], whose: str
 ) -> _Candidate:
     """Find the nearest point of the space; empty where `require` or the method refuses it."""
-    point, notes = converted(spec.space, values, whose=whose)
+    point, notes = converted(spec.space, values, method=spec.method, whose=whose)
     refusal = _check_requirements(spec, point)
     try:
         if notes and all(n in point or spec.space.is_excluded(n, point) for n in spec.space):

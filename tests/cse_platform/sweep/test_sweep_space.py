@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from cse_methods.registry import get_method
 from cse_platform.sweep.space.dimensions import Choices, Range, canonical_json
-from cse_platform.sweep.space.space import Space
+from cse_platform.sweep.space.space import Space, find_value
 
 CONDITIONAL = {
     "tau3": {"choices": [0.1, 0.2, 0.3], "when": {"rank_loss": "listnet"}},
@@ -164,3 +165,28 @@ def test_a_found_value_is_written_as_the_dimension_writes_it() -> None:
     assert repr(Range(low=1.0, high=3.0).find(2)) == "2.0"
     assert repr(Range(low=1, high=3).find(2.0)) == "2"
     assert repr(Choices(choices=(1, 0.5)).find(1.0)) == "1"
+
+
+TEACHERS = [["a"], "b", ["a", "b"], [{"model": "c", "pooler": "avg"}]]
+
+
+@pytest.mark.parametrize("choice", TEACHERS)
+def test_a_choice_is_found_by_what_a_configuration_holds_of_it(choice: Any) -> None:
+    space = Space.model_validate({"teachers": TEACHERS})
+    config = get_method("rankcse").config.model_validate(
+        {"backbone": "mini", "corpus": "builtin", "teachers": choice}
+    )
+    held = config.hyperparameters()["teachers"]
+    assert held != choice or isinstance(choice[0], dict)
+    assert find_value(space, "rankcse", "teachers", held) == choice
+
+
+def test_a_value_that_no_choice_becomes_is_not_found() -> None:
+    space = Space.model_validate({"teachers": [["a"]], "beta": [1, 2]})
+    for method, name, value in (
+        ("rankcse", "teachers", [{"model": "b"}]),
+        ("rankcse", "beta", 3),
+        ("of another package", "teachers", [{"model": "a"}]),
+    ):
+        with pytest.raises(LookupError):
+            find_value(space, method, name, value)

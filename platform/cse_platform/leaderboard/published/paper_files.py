@@ -53,7 +53,7 @@ class PlannedConfiguration:
         if split == "train":
             return cost_columns(self.setup.values)
         if split == "dev":
-            return set(self.stage.dev.tasks)
+            return {self.stage.dev.search_name}
         asked = self.stage.evaluate.asked if self.stage.evaluate else Tasks()
         ranked = {f"{task}{ending}" for task in asked.ranking for ending in ENDINGS.values()}
         averages = {AVG_STS} if asked.sts else set()

@@ -26,6 +26,7 @@ from cse_platform.sweep.best_of import BestOf, values_to_find
 from cse_platform.sweep.checks import rule_problems, value_problems
 from cse_platform.sweep.problems import format_value, joined_problems
 from cse_platform.sweep.space.require import require_problems
+from cse_platform.sweep.space.space import find_value
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import Leaders, leader_notes
 from cse_platform.sweep.stores import SweepStores
@@ -250,7 +251,7 @@ def _convert_to_space(tried: Tried, spec: SweepSpec) -> tuple[dict[str, Any], Me
     try:
         for name in spec.space.ordered():
             if spec.space.is_active(name, assignment):
-                assignment[name] = spec.space[name].find(tried.values[name])
+                assignment[name] = find_value(spec.space, spec.method, name, tried.values[name])
         config = spec.config(assignment)
     except (LookupError, SweepRefusedError):
         return None

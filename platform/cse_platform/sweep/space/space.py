@@ -1,11 +1,22 @@
 """The search space: dimensions by name, some of them active only under a condition."""
 
+import json
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Self
 
-from pydantic import ConfigDict, RootModel, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    RootModel,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 
+from cse_methods.errors import UnknownMethodError
+from cse_methods.registry import get_method
 from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean, format_value
 from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_json
 
@@ -122,6 +133,34 @@ class Space(RootModel[dict[str, Dimension]]):
         else:
             for value in self[names[0]].grid_values():
                 yield from self._extend_assignment(assignment | {names[0]: value}, names[1:])
+
+
+def find_value(space: Space, method: str, name: str, value: Any) -> Any:
+    """Return the value of a dimension, as the file writes it, that a trial's configuration holds.
+
+    The method may hold a choice in another form: `[a]` as `[{"model": "a"}]`.
+    LookupError if the dimension does not have the value.
+    """
+    dimension = space[name]
+    if isinstance(dimension, Choices) and not dimension.has(value):
+        wanted = canonical_json(value)
+        for choice in dimension.choices:
+            if _to_stored_json(method, name, json.dumps(choice)) == wanted:
+                return choice
+    return dimension.find(value)
+
+
+@lru_cache(maxsize=1024)
+def _to_stored_json(method: str, name: str, choice: str) -> str | None:
+    """Serialise a choice as a configuration holds it; None if the method does not know it."""
+    try:
+        field = get_method(method).config.model_fields[name]
+        alone: dict[str, Any] = {name: (field.annotation, field)}
+        model: type[BaseModel] = create_model(name, **alone)
+        held = model.model_validate({name: json.loads(choice)})
+        return canonical_json(held.model_dump(mode="json", exclude_none=True)[name])
+    except (UnknownMethodError, KeyError, ValidationError):
+        return None
 
 
 def _is_among(value: Any, values: tuple[Any, ...]) -> bool:
