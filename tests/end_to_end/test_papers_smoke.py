@@ -24,6 +24,7 @@ from cse_platform.sweep.best_of import values_to_find
 from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.rehearsal import Rehearsal, rehearse
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.history import TRAIN_MINUTES
 
 PAPERS = Path(__file__).parents[2] / "sweeps" / "papers"
 ROWS = published_rows()
@@ -69,7 +70,7 @@ def _check_lines(board: Leaderboard, rehearsal: Rehearsal) -> int:
     )
     scored = set(best_first[: spec.evaluate.top]) if spec.evaluate else set()
     found = 0
-    for point, dev, test in _promised(original):
+    for point, dev, test, costs in _promised(original):
         there = spec.space.active(rehearsal.stand_ins.point(point))
         values = spec.config(there).hyperparameters()
         found_later = values_to_find(spec.fixed).keys() | {
@@ -84,6 +85,7 @@ def _check_lines(board: Leaderboard, rehearsal: Rehearsal) -> int:
         for row in fitting:
             assert math.isfinite(row.dev_score.mean), asked
             assert row.wall_seconds, asked
+            assert costs <= row.costs.keys(), asked
         if dev:
             assert {row.dev.search for row in fitting} == dev, asked
         if scored.isdisjoint(row.configuration.hash for row in fitting):
@@ -94,17 +96,22 @@ def _check_lines(board: Leaderboard, rehearsal: Rehearsal) -> int:
     return found
 
 
-def _promised(stage: SweepSpec) -> Iterator[tuple[Mapping[str, Any], set[str], set[str]]]:
-    """The points of a stage that stand in a paper's line, with its dev and test columns."""
+def _promised(
+    stage: SweepSpec,
+) -> Iterator[tuple[Mapping[str, Any], set[str], set[str], set[str]]]:
+    """The points of a stage that stand in a paper's line, with its dev, test and cost columns.
+
+    A rehearsal ends after a few steps, so it cannot have the minutes of a whole training.
+    """
     for planned, point in zip(plan_configurations(stage), stage.grid_points(), strict=True):
         lines = [row for row in ROWS if matches(row, planned.setup)]
-        dev, test = (
+        dev, test, costs = (
             {column for row in lines if row.split == split for column in row.scores}
             & planned.columns(split)
-            for split in ("dev", "test")
+            for split in ("dev", "test", "train")
         )
-        if dev or test:
-            yield point, dev, test
+        if dev or test or costs:
+            yield point, dev, test, costs - {TRAIN_MINUTES}
 
 
 def _rank(row: LeaderboardRow) -> BestKey:
