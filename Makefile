@@ -50,7 +50,7 @@ cluster-test: .venv/installed-dev  ## clusters: four nodes, and separate hosts w
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m '' $(addprefix tests/end_to_end/test_,cluster_nodes.py separate_hosts.py two_drivers.py)
 
 chaos: .venv/installed-dev  ## break sweeps at random moments and look for what is lost; CHAOS="--seed 3 --only disks"
-	$(BIN)/python tests/chaos/chaos.py $(CHAOS)
+	$(BIN)/python chaos/chaos.py $(CHAOS)
 
 plotly-js: .venv/installed  ## build the JavaScript that draws the page's figures; takes Node and the network
 	dashboards/plotly-bundle/build.sh
@@ -59,49 +59,49 @@ screenshots: .venv/installed-dev  ## pictures for the README: the page and MLflo
 	$(BIN)/python dashboards/screenshots.py docs/images
 
 bench-hicl: .venv/installed  ## a step of SimCSE and of HiCL on texts of 64 to 512 word pieces
-	$(BIN)/python tests/benchmarks/hicl_cost.py
+	$(BIN)/python benchmarks/hicl_cost.py
 
 bench-eval: .venv/installed-real  ## an evaluation beside sentence-transformers and training, on real data
-	$(BIN)/python tests/benchmarks/evaluation_cost.py
-	$(BIN)/python tests/benchmarks/transfer_cost.py
+	$(BIN)/python benchmarks/evaluation_cost.py
+	$(BIN)/python benchmarks/transfer_cost.py
 
 bench-train: .venv/installed-real  ## a training step beside sentence-transformers' trainer and a bare loop; BENCH="--pairs 3"
-	$(BIN)/python tests/benchmarks/train_speed.py $(BENCH)
+	$(BIN)/python benchmarks/train_speed.py $(BENCH)
 
 bench-sweep: .venv/installed  ## the time between trials, beside plain Ray Tune
-	$(BIN)/python tests/benchmarks/sweep_overhead.py $(BENCH)
+	$(BIN)/python benchmarks/sweep_overhead.py $(BENCH)
 
 bench-costs: .venv/installed  ## a step of each method beside SimCSE's, and how costs grow; BENCH="--rounds 3"
-	$(BIN)/python tests/benchmarks/step_costs.py $(BENCH)
+	$(BIN)/python benchmarks/step_costs.py $(BENCH)
 
 bench: bench-train bench-sweep bench-costs bench-eval bench-hicl  ## training, sweeps and evaluation beside their peers
 
 bench-resampling: .venv/installed  ## a comparison by 10,000 resamples beside scipy
-	$(BIN)/python tests/benchmarks/resampling_cost.py
+	$(BIN)/python benchmarks/resampling_cost.py
 
 bench-leaderboard: .venv/installed  ## questions to a leaderboard of a million trials, and to MLflow; BENCH="--trials 100000"
-	$(BIN)/python tests/benchmarks/leaderboard_speed.py $(BENCH)
+	$(BIN)/python benchmarks/leaderboard_speed.py $(BENCH)
 
 bench-store: .venv/installed-dev  ## what 64 busy workers cost the driver, into SQLite and PostgreSQL; BENCH="--seconds 10"
-	tests/with_postgres.sh $(BIN)/python tests/benchmarks/store_load.py $(BENCH)
+	tests/with_postgres.sh $(BIN)/python benchmarks/store_load.py $(BENCH)
 
 bench-cluster: .venv/installed-dev  ## how well 1, 2 and 4 nodes are used, by trials that sleep
-	$(BIN)/python tests/benchmarks/cluster_efficiency.py $(BENCH)
+	$(BIN)/python benchmarks/cluster_efficiency.py $(BENCH)
 
 bench-scale: .venv/installed-dev  ## thousands of trials at once through driver and stores, SQLite and PostgreSQL; BENCH="--trials 500"
-	tests/with_postgres.sh $(BIN)/python tests/benchmarks/cluster_scale.py $(BENCH)
+	tests/with_postgres.sh $(BIN)/python benchmarks/cluster_scale.py $(BENCH)
 
 bench-search: .venv/installed  ## how soon searches find what is best, in simulated time; BENCH="--repetitions 10"
-	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/search/search_speed.py $(BENCH)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/search/search_speed.py $(BENCH)
 
 bench-search-cost: .venv/installed  ## an ask, a report and a tell beside 1,000 trials, for each sampler; BENCH="--trials 200"
-	$(BIN)/python tests/benchmarks/search_cost.py $(BENCH)
+	$(BIN)/python benchmarks/search_cost.py $(BENCH)
 
 bench-search-parallel: .venv/installed  ## what eight trials at once cost a search, for each sampler; BENCH="--repetitions 5"
-	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/search_parallel.py $(BENCH)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/search_parallel.py $(BENCH)
 
 bench-dashboard: .venv/installed-dev  ## every view of the page over 100,000 trials; BENCH="--trials 10000"
-	$(BIN)/python tests/benchmarks/dashboard_speed.py $(BENCH)
+	$(BIN)/python benchmarks/dashboard_speed.py $(BENCH)
 
 clean:  ## remove the virtual environment and all caches, but no results
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -13,9 +13,9 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from cse_platform.search.distributions import decode, distribution, encode, suggest
 from cse_platform.search.learning import learned_trials, show_failures
+from cse_platform.search.samplers.build import build_sampler
 from cse_platform.search.samplers.cmaes import VECTOR
-from cse_platform.search.samplers.named import sampler
-from cse_platform.sweep.samplers import Gp, Sampler, chosen
+from cse_platform.sweep.samplers import Gp, Sampler, choose_sampler
 from cse_platform.sweep.space.dimensions import Dimension
 from cse_platform.sweep.space.satisfying import Satisfying
 from cse_platform.sweep.space.space import Space
@@ -244,7 +244,7 @@ def sampler_notes(
     Those that it sets on the study are written. `trials` are those before this one.
     """
     number = len(trials)
-    if not chosen(
+    if not choose_sampler(
         spec.search.sampler, spec.space, trial=number, objectives=len(study.directions)
     ).notes:
         return {}
@@ -271,7 +271,9 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
     worn. A sampler that learns nothing draws evenly at random, so it gets a point anywhere.
     """
     requirements, objectives = spec.requirements, len(draft.study.directions)
-    suited = chosen(spec.search.sampler, spec.space, trial=draft.number, objectives=objectives)
+    suited = choose_sampler(
+        spec.search.sampler, spec.space, trial=draft.number, objectives=objectives
+    )
     worn = _find_worn_cells(draft.others, spec.space) if _may_repeat(suited, spec.space) else set()
     for attempt in range(suited.redraws):
         point = _draw_point(draft, spec, attempt=attempt)
@@ -320,7 +322,7 @@ def _draw_point(draft: Draft, spec: SweepSpec, *, attempt: int) -> dict[str, Any
     places = {name: place for place, name in enumerate(sorted(spec.space), start=1)}
     for name in spec.space.ordered():
         if spec.space.is_active(name, assignment):
-            draft.study.sampler = sampler(
+            draft.study.sampler = build_sampler(
                 spec.search,
                 spec.space,
                 trial=draft.number,

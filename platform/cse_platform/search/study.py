@@ -26,7 +26,7 @@ from cse_platform.search.proposals import (
     propose,
     sampler_notes,
 )
-from cse_platform.search.pruners.named import pruner
+from cse_platform.search.pruners.build import build_pruner
 from cse_platform.search.restoring import (
     CLOSED,
     REQUEST,
@@ -147,7 +147,7 @@ class SearchStudy:
                 storage=self._opened,
                 directions=spec.search.directions,
                 load_if_exists=True,
-                pruner=pruner(spec.pruner),
+                pruner=build_pruner(spec.pruner),
             )
             try:
                 self._bind_journal(journal, history)

@@ -1,26 +1,25 @@
-"""Settings of pruners. Where Optuna has a pruner, the options are its own, by plainer names.
+"""Pruners as a sweep file names them: one class each, with its options and their bounds.
 
-All steps are optimiser steps. Pruners compare what a trial would keep: see
-`search/pruners/named.py`.
+Where Optuna has a pruner, the options are its own, by plainer names. All steps are optimiser steps.
+Pruners compare what a trial would keep: see `search/pruners/build.py`, which needs Optuna.
+
+To add a pruner: write its class here and name it in `Pruner`, and build it there. One that differs
+from Optuna's own gets a file beside that.
 """
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field
 
-from cse_platform.sweep.by_kind import (
-    ByKind,
-    Kinds,
-    NotNegative,
-    Positive,
-    kind_among,
-    refusing_others,
-)
+from cse_methods.settings import Settings
+from cse_platform.sweep.pydantic_errors import expanding_kind
 
+NotNegative = Annotated[int, Field(strict=True, ge=0)]
+Positive = Annotated[int, Field(strict=True, ge=1)]
 Factor = Annotated[int, Field(strict=True, ge=2)]
 
 
-class _Pruner(ByKind):
+class _Pruner(Settings):
     min_step: Positive = Field(default=1, description="no trial is stopped before this step")
 
 
@@ -102,15 +101,6 @@ class CurvePruner(_Pruner):
     )
 
 
-_INNER: Kinds = {
-    "median": MedianPruner,
-    "percentile": PercentilePruner,
-    "threshold": ThresholdPruner,
-    "successive_halving": SuccessiveHalvingPruner,
-    "hyperband": HyperbandPruner,
-}
-
-
 class PatientPruner(_Pruner):
     """Stops a trial that came no higher for some dev points, or asks another pruner then."""
 
@@ -121,35 +111,27 @@ class PatientPruner(_Pruner):
     )
     pruner: (
         Annotated[
-            Annotated[MedianPruner, Tag("MedianPruner")]
-            | Annotated[PercentilePruner, Tag("PercentilePruner")]
-            | Annotated[ThresholdPruner, Tag("ThresholdPruner")]
-            | Annotated[SuccessiveHalvingPruner, Tag("SuccessiveHalvingPruner")]
-            | Annotated[HyperbandPruner, Tag("HyperbandPruner")],
-            Discriminator(kind_among(_INNER, default="none")),
-            refusing_others(_INNER, default="none"),
+            MedianPruner
+            | PercentilePruner
+            | ThresholdPruner
+            | SuccessiveHalvingPruner
+            | HyperbandPruner,
+            Discriminator("kind"),
+            expanding_kind(default=None),
         ]
         | None
     ) = Field(default=None, description="the pruner that decides then; null stops the trial")
 
 
-_KINDS: Kinds = {
-    "none": NoPruner,
-    **_INNER,
-    "patient": PatientPruner,
-    "curve": CurvePruner,
-}
-
-
 Pruner = Annotated[
-    Annotated[NoPruner, Tag("NoPruner")]
-    | Annotated[MedianPruner, Tag("MedianPruner")]
-    | Annotated[PercentilePruner, Tag("PercentilePruner")]
-    | Annotated[ThresholdPruner, Tag("ThresholdPruner")]
-    | Annotated[SuccessiveHalvingPruner, Tag("SuccessiveHalvingPruner")]
-    | Annotated[HyperbandPruner, Tag("HyperbandPruner")]
-    | Annotated[PatientPruner, Tag("PatientPruner")]
-    | Annotated[CurvePruner, Tag("CurvePruner")],
-    Discriminator(kind_among(_KINDS, default="none")),
-    refusing_others(_KINDS, default="none"),
+    NoPruner
+    | MedianPruner
+    | PercentilePruner
+    | ThresholdPruner
+    | SuccessiveHalvingPruner
+    | HyperbandPruner
+    | PatientPruner
+    | CurvePruner,
+    Discriminator("kind"),
+    expanding_kind(default="none"),
 ]

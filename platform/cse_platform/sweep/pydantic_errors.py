@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, get_args
 
-from pydantic import BaseModel, RootModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, RootModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from cse_methods.errors import SettingError
@@ -39,6 +39,24 @@ _EXPECTED = {
 }
 
 
+def expanding_kind(*, default: str | None) -> BeforeValidator:
+    """Make a validator for a union with the discriminator `kind`: its name alone is enough.
+
+    `default` is the kind of a mapping that names none. Whatever is no mapping, and a mapping
+    without a kind where there is no default, becomes the kind itself; `problems_in` shows it as
+    the value that was refused.
+    """
+
+    def expand_kind(value: Any) -> Any:
+        if isinstance(value, BaseModel):
+            return value
+        if isinstance(value, dict) and ("kind" in value or default is not None):
+            return {"kind": default, **value}
+        return {"kind": value}
+
+    return BeforeValidator(expand_kind)
+
+
 def problems_in(
     error: ValidationError, data: Any, *, model: type[BaseModel] | None = None
 ) -> list[Problem]:
@@ -51,12 +69,15 @@ def problems_in(
     inputs: dict[tuple[Steps, str], Any] = {}
     problems = []
     for detail in error.errors():
-        path = real_path(detail["loc"], data)
+        loc, given = _drop_kinds(detail["loc"], model), detail["input"]
+        if detail["type"] == "union_tag_invalid":
+            loc, given = (*loc, "kind"), given["kind"]
+        path = real_path(loc, data)
         if phrase := _format_expectation(detail):
             # The members of a union each say what they expect of the same value.
-            place = (path, format_value(detail["input"]))
+            place = (path, format_value(given))
             expected[place].append(phrase)
-            inputs[place] = detail["input"]
+            inputs[place] = given
         else:
             problems += [inner.under(path) for inner in _translate_error(detail, model)]
     for (path, got), phrases in expected.items():
@@ -71,6 +92,8 @@ def problems_in(
 
 
 def _format_expectation(detail: ErrorDetails) -> str | None:
+    if detail["type"] == "union_tag_invalid":
+        return " or ".join(detail["ctx"]["expected_tags"].rsplit(", ", 1))
     if template := _EXPECTED.get(detail["type"]):
         return template.format(
             **{key: _simplify_number(v) for key, v in detail.get("ctx", {}).items()}
@@ -106,14 +129,39 @@ def _format_unknown_key(loc: Steps, model: type[BaseModel] | None) -> str:
 
 
 def _find_models(loc: Steps, model: type[BaseModel] | None) -> list[type[BaseModel]]:
-    """Find the models that can stand at `loc`; union tags are the names of their members."""
+    """Find the models that can stand at `loc`, tags of unions included."""
     here = [model] if model else []
     for step in loc:
-        if tagged := [part for part in here if part.__name__ == step]:
-            here = tagged
-        elif fields := [part.model_fields[step] for part in here if step in part.model_fields]:
-            here = [inner for field in fields for inner in _iterate_models(field.annotation)]
+        here = _follow_step(here, step)
     return here
+
+
+def _drop_kinds(loc: Steps, model: type[BaseModel] | None) -> Steps:
+    """Drop the steps of `loc` that are the `kind` of a union's member, and so no key of the file.
+
+    Only the model tells them: a `percentile` pruner has an option of the same name.
+    """
+    here = [model] if model else []
+    kept = []
+    for step in loc:
+        if len(here) == 1 or not any(step in _list_kinds(part) for part in here):
+            kept.append(step)
+        here = _follow_step(here, step)
+    return tuple(kept)
+
+
+def _follow_step(here: list[type[BaseModel]], step: str | int) -> list[type[BaseModel]]:
+    """Find the models below `here`: of the members of a union, the one that a tag names."""
+    if tagged := [part for part in here if step == part.__name__ or step in _list_kinds(part)]:
+        return tagged
+    fields = [part.model_fields[str(step)] for part in here if step in part.model_fields]
+    below = [inner for field in fields for inner in _iterate_models(field.annotation)]
+    return below if fields else here
+
+
+def _list_kinds(model: type[BaseModel]) -> tuple[Any, ...]:
+    field = model.model_fields.get("kind")
+    return () if field is None else get_args(field.annotation)
 
 
 def _iterate_models(annotation: Any) -> Iterator[type[BaseModel]]:

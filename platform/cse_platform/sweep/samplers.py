@@ -1,19 +1,24 @@
-"""Settings of samplers. The options are Optuna's own, by plainer names."""
+"""Samplers as a sweep file names them: one class each, with its options and their bounds.
+
+The options are Optuna's own, by plainer names. They are read, checked and hashed without Optuna,
+which takes a second to import; `search/samplers/` has what needs it.
+
+To add a sampler: write its class here and name it in `Sampler`, and build it in
+`search/samplers/build.py`. One that differs from Optuna's own gets a file beside that, with the
+class and the call that makes it of these options.
+"""
 
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_serializer, model_validator
+from pydantic import Discriminator, Field, model_serializer, model_validator
 
-from cse_platform.sweep.by_kind import (
-    ByKind,
-    NotNegative,
-    Positive,
-    kind_among,
-    refusing_others,
-)
+from cse_methods.settings import Settings
+from cse_platform.sweep.pydantic_errors import expanding_kind
 from cse_platform.sweep.space.space import Space
 
+NotNegative = Annotated[int, Field(strict=True, ge=0)]
+Positive = Annotated[int, Field(strict=True, ge=1)]
 Population = Annotated[int, Field(strict=True, ge=2)]
 Switch = Annotated[bool, Field(strict=True)]
 Probability = Annotated[float, Field(strict=True, ge=0, le=1)]
@@ -22,7 +27,7 @@ AUTO_GP_TRIALS = 250
 """So many trials `auto` leaves to the Gaussian process, whose cost grows with their cube."""
 
 
-class _Sampler(ByKind):
+class _Sampler(Settings):
     """Base of the samplers; one with default options is stored as its name."""
 
     learns: ClassVar[bool] = True
@@ -35,8 +40,7 @@ class _Sampler(ByKind):
     @model_serializer(mode="wrap")
     def _dump_name_alone(self, dump: Callable[[Self], dict[str, Any]]) -> Any:
         options = dump(self)
-        default = type(self).model_validate(options["kind"])
-        return options["kind"] if self == default else options
+        return options["kind"] if self == type(self)() else options
 
 
 class Tpe(_Sampler):
@@ -137,41 +141,19 @@ class NsgaIII(_Genetic):
 
 
 class Auto(_Sampler):
-    """The sampler that suits the sweep; see `chosen`."""
+    """The sampler that suits the sweep; see `choose_sampler`."""
 
     kind: Literal["auto"] = "auto"
 
 
-KINDS: dict[str, type[_Sampler]] = {
-    "tpe": Tpe,
-    "gp": Gp,
-    "cmaes": CmaEs,
-    "qmc": Qmc,
-    "random": Random,
-    "grid": Grid,
-    "nsgaii": NsgaII,
-    "nsgaiii": NsgaIII,
-    "auto": Auto,
-}
-"""The samplers by their names in a file."""
-
-
 Sampler = Annotated[
-    Annotated[Tpe, Tag("Tpe")]
-    | Annotated[Gp, Tag("Gp")]
-    | Annotated[CmaEs, Tag("CmaEs")]
-    | Annotated[Qmc, Tag("Qmc")]
-    | Annotated[Random, Tag("Random")]
-    | Annotated[Grid, Tag("Grid")]
-    | Annotated[NsgaII, Tag("NsgaII")]
-    | Annotated[NsgaIII, Tag("NsgaIII")]
-    | Annotated[Auto, Tag("Auto")],
-    Discriminator(kind_among(KINDS, default="tpe")),
-    refusing_others(KINDS, default="tpe"),
+    Tpe | Gp | CmaEs | Qmc | Random | Grid | NsgaII | NsgaIII | Auto,
+    Discriminator("kind"),
+    expanding_kind(default="tpe"),
 ]
 
 
-def chosen(sampler: Sampler, space: Space, *, trial: int, objectives: int = 1) -> Sampler:
+def choose_sampler(sampler: Sampler, space: Space, *, trial: int, objectives: int = 1) -> Sampler:
     """Choose the sampler of the trial with that number; only `auto` chooses another one.
 
     `auto` is `gp` for the first `AUTO_GP_TRIALS` trials of a space without conditions that is

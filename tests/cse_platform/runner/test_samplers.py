@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import optuna
 import pytest
@@ -15,11 +15,13 @@ from search_studies import in_memory, lived, opened, score, tell_live
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from cse_platform.search.samplers.cmaes import ReplayedCmaEs
-from cse_platform.search.samplers.gaussian import NoisyGp
-from cse_platform.sweep.samplers import KINDS
+from cse_platform.search.samplers.gp import NoisyGp
+from cse_platform.sweep.samplers import Sampler
 from cse_platform.sweep.spec import SweepSpec
 
 NewSpec = Callable[..., SweepSpec]
+
+KINDS = {options().kind: options for options in get_args(get_args(Sampler)[0])}
 
 PLANE: dict[str, Any] = {"x": {"low": 0.0, "high": 1.0}, "y": {"low": 0.0, "high": 1.0}}
 STEPS: dict[str, Any] = {"x": {"low": 0.0, "high": 1.0, "step": 0.25}, "y": PLANE["y"]}

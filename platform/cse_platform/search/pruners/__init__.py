@@ -1,1 +1,1 @@
-"""Optuna's pruners by their names in a sweep file, and `curve`."""
+"""Pruners: Optuna's own, built from a file's options, and a file for each that differs."""

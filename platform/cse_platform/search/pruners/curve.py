@@ -1,4 +1,4 @@
-"""The rule `curve`: judges by earlier curves whether a trial can still come among the best.
+"""The pruner `curve`: judges by earlier curves whether a trial can still come among the best.
 
 A trial is worth its best trained step. So the rule predicts its gain: by how much its final best
 lies above its best so far. Complete trials show the gains from the same share of the steps on,

@@ -1,1 +1,1 @@
-"""Optuna's samplers by their names in a sweep file, and those that differ from Optuna's."""
+"""Samplers: Optuna's own, built from a file's options, and a file for each that differs."""

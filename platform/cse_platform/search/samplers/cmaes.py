@@ -1,4 +1,4 @@
-"""Optuna's CMA-ES without its pickle."""
+"""The sampler `cmaes`: Optuna's without its pickle."""
 
 from collections import defaultdict
 from typing import Any
@@ -7,12 +7,32 @@ import numpy as np
 from optuna import Study
 from optuna._transform import _SearchSpaceTransform
 from optuna.distributions import BaseDistribution
-from optuna.samplers import CmaEsSampler
+from optuna.samplers import CmaEsSampler, TPESampler
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 
+from cse_platform.sweep.samplers import CmaEs
+
 VECTOR = "x_for_tell"
 """Optuna's system attribute of a trial with the point that CMA-ES has drawn for it."""
+
+
+def build_cmaes(options: CmaEs, *, seed: int) -> "ReplayedCmaEs":
+    """Build the sampler; choices and conditions, which no vector holds, are drawn by a TPE."""
+    startup_trials = max(options.startup_trials, 10)
+    return ReplayedCmaEs(
+        seed=seed,
+        n_startup_trials=options.startup_trials,
+        popsize=options.population,
+        use_separable_cma=options.separable,
+        with_margin=options.margin,
+        lr_adapt=options.adapt_rate,
+        consider_pruned_trials=options.count_pruned,
+        independent_sampler=TPESampler(
+            seed=seed, n_startup_trials=startup_trials, multivariate=False
+        ),
+        warn_independent_sampling=False,
+    )
 
 
 class ReplayedCmaEs(CmaEsSampler):

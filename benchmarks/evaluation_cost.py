@@ -15,7 +15,7 @@ from typing import Any
 
 THREADS = 2
 STEPS = 25
-SHARED = Path(os.environ.get("CSE_SHARED", Path(__file__).parents[3] / "shared"))
+SHARED = Path(os.environ.get("CSE_SHARED", Path(__file__).parents[2] / "shared"))
 DATA = SHARED / "data"
 
 

@@ -5,7 +5,7 @@ and recorder, into journal, search store, leaderboard and MLflow; on SQLite, the
 where `CSE_TEST_POSTGRES` names a server. Each reports as fast as the driver takes it, with a
 checkpoint from the second report on, in storage whose every request takes a while.
 
-    python tests/benchmarks/cluster_scale.py [--trials 2000] [--points 10] [--delay 30]
+    python benchmarks/cluster_scale.py [--trials 2000] [--points 10] [--delay 30]
 """
 
 import os
@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "fixtures"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "cse_platform" / "runner"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cse_platform" / "runner"))
 
 import optuna
 import psutil

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import optuna
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "fixtures"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
 
 import cheap as _registers_it  # noqa: F401
 from evaluation_cost import say

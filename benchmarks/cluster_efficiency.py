@@ -4,7 +4,7 @@ Trials that only sleep, on Ray nodes of this machine: the time in which they wou
 without a gap, over the time from the start of the first one to the end of the last. A node has two
 slots, and each slot gets four trials.
 
-    python tests/benchmarks/cluster_efficiency.py [--nodes 1 2 4] [--seconds 20]
+    python benchmarks/cluster_efficiency.py [--nodes 1 2 4] [--seconds 20]
 """
 
 import sys
@@ -12,7 +12,7 @@ import tempfile
 from argparse import ArgumentParser
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "fixtures"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
 
 from cheap import PAUSE, STEPS
 from evaluation_cost import say

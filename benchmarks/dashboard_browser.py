@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from waitress import create_server
 
-sys.path.append(str(Path(__file__).parents[1] / "fixtures"))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "fixtures"))
 from browser import chromium, chromium_path
 
 if TYPE_CHECKING:

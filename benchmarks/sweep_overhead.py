@@ -5,7 +5,7 @@ evaluation itself, ours and plain Ray Tune's with a function that does nothing a
 And the seconds of a whole search of a method that does nothing, with journal, SQL and MLflow,
 beside Ray Tune with Optuna and no logging: for each of several numbers of trials, in turn.
 
-    python tests/benchmarks/sweep_overhead.py [--trials 10 50] [--json FILE]
+    python benchmarks/sweep_overhead.py [--trials 10 50] [--json FILE]
 """
 
 import json
@@ -21,7 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "fixtures"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
 
 from evaluation_cost import last_json, say
 from sweeps import CHEAP, TINY, Sweep, write_sweep

@@ -4,7 +4,7 @@ It runs `surface.yaml` by `cse-sweep` in a folder of its own, so the same comman
 was cut off. A trial takes about 25 s of a core, all of them about six hours. Needs the folder of
 data that CSE_SHARED names (else `../shared` beside the project).
 
-    python tests/benchmarks/search/record_surface.py FOLDER [--only-export]
+    python benchmarks/search/record_surface.py FOLDER [--only-export]
 """
 
 import csv
@@ -23,7 +23,7 @@ from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal
 
 HERE = Path(__file__).parent
-SHARED = Path(os.environ.get("CSE_SHARED", HERE.parents[3] / "shared"))
+SHARED = Path(os.environ.get("CSE_SHARED", HERE.parents[2] / "shared"))
 DEV = "stsb-third"
 SWEEPS = {
     "rankcse": ["surface-rankcse", "surface-rankcse-near"],

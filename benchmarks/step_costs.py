@@ -4,7 +4,7 @@ Methods run in turn, round after round, on `mini` and real Wikipedia sentences w
 figures are medians of ratios inside a round. Costs are fitted as a power of what grows. Needs the
 folder of data that CSE_SHARED names (else `../shared` beside the project).
 
-    python tests/benchmarks/step_costs.py [--rounds 5] [--steps 10] [--json FILE]
+    python benchmarks/step_costs.py [--rounds 5] [--steps 10] [--json FILE]
 """
 
 import json

@@ -4,7 +4,7 @@ A sweep without pruner is run undisturbed, and then broken again and again; the 
 given whenever it has ended. Journal, SQL, Optuna and MLflow must then hold the same dev points, by
 configuration, seed and step. A search that learns has to complete, with nothing twice.
 
-    python tests/chaos/chaos.py [--seed N] [--rounds 2] [--only NAME]
+    python chaos/chaos.py [--seed N] [--rounds 2] [--only NAME]
 """
 
 import statistics
@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "fixtures"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
 
 from cheap import PAUSE
 from faults import FAKETIME, OF_DISKS, OF_PROCESSES, OF_STORES, Fault, Scene, clock_jumps

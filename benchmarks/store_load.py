@@ -5,7 +5,7 @@ its history, and by a thread into a leaderboard on SQLite, then on PostgreSQL wh
 `CSE_TEST_POSTGRES` names an empty server. Then 600 trials without any work go through planner,
 results and recorder.
 
-    python tests/benchmarks/store_load.py [--seconds 60] [--trials 600]
+    python benchmarks/store_load.py [--seconds 60] [--trials 600]
 """
 
 import gc
@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "fixtures"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "cse_platform" / "runner"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cse_platform" / "runner"))
 
 import psutil
 from conftest import SWEEP, Drive

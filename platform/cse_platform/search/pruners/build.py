@@ -1,16 +1,15 @@
-"""Builds Optuna's pruners from a sweep file's settings.
+"""Builds the pruner that a sweep file names. Those of Optuna's own are built here.
 
 `SearchStudy.report` feeds them curves that do not fall, without step 0.
 """
 
-import optuna
 import optuna.pruners as optuna_pruners
-from optuna.trial import FrozenTrial
 
+from cse_platform.search.pruners.patient import PatientPruner
 from cse_platform.sweep import pruners
 
 
-def pruner(spec: pruners.Pruner) -> optuna_pruners.BasePruner:
+def build_pruner(spec: pruners.Pruner) -> optuna_pruners.BasePruner:
     """Build the pruner of a sweep; its steps are optimiser steps."""
     match spec:
         case pruners.SuccessiveHalvingPruner():
@@ -41,26 +40,7 @@ def pruner(spec: pruners.Pruner) -> optuna_pruners.BasePruner:
                 interval_steps=spec.interval_steps,
             )
         case pruners.PatientPruner():
-            return Patience(spec, None if spec.pruner is None else pruner(spec.pruner))
+            then = None if spec.pruner is None else build_pruner(spec.pruner)
+            return PatientPruner(spec, then)
         case pruners.NoPruner() | pruners.CurvePruner():  # the latter's rule is `curve.py`
             return optuna_pruners.NopPruner()
-
-
-class Patience(optuna_pruners.BasePruner):
-    """Stops a trial that came no higher for some points.
-
-    Optuna's own looks for a fall, which the highest value so far never shows.
-    """
-
-    def __init__(self, spec: pruners.PatientPruner, then: optuna_pruners.BasePruner | None) -> None:
-        self.spec, self.then = spec, then
-
-    def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
-        """Return True if the trial came no higher, and the pruner that then decides stops it."""
-        points = sorted(trial.intermediate_values.items())
-        if len(points) <= self.spec.patience or points[-1][0] < self.spec.min_step:
-            return False
-        values = [value for _, value in points]
-        if values[-1] > values[-1 - self.spec.patience] + self.spec.min_rise:
-            return False
-        return self.then is None or self.then.prune(study, trial)

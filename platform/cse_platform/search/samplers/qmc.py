@@ -1,0 +1,31 @@
+"""The sampler `qmc`: Optuna's, over all dimensions of the space."""
+
+from typing import Any
+
+from optuna import Study
+from optuna.distributions import BaseDistribution
+from optuna.samplers import QMCSampler
+from optuna.trial import FrozenTrial
+
+from cse_platform.search.distributions import distribution
+from cse_platform.sweep.samplers import Qmc
+from cse_platform.sweep.space.space import Space
+
+
+def build_qmc(options: Qmc, space: Space, *, seed: int) -> "WholeSpaceQmc":
+    """Build the sampler; the study counts how far its sequence has come."""
+    return WholeSpaceQmc(space, seed=seed, qmc_type=options.sequence, scramble=options.scramble)
+
+
+class WholeSpaceQmc(QMCSampler):
+    """A sequence in all dimensions of the space; Optuna's own has those of the first trial."""
+
+    def __init__(self, space: Space, **options: Any) -> None:
+        super().__init__(**options)
+        distributions = {name: distribution(space[name]) for name in sorted(space)}
+        self._space = {name: dist for name, dist in distributions.items() if not dist.single()}
+
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        return self._space
