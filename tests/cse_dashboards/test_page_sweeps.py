@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 from page_text import copied, figures, text, told
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.views.sweep import SWEEPS_SHOWN
@@ -60,6 +62,31 @@ def url(
 def page(url: str) -> FlaskClient:
     """The page over it."""
     return create_app(url).test_client()
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["/sweeps", "/sweeps/grid", "/sweeps/grid?where=tau2:0.025", f"/trials/{'0' * 64}"]
+    + [f"/parts/{part}/sweeps/grid" for part in ("trials", "live", "best", "search", "running")]
+    + ["/", "/sweeps/gird"],
+)
+def test_a_request_takes_one_transaction(page: FlaskClient, address: str) -> None:
+    """In it, the row of a sweep is read by name once."""
+    page.get("/sweeps")  # opens the leaderboard
+    statements: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        statements.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        assert page.get(address).text
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    assert statements.count("BEGIN") == 1
+    by_name = [one for one in statements if one.startswith("SELECT sweeps.id, sweeps.name")]
+    assert sum(one.endswith("WHERE sweeps.name = ?") for one in by_name) <= 1
+    assert len(statements) <= 45
 
 
 def test_the_list_says_how_far_each_is(page: FlaskClient) -> None:

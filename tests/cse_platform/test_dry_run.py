@@ -259,10 +259,10 @@ def test_past_trials_of_the_kind(
     )
     with board.session() as session:
         cpu = past_trials(session, method="simcse", backbone="mini", gpu=False)
-        assert [(one.seconds, one.steps) for one in cpu] == [(200.0, 50), (100.0, 50)]
+        assert [(one.wall_seconds, one.step) for one in cpu] == [(200.0, 50), (100.0, 50)]
         assert cpu[0].values["batch_size"] == 64
         (gpu,) = past_trials(session, method="simcse", backbone="mini", gpu=True)
-        assert gpu.seconds == 300.0
+        assert gpu.wall_seconds == 300.0
 
 
 def test_hours_come_from_past_trials(

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from sqlalchemy import create_engine, inspect, text
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.store import Store, open_store
-from cse_platform.leaderboard.tables import HEAD_REVISION, Base
+from cse_platform.leaderboard.tables import HEAD_REVISION, Base, MachineRecord
 from cse_platform.leaderboard.upgrade import alembic_config, migration_options
 
 OPEN = "import sys; from cse_platform.leaderboard.store import open_store; open_store(sys.argv[1])"
@@ -182,6 +183,29 @@ def test_readers_do_not_wait_for_the_writer(tmp_path: Path) -> None:
         reader = sqlite3.connect(path, timeout=0)
         assert reader.execute("SELECT count(*) FROM journal_cursors").fetchone() == (0,)
         reader.close()
+
+
+def test_questions_that_share_a_session_see_one_moment(url: str) -> None:
+    """Another thread has its own, and a question that fails does not spoil the next one."""
+
+    def count(store: Store) -> int:
+        with store.session() as session:
+            return int(session.execute(text("SELECT count(*) FROM machines")).scalar_one())
+
+    with open_store(url) as store, ThreadPoolExecutor(1) as other:
+        with store.sharing():
+            assert count(store) == 0
+            with store.session() as session, store.session() as same:
+                assert session is same
+            with store.writing() as session:
+                session.add(MachineRecord(host="a", hardware="b"))
+            if url.startswith("sqlite"):  # the others read what is committed
+                assert count(store) == 0
+            assert other.submit(count, store).result() == 1
+            with pytest.raises(StoreError), store.session() as session:
+                session.execute(text("SELECT nothing"))
+            assert count(store) == 1
+        assert count(store) == 1
 
 
 def test_a_store_in_a_folder_that_cannot_be_written_to_is_read(locked: Path) -> None:

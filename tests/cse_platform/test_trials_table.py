@@ -66,10 +66,10 @@ def numbers(lab: Leaderboard, where: str = "", **choice: Any) -> list[int]:
 def test_a_line_has_what_is_known_of_a_trial(lab: Leaderboard) -> None:
     lines = list(lab.trials("all"))
     assert [one.state for one in lines] == ["COMPLETE", "COMPLETE", "PRUNED", "FAIL", "RUNNING"]
-    assert [one.score for one in lines] == [0.81, 0.83, 0.60, 0.5, 0.70]
+    assert [one.value for one in lines] == [0.81, 0.83, 0.60, 0.5, 0.70]
     assert [one.step for one in lines] == [10, 11, 12, 13, 14]
     assert lines[3].error == "loss is NaN"
-    assert (lines[0].seconds, lines[4].seconds, lines[4].finished) == (1.5, None, None)
+    assert (lines[0].wall_seconds, lines[4].wall_seconds, lines[4].finished) == (1.5, None, None)
     assert lines[0].values["depth"] == 2
     assert "depth" not in lines[1].values  # it has no effect in this kind
 

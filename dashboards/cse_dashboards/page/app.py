@@ -13,7 +13,15 @@ from cse_dashboards.errors import AddressError
 from cse_dashboards.page import show
 from cse_dashboards.page.assets import compress, read_assets, send_asset
 from cse_dashboards.page.control import Control
-from cse_dashboards.page.site import OpenLeaderboard, Site, admitted, frame, pages, site
+from cse_dashboards.page.site import (
+    OpenLeaderboard,
+    Site,
+    admitted,
+    end_reading,
+    frame,
+    pages,
+    site,
+)
 from cse_dashboards.page.views import board, compare, geometry, papers, search, stamps, sweep, trial
 from cse_dashboards.page.views import sweep as sweeps
 from cse_dashboards.page.views import trial as numbers
@@ -68,6 +76,7 @@ def create_app(
     app.register_error_handler(Exception, _handle_crash)
     app.after_request(_add_security_headers)
     app.after_request(compress)
+    app.teardown_appcontext(end_reading)
     return app
 
 

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, cast
@@ -17,6 +18,7 @@ from cse_dashboards.page.memory import Memory
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison
+from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import SweepHyperparameters
 from cse_platform.secrets import mask_url
 
@@ -120,10 +122,35 @@ def read_address(kind: type[AnyAddress], **path: str) -> AnyAddress:
 
 
 def reader() -> Leaderboard:
-    """Return the leaderboard, the same for all of a request; StoreError if it cannot be opened."""
+    """Return the leaderboard; StoreError if it cannot be opened.
+
+    All that a request asks it is read in one transaction.
+    """
     if "reader" not in g:
+        g.reading = ExitStack()
         g.reader = site().opened.get()
+        g.reading.enter_context(g.reader.sharing())
     return cast(Leaderboard, g.reader)
+
+
+def read_overview(sweep: str) -> SweepOverview:
+    """Read the progress of a sweep, once in a request.
+
+    Raises:
+        NotFoundError: if there is none of that name.
+    """
+    if "overviews" not in g:
+        g.overviews = {}
+    overviews: dict[str, SweepOverview] = g.overviews
+    if sweep not in overviews:
+        overviews[sweep] = reader().sweep(sweep)
+    return overviews[sweep]
+
+
+def end_reading(_error: BaseException | None) -> None:
+    """End the transaction of a request."""
+    if "reading" in g:
+        g.reading.close()
 
 
 def admitted() -> Control | None:

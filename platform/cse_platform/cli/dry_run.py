@@ -179,12 +179,14 @@ def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
             past = past_trials(session, method=spec.method, backbone=spec.backbone, gpu=gpu)
     except StoreError:
         return []  # none yet, or of another version
-    done = [(trial, trial.steps * trial.values.get("batch_size", 1)) for trial in past]
-    return [
-        trial.to_first_point + (trial.seconds - trial.to_first_point) * work / sentences
-        for trial, sentences in done
-        if work and sentences
-    ]
+    seconds = []
+    for trial in past:
+        sentences = (trial.step or 0) * trial.values.get("batch_size", 1)
+        if work and sentences and trial.wall_seconds and trial.first_reported:
+            before = (trial.first_reported - trial.started).total_seconds()
+            start = min(before, trial.wall_seconds)
+            seconds.append(start + (trial.wall_seconds - start) * work / sentences)
+    return seconds
 
 
 def _can_measure(checked: Checked) -> bool:

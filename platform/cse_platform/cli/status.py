@@ -1,7 +1,6 @@
 """Prints `cse-sweep status`: how far each sweep is."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import click
 
@@ -33,7 +32,7 @@ def print_status(url: str, sweep: str | None, *, as_json: bool) -> None:
         running = [] if sweep is None else board.running(sweep)
         messages = [] if sweep is None else board.messages(sweep)
     if as_json:
-        click.echo(to_json([asdict(overview) for overview in overviews]), nl=False)
+        click.echo(to_json([overview.as_record() for overview in overviews]), nl=False)
     elif not overviews:
         click.echo("no sweep yet")
     else:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -51,11 +51,9 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Similarities
     from cse_platform.leaderboard.trial_details import TrialDetails
-    from cse_platform.leaderboard.trial_references import Neighbour
     from cse_platform.leaderboard.trials_table import (
         SweepHyperparameters,
         TrialChoice,
-        TrialLine,
     )
 
 
@@ -265,7 +263,7 @@ class Leaderboard:
         *,
         limit: int | None = None,
         offset: int = 0,
-    ) -> "Iterator[TrialLine]":
+    ) -> "Iterator[TrialSummary]":
         """Iterate over the trials of a sweep, of every state, in the chosen order.
 
         Args:
@@ -352,7 +350,9 @@ class Leaderboard:
         with self._store.session() as session:
             return trial_details(session, trial)
 
-    def neighbours(self, sweep: str, number: int) -> "tuple[Neighbour | None, Neighbour | None]":
+    def neighbours(
+        self, sweep: str, number: int
+    ) -> "tuple[TrialSummary | None, TrialSummary | None]":
         """The trials of a sweep before and after that number; None at an end.
 
         Raises:
@@ -635,6 +635,13 @@ class Leaderboard:
 
         with self._store.session() as session:
             return annotations(session, about, names)
+
+    def sharing(self) -> AbstractContextManager[None]:
+        """Let the questions of this thread share one transaction, until the context ends.
+
+        What they answer is then of one moment, and what several need is read once.
+        """
+        return self._store.sharing()
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""

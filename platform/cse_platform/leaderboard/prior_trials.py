@@ -16,6 +16,7 @@ from cse_platform.leaderboard.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
+from cse_platform.leaderboard.trials import select_trials
 
 
 @dataclass(frozen=True)
@@ -112,13 +113,10 @@ def tried_configurations(session: Session, name: str) -> tuple[str, list[Tried]]
     configuration, group = ConfigurationRecord, GroupRecord
     first = func.min(SweepTrialRecord.number)
     query = (
-        select(
+        select_trials(
             first, group.backbone, configuration.corpus, group.dev_identity,
             configuration.values, configuration.searched, func.avg(TrialRecord.best_value),
         )
-        .select_from(SweepTrialRecord)
-        .join(SweepTrialRecord.trial)
-        .join(TrialRecord.configuration)
         .join(configuration.group)
         .where(SweepTrialRecord.sweep_id == sweep.id, TrialRecord.state == "COMPLETE")
         .group_by(configuration.id, group.id)

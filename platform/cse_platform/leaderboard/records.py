@@ -5,7 +5,7 @@ Scores are fractions.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from math import inf
 from typing import Any, Literal, NamedTuple
@@ -327,9 +327,9 @@ class TrialSummary:
     """The searched hyperparameters that took part."""
     value: float | None
     """The dev score of the best checkpoint. For a pruned trial, the best until it was stopped; for
-    a running one, the last that was reported, where the query asks for it."""
+    a running one, the last or the best that was reported, where the query asks for it."""
     step: int | None
-    """The step that `value` is of."""
+    """The step that `value` is of, or the last one, where the query asks for it."""
     started: datetime
     finished: datetime | None
     sweep: str
@@ -341,3 +341,28 @@ class TrialSummary:
     error: str | None = None
     weight: float = 1.0
     """How many trials of the sweep it stands for: more than 1 where it is one of a sample."""
+    wall_seconds: float | None = None
+    """From its start to its end, on all machines that it has run on. This and what follows is there
+    where the query asks for it."""
+    gpu_seconds: float = 0.0
+    best_metrics: dict[str, float] = field(default_factory=dict)
+    """The metrics of the best step that are numbers."""
+    first_reported: datetime | None = None
+    """The time of its first dev point."""
+
+    @property
+    def best_value(self) -> float | None:
+        """The value that the search climbs, for objectives and constraints."""
+        return self.value
+
+    @property
+    def gpus(self) -> float:
+        """Its share of a GPU."""
+        return self.gpu_seconds / self.wall_seconds if self.wall_seconds else 0.0
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the fields that commands print as JSON: those that every query asks for."""
+        return {name: v for name, v in asdict(self).items() if name not in _ASKED_FOR}
+
+
+_ASKED_FOR = ("wall_seconds", "gpu_seconds", "best_metrics", "first_reported")

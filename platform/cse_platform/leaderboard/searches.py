@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
-from sqlalchemy import Select, case, func, or_, select
+from sqlalchemy import ColumnElement, Select, case, func, or_, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import QueryError
@@ -18,10 +18,11 @@ from cse_platform.leaderboard.stored_sweeps import find_sweep, sampler_of, searc
 from cse_platform.leaderboard.tables import (
     ConfigurationRecord,
     DevPointRecord,
+    SweepRecord,
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.leaderboard.trials import select_trials, summarize
+from cse_platform.leaderboard.trials import ANY_SPACE, select_summaries, select_trials, summarize
 from cse_platform.leaderboard.trials_table import passing_trials
 from cse_platform.sweep.objectives import ConstraintText, SearchObjective, is_feasible, measure
 from cse_platform.sweep.space.space import Space
@@ -81,18 +82,16 @@ def search_history(
     """
     sweep = find_sweep(session, name)
     space = space_of(sweep.spec)
-    held = select(SweepTrialRecord.trial_id).where(SweepTrialRecord.sweep_id == sweep.id)
+    conditions = [SweepTrialRecord.sweep_id == sweep.id]
     if where:
-        held = held.where(SweepTrialRecord.trial_id.in_(passing_trials(session, sweep, where)))
+        conditions.append(SweepTrialRecord.trial_id.in_(passing_trials(session, sweep, where)))
+    held = select(SweepTrialRecord.trial_id).where(*conditions)
     total = session.scalar(held.with_only_columns(func.count())) or 0
-    query = select_trials().where(SweepTrialRecord.sweep_id == sweep.id)
-    query = query.order_by(SweepTrialRecord.number)
+    query = select_summaries().where(*conditions).order_by(SweepTrialRecord.number)
     outcomes: tuple[TrialOutcome, ...] = ()
     if total > limit:
-        outcomes = _read_outcomes(session, held)
+        outcomes = _read_outcomes(session, conditions)
         query = _select_sample(session, query, held, limit=limit, total=total)
-    elif where:
-        query = query.where(SweepTrialRecord.trial_id.in_(held))
     trials = tuple(summarize(line, space) for line in session.execute(query))
     sampler, method = sampler_of(sweep.spec), str(sweep.spec.get("method", ""))
     return SearchHistory(
@@ -100,7 +99,9 @@ def search_history(
     )
 
 
-def _read_outcomes(session: Session, held: Select[int]) -> tuple[TrialOutcome, ...]:
+def _read_outcomes(
+    session: Session, conditions: Sequence[ColumnElement[bool]]
+) -> tuple[TrialOutcome, ...]:
     columns = (
         SweepTrialRecord.number,
         SweepTrialRecord.role,
@@ -108,8 +109,8 @@ def _read_outcomes(session: Session, held: Select[int]) -> tuple[TrialOutcome, .
         ConfigurationRecord.hash,
         TrialRecord.best_value,
     )
-    query = held.join(SweepTrialRecord.trial).join(TrialRecord.configuration)
-    lines = session.execute(query.with_only_columns(*columns).order_by(SweepTrialRecord.number))
+    query = select_trials(*columns).where(*conditions)
+    lines = session.execute(query.order_by(SweepTrialRecord.number))
     return tuple(TrialOutcome(*line) for line in lines)
 
 
@@ -154,62 +155,21 @@ def aims_of(spec: Mapping[str, Any]) -> Aims:
         return Aims()
 
 
-@dataclass(frozen=True)
-class MeasuredTrial:
-    """A complete trial of a sweep."""
-
-    number: int
-    key: str
-    seed: int
-    configuration: str
-    """Its hash."""
-    values: dict[str, Any]
-    """The values of all hyperparameters."""
-    best_value: float | None
-    best_metrics: dict[str, float]
-    """The metrics of the best step that are numbers."""
-    wall_seconds: float | None
-    gpus: float
-
-
-def measured_trials(session: Session, sweep: int) -> list[MeasuredTrial]:
-    """Read the complete trials of a sweep, by its id, in the order of their numbers."""
+def measured_trials(
+    session: Session, sweep: SweepRecord, space: Space = ANY_SPACE
+) -> list[TrialSummary]:
+    """Read the complete trials of a sweep with all that they measured, by number."""
     at_best = (DevPointRecord.trial_id == TrialRecord.id) & (
         DevPointRecord.step == TrialRecord.best_step
     )
+    costs = {"wall_seconds": TrialRecord.wall_seconds, "gpu_seconds": TrialRecord.gpu_seconds}
     query = (
-        select(
-            SweepTrialRecord.number,
-            TrialRecord.key,
-            TrialRecord.seed,
-            ConfigurationRecord.hash,
-            ConfigurationRecord.values.label("hyperparameters"),
-            TrialRecord.best_value,
-            DevPointRecord.metrics,
-            TrialRecord.wall_seconds,
-            TrialRecord.gpu_seconds,
-        )
-        .select_from(SweepTrialRecord)
-        .join(SweepTrialRecord.trial)
-        .join(TrialRecord.configuration)
+        select_summaries(best_metrics=DevPointRecord.metrics, **costs)
         .outerjoin(DevPointRecord, at_best)
-        .where(SweepTrialRecord.sweep_id == sweep, TrialRecord.state == "COMPLETE")
+        .where(SweepTrialRecord.sweep_id == sweep.id, TrialRecord.state == "COMPLETE")
         .order_by(SweepTrialRecord.number)
     )
-    return [
-        MeasuredTrial(
-            number=line.number,
-            key=line.key,
-            seed=line.seed,
-            configuration=line.hash,
-            values=line.hyperparameters,
-            best_value=line.best_value,
-            best_metrics={name: v for name, v in (line.metrics or {}).items() if v is not None},
-            wall_seconds=line.wall_seconds,
-            gpus=line.gpu_seconds / line.wall_seconds if line.wall_seconds else 0.0,
-        )
-        for line in session.execute(query)
-    ]
+    return [summarize(line, space) for line in session.execute(query)]
 
 
 @dataclass(frozen=True)
@@ -262,11 +222,10 @@ def sweep_front(session: Session, name: str) -> ParetoFront:
             f"sweep {name!r} has one objective, its dev score, and so no Pareto front; "
             "`search: {objectives: […]}` names several"
         )
-    seeds: dict[str, list[MeasuredTrial]] = defaultdict(list)
-    for trial in measured_trials(session, sweep.id):
+    seeds: dict[str, list[TrialSummary]] = defaultdict(list)
+    for trial in measured_trials(session, sweep, space_of(sweep.spec)):
         seeds[trial.configuration].append(trial)
-    space = space_of(sweep.spec)
-    every = (_make_front_row(aims, space, trials) for trials in seeds.values())
+    every = (_make_front_row(aims, trials) for trials in seeds.values())
     rows = _mark_front([row for row in every if row is not None], aims)
     first = aims.objectives[0]
     sign = -1 if first.direction == "maximize" else 1
@@ -274,7 +233,7 @@ def sweep_front(session: Session, name: str) -> ParetoFront:
     return ParetoFront(name, search_dev(sweep.spec), aims.objectives, aims.constraints, tuple(rows))
 
 
-def _make_front_row(aims: Aims, space: Space, trials: Sequence[MeasuredTrial]) -> FrontRow | None:
+def _make_front_row(aims: Aims, trials: Sequence[TrialSummary]) -> FrontRow | None:
     """Average the trials of a configuration; None if one of them lacks an objective."""
     means = {}
     for objective in aims.objectives:
@@ -289,7 +248,7 @@ def _make_front_row(aims: Aims, space: Space, trials: Sequence[MeasuredTrial]) -
         trial=first.number,
         key=first.key,
         seeds=tuple(trial.seed for trial in trials),
-        values=space.active(first.values),
+        values=first.values,
         measured=means,
         feasible=is_feasible(aims.constraints, trials),
         on_front=False,

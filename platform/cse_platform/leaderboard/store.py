@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -33,7 +34,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import NoStoreError, QueryError, StoreDownError, StoreError, StoreLostError
-from cse_platform.leaderboard.tables import HEAD_REVISION, stored_revision
+from cse_platform.leaderboard.tables import HEAD_REVISION, SHARED_SWEEPS, stored_revision
 from cse_platform.postgres import patience
 from cse_platform.secrets import escape_text, mask_url
 
@@ -62,12 +63,40 @@ class Store:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._has_written = False
+        self._shared = threading.local()
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """Open a session for reading; changes are rolled back."""
-        with _translate_errors(self._engine.url), Session(self._engine) as session:
-            yield session
+        """Open a session for reading, or go on in the one that the thread shares.
+
+        Changes are rolled back.
+        """
+        shared: Session | None = getattr(self._shared, "session", None)
+        with _translate_errors(self._engine.url):
+            if shared is None:
+                with Session(self._engine) as session:
+                    yield session
+            else:
+                try:
+                    yield shared
+                except SQLAlchemyError:
+                    shared.rollback()  # so that the next question can be asked
+                    raise
+
+    @contextmanager
+    def sharing(self) -> Iterator[None]:
+        """Let all reading of this thread share one session, and so one transaction, until the end.
+
+        It begins with the first question. Other threads have sessions of their own.
+        """
+        with self.session() as session:
+            before = getattr(self._shared, "session", None)
+            self._shared.session = session
+            session.info[SHARED_SWEEPS] = {}
+            try:
+                yield
+            finally:
+                self._shared.session = before
 
     @contextmanager
     def writing(self, *, alone: bool = True) -> Iterator[Session]:

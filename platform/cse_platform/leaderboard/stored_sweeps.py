@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 from cse_methods.data.dev_selection import DevSelection
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.tables import (
+    SHARED_SWEEPS,
     SweepLeaseRecord,
     SweepRecord,
     SweepRequestRecord,
@@ -30,8 +31,15 @@ from cse_platform.sweep.space.space import Space
 
 
 def sweep_or_none(session: Session, name: str) -> SweepRecord | None:
-    """Find the sweep of that name, if there is one."""
-    return session.scalars(select(SweepRecord).where(SweepRecord.name == name)).one_or_none()
+    """Find the sweep of that name, if there is one; a session that is shared reads it once."""
+    known: dict[str, SweepRecord] = session.info.get(SHARED_SWEEPS, {})
+    if name not in known:
+        query = select(SweepRecord).where(SweepRecord.name == name)
+        sweep = session.scalars(query).one_or_none()
+        if sweep is None:
+            return None
+        known[name] = sweep
+    return known[name]
 
 
 def find_sweep(session: Session, name: str) -> SweepRecord:

@@ -23,6 +23,7 @@ from cse_platform.leaderboard.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
+from cse_platform.leaderboard.trials import LAST_STEP, select_trials
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import DriverMessage, TrialPoint
 from cse_platform.tracking.history import TrialHistory
@@ -84,7 +85,7 @@ def driver_messages(
 def _read_trials(
     session: Session, sweep: SweepRecord, since: datetime | None
 ) -> Iterator[TrialHistory]:
-    query = _select_trials().where(SweepTrialRecord.sweep_id == sweep.id)
+    query = _select_histories().where(SweepTrialRecord.sweep_id == sweep.id)
     if since is not None:
         query = query.where(or_(TrialRecord.state == "RUNNING", since <= _ENDED))
     space = space_of(sweep.spec)
@@ -92,18 +93,12 @@ def _read_trials(
         yield _make_trial_history(line._mapping, space)
 
 
-def _select_trials() -> Select[*tuple[Any, ...]]:
+def _select_histories() -> Select[Any]:
     """Select trials with the metrics of their best steps, and their last points."""
     best, last = aliased(DevPointRecord), aliased(DevPointRecord)
-    last_step = (
-        select(func.max(DevPointRecord.step))
-        .where(DevPointRecord.trial_id == TrialRecord.id)
-        .correlate(TrialRecord)
-        .scalar_subquery()
-    )
     link, trial, configuration = SweepTrialRecord, TrialRecord, ConfigurationRecord
     return (
-        select(
+        select_trials(
             *(link.number, link.role, link.search_number, link.reused_from),
             *(trial.key, trial.seed, trial.state, trial.started, _ENDED.label("finished")),
             *(trial.best_step, trial.best_value, trial.error, trial.why),
@@ -115,11 +110,8 @@ def _select_trials() -> Select[*tuple[Any, ...]]:
             last.step.label("last_step"),
             last.value.label("last_value"),
         )
-        .select_from(link)
-        .join(link.trial)
-        .join(trial.configuration)
         .outerjoin(best, (best.trial_id == trial.id) & (best.step == trial.best_step))
-        .outerjoin(last, (last.trial_id == trial.id) & (last.step == last_step))
+        .outerjoin(last, (last.trial_id == trial.id) & (last.step == LAST_STEP))
     )
 
 

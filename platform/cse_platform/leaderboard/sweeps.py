@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session, aliased, selectinload
 from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard.annotations import Annotations, annotations
 from cse_platform.leaderboard.records import TrialSummary
-from cse_platform.leaderboard.searches import Aims, MeasuredTrial, aims_of, measured_trials
+from cse_platform.leaderboard.searches import Aims, aims_of, measured_trials
 from cse_platform.leaderboard.stored_sweeps import (
     Asked,
     Holder,
@@ -30,7 +30,7 @@ from cse_platform.leaderboard.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.leaderboard.trials import select_trials, summarize
+from cse_platform.leaderboard.trials import LAST_STEP, select_summaries, summarize
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.spec import SweepSpec
 
@@ -65,7 +65,7 @@ def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, TrialSumma
     """
     query = select(SweepRecord.name, _select_best_of_sweep()).where(SweepRecord.id.in_(sweeps))
     best = {name: key for name, key in session.execute(query) if key is not None}
-    lines = session.execute(select_trials().where(TrialRecord.key.in_(set(best.values()))))
+    lines = session.execute(select_summaries().where(TrialRecord.key.in_(set(best.values()))))
     return {line.sweep: summarize(line) for line in lines if best.get(line.sweep) == line.key}
 
 
@@ -212,6 +212,10 @@ class SweepOverview:
         """How many trials there are, of any state."""
         return sum(self.counts.values())
 
+    def as_record(self) -> dict[str, Any]:
+        """Return the fields that `cse-sweep status --json` prints."""
+        return asdict(self) | {"best": None if self.best is None else self.best.as_record()}
+
     @property
     def ended(self) -> int:
         """How many trials have ended, in any way."""
@@ -281,12 +285,8 @@ def _build_overviews(
         heard = news(session, record.id, since=restarted) if runs else None
         pace = elapsed / heard.ended if heard and heard.ended else None
         aims = aims_of(record.spec)
-        feasible = _select_feasible(session, record.id, aims) if aims.constraints else None
-        top = (
-            best.get(record.name)
-            if feasible is None
-            else _find_best_feasible(session, record, feasible)
-        )
+        feasible = _select_feasible(session, record, aims) if aims.constraints else None
+        top = best.get(record.name) if feasible is None else _find_best(feasible)
         left = _estimate_seconds_left(
             session, record, spec, planned=plan, counts=counts, pace=pace, now=now
         )
@@ -344,22 +344,14 @@ def _estimate_seconds_left(
     return pace * min(missing) if missing else None
 
 
-def _select_feasible(session: Session, sweep: int, aims: Aims) -> list[MeasuredTrial]:
+def _select_feasible(session: Session, sweep: SweepRecord, aims: Aims) -> list[TrialSummary]:
     """Keep the complete trials that satisfy the constraints."""
     every = measured_trials(session, sweep)
     return [trial for trial in every if is_feasible(aims.constraints, [trial])]
 
 
-def _find_best_feasible(
-    session: Session, record: SweepRecord, feasible: Sequence[MeasuredTrial]
-) -> TrialSummary | None:
-    best = max(feasible, key=lambda trial: (trial.best_value or 0.0, -trial.number), default=None)
-    if best is None:
-        return None
-    query = select_trials().where(
-        SweepTrialRecord.sweep_id == record.id, SweepTrialRecord.number == best.number
-    )
-    return summarize(session.execute(query).one())
+def _find_best(trials: Sequence[TrialSummary]) -> TrialSummary | None:
+    return max(trials, key=lambda trial: (trial.value or 0.0, -trial.number), default=None)
 
 
 def state_of(stored: str, holder: Holder | None) -> str:
@@ -400,16 +392,11 @@ def running_trials(session: Session, name: str) -> list[TrialSummary]:
 
 def _select_running(sweep: int) -> Select[Any]:
     """Select the trials of a sweep that run, with their last report, newest first."""
-    last = (
-        select(func.max(DevPointRecord.step))
-        .where(DevPointRecord.trial_id == TrialRecord.id)
-        .correlate(TrialRecord)
-        .scalar_subquery()
-    )
-    at_last = (DevPointRecord.trial_id == TrialRecord.id) & (DevPointRecord.step == last)
+    last = aliased(DevPointRecord)
+    at_last = (last.trial_id == TrialRecord.id) & (last.step == LAST_STEP)
     return (
-        select_trials(value=DevPointRecord.value, step=DevPointRecord.step)
-        .outerjoin(DevPointRecord, at_last)
+        select_summaries(value=last.value, step=last.step)
+        .outerjoin(last, at_last)
         .where(SweepTrialRecord.sweep_id == sweep, TrialRecord.state == "RUNNING")
         .order_by(SweepTrialRecord.number.desc())
         .limit(50)

@@ -510,6 +510,9 @@ class AnnotationRecord(Base):
 VERSION_TABLE = "cse_schema_version"
 """Not `alembic_version`, which Optuna and MLflow both claim."""
 
+SHARED_SWEEPS = "sweeps"
+"""The key in a session's `info` of the sweeps by name that it has read, if it is shared."""
+
 HEAD_REVISION = "0011"
 """The last of the migrations: this version's schema."""
 

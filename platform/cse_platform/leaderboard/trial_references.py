@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
@@ -16,7 +15,12 @@ from cse_platform.leaderboard.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.leaderboard.trials import find_summaries
+from cse_platform.leaderboard.trials import (
+    find_summaries,
+    select_summaries,
+    select_trials,
+    summarize,
+)
 
 _BATCH = 500
 """Keys in one query: databases limit its parameters."""
@@ -91,11 +95,8 @@ def _explain_no_trial(session: Session, prefix: str) -> NotFoundError | Ambiguou
 
 def _find_by_number(session: Session, sweep: str, number: int) -> TrialSummary:
     record = find_sweep(session, sweep)
-    key = session.scalar(
-        select(TrialRecord.key)
-        .join(TrialRecord.places)
-        .where(SweepTrialRecord.sweep_id == record.id, SweepTrialRecord.number == number)
-    )
+    query = select_trials(TrialRecord.key).where(SweepTrialRecord.sweep_id == record.id)
+    key = session.scalar(query.where(SweepTrialRecord.number == number))
     if key is None:
         count = next_number(session, sweep)
         there = f"its last one is {sweep}#{count - 1}" if count else "it has none yet"
@@ -143,25 +144,19 @@ def best_kept_trial(
     return summaries[0] if summaries else None
 
 
-@dataclass(frozen=True)
-class Neighbour:
-    """Another trial of the same sweep."""
-
-    number: int
-    key: str
-
-
 def neighbours(
     session: Session, sweep: str, number: int
-) -> tuple[Neighbour | None, Neighbour | None]:
+) -> tuple[TrialSummary | None, TrialSummary | None]:
     """Find the trials with the next lower and the next higher number; None at an end.
 
     Raises:
         NotFoundError: if there is no such sweep.
     """
     held, place = find_sweep(session, sweep), SweepTrialRecord.number
-    query = select(place, TrialRecord.key).join(SweepTrialRecord.trial)
-    query = query.where(SweepTrialRecord.sweep_id == held.id).limit(1)
+    query = select_summaries().where(SweepTrialRecord.sweep_id == held.id).limit(1)
     before = session.execute(query.where(place < number).order_by(place.desc())).first()
     after = session.execute(query.where(place > number).order_by(place)).first()
-    return (before and Neighbour(*before), after and Neighbour(*after))
+    return (
+        None if before is None else summarize(before),
+        None if after is None else summarize(after),
+    )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import ColumnElement, Row, ScalarSelect, Select, Text, cast, func, select
 from sqlalchemy.orm import Session, aliased
@@ -27,62 +27,105 @@ ANY_SPACE = Space({})
 first sweep with this configuration searched."""
 
 
-def select_trials(
-    value: Any = TrialRecord.best_value, step: Any = TrialRecord.best_step
-) -> Select[*tuple[Any, ...]]:
-    """Select trials in all their sweeps, to be filtered further; `summarize` reads the lines.
+_SUMMARY: dict[str, Any] = {
+    "id": TrialRecord.id,
+    "number": SweepTrialRecord.number,
+    "key": TrialRecord.key,
+    "state": TrialRecord.state,
+    "seed": TrialRecord.seed,
+    "role": SweepTrialRecord.role,
+    "configuration": ConfigurationRecord.hash,
+    "value": TrialRecord.best_value,
+    "step": TrialRecord.best_step,
+    "started": TrialRecord.started,
+    "finished": TrialRecord.finished,
+    "sweep": SweepRecord.name,
+    "method": GroupRecord.method,
+    "backbone": GroupRecord.backbone,
+    "model": TrialRecord.model,
+    "error": TrialRecord.error,
+    "all_values": ConfigurationRecord.values,
+    "searched": ConfigurationRecord.searched,
+}
+"""What `summarize` reads, by name."""
 
-    `value` and `step` are the columns of the summary's fields of that name.
+
+def _of_points(quantity: Any) -> ScalarSelect[Any]:
+    """Select one quantity over the dev points of a trial."""
+    query = select(quantity).where(DevPointRecord.trial_id == TrialRecord.id)
+    return query.correlate(TrialRecord).scalar_subquery()
+
+
+BEST_SCORE = func.coalesce(TrialRecord.best_value, _of_points(func.max(DevPointRecord.value)))
+"""The dev score of the best checkpoint; of a trial that runs, the best so far."""
+LAST_STEP = _of_points(func.max(DevPointRecord.step))
+FIRST_REPORTED = _of_points(func.min(DevPointRecord.reported_at))
+
+
+def select_trials(*columns: Any) -> Select[Any]:
+    """Select columns of trials, of their places in sweeps and of their configurations.
+
+    A trial comes once for each sweep that holds it.
     """
     return (
-        select(
-            SweepTrialRecord.number,
-            TrialRecord.key,
-            TrialRecord.state,
-            TrialRecord.seed,
-            SweepTrialRecord.role,
-            ConfigurationRecord.hash.label("configuration"),
-            value.label("value"),
-            step.label("step"),
-            TrialRecord.started,
-            TrialRecord.finished,
-            SweepRecord.name.label("sweep"),
-            GroupRecord.method,
-            GroupRecord.backbone,
-            TrialRecord.model,
-            TrialRecord.error,
-            ConfigurationRecord.values.label("all_values"),
-            ConfigurationRecord.searched,
-        )
+        select(*columns)
         .select_from(SweepTrialRecord)
-        .join(SweepTrialRecord.sweep)
         .join(SweepTrialRecord.trial)
         .join(TrialRecord.configuration)
-        .join(ConfigurationRecord.group)
     )
 
 
-def summarize(line: Row[Any], space: Space = ANY_SPACE) -> TrialSummary:
-    """Turn a line of `select_trials` into a summary.
+def select_summaries(**columns: Any) -> Select[Any]:
+    """Select trials in all their sweeps, to be filtered further; `summarize` reads the lines.
 
-    It may have further columns of `TrialSummary`, such as `weight`.
+    `columns` are further fields of `TrialSummary`, or other values for its fields, by name.
+    """
+    labelled = (column.label(name) for name, column in (_SUMMARY | columns).items())
+    return select_trials(*labelled).join(SweepTrialRecord.sweep).join(ConfigurationRecord.group)
+
+
+def summarize(
+    line: Row[Any], space: Space = ANY_SPACE, *, searched_only: bool = True
+) -> TrialSummary:
+    """Turn a line of `select_summaries` into a summary.
+
+    It has the searched hyperparameters that took part, or also those that were not searched.
     """
     fields = dict(line._mapping)
+    del fields["id"]
     values, searched = fields.pop("all_values"), fields.pop("searched")
-    known = {name: values[name] for name in searched if name in values}
-    return TrialSummary(**fields, values=space.active(values) if len(space) else known)
+    if not searched_only:
+        taken = drop_inactive_values(space, values)
+    elif len(space):
+        taken = space.active(values)
+    else:
+        taken = {name: values[name] for name in searched if name in values}
+    if "best_metrics" in fields:
+        metrics = fields["best_metrics"] or {}
+        fields["best_metrics"] = {name: v for name, v in metrics.items() if v is not None}
+    return TrialSummary(**fields, values=taken)
+
+
+def drop_inactive_values(space: Space, values: dict[str, Any]) -> dict[str, Any]:
+    """Drop the values of hyperparameters that took no part; the order stays."""
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in space or space.is_active(name, values)
+    }
 
 
 def find_summaries(session: Session, *conditions: ColumnElement[bool]) -> list[TrialSummary]:
     """Find the trials that meet these conditions, each in the first sweep that holds it."""
-    query = select_trials().where(SweepTrialRecord.sweep_id == _select_first_sweep(), *conditions)
+    query = select_summaries().where(_is_first_place(), *conditions)
     return [summarize(line) for line in session.execute(query.order_by(TrialRecord.id))]
 
 
-def _select_first_sweep() -> ScalarSelect[int]:
+def _is_first_place() -> ColumnElement[bool]:
+    """Match the place of a trial in the first sweep that holds it."""
     link = aliased(SweepTrialRecord)
     query = select(func.min(link.sweep_id)).where(link.trial_id == TrialRecord.id)
-    return query.correlate(TrialRecord).scalar_subquery()
+    return SweepTrialRecord.sweep_id == query.correlate(TrialRecord).scalar_subquery()
 
 
 @dataclass(frozen=True)
@@ -174,45 +217,27 @@ NEWEST = 50
 """The number of trials that are read."""
 
 
-class PastTrial(NamedTuple):
-    """The durations and steps of a complete trial."""
+def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> list[TrialSummary]:
+    """Read the newest complete trials of a method on a backbone, on a GPU or without one.
 
-    seconds: float
-    """From its start to its end, on all machines that it has run on."""
-    to_first_point: float
-    """The seconds until its first dev point: its process starts, and reads encoder and data."""
-    steps: int
-    values: dict[str, Any]
-    """Its hyperparameters."""
-
-
-def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> list[PastTrial]:
-    """Read the newest complete trials of a method on a backbone, on a GPU or without one."""
-    steps, first = func.max(DevPointRecord.step), func.min(DevPointRecord.reported_at)
+    They have their durations, their last steps and all their hyperparameters.
+    """
+    durations = {"wall_seconds": TrialRecord.wall_seconds, "first_reported": FIRST_REPORTED}
     query = (
-        select(
-            *(TrialRecord.wall_seconds, TrialRecord.started, first),
-            *(steps, ConfigurationRecord.values),
-        )
-        .join(TrialRecord.configuration)
-        .join(ConfigurationRecord.group)
-        .join(TrialRecord.points)
+        select_summaries(step=LAST_STEP, **durations)
         .where(
+            _is_first_place(),
             GroupRecord.method == method,
             GroupRecord.backbone == backbone,
             TrialRecord.state == "COMPLETE",
             TrialRecord.wall_seconds > 0,
             (TrialRecord.gpu_seconds > 0) == gpu,
+            LAST_STEP > 0,
         )
-        .group_by(TrialRecord.id, ConfigurationRecord.id)
         .order_by(TrialRecord.id.desc())
         .limit(NEWEST)
     )
-    return [
-        PastTrial(seconds, min((first - started).total_seconds(), seconds), steps, values)
-        for seconds, started, first, steps, values in session.execute(query)
-        if steps
-    ]
+    return [summarize(line, searched_only=False) for line in session.execute(query)]
 
 
 _BATCH = 500

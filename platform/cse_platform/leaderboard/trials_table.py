@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -33,29 +32,25 @@ from cse_platform.leaderboard.conditions import (
     Where,
     named_value,
 )
+from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.stored_sweeps import find_sweep, space_of
 from cse_platform.leaderboard.tables import (
     ConfigurationRecord,
-    DevPointRecord,
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
 )
+from cse_platform.leaderboard.trials import (
+    BEST_SCORE,
+    LAST_STEP,
+    drop_inactive_values,
+    select_summaries,
+    select_trials,
+    summarize,
+)
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.space.space import Space
 
-_OF_TRIAL = (DevPointRecord.trial_id == TrialRecord.id,)
-BEST_SCORE = func.coalesce(
-    TrialRecord.best_value,
-    select(func.max(DevPointRecord.value))
-    .where(*_OF_TRIAL)
-    .correlate(TrialRecord)
-    .scalar_subquery(),
-)
-"""The dev score of the best checkpoint; of a trial that runs, the best so far."""
-LAST_STEP = (
-    select(func.max(DevPointRecord.step)).where(*_OF_TRIAL).correlate(TrialRecord).scalar_subquery()
-)
 NUMBERS: dict[str, ColumnElement[Any]] = {
     "number": SweepTrialRecord.number.expression,
     "score": BEST_SCORE,
@@ -226,30 +221,6 @@ class TrialChoice:
 
 
 @dataclass(frozen=True)
-class TrialLine:
-    """One line of the table. Scores are fractions."""
-
-    number: int
-    key: str
-    state: str
-    seed: int
-    role: str
-    configuration: str
-    """Its hash."""
-    values: dict[str, Any]
-    """The values of all hyperparameters that took part."""
-    score: float | None
-    """The dev score of the best checkpoint; of a trial that runs, the best so far."""
-    step: int | None
-    """The last that was reported."""
-    seconds: float | None
-    started: datetime
-    finished: datetime | None
-    error: str | None
-    """Why it failed, or was stopped early."""
-
-
-@dataclass(frozen=True)
 class SweepHyperparameters:
     """The hyperparameters of a sweep's trials."""
 
@@ -276,20 +247,19 @@ def varying_hyperparameters(session: Session, name: str) -> SweepHyperparameters
     space = space_of(sweep.spec)
     columns = TrialColumns(session, space)
     first = session.scalar(
-        _select_joined(ConfigurationRecord.values)
+        select_trials(ConfigurationRecord.values)
         .where(_match_sweep(sweep))
         .order_by(SweepTrialRecord.number)
         .limit(1)
     )
     if first is None:
         return SweepHyperparameters()
-    searched = [*space] or _find_searched_names(session, sweep)
     varying = tuple(
-        searched_name
-        for searched_name in searched
-        if _has_several_values(session, sweep, columns, searched_name)
+        searched
+        for searched in [*space] or _find_searched_names(session, sweep)
+        if _has_several_values(session, sweep, columns, searched)
     )
-    values = _keep_active_values(space, first)
+    values = drop_inactive_values(space, first)
     return SweepHyperparameters(
         varying, tuple((one, value) for one, value in values.items() if one not in varying)
     )
@@ -316,8 +286,10 @@ def trial_lines(
     *,
     limit: int | None = None,
     offset: int = 0,
-) -> Iterator[TrialLine]:
+) -> Iterator[TrialSummary]:
     """Iterate over the trials of a sweep that pass: `limit` of them, after `offset` others.
+
+    They have all hyperparameters that took part, the best score so far and the last step.
 
     Raises:
         NotFoundError: if there is no such sweep, or it has no such hyperparameter.
@@ -326,8 +298,12 @@ def trial_lines(
     query = _select_sorted(session, sweep, choice).limit(limit).offset(offset)
     ids = session.scalars(query).all()
     space = space_of(sweep.spec)
+    columns = {"value": BEST_SCORE, "step": LAST_STEP, "wall_seconds": TrialRecord.wall_seconds}
+    query = select_summaries(error=TEXTS["error"], **columns).where(_match_sweep(sweep))
     for start in range(0, len(ids), _AT_ONCE):
-        yield from _read_lines(session, sweep, space, ids[start : start + _AT_ONCE])
+        batch = ids[start : start + _AT_ONCE]
+        rows = {row.id: row for row in session.execute(query.where(TrialRecord.id.in_(batch)))}
+        yield from (summarize(rows[trial], space, searched_only=False) for trial in batch)
 
 
 def passing_trials(session: Session, sweep: SweepRecord, where: Where) -> Select[int]:
@@ -342,7 +318,7 @@ def passing_trials(session: Session, sweep: SweepRecord, where: Where) -> Select
 def _select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
     _check_names(session, sweep, [condition.name for condition in choice.where.conditions])
     columns = TrialColumns(session, space_of(sweep.spec))
-    query = _select_joined(TrialRecord.id).where(
+    query = select_trials(TrialRecord.id).where(
         _match_sweep(sweep), *columns.conditions(choice.where)
     )
     return query if choice.state is None else query.where(TrialRecord.state == choice.state)
@@ -373,36 +349,6 @@ def _check_names(session: Session, sweep: SweepRecord, names: Sequence[str]) -> 
             )
 
 
-def _read_lines(
-    session: Session, sweep: SweepRecord, space: Space, ids: Sequence[int]
-) -> Iterator[TrialLine]:
-    link, trial, configuration = SweepTrialRecord, TrialRecord, ConfigurationRecord
-    query = _select_joined(
-        trial.id,
-        *(link.number, link.role, trial.key, trial.state, trial.seed),
-        configuration.hash.label("configuration"),
-        configuration.values.label("hyperparameters"),
-        *(BEST_SCORE.label("score"), LAST_STEP.label("step"), trial.wall_seconds.label("seconds")),
-        *(trial.started, trial.finished, trial.error, trial.why),
-    ).where(_match_sweep(sweep), trial.id.in_(ids))
-    lines = {line.id: dict(line._mapping) for line in session.execute(query)}
-    for trial_id in ids:
-        fields = lines[trial_id]
-        del fields["id"]
-        why = fields.pop("why")
-        values = _keep_active_values(space, fields.pop("hyperparameters"))
-        yield TrialLine(**fields | {"values": values, "error": fields["error"] or why})
-
-
-def _select_joined(*columns: Any) -> Select[Any]:
-    return (
-        select(*columns)
-        .select_from(SweepTrialRecord)
-        .join(SweepTrialRecord.trial)
-        .join(TrialRecord.configuration)
-    )
-
-
 def _match_sweep(sweep: SweepRecord) -> Any:
     return SweepTrialRecord.sweep_id == sweep.id
 
@@ -410,7 +356,7 @@ def _match_sweep(sweep: SweepRecord) -> Any:
 def _find_searched_names(session: Session, sweep: SweepRecord) -> list[str]:
     """Find what the trials' own sweeps searched, for a sweep whose file does not say."""
     lists = (
-        _select_joined(cast(ConfigurationRecord.searched, Text))
+        select_trials(cast(ConfigurationRecord.searched, Text))
         .where(_match_sweep(sweep))
         .distinct()
     )
@@ -425,16 +371,7 @@ def _has_several_values(
     Most searches show it at once.
     """
     value = columns.order(name)[-1]
-    every = _select_joined(value).where(_match_sweep(sweep))
+    every = select_trials(value).where(_match_sweep(sweep))
     first = session.execute(every.order_by(SweepTrialRecord.number).limit(1)).one()
     other = every.where(value.is_distinct_from(first[0])).limit(1)
     return session.execute(other).first() is not None
-
-
-def _keep_active_values(space: Space, values: dict[str, Any]) -> dict[str, Any]:
-    """Drop the values of hyperparameters that took no part; the order stays."""
-    return {
-        name: value
-        for name, value in values.items()
-        if name not in space or space.is_active(name, values)
-    }

@@ -14,7 +14,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from cse_dashboards.errors import AddressError
 from cse_dashboards.page.address import StopAddress
-from cse_dashboards.page.site import read_address, reader, site
+from cse_dashboards.page.site import read_address, read_overview, reader, site
 from cse_methods.errors import CseError
 from cse_platform.control.annotations import annotate
 from cse_platform.control.requests import send_request
@@ -40,13 +40,13 @@ def _check_admission() -> None:
 def confirm_stop(name: str) -> str:
     """Ask before a sweep, or one trial of it, is stopped."""
     address = read_address(StopAddress, name=name)
-    return render_template("stop.html", address=address, overview=reader().sweep(name))
+    return render_template("stop.html", address=address, overview=read_overview(name))
 
 
 @controls.post("/sweeps/<name>/annotation")
 def annotate_sweep(name: str) -> BaseResponse:
     """Write the note, the tags and the star of a sweep."""
-    written = reader().sweep(name).written
+    written = read_overview(name).written
     return _act_and_redirect(
         partial(_write_annotation, name, written), f"/sweeps/{quote(name, safe='')}"
     )

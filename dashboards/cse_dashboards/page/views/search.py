@@ -12,7 +12,7 @@ from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.study import ReplayedSearch
 from cse_dashboards.page.address import SweepAddress
 from cse_dashboards.page.memory import Memory
-from cse_dashboards.page.site import SearchPart, pages, read_address, reader, site
+from cse_dashboards.page.site import SearchPart, pages, read_address, read_overview, reader, site
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.sweeps import SweepOverview
 
@@ -37,7 +37,7 @@ def sweep_hyperparameters(name: str) -> str:
 @pages.get("/parts/pair/sweeps/<name>")
 def sweep_pair(name: str) -> str:
     """Render two hyperparameters against the score."""
-    address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
+    address, overview = read_address(SweepAddress, name=name), read_overview(name)
     names = list(_replay_search(site().studies, reader(), address, overview).history.space)
     for side in (address.x, address.y):
         if side is not None and side not in names:
@@ -93,7 +93,7 @@ def _make_pair_pictures(address: SweepAddress) -> Make:
 
 
 def _render_part(part: str, title: str, address: SweepAddress, make: Make) -> str:
-    overview = reader().sweep(address.name)
+    overview = read_overview(address.name)
     search_part = _load_search_part(part, address, overview, make)
     return render_template(
         "pictures.html",

@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import Response, jsonify, request
 
-from cse_dashboards.page.site import pages, reader, site
+from cse_dashboards.page.site import pages, read_overview, reader, site
 
 
 @pages.get("/stamp/sweeps/<name>")
@@ -48,7 +48,7 @@ def sweeps_stamp() -> dict[str, Any]:
 
 
 def _count_trials(name: str) -> tuple[int, int]:
-    overview = reader().sweep(name)
+    overview = read_overview(name)
     return overview.trials, overview.ended
 
 

@@ -12,13 +12,13 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from cse_dashboards.page.address import SweepAddress, SweepsAddress
 from cse_dashboards.page.show import TablePage, arranged, task_words
-from cse_dashboards.page.site import pages, read_address, reader, site
+from cse_dashboards.page.site import pages, read_address, read_overview, reader, site
 from cse_dashboards.page.views.stamps import sweep_stamp, sweeps_stamp
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import hyperparameter_name
 from cse_platform.errors import NotFoundError, QueryError
 from cse_platform.leaderboard.filters import Filters
-from cse_platform.leaderboard.records import LeaderboardRow
+from cse_platform.leaderboard.records import LeaderboardRow, TrialSummary
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
 from cse_platform.leaderboard.sweeps import SweepOverview
@@ -26,7 +26,6 @@ from cse_platform.leaderboard.trials_table import (
     OWN_COLUMNS,
     SweepHyperparameters,
     TrialChoice,
-    TrialLine,
 )
 from cse_platform.render.table import as_text
 from cse_platform.secrets import mask_url
@@ -40,6 +39,8 @@ STATES = {"RUNNING": "running", "COMPLETE": "complete", "PRUNED": "pruned", "FAI
 _FROM_THE_LEFT = ("state", "error", "key")
 _FALLING = ("score", "number")
 """Columns that the first click sorts in descending order."""
+_FIELDS = {"score": "value", "seconds": "wall_seconds"}
+"""The field of `TrialSummary` of a column, where it has another name."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class TrialsColumn:
 @pages.get("/parts/trials/sweeps/<name>")
 def sweep_trials(name: str) -> str:
     """Render the table alone."""
-    address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
+    address, overview = read_address(SweepAddress, name=name), read_overview(name)
     return render_template(
         "sweep_trials_part.html",
         address=address,
@@ -78,7 +79,7 @@ def sweep_trials(name: str) -> str:
 @pages.get("/as/csv/sweeps/<name>")
 def trials_file(name: str) -> Response:
     """Send all trials that pass, in the table's order; scores are fractions."""
-    address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
+    address, overview = read_address(SweepAddress, name=name), read_overview(name)
     reader().count_trials(name, address.choice)  # refuses an invalid choice before a line is sent
     columns = [column.name for column in _choose_columns(address, _list_columns(overview))]
     lines = reader().trials(name, address.choice)
@@ -145,7 +146,7 @@ def _choose_columns(address: SweepAddress, offered: Sequence[TrialsColumn]) -> l
     return [column for column in offered if column.name in (address.columns or known)]
 
 
-def _format_csv(columns: Sequence[str], lines: Iterator[TrialLine]) -> Iterator[str]:
+def _format_csv(columns: Sequence[str], lines: Iterator[TrialSummary]) -> Iterator[str]:
     """Format trials as CSV, in texts of a few lines each."""
     written = io.StringIO()
     writer = csv.writer(written)
@@ -159,8 +160,9 @@ def _format_csv(columns: Sequence[str], lines: Iterator[TrialLine]) -> Iterator[
     yield written.getvalue()
 
 
-def _format_field(line: TrialLine, name: str) -> str:
-    value = getattr(line, name) if name in OWN_COLUMNS else line.values.get(name)
+def _format_field(line: TrialSummary, name: str) -> str:
+    own = name in OWN_COLUMNS
+    value = getattr(line, _FIELDS.get(name, name)) if own else line.values.get(name)
     if isinstance(value, (list, dict)):
         return canonical_json(value)
     return as_text(value)
@@ -185,7 +187,7 @@ def show_sweep(name: str) -> str:
     """Render what a single read of the store gives."""
     # The stamp is read first: what changes in between is then read again, and not missed.
     address, stamp = read_address(SweepAddress, name=name), sweep_stamp(name)
-    overview, spec = reader().sweep(name), reader().sweep_spec(name)
+    overview, spec = read_overview(name), reader().sweep_spec(name)
     file = io.StringIO()
     YAML().dump(spec, file)
     return render_template(
@@ -203,7 +205,7 @@ def sweep_live(name: str) -> str:
     """Render the progress, and the trials that run."""
     return render_template(
         "sweep_live.html",
-        **_build_progress(read_address(SweepAddress, name=name), reader().sweep(name)),
+        **_build_progress(read_address(SweepAddress, name=name), read_overview(name)),
     )
 
 
@@ -220,7 +222,7 @@ def _build_progress(address: SweepAddress, overview: SweepOverview) -> dict[str,
 def sweep_best(name: str) -> str:
     from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 
-    address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
+    address, overview = read_address(SweepAddress, name=name), read_overview(name)
     rows = _read_best_rows(address)
     metric = address.metric or dev_metric(overview.dev)
     return render_template(
@@ -239,7 +241,7 @@ def sweep_running(name: str) -> str:
     """Render the dev curves of the trials that run."""
     from cse_dashboards.figures.training.running import running_curves
 
-    address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
+    address, overview = read_address(SweepAddress, name=name), read_overview(name)
     metric = address.metric or dev_metric(overview.dev)
     trials = reader().running(name)
     picture = running_curves(reader(), trials, metric) if trials else None

@@ -11,14 +11,13 @@ from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.styles import method_style
 from cse_dashboards.figures.training.dev_curves import draw_dev_curves
 from cse_dashboards.page.address import TrialAddress
-from cse_dashboards.page.site import pages, read_address, reader, site
+from cse_dashboards.page.site import pages, read_address, read_overview, reader, site
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import method_name
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.render.trial_page import trial_page
 from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails
-from cse_platform.leaderboard.trial_references import Neighbour
 
 
 @dataclass(frozen=True)
@@ -27,8 +26,8 @@ class TrialPlace:
 
     sweep: str
     number: int
-    before: Neighbour | None
-    after: Neighbour | None
+    before: TrialSummary | None
+    after: TrialSummary | None
     best: TrialSummary | None
     """The best trial of the sweep, which may be this one."""
     best_values: dict[str, Any] | None
@@ -56,7 +55,7 @@ def show_trial(key: str) -> str:
 
 
 def _make_place(details: TrialDetails, place: SweepPlace) -> TrialPlace:
-    best = reader().sweep(place.sweep).best
+    best = read_overview(place.sweep).best
     other = None if best is None or best.key == details.key else reader().trial(best.key)
     return TrialPlace(
         place.sweep,

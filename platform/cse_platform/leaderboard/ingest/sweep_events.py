@@ -18,6 +18,7 @@ from cse_platform.leaderboard.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
+from cse_platform.leaderboard.trials import select_trials
 from cse_platform.tracking.events import (
     DriverMessage,
     SearchEnded,
@@ -163,9 +164,7 @@ def add_gpu_seconds(session: Session, sweep: int, seconds: Mapping[int, float]) 
     GPUs, by the trial's id. The sweep holds the trials.
     """
     query = (
-        select(SweepTrialRecord, TrialRecord, ConfigurationRecord, GroupRecord)
-        .join(SweepTrialRecord.trial)
-        .join(TrialRecord.configuration)
+        select_trials(SweepTrialRecord, TrialRecord, ConfigurationRecord, GroupRecord)
         .join(ConfigurationRecord.group)
         .where(SweepTrialRecord.sweep_id == sweep)
     )
