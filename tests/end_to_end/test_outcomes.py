@@ -21,7 +21,7 @@ from cse_platform import trainable
 from cse_platform.cli.evaluate import main as evaluate
 from cse_platform.cli.leaderboard import main as leaderboard
 from cse_platform.cli.sweep import main
-from cse_platform.runner import launch
+from cse_platform.runner import driver
 from cse_platform.runner.ray_cluster import worker_environment
 from cse_platform.tracking.events import TrialFinished, TrialPoint
 
@@ -107,7 +107,7 @@ def test_bug_in_the_driver_ends_the_sweep_and_is_shown(run_here, new_sweep, tmp_
 def test_mlflow_that_is_down_for_the_whole_sweep(
     run_here, new_sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "FLUSH_SECONDS", 1.0)
+    monkeypatch.setattr(driver, "FLUSH_SECONDS", 1.0)
     sweep = new_sweep(tmp_path, search=ONE_TRIAL)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -116,7 +116,7 @@ def test_mlflow_that_is_down_for_the_whole_sweep(
     note, line = (line for line in down.stderr.splitlines() if nobody in line)
     assert note.startswith("note: ")  # before the first trial
     assert line.startswith(f"mlflow lacks {len(sweep.events())} events ")
-    monkeypatch.setattr(launch, "FLUSH_SECONDS", 60.0)
+    monkeypatch.setattr(driver, "FLUSH_SECONDS", 60.0)
     back = run_here(sweep)
     assert back.exit_code == 0, back.output
     assert "is complete already" in back.stdout

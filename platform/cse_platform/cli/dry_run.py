@@ -272,7 +272,7 @@ def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: SweepStores) -
     wanted = prerequisites.references_to_resolve(spec, earlier)
     if not wanted:
         return
-    from cse_platform.runner.launch import best_folders
+    from cse_platform.runner.model_retention import best_folders
 
     with open_store(where.leaderboard, create=False) as leaderboard:
         best_folders(spec, DevData(spec), leaderboard, wanted)

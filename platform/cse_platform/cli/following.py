@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.live import Live
 from rich.text import Text
 
-from cse_platform.cli.progress import INFEASIBLE, screen
+from cse_platform.cli.progress import INFEASIBLE, print_texts, screen, show_live
 from cse_platform.cli.sweep_lines import SweepLine, SweepLines, breaks_constraint, summary_line
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.store import Store, open_store
@@ -30,7 +29,7 @@ def print_logs(url: str, sweep: str) -> None:
     """Print what the driver of a sweep has said since its first start."""
     with open_store(url, create=False) as board:
         followed = FollowedSweep(board, sweep)
-        for line in followed.look():
+        for line in followed.new_lines():
             click.echo(line.text)
 
 
@@ -43,9 +42,9 @@ def follow(url: str, sweep: str) -> int:
     console = Console(markup=False, highlight=False)
     with open_store(url, create=False) as board:
         followed = FollowedSweep(board, sweep)
-        followed.look()  # what was before is in the logs
+        followed.new_lines()  # what was before is in the logs
         try:
-            (_show_live if console.is_terminal else _print_lines)(followed, console)
+            _show_until_its_end(followed, console)
         except KeyboardInterrupt:
             click.echo(f"sweep {sweep!r} runs on; cse-sweep stop {sweep} ends it", err=True)
             return exit_code()
@@ -64,7 +63,7 @@ class FollowedSweep:
         self._down = ""
         self.news: SweepNews
 
-    def look(self) -> list[SweepLine]:
+    def new_lines(self) -> list[SweepLine]:
         """Fetch new lines; none while the leaderboard is down, unless it was never reached."""
         since = None if self._newest is None else self._newest - _OVERLAP
         try:
@@ -143,26 +142,19 @@ class FollowedSweep:
         return trial.best_value if best is None else best.value
 
 
-def _show_live(followed: FollowedSweep, console: Console) -> None:
-    with Live(console=console, refresh_per_second=4, transient=True) as live:
-        for lines in _iter_looks(followed):
-            for line in lines:
-                if line.is_news:
-                    console.print(line.text, soft_wrap=True)
-            live.update(followed.screen(width=console.width, height=console.height))
-
-
-def _print_lines(followed: FollowedSweep, console: Console) -> None:
+def _show_until_its_end(followed: FollowedSweep, console: Console) -> None:
+    looks = _iter_looks(followed)
+    if console.is_terminal:
+        show_live(followed, console, looks)
+        return
     console.print(followed.summary(), soft_wrap=True)
-    for lines in _iter_looks(followed):
-        for line in lines:
-            console.print(line.text, soft_wrap=True)
+    print_texts(lambda: [line.text for line in followed.new_lines()], console, looks)
 
 
-def _iter_looks(followed: FollowedSweep) -> Iterator[list[SweepLine]]:
-    """Yield the new lines of each look, until the sweep has ended."""
+def _iter_looks(followed: FollowedSweep) -> Iterator[None]:
+    """Yield once a second, until the sweep has ended."""
     while followed.overview.state == "RUNNING":
-        yield followed.look()
+        yield
         if followed.overview.state == "RUNNING":
             time.sleep(_LOOK_SECONDS)
 

@@ -14,7 +14,13 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from cse_platform.cli.sweep_lines import SweepLine, SweepLines, breaks_constraint, summary_line
+from cse_platform.cli.sweep_lines import (
+    SweepLine,
+    SweepLines,
+    SweepView,
+    breaks_constraint,
+    summary_line,
+)
 from cse_platform.forecast.time_left import TimeInterval, span, time_left
 from cse_platform.render.formats import counted, percent, short_settings, stopwatch
 from cse_platform.render.terminal import Silence
@@ -155,10 +161,8 @@ def watching(state: SweepState, console: Console, *, errors: Path) -> Iterator[N
 
     `errors` is the folder with the tracebacks of failed trials.
     """
-    view = SweepProgress(state, errors=errors)
-    done = threading.Event()
-    target = _show_live if console.is_terminal else _print_lines
-    thread = threading.Thread(target=target, args=(view, console, done), daemon=True)
+    view, done = SweepProgress(state, errors=errors), threading.Event()
+    thread = threading.Thread(target=_show_progress, args=(view, console, done), daemon=True)
     thread.start()
     try:
         yield
@@ -293,26 +297,41 @@ class SweepProgress:
         )
 
 
-def _show_live(view: SweepProgress, console: Console, done: threading.Event) -> None:
+def _show_progress(view: SweepProgress, console: Console, done: threading.Event) -> None:
+    looks = _iter_looks(done)
+    if console.is_terminal:
+        show_live(view, console, looks)
+    else:
+        print_texts(SweepLog(view).new_texts, console, looks)
+    if view.is_ray_up():  # a refusal before has a message of its own
+        console.print(view.summary(), soft_wrap=True)
+
+
+def _iter_looks(done: threading.Event) -> Iterator[None]:
+    """Yield every now and then, and once more when all is done."""
+    last = False
+    while not last:
+        last = done.wait(LOOK_SECONDS)
+        yield
+
+
+def show_live(view: SweepView, console: Console, looks: Iterable[object]) -> None:
+    """Show a live table on a terminal, as it is at each look, and the news above it."""
     with Live(console=console, refresh_per_second=4, transient=True) as live:
-        last = False
-        while not last:
-            last = done.wait(LOOK_SECONDS)
+        for _ in looks:
             for line in view.new_lines():
                 if line.is_news:
                     console.print(line.text, soft_wrap=True)
             live.update(view.screen(width=console.width, height=console.height))
-    _print_end(view, console)
 
 
-def _print_lines(view: SweepProgress, console: Console, done: threading.Event) -> None:
-    log = SweepLog(view)
-    last = False
-    while not last:
-        last = done.wait(LOOK_SECONDS)
-        for text in log.new_texts():
+def print_texts(
+    new_texts: Callable[[], Iterable[str]], console: Console, looks: Iterable[object]
+) -> None:
+    """Print what is new at each look."""
+    for _ in looks:
+        for text in new_texts():
             console.print(text, soft_wrap=True)
-    _print_end(view, console)
 
 
 class SweepLog:
@@ -345,11 +364,6 @@ class SweepLog:
         if begun and not self._told_begin:
             self._told_begin = True
             yield f"Trial {begun[0].number} began"
-
-
-def _print_end(view: SweepProgress, console: Console) -> None:
-    if view.is_ray_up():  # a refusal before has a message of its own
-        console.print(view.summary(), soft_wrap=True)
 
 
 def _read_progress(trial: TrialHistory) -> float:

@@ -3,7 +3,7 @@
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -12,7 +12,7 @@ from statistics import fmean
 import click
 from rich.console import Console
 
-from cse_platform.cli.checks import Checked, check_stages
+from cse_platform.cli.checks import check_stages
 from cse_platform.cli.common import say
 from cse_platform.cli.findings import MOST
 from cse_platform.cli.progress import watching
@@ -26,17 +26,16 @@ from cse_platform.leaderboard.render.documents import document_tables, measured,
 from cse_platform.leaderboard.statistics.intervals import lower_bound
 from cse_platform.render.formats import counted, percent, short_settings
 from cse_platform.render.terminal import print_page
-from cse_platform.runner.launch import Outcome, Watch, run_sweep
-from cse_platform.runner.notifying import Notifier
+from cse_platform.runner.driver import Outcome
 from cse_platform.runner.planning.confirmation import (
     Seeds,
     best_configurations,
     dev_values,
     pareto_front,
 )
-from cse_platform.runner.publishing import Publisher
-from cse_platform.runner.ray_process import stop_own
+from cse_platform.runner.stages import Stage, run_stages
 from cse_platform.runner.state import Reuse, SweepState
+from cse_platform.runner.tune import RayExecutor
 from cse_platform.search.findings import finding_lines, search_findings
 from cse_platform.secrets import mask_url
 from cse_platform.signals import heed_sigterm
@@ -140,14 +139,10 @@ HEAD = 5
 """Rows of the leaderboard shown at the end."""
 
 
-def run_stages(
+def run_file(
     draft: DraftFile, *, runs: Path, address: str | None, ship: bool, offline: bool, reuse: Reuse
 ) -> None:
-    """Run each sweep of a file in order; print the leaderboard's head and how to open MLflow.
-
-    After a KeyboardInterrupt, which SIGTERM raises too, the stores and the journal of the sweep are
-    closed.
-    """
+    """Run each sweep of a file in order; print the leaderboard's head and how to open MLflow."""
     heed_sigterm()
     console = Console(markup=False, highlight=False)  # what a trial says is no markup
     check = partial(check_stages, draft, runs=runs, address=address, offline=offline, starts=True)
@@ -164,68 +159,45 @@ def run_stages(
             raise SweepRefusedError(checked.shortage)
     for line in dict.fromkeys(line for checked in stages for line in checked.own_sets):
         console.print(line, soft_wrap=True)
-    with ExitStack() as publishing:
-        for checked in stages:
-            publisher = Publisher(checked.spec.sweep, checked.where)
-            publishing.callback(publisher.wait)
-            run_stage(checked, publisher, console, address=address, ship=ship, reuse=reuse)
-        _replay_annotations(stages[-1].spec, stages[-1].where)
-        print_results([checked.spec for checked in stages], stages[-1].where, console)
-        if publisher.at_work:
-            say("writing the report of the sweep to MLflow", log="stdout")
-        stop_own()  # while the report is written
+    executor = RayExecutor(address=address, ship=ship)
+    ready = [Stage(checked.spec, checked.where) for checked in stages]
+    run_stages(ready, executor, ConsoleDisplay(console), reuse=reuse)
 
 
-def run_stage(
-    checked: Checked,
-    publisher: Publisher,
-    console: Console,
-    *,
-    address: str | None,
-    ship: bool,
-    reuse: Reuse,
-) -> None:
-    """Run one sweep to its end, and print the outcome.
+class ConsoleDisplay:
+    """Prints how the stages of a file go, their outcomes, and what they have found."""
 
-    SweepRefusedError if no trial was completed.
-    """
-    spec, where = checked.spec, checked.where
-    say(f"{spec.sweep}: opening the stores, reading weights and data", log="stdout")
-    with Notifier(spec.sweep, spec.notify) as notifier:
-        show = partial(watching, console=console, errors=where.errors)
-        watch = _combine_watches(show, notifier.watching)
-        outcome = run_sweep(
-            spec, where, publisher, address=address, ship=ship, reuse=reuse, watch=watch
-        )
-        _print_outcome(spec, outcome, console)
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def begin_stage(self, stage: Stage) -> None:
+        say(f"{stage.spec.sweep}: opening the stores, reading weights and data", log="stdout")
+
+    def watch(self, stage: Stage, state: SweepState) -> AbstractContextManager[None]:
+        return watching(state, self._console, errors=stage.stores.errors)
+
+    def end_stage(self, stage: Stage, outcome: Outcome) -> None:
+        for line in self.summarize(stage, outcome):
+            self._console.print(line, soft_wrap=True)
+        for sink in outcome.behind:
+            click.echo(
+                f"{sink.name} lacks {counted(sink.behind, 'event')} ({sink.error}); nothing is "
+                "lost: the same command brings them over when it is back",
+                err=True,
+            )
         if outcome.state != "INTERRUPTED":
-            _print_findings(spec, where, console)
-        if outcome.state == "INTERRUPTED":
-            raise KeyboardInterrupt
-        if not outcome.history.configurations():
-            raise SweepRefusedError(_explain_nothing_completed(spec, outcome.history))
-        if outcome.state == "COMPLETE":
-            notifier.tell("finished", "\n".join(_summarize_outcome(spec, outcome)))
+            _print_findings(stage.spec, stage.stores, self._console)
 
+    def summarize(self, stage: Stage, outcome: Outcome) -> Iterator[str]:
+        return _summarize_outcome(stage.spec, outcome)
 
-def _combine_watches(first: Watch, second: Watch) -> Watch:
-    @contextmanager
-    def watch(state: SweepState) -> Iterator[None]:
-        with first(state), second(state):
-            yield
+    def end_file(self, stages: Sequence[Stage]) -> None:
+        last = stages[-1]
+        _replay_annotations(last.spec, last.stores)
+        print_results([stage.spec for stage in stages], last.stores, self._console)
 
-    return watch
-
-
-def _print_outcome(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
-    for line in _summarize_outcome(spec, outcome):
-        console.print(line, soft_wrap=True)
-    for sink in outcome.behind:
-        click.echo(
-            f"{sink.name} lacks {counted(sink.behind, 'event')} ({sink.error}); nothing is lost: "
-            "the same command brings them over when it is back",
-            err=True,
-        )
+    def wait_for_publication(self) -> None:
+        say("writing the report of the sweep to MLflow", log="stdout")
 
 
 def _summarize_outcome(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
@@ -320,9 +292,3 @@ def _replay_annotations(spec: SweepSpec, where: SweepStores) -> None:
         replay_annotations(where.leaderboard, where.runs, spec.experiment)
     except (StoreError, JournalError) as error:
         click.echo(f"annotations are not brought over: {error}", err=True)
-
-
-def _explain_nothing_completed(spec: SweepSpec, history: History) -> str:
-    errors = Counter(trial.error for trial in history.trials.values() if trial.error)
-    reason = f"; {errors.most_common(1)[0][0]}" if errors else ""
-    return f"no trial of sweep {spec.sweep!r} was completed{reason}"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,18 +15,18 @@ from rich.console import Console
 
 from cse_methods.errors import CseError
 from cse_methods.tasks import Tasks
-from cse_platform.cli.checks import Checked, check_stages
+from cse_platform.cli.checks import check_stages
 from cse_platform.cli.common import say
-from cse_platform.cli.run import run_stage
+from cse_platform.cli.run import ConsoleDisplay
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.records import BOARD_FAMILIES
 from cse_platform.render.formats import counted
 from cse_platform.runner.planning.confirmation import chosen_trials
-from cse_platform.runner.publishing import Publisher
-from cse_platform.runner.ray_process import stop_own
+from cse_platform.runner.stages import Stage, rehearse_stages
 from cse_platform.runner.state import Reuse
+from cse_platform.runner.tune import RayExecutor
 from cse_platform.signals import heed_sigterm
 from cse_platform.sweep.best_of import with_examples
 from cse_platform.sweep.file import DraftFile, DraftSweep
@@ -78,18 +79,22 @@ def rehearse_file(
         rehearsals = rehearse(given, folder)
         for line in _describe_rehearsal(draft, folder, rehearsals):
             click.echo(line)
-        reports = []
-        for rehearsal in rehearsals:
-            cause = None
-            try:
-                checked = _check_stage(draft, rehearsal, folder, address=address, offline=offline)
-                silent = Publisher(checked.spec.sweep, checked.where, command="")
-                run_stage(checked, silent, console, address=address, ship=ship, reuse=reuse)
-            except CseError as error:
-                cause = str(error)
-                click.echo(f"{rehearsal.spec.sweep}: {cause}", err=True)
-            reports.append(_make_report(rehearsal.spec, folder, cause))
-        stop_own()
+        reports = list[_Report]()
+
+        def report(sweep: str, cause: CseError | None) -> None:
+            if cause is not None:
+                click.echo(f"{sweep}: {cause}", err=True)
+            spec = next(each.spec for each in rehearsals if each.spec.sweep == sweep)
+            reports.append(_make_report(spec, folder, None if cause is None else str(cause)))
+
+        check = partial(_check_stage, draft, folder=folder, address=address, offline=offline)
+        rehearse_stages(
+            [(each.spec.sweep, partial(check, each)) for each in rehearsals],
+            RayExecutor(address=address, ship=ship),
+            ConsoleDisplay(console),
+            report,
+            reuse=reuse,
+        )
     _print_reports(reports, folder)
 
 
@@ -135,11 +140,11 @@ def _check_as_given(draft: DraftFile, nowhere: Path, *, offline: bool) -> list[S
 def _check_stage(
     draft: DraftFile,
     rehearsal: Rehearsal,
-    folder: Path,
     *,
+    folder: Path,
     address: str | None,
     offline: bool,
-) -> Checked:
+) -> Stage:
     """Check the stage as a run does, and fetch what it reads."""
     possible = (with_examples(rehearsal.spec.fixed),)
     alone = replace(draft, stages=(DraftSweep(rehearsal.spec, Inspection(), possible),))
@@ -151,7 +156,7 @@ def _check_stage(
             break
         say(f"{checked.spec.sweep}: fetching", log="stdout")
         fetch_missing(checked.spec)
-    return checked
+    return Stage(checked.spec, checked.where)
 
 
 def _describe_rehearsal(

@@ -151,7 +151,7 @@ def run(
         if smoke:
             from cse_platform.cli.smoke import rehearse_file as start
         else:
-            from cse_platform.cli.run import run_stages as start
+            from cse_platform.cli.run import run_file as start
         start(draft, runs=runs, address=address, ship=not no_ship, offline=offline, reuse=reuse)
 
 

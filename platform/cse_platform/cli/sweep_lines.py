@@ -1,14 +1,18 @@
-"""Makes the log lines of a running sweep: its messages, and its trials' ends."""
+"""Makes the log lines of a sweep: its messages, and its trials' ends."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from cse_platform.render.formats import HASH_DIGITS, counted, percent, short_settings
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.history import TrialHistory
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,19 @@ class SweepLine:
     text: str
     is_news: bool = True
     """Whether it has to be printed beside a table of the trials, too."""
+
+
+class SweepView(Protocol):
+    """A sweep as text, for those who follow it: in its driver, or elsewhere by the leaderboard."""
+
+    def new_lines(self) -> list[SweepLine]:
+        """The lines since the last call, in the order in which things happened."""
+
+    def summary(self) -> str:
+        """The sweep in one line: trials, the best so far, elapsed and remaining time."""
+
+    def screen(self, *, width: int, height: int) -> "Text":
+        """What fits on a terminal: the summary, the trials, and the best ones in full."""
 
 
 class SweepLines:

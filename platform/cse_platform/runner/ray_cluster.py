@@ -1,4 +1,4 @@
-"""Starts Ray on this machine or joins a cluster, and gives it trials to run."""
+"""Starts Ray on this machine, or joins a cluster."""
 
 import logging
 import os
@@ -7,13 +7,11 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import ray
-from ray import tune
 from ray._private.authentication.authentication_token_setup import (
     AUTH_MODE_ENV_VAR,
     AuthenticationTokenLoader,
@@ -27,13 +25,7 @@ from cse_methods.allocator import ONE_ARENA
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.cluster.shipping import Shipment
 from cse_platform.runner.ray_process import shut_down_ray, start_own, without_noise
-from cse_platform.runner.tune import Hooks
-from cse_platform.runner.worker import trainable
-from cse_platform.runner.worker_process import reusable
-from cse_platform.signals import heed_sigterm, interrupt_handler_kept
-from cse_platform.sweep.blocks import Slot
-from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.stores import SweepStores
+from cse_platform.signals import heed_sigterm
 
 _ALIVE = GcsNodeInfo.GcsNodeState.ALIVE
 _TOKEN, _TOKEN_FILE = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
@@ -215,30 +207,3 @@ def worker_environment(address: str | None) -> dict[str, Any]:
     here = host in {"localhost", "127.0.0.1", ray.util.get_node_ip_address()}
     quoted = shlex.quote(sys.executable)
     return {"py_executable": quoted} if here and quoted != sys.executable else {}
-
-
-def run_tuner(spec: SweepSpec, slot: Slot, places: SweepStores, hooks: Hooks) -> None:
-    """Run trials until the searcher has no more; returns early on Ctrl-C.
-
-    Ray is not asked to delete older checkpoints. It would write a snapshot of all trials for each
-    new one, and a search would slow down as it grows.
-    """
-    tuner = tune.Tuner(
-        tune.with_resources(reusable(trainable(spec.method)), asdict(slot)),
-        tune_config=tune.TuneConfig(
-            search_alg=hooks.searcher,
-            scheduler=hooks.scheduler,
-            num_samples=-1,
-            reuse_actors=not spec.resources.fresh_process,
-            trial_dirname_creator=lambda trial: str(trial.trial_id),
-        ),
-        run_config=tune.RunConfig(
-            name=Path(places.checkpoints).name,
-            storage_path=places.checkpoints.rpartition("/")[0],
-            verbose=0,
-            callbacks=[hooks.listener],
-            failure_config=tune.FailureConfig(max_failures=0),  # restarts are the planner's
-        ),
-    )
-    with interrupt_handler_kept():  # Ray's own would swallow a Ctrl-C that comes later
-        tuner.fit()

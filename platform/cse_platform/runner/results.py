@@ -19,6 +19,7 @@ from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.sweep.objectives import is_metric, metric_of
 from cse_platform.sweep.problems import did_you_mean
+from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import (
     MODEL_DIGITS,
     FailureCause,
@@ -41,18 +42,16 @@ because a node that is taken away is not the trial's fault."""
 class Results:
     """Takes the reports and the ends of the trials of one sweep.
 
-    Ray keeps checkpoints in `checkpoints`; `models` keeps the best one of each complete trial (both
-    are folders or URIs). The folder `errors` gets the tracebacks of failed trials. Checkpoints that
-    a start before this one has left there and nothing needs are deleted.
+    Checkpoints that a start before this one has left, and that nothing needs, are deleted.
     """
 
-    def __init__(self, state: SweepState, *, checkpoints: str, models: str, errors: Path) -> None:
-        self.state, self.errors = state, errors
-        self.checkpoints, self.models = checkpoints, models
+    def __init__(self, state: SweepState, places: SweepStores) -> None:
+        self.state, self.errors = state, places.errors
+        self.checkpoints, self.models = places.checkpoints, places.models
         self.pruning = Pruning(state)
         last = [t.checkpoint for t in state.history.trials.values() if _needs_checkpoint(t)]
         needed = [path for _, path in filter(None, last)]
-        for path in stale_checkpoints(checkpoints, needed=needed):
+        for path in stale_checkpoints(self.checkpoints, needed=needed):
             state.deletions.add(path)
         self._pruned: dict[str, str] = {}
         """Reasons why trials were pruned, by key."""

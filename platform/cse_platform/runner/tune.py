@@ -1,29 +1,53 @@
-"""The searcher and the scheduler that Ray Tune calls, which pass every decision on."""
+"""Runs a sweep's trials by Ray Tune, whose searcher and scheduler pass every decision on."""
 
+import logging
 import signal
+from _thread import interrupt_main
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import ray
+from ray import tune
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from cse_methods.contract import checked_report
-from cse_platform.runner.cluster.checks import Demand, InItsEnvironment, OnCheckedNodes
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.cluster.checks import (
+    Demand,
+    InItsEnvironment,
+    NodeChecks,
+    OnCheckedNodes,
+)
 from cse_platform.runner.cluster.fair_share import IdleWorkers, Turns
-from cse_platform.runner.cluster.slots import free_slots, node_of
+from cse_platform.runner.cluster.shipping import shipment_of
+from cse_platform.runner.cluster.slots import capacity, free_slots, node_of, refuse_too_small
+from cse_platform.runner.evaluation import evaluate_selected
 from cse_platform.runner.failures import Failure, is_report_of_failure, reported, unreported
 from cse_platform.runner.planning.failure_policy import BadNodes, TrialLimits
 from cse_platform.runner.planning.planner import Planner
 from cse_platform.runner.planning.requests import Requests
-from cse_platform.runner.ray_process import check_own
+from cse_platform.runner.ray_cluster import join_cluster
+from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, stop_own
 from cse_platform.runner.results import Results
-from cse_platform.runner.worker import KEPT_MODEL, WAITS
-from cse_platform.runner.worker_process import FAILURE
+from cse_platform.runner.sharing import share_devices
+from cse_platform.runner.state import SweepState
+from cse_platform.runner.worker import KEPT_MODEL, WAITS, trainable
+from cse_platform.runner.worker_process import FAILURE, reusable
+from cse_platform.signals import interrupt_handler_kept, interrupts_deferred
+from cse_platform.sweep.blocks import Slot
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.stores import SweepStores
+
+MAX_LOST = 3
+"""How often a Ray of our own may die in one start of a sweep."""
+
+_log = logging.getLogger(__name__)
 
 
 class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
@@ -328,3 +352,107 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
 
     def restore(self, checkpoint_path: str) -> None:
         """Nothing to restore."""
+
+
+class RayExecutor:
+    """Runs the trials of sweeps on Ray: on this machine, or on a cluster.
+
+    Without an address of a Ray cluster, Ray is started on this machine. The code travels to a
+    cluster's nodes, unless `ship` is False.
+    """
+
+    def __init__(self, *, address: str | None = None, ship: bool = True) -> None:
+        self._address, self._ship = address, ship
+
+    def run_trials(self, state: SweepState, requests: Requests, places: SweepStores) -> None:
+        """Run the planner's trials; a Ray of our own that dies is started again.
+
+        Returns early on Ctrl-C. SweepRefusedError if the cluster lacks what a trial asks for, or if
+        our own Ray dies again and again.
+        """
+        lost = 0
+        while lost < MAX_LOST:
+            with suppress(OwnRayLost):
+                self._run_on_ray(state, requests, places)
+                return
+            lost += 1
+            if lost < MAX_LOST:
+                _log.warning("Ray on this machine has died; it is started again")
+            stop_own()
+            state.cut_off()
+        raise SweepRefusedError(
+            f"Ray on this machine has died {MAX_LOST} times; the same command goes on from here"
+        )
+
+    def score_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
+        """Score the models that dev has chosen, in processes that train nothing."""
+        evaluate_selected(state, heed=heed)
+
+    def close(self) -> None:
+        """End the Ray that this process has started."""
+        stop_own()
+
+    def _run_on_ray(self, state: SweepState, requests: Requests, places: SweepStores) -> None:
+        shipment = None
+        if self._ship and self._address is not None:
+            shipment = shipment_of([state.spec])
+        with interrupts_deferred():
+            join_cluster(self._address, shipment)
+        state.ray_is_up = True
+        refuse_too_small(state.slot)
+        state.lease.on_lost(interrupt_main)  # as by Ctrl-C, which stops the trials
+        if state.nodes is None and not is_own():  # a Ray of our own runs on this machine alone
+            packages = shipment.packages if shipment else {}
+            state.nodes = NodeChecks(
+                state.spec, state.method, storage=places.checkpoints, packages=packages
+            )
+            state.nodes.wait()
+        share_devices(state)
+        hooks = Hooks(
+            Planner(state, capacity=_make_capacity(state)), Results(state, places), requests
+        )
+        try:
+            _run_tuner(state.spec, state.slot, places, hooks)
+        finally:
+            if hooks.demand is not None:
+                hooks.demand.end()
+        if hooks.broken is not None:
+            raise hooks.broken
+
+
+def _make_capacity(state: SweepState) -> Callable[[], int]:
+    """Make a function that counts the trials that run at once; a Ray of our own is asked once.
+
+    If its GCS died during a question, Ray would wait for a minute, and then end this process.
+    """
+    if is_own():
+        slots = capacity(state.slot)
+        return lambda: slots
+    return lambda: capacity(state.slot, among=state.checked)
+
+
+def _run_tuner(spec: SweepSpec, slot: Slot, places: SweepStores, hooks: Hooks) -> None:
+    """Run trials until the searcher has no more; returns early on Ctrl-C.
+
+    Ray is not asked to delete older checkpoints. It would write a snapshot of all trials for each
+    new one, and a search would slow down as it grows.
+    """
+    tuner = tune.Tuner(
+        tune.with_resources(reusable(trainable(spec.method)), asdict(slot)),
+        tune_config=tune.TuneConfig(
+            search_alg=hooks.searcher,
+            scheduler=hooks.scheduler,
+            num_samples=-1,
+            reuse_actors=not spec.resources.fresh_process,
+            trial_dirname_creator=lambda trial: str(trial.trial_id),
+        ),
+        run_config=tune.RunConfig(
+            name=Path(places.checkpoints).name,
+            storage_path=places.checkpoints.rpartition("/")[0],
+            verbose=0,
+            callbacks=[hooks.listener],
+            failure_config=tune.FailureConfig(max_failures=0),  # restarts are the planner's
+        ),
+    )
+    with interrupt_handler_kept():  # Ray's own would swallow a Ctrl-C that comes later
+        tuner.fit()

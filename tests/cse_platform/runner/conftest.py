@@ -1,6 +1,5 @@
 """Whole sweeps without Ray: real stores, the real planner and results, made-up scores."""
 
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -9,36 +8,23 @@ from typing import Any
 import cheap as _registers_it  # noqa: F401
 import optuna
 import pytest
+from in_process import InProcessExecutor, Score, lucky
 from optuna.storages._rdb.storage import _VersionManager
-from pyarrow.fs import LocalFileSystem
 
-from cse_methods.contract import BEST_FOLDER, Method
+from cse_methods.contract import Method
 from cse_methods.registry import get_method
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store import Store, open_store
-from cse_platform.runner.failures import End, Failure
-from cse_platform.runner.models import keep_model
-from cse_platform.runner.planning.compatibility import (
-    environment_hash,
-    refuse_other_content,
-    to_try_again,
-)
-from cse_platform.runner.planning.planner import Planner
-from cse_platform.runner.planning.prior_results import gather
-from cse_platform.runner.results import Results
-from cse_platform.runner.state import Reuse, SweepState
-from cse_platform.search.study import SearchStudy
+from cse_platform.runner.driver import SweepDriver
+from cse_platform.runner.state import Reuse
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.start_points import start_points
-from cse_platform.tracking.events import SweepFinished, SweepStarted
-from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.sweep.stores import SweepStores
+from cse_platform.tracking.events import SweepFinished
+from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal, read_journal
 from cse_platform.tracking.recorder import Recorder, Sink
-
-STEPS = (0, 2, 4)
-"""Where a trial reports."""
 
 SWEEP: dict[str, Any] = {
     "sweep": "small", "method": "cheap", "backbone": "mini", "corpus": "builtin",
@@ -47,17 +33,23 @@ SWEEP: dict[str, Any] = {
     "search": {"sampler": "random", "trials": 3, "seed": 1},
 }  # fmt: skip
 
-Score = Callable[[Mapping[str, Any], int, int], float]
-"""(hyperparameters, seed, step) -> dev score."""
+
+class _Driver(SweepDriver):
+    """A driver whose machine and data are what a test says."""
+
+    def __init__(self, *stores: Any, identity: Identity, packages: Mapping[str, str], **how: Any):
+        super().__init__(*stores, **how)
+        self._given, self._installed = identity, packages
+
+    def make_identity(self, resolved: SweepSpec, method: Method, dev: DevData) -> Identity:
+        return self._given
+
+    def list_packages(self) -> dict[str, str]:
+        return dict(self._installed)
 
 
-def lucky(values: Mapping[str, Any], seed: int, step: int) -> float:
-    """A score that follows from what it is given, and from nothing else."""
-    return random.Random(f"{sorted(values.items())} {seed} {step}").uniform(0.2, 0.8)
-
-
-class Drive:
-    """One start of a sweep's driver.
+class Drive(InProcessExecutor):
+    """One start of a sweep's driver, whose trials a test moves on step by step.
 
     Args:
         folder: of the journal, the search store and the checkpoints.
@@ -86,9 +78,18 @@ class Drive:
         search: str | None = None,
         sinks: Sequence[Sink] = (),
     ) -> None:
-        self.folder, self.spec, self.score = folder, spec, score
-        method = get_method(spec.method)
-        journal = Journal(folder / "journal.jsonl")
+        super().__init__(score=score, capacity=capacity)
+        self.folder, self.spec = folder, spec
+        places = SweepStores(
+            leaderboard="",  # it is open
+            search=search or f"sqlite:///{folder / 'search.db'}",
+            mlflow="",
+            checkpoints=str(folder / "ray"),
+            models=str(folder / "models"),
+            folder=folder,
+            artifacts=folder,
+        )
+        journal = Journal(places.journal)
         try:
             self.lease = Lease(leaderboard, spec.sweep, journal)
         except BaseException:
@@ -96,101 +97,28 @@ class Drive:
             raise
         self.recorder = Recorder(journal, [LeaderboardSink(leaderboard, self.lease), *sinks])
         try:
-            history = History(event for _, event in journal.read())
-            asked, content = spec.model_dump(mode="json"), identity.content()
-            environment = environment_hash(asked, content, packages or {})
-            failed = to_try_again(history, environment)
-            refuse_other_content(history, spec, identity, unknown_code=reuse == "unknown code too")
-            evidence = gather(history, spec, leaderboard, dev=identity.dev)
-            study = SearchStudy(
-                spec,
-                url=search or f"sqlite:///{folder / 'search.db'}",
-                start_points=start_points(spec, method, evidence.leaders or {}),
-                journal=journal.id,
-                history=history,
-                learned=evidence.learned,
-            )
-            stores = (self.recorder, study, leaderboard, self.lease)
-            self.state = SweepState(spec, method, identity, history, *stores, reuse, failed)
-            self.state.record(
-                SweepStarted(
-                    sweep=spec.sweep, method=spec.method, backbone=spec.backbone,
-                    spec=asked, content=content, environment=environment, provenance={},
-                    leaders=evidence.leaders, learned=evidence.learned,
-                )
+            self.driver = _Driver(
+                spec, places, self, leaderboard, journal, self.lease,
+                reuse=reuse, identity=identity, packages=packages or {},
             )  # fmt: skip
-            self.planner = Planner(self.state, capacity=lambda: capacity)
+            self.driver.identify()
+            self.driver.prepare()
+            self.driver.begin(self.recorder)
+            self.open(self.driver.state, places)
         except BaseException:
             self.recorder.close(10)
             self.lease.close()
             raise
-        self.results = Results(
-            self.state,
-            checkpoints=str(folder / "ray"),
-            models=str(folder / "models"),
-            errors=folder / "errors",
-        )
-        self.running: dict[str, Iterator[int]] = {}
 
     @property
     def history(self) -> History:
         return self.state.history
-
-    def start(self) -> list[TrialHistory]:
-        """Start what the planner wants now."""
-        plans = []
-        while (plan := self.planner.next()) is not None:
-            last = plan.resumed_from if plan.checkpoint else None
-            self.running[plan.key] = iter([s for s in STEPS if last is None or s > last])
-            plans.append(plan)
-        return plans
-
-    def report(self, key: str, step: int, **metrics: float) -> bool:
-        """One dev point, with a checkpoint from the first trained step on."""
-        trial = self.history.trials[key]
-        value = self.score(trial.values, trial.seed, step)
-        given = {"dev/stsb_spearman": value, "train/progress": step / STEPS[-1], **metrics}
-        checkpoint = self.folder / "checkpoints" / key[:12] / str(step) if step else None
-        if checkpoint is not None:
-            (checkpoint / BEST_FOLDER).mkdir(parents=True, exist_ok=True)
-        place = str(checkpoint) if checkpoint else None
-        return self.results.point(key, step=step, metrics=given, checkpoint=place)
-
-    def advance(self, key: str) -> None:
-        """The next report of a trial, or its end."""
-        step = next(self.running[key], None)
-        if step is None:
-            del self.running[key]
-            self.complete(key)
-        elif self.report(key, step):
-            del self.running[key]
-            self.results.ended(key)
-
-    def complete(self, key: str) -> None:
-        """The end of a trial at its last step; its worker puts its model in its place before."""
-        if (last := self.history.trials[key].checkpoint) is not None:
-            target = self.results.model_place(key)
-            problem = keep_model(LocalFileSystem(), last[1], target, trial=key)
-            self.results.model_kept(key, problem=problem)
-        self.results.ended(key)
-
-    def fail(self, key: str, error: str, *, crashed: bool) -> None:
-        """A trial raises an error, or its process dies."""
-        self.running.pop(key)
-        end: End = "crash" if crashed else "error"
-        self.results.failed(key, Failure(error, traceback=f"all of {error}", end=end))
 
     def run(self) -> None:
         """To the end of the sweep."""
         self.run_until_idle()
         assert self.state.finished
         self.state.record(SweepFinished(sweep=self.spec.sweep, state="COMPLETE"))
-
-    def run_until_idle(self) -> None:
-        """Until nothing runs and nothing more is started."""
-        while self.start() or self.running:
-            for key in list(self.running):
-                self.advance(key)
 
     def close(self) -> None:
         """As after a kill: nothing more is said."""

@@ -8,17 +8,19 @@ from typing import Any
 
 import optuna
 import pytest
+from in_process import InProcessExecutor
 
 from cse_methods.contract import Method
 from cse_methods.data.dev_identity import DevIdentity, identify_dev_set
+from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store import open_store
-from cse_platform.runner import launch, worker
+from cse_platform.runner import driver, worker
 from cse_platform.search import opening
 from cse_platform.sweep import identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking import provenance
-from cse_platform.tracking.history import History
+from cse_platform.tracking.journal import Journal
 
 CUDA = SimpleNamespace(
     is_available=lambda: True,
@@ -80,13 +82,17 @@ def test_a_start_reads_each_dev_set_once_opens_one_search_store_and_validates_no
     monkeypatch.setattr(identity, "identify_dev_set", identify)
     monkeypatch.setattr(opening, "RDBStorage", Storage)
     for name in ("sweep_provenance", "code_diffs"):
-        monkeypatch.setattr(launch, name, lambda repository, method=None: {})
+        monkeypatch.setattr(driver, name, lambda repository, method=None: {})
     monkeypatch.setattr(SweepSpec, "model_validate", no_validation)
     places = sweep_stores(spec, runs=tmp_path, environment={})
-    with open_store(places.leaderboard) as board:
-        launch.prepare(
-            spec, spec.model_dump(mode="json"), places, "j", History(), board, "same code", {}
-        )
+    with (
+        open_store(places.leaderboard) as board,
+        Journal(places.journal) as journal,
+        Lease(board, spec.sweep, journal) as lease,
+    ):
+        start = driver.SweepDriver(spec, places, InProcessExecutor(), board, journal, lease)
+        start.identify()
+        start.prepare()
     assert counts == Counter(stsb=1, sickr=1) | Counter({"search stores": 1})
 
 

@@ -13,7 +13,7 @@ from cse_platform.leaderboard.store import open_store
 from cse_platform.leaderboard.tables import ConfigurationRecord
 from cse_platform.leaderboard.trial_details import trial_details
 from cse_platform.leaderboard.trials import used_elsewhere
-from cse_platform.runner.launch import best_folders, delete_surplus_models
+from cse_platform.runner.model_retention import best_folders, delete_surplus_models
 from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.runner.scorer import score_kept_model
 from cse_platform.sweep.best import BestReference

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from in_process import InProcessExecutor
+
+from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store import open_store
-from cse_platform.runner.launch import prepare
+from cse_platform.runner.driver import SweepDriver
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import sweep_stores
-from cse_platform.tracking.history import History
+from cse_platform.tracking.journal import Journal
 
 CORPUS, STSB, SICK = (
     "corpus/own.txt",
@@ -47,12 +50,16 @@ def test_corpus_and_dev_sets_are_opened_once(
     dev = {"checkpoint": "stsb", "search": "stsb", "also": ["sickr"]}
     spec = new_spec(data=str(data), corpus="own", dev=dev)
     places = sweep_stores(spec, runs=tmp_path / "runs", environment={})
-    places.folder.mkdir(parents=True)
-    with open_store(places.leaderboard) as leaderboard:
+    with (
+        open_store(places.leaderboard) as board,
+        Journal(places.journal) as journal,
+        Lease(board, spec.sweep, journal) as lease,
+    ):
+        driver = SweepDriver(spec, places, InProcessExecutor(), board, journal, lease)
         sys.addaudithook(count)
         try:
-            asked = spec.model_dump(mode="json")
-            prepare(spec, asked, places, "j", History([]), leaderboard, "same code", {})
+            driver.identify()
+            driver.prepare()
         finally:
             watching = False  # a hook cannot be taken off again
     assert opened == {CORPUS: 1, STSB: 1, SICK: 1}

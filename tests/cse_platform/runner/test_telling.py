@@ -13,7 +13,7 @@ from cse_platform.cli.following import FollowedSweep
 from cse_platform.cli.progress import SweepProgress
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.store import Store
-from cse_platform.runner.launch import warnings_told
+from cse_platform.runner.driver import warnings_recorded
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking import journal
 
@@ -32,7 +32,7 @@ def test_warnings_reach_the_store(drive: Any, monkeypatch: pytest.MonkeyPatch) -
     printed = io.StringIO()
     monkeypatch.setattr(logging.root, "handlers", [])
     monkeypatch.setattr("sys.stderr", printed)
-    with warnings_told(drive.state):
+    with warnings_recorded(drive.state):
         logging.getLogger("cse_platform.runner").warning("node %s differs", "gpu7")
         logging.getLogger("cse_platform.runner").info("no news")
         logging.getLogger(journal.__name__).warning("no room")
@@ -40,7 +40,7 @@ def test_warnings_reach_the_store(drive: Any, monkeypatch: pytest.MonkeyPatch) -
     logging.getLogger("cse_platform.runner").warning("after the end")
     drive.recorder.flush(10)
     board: Store = drive.state.leaderboard
-    said = [line.text for line in FollowedSweep(board, "small").look()]
+    said = [line.text for line in FollowedSweep(board, "small").new_lines()]
     assert said == ["node gpu7 differs", "at http://lab:***@db.lab"]
     assert printed.getvalue() == "node gpu7 differs\nno room\nafter the end\n"
     assert [one.text for one in drive.history.messages] == said
@@ -53,7 +53,7 @@ def test_a_pruned_trial_says_why(drive: Any) -> None:
     drive.results.stop(plan.key)
     drive.results.ended(plan.key)
     drive.recorder.flush(10)
-    [line] = FollowedSweep(drive.state.leaderboard, "small").look()
+    [line] = FollowedSweep(drive.state.leaderboard, "small").new_lines()
     assert line.text.endswith(": it was stopped by hand")
 
 
@@ -67,7 +67,7 @@ def test_a_followed_sweep_has_the_table_of_its_driver(drive: Any, tmp_path: Path
     drive.advance(second.key)
     drive.recorder.flush(10)
     there = FollowedSweep(drive.state.leaderboard, "small")
-    there.look()
+    there.new_lines()
     here = SweepProgress(drive.state, errors=tmp_path)
     size = {"width": 120, "height": 30}
     rows = [view.screen(**size).plain.splitlines() for view in (there, here)]
@@ -80,14 +80,14 @@ def test_a_leaderboard_that_is_down_is_asked_again(
 ) -> None:
     drive.recorder.flush(10)
     followed = FollowedSweep(drive.state.leaderboard, "small")
-    followed.look()
+    followed.new_lines()
     drive.state.say("first")
     drive.recorder.flush(10)
     with monkeypatch.context() as down:
         down.setattr(following, "sweep_news", _does_not_answer)
-        assert followed.look() == []
+        assert followed.new_lines() == []
         assert "no route" in followed.summary()
-    assert [line.text for line in followed.look()] == ["first"]
+    assert [line.text for line in followed.new_lines()] == ["first"]
     assert "no route" not in followed.summary()
 
 

@@ -9,37 +9,30 @@ from typing import Any
 import pytest
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.launch import refuse_older_copy, run_to_end
+from cse_platform.runner.driver import refuse_older_copy
 from cse_platform.runner.planning.requests import Requests
-from cse_platform.runner.state import SweepState
 from cse_platform.signals import interrupt_handler_kept
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.events import SweepFinished, SweepStarted
 from cse_platform.tracking.journal import Journal
 
 
 def test_ctrl_c_right_after_the_start_was_recorded(
-    tmp_path: Path, new_drive: Callable[..., Any], new_spec: Callable[..., SweepSpec]
+    tmp_path: Path,
+    new_drive: Callable[..., Any],
+    new_spec: Callable[..., SweepSpec],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spec = new_spec()
     drive = new_drive(tmp_path, spec)
-    places = sweep_stores(spec, runs=tmp_path, environment={})
-
-    def begin() -> SweepState:
-        signal.raise_signal(signal.SIGINT)
-        state: SweepState = drive.state
-        return state
-
+    monkeypatch.setattr(drive.driver, "begin", lambda _: signal.raise_signal(signal.SIGINT))
     with (
         interrupt_handler_kept(),
         Requests(drive.state.leaderboard, spec.sweep) as requests,
     ):
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with pytest.raises(KeyboardInterrupt):
-            run_to_end(
-                begin, requests, places, address=None, ship=False, watch=lambda _: nullcontext()
-            )
+            drive.driver.run_to_end(drive.recorder, requests, lambda _: nullcontext())
     drive.close()
     with Journal(tmp_path / "journal.jsonl") as journal:
         events = [event for _, event in journal.read()]

@@ -1,0 +1,396 @@
+"""Drives one sweep, from its checked file to its last trial."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from cse_methods.code_hash import outside_sources
+from cse_methods.contract import Method
+from cse_methods.registry import get_method
+from cse_platform.errors import JournalError, SweepRefusedError
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.ingest.lease import Lease
+from cse_platform.leaderboard.ingest.sweep_events import holds_rehearsals
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.render.formats import counted
+from cse_platform.runner.model_retention import best_folders, delete_surplus_models
+from cse_platform.runner.models import delete_folder
+from cse_platform.runner.planning.compatibility import (
+    environment_hash,
+    refuse_other_content,
+    to_try_again,
+)
+from cse_platform.runner.planning.prior_results import gather, value_notes, with_found_values
+from cse_platform.runner.planning.requests import Requests
+from cse_platform.runner.publishing import Publisher
+from cse_platform.runner.state import Reuse, SweepState
+from cse_platform.search.study import SearchStudy
+from cse_platform.signals import interrupts_deferred
+from cse_platform.sweep.best_of import values_to_find
+from cse_platform.sweep.changes import asks_for_no_more, refuse_changes
+from cse_platform.sweep.identity import DevData, Identity
+from cse_platform.sweep.spec import SweepSpec, best_references, with_best
+from cse_platform.sweep.start_points import start_points
+from cse_platform.sweep.stores import SweepStores
+from cse_platform.tracking import journal
+from cse_platform.tracking.events import SweepFinished, SweepRequested, SweepStarted
+from cse_platform.tracking.history import History
+from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
+from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
+from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder, SinkHealth
+from cse_platform.tracking.submission import BEGUN, ENDED
+
+EndState = Literal["COMPLETE", "INTERRUPTED", "UNCHANGED"]
+"""UNCHANGED: there was nothing left to do."""
+
+Watch = Callable[[SweepState], AbstractContextManager[object]]
+"""Shows a sweep's progress while its context is open."""
+
+_log = logging.getLogger(__name__)
+
+
+class Executor(Protocol):
+    """Runs the trials of sweeps, one sweep after another, and scores their models."""
+
+    def run_trials(self, state: SweepState, requests: Requests, places: SweepStores) -> None:
+        """Run the planner's trials until none is left, the sweep gives up, or Ctrl-C.
+
+        What is left then is told by the state: `finished`, `gave_up` and `live`.
+        """
+
+    def score_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
+        """Score the models that dev has chosen on test sets, and record the scores.
+
+        `heed` handles requests to the sweep meanwhile.
+        """
+
+    def close(self) -> None:
+        """End what runs the trials, if this process has started it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one start of a sweep."""
+
+    state: EndState
+    history: History
+    behind: tuple[SinkHealth, ...] = ()
+    """Stores that do not have everything yet."""
+
+
+def run_sweep(
+    spec: SweepSpec,
+    places: SweepStores,
+    executor: Executor,
+    publisher: Publisher,
+    *,
+    reuse: Reuse = "same code",
+    watch: Watch = lambda state: nullcontext(),
+) -> Outcome:
+    """Run a sweep to its end: from the start, from where it was cut off, or by a larger budget.
+
+    The spec is checked, and its data source is written out. The publisher may still be at work when
+    the sweep has ended.
+
+    Raises:
+        SweepRefusedError: if the sweep of that name was another one, by its file or by what its
+            numbers follow from, if the cluster does not have what a trial asks for, or if another
+            driver holds the sweep.
+        LeaseLostError: if another driver has taken the sweep over.
+    """
+    with (
+        open_store(places.leaderboard) as leaderboard,
+        Journal(places.journal) as journal,
+        Lease(leaderboard, spec.sweep, journal) as lease,
+        Requests(leaderboard, spec.sweep) as requests,
+    ):
+        driver = SweepDriver(spec, places, executor, leaderboard, journal, lease, reuse=reuse)
+        outcome = driver.run(requests, publisher, watch)
+    _log.info("sweep %s %s", spec.sweep, ENDED)
+    return outcome
+
+
+class SweepDriver:
+    """Drives one sweep, whose stores are open and whose lease is held; `run` takes all steps.
+
+    Everything that can fail is done before a start is recorded, so that no start is recorded of a
+    refused one.
+    """
+
+    def __init__(
+        self,
+        spec: SweepSpec,
+        places: SweepStores,
+        executor: Executor,
+        leaderboard: Store,
+        journal: Journal,
+        lease: Lease,
+        *,
+        reuse: Reuse = "same code",
+    ) -> None:
+        self.spec, self.places, self.executor, self.reuse = spec, places, executor, reuse
+        self.leaderboard, self.journal, self.lease = leaderboard, journal, lease
+        self.history = History(event for _, event in journal.read())
+        self._origins: dict[str, str] = {}
+        """Which settings have values of earlier stages, and where each is from."""
+        self.state: SweepState
+        """What the executor works on, once the sweep has begun."""
+
+    def run(self, requests: Requests, publisher: Publisher, watch: Watch) -> Outcome:
+        """Take all steps, from what the journal says to the sweep's end."""
+        self.read_requests(requests.take())
+        self.complete_spec()
+        mirror = MLflowMirror(
+            self.places.mlflow, experiment=self.spec.experiment, artifacts=self.places.artifacts
+        )
+        self.identify()
+        if not self.has_nothing_to_do:
+            self.prepare()
+        recorder = Recorder(self.journal, [LeaderboardSink(self.leaderboard, self.lease), mirror])
+        end: EndState = "UNCHANGED" if self.has_nothing_to_do else "INTERRUPTED"
+        try:
+            if not self.has_nothing_to_do:
+                publisher.start(self.journal)
+                end = self.run_to_end(recorder, requests, watch)
+        finally:
+            behind = self.close(recorder, publisher, complete=end != "INTERRUPTED")
+        return Outcome(end, self.history, behind)
+
+    def read_requests(self, requests: Iterable[SweepRequested]) -> None:
+        """Take into the history what was requested while no driver ran.
+
+        Raises:
+            SweepRefusedError: if the journal is an older copy, or rehearsals and real sweeps would
+                mix.
+        """
+        refuse_older_copy(self.leaderboard, self.journal, self.spec.sweep)
+        _refuse_rehearsals(self.leaderboard, self.history, self.spec)
+        for request in requests:
+            if request.request not in self.history.requests:
+                self.history.apply(self.journal.append(request)[1])
+
+    def complete_spec(self) -> None:
+        """Give the spec the requested budget and the values that earlier stages found.
+
+        SweepRefusedError if one is not found yet, or if the sweep of that name was another one.
+        """
+        budgeted = self.spec.with_budget(self.history.asked_trials)
+        self.spec, self._origins = with_found_values(budgeted, self.history, self.places)
+        if awaited := values_to_find(self.spec.fixed):
+            raise SweepRefusedError(
+                f"sweep {self.spec.sweep!r} takes {' and '.join(map(str, awaited.values()))}, "
+                "which is not complete; run the whole file"
+            )
+        refuse_changes(self.history.spec, self._dump_spec())
+
+    def identify(self) -> None:
+        """Read encoders and data, and decide whether there is something to do.
+
+        SweepRefusedError if the trials so far would not come out the same now.
+        """
+        self._method, self._dev = get_method(self.spec.method), DevData(self.spec)
+        references = best_references(self.spec)
+        self._best = self.history.best or best_folders(
+            self.spec, self._dev, self.leaderboard, references
+        )
+        self._resolved = with_best(self.spec, {r: self._best[r.placeholder] for r in references})
+        self._identity = self.make_identity(self._resolved, self._method, self._dev)
+        content, self._packages = self._identity.content(), self.list_packages()
+        self._environment = environment_hash(self._dump_spec(), content, self._packages)
+        self._to_retry = to_try_again(self.history, self._environment)
+        no_more = asks_for_no_more(self.history.spec, self._dump_spec())
+        self.has_nothing_to_do = self.history.complete and no_more and not self._to_retry
+        unknown_code = self.has_nothing_to_do or self.reuse == "unknown code too"
+        refuse_other_content(
+            self.history, self._resolved, self._identity, unknown_code=unknown_code
+        )
+
+    def make_identity(self, resolved: SweepSpec, method: Method, dev: DevData) -> Identity:
+        """Hash what the numbers of the sweep's trials follow from."""
+        return Identity(resolved, method, dev)
+
+    def list_packages(self) -> dict[str, str]:
+        """List the packages that are installed here, with their versions."""
+        return installed_packages()
+
+    def prepare(self) -> None:
+        """Look up the results of earlier sweeps, and open the search store."""
+        self._prior = gather(self.history, self._resolved, self.leaderboard, dev=self._identity.dev)
+        self._search = SearchStudy(
+            self._resolved,
+            url=self.places.search,
+            start_points=start_points(self._resolved, self._method, self._prior.leaders or {}),
+            journal=self.journal.id,
+            history=self.history,
+            learned=self._prior.learned,
+        )
+        self._started = self._make_start_event()
+
+    def _make_start_event(self) -> SweepStarted:
+        """Make the event of this start, with the code and the values of earlier stages."""
+        outside = next(iter(outside_sources(self._method).values()), None)
+        found_values = {f"fixed.{name}": origin for name, origin in self._origins.items()}
+        return SweepStarted(
+            sweep=self.spec.sweep,
+            method=self.spec.method,
+            backbone=self.spec.backbone,
+            spec=self._dump_spec(),
+            best=self._best,
+            leaders=self._prior.leaders,
+            learned=self._prior.learned,
+            content=self._identity.content(),
+            environment=self._environment,
+            packages=self._packages,
+            provenance=sweep_provenance(None, method=outside) | found_values,
+            diffs=code_diffs(None, method=outside),
+        )
+
+    def begin(self, recorder: Recorder) -> None:
+        """Record the start; from here on the sweep has a state."""
+        stores = (recorder, self._search, self.leaderboard, self.lease)
+        self.state = SweepState(
+            self._resolved,
+            self._method,
+            self._identity,
+            self.history,
+            *stores,
+            self.reuse,
+            list(self._to_retry),
+        )
+        self.state.record(self._started)
+        if self._to_retry:
+            self.state.say(f"trying {counted(len(self._to_retry), 'failed trial')} again")
+        notes = [*value_notes(self.spec, self._origins), *self._prior.notes(self._resolved)]
+        for note in notes:
+            self.state.say(note)
+
+    def run_to_end(self, recorder: Recorder, requests: Requests, watch: Watch) -> EndState:
+        """Begin the sweep, run its trials, and record its end or interruption."""
+        end: EndState = "INTERRUPTED"
+
+        def finish() -> None:
+            why = self.state.gave_up
+            self.state.record(SweepFinished(sweep=self.spec.sweep, state=end, why=why))
+            self.state.search.close_store()
+            self.state.deletions.close()
+
+        with ExitStack() as at_end:
+            with interrupts_deferred():  # else a recorded start could lack its end
+                self.begin(recorder)
+                at_end.callback(finish)
+            try:
+                with warnings_recorded(self.state), watch(self.state):
+                    _log.info("sweep %s %s", self.spec.sweep, BEGUN)
+                    done = self._run_and_score(requests)
+                if done:
+                    delete_surplus_models(self.state)
+                    end = "COMPLETE"
+                    self.state.deletions.close()
+                    delete_folder(self.places.checkpoints)
+            except Exception as error:
+                self.state.say(str(error) or repr(error), "error")
+                raise
+        return end
+
+    def _run_and_score(self, requests: Requests) -> bool:
+        """Run and score trials until no more are wanted. Returns False on Ctrl-C."""
+        while self._run_trials(requests):
+            self.executor.score_models(self.state, heed=lambda: requests.heed(self.state))
+            if not self.state.wants_more:  # which can have been asked for meanwhile
+                return True
+        return False
+
+    def _run_trials(self, requests: Requests) -> bool:
+        """Run the planner's trials. Returns False on Ctrl-C, which leaves something to do.
+
+        SweepRefusedError if the executor lacks what a trial asks for, or if all trials fail alike.
+        """
+        state = self.state
+        state.finished = False
+        self.executor.run_trials(state, requests, self.places)
+        if state.gave_up is not None:
+            raise SweepRefusedError(_explain_giving_up(state.spec, state.gave_up))
+        return state.finished and not state.live
+
+    def close(
+        self, recorder: Recorder, publisher: Publisher, *, complete: bool
+    ) -> tuple[SinkHealth, ...]:
+        """Bring the stores up to date, and publish the sweep once more.
+
+        Returns those stores that do not have everything yet; the next start brings it over.
+        """
+        try:
+            health = recorder.close(0 if self.lease.is_lost else FLUSH_SECONDS)
+        except BaseException:  # by somebody who does not want to wait for it
+            publisher.stop()
+            raise
+        behind = tuple(sink for sink in health if sink.behind)
+        if behind or self.lease.is_lost:  # the next start shows what these stores lack
+            publisher.stop()
+        else:
+            publisher.finish(self.journal, complete=complete)
+        return behind
+
+    def _dump_spec(self) -> dict[str, Any]:
+        """Dump the sweep as JSON for its journal, without URLs, which can hold passwords."""
+        return self.spec.model_dump(mode="json", exclude={"stores"})
+
+
+def refuse_older_copy(leaderboard: Store, journal: Journal, sweep: str) -> None:
+    """Raise SweepRefusedError if the leaderboard has more of a journal than its file has."""
+    try:
+        journal.refuse_older_copy(LeaderboardSink(leaderboard).position(journal.id))
+    except JournalError:
+        raise SweepRefusedError(
+            f"the leaderboard has events of sweep {sweep!r} that {journal.path} lacks: the file is "
+            "an older copy; put the newest copy back, or, where there is none, run it as another "
+            "sweep, which takes over the trials that are complete: --set sweep=NEWNAME"
+        ) from None
+
+
+def _refuse_rehearsals(leaderboard: Store, history: History, spec: SweepSpec) -> None:
+    """Raise SweepRefusedError where a sweep and a rehearsal would share a journal or a store."""
+    with leaderboard.session() as session:
+        there = {holds_rehearsals(session)}
+    there |= {None if history.spec is None else bool(history.spec.get("smoke"))}
+    if not there <= {None, spec.smoke}:
+        kind = "sweeps that are no rehearsals" if spec.smoke else "rehearsals, made by --smoke"
+        raise SweepRefusedError(
+            f"the leaderboard or the journal of sweep {spec.sweep!r} holds {kind}, and neither "
+            "ever holds both; name another folder by --runs, or another leaderboard"
+        )
+
+
+def _explain_giving_up(spec: SweepSpec, cause: str) -> str:
+    return (
+        f"sweep {spec.sweep!r} has stopped, because every trial so far has failed alike: {cause}; "
+        "the same command tries them again once the file, the code, the data or a package has "
+        f"changed, or after cse-sweep retry {spec.sweep}; --set search.give_up_after=N goes on "
+        f"until N have failed (now {spec.search.give_up_after})"
+    )
+
+
+@contextmanager
+def warnings_recorded(state: SweepState) -> Iterator[None]:
+    """Write every warning of the platform to the journal, too, while the context is open."""
+    handler, logger = _JournalLogHandler(state), logging.getLogger("cse_platform")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _JournalLogHandler(logging.Handler):
+    def __init__(self, state: SweepState) -> None:
+        super().__init__(logging.WARNING)
+        self._state = state
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if logging.lastResort is not None and not logging.root.handlers:
+            logging.lastResort.handle(record)  # as Python does where nobody handles a record
+        if record.name != journal.__name__:  # that it cannot be written cannot be written to it
+            self._state.say(record.getMessage(), "warning")

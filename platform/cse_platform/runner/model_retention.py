@@ -1,0 +1,110 @@
+"""Decides which kept models a sweep deletes, and finds the best ones that others refer to."""
+
+import logging
+from collections.abc import Collection, Sequence
+from itertools import chain
+
+from cse_methods.errors import BackboneError
+from cse_platform.errors import StoreError, SweepRefusedError
+from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.trial_references import best_kept_trial
+from cse_platform.leaderboard.trials import used_elsewhere
+from cse_platform.runner.models import NOT_ITS_MODEL, delete_folder, holds_other_model
+from cse_platform.runner.planning.confirmation import chosen_trials, pareto_front
+from cse_platform.runner.state import SweepState
+from cse_platform.secrets import mask_url
+from cse_platform.sweep.best import BestReference
+from cse_platform.sweep.identity import DevData
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.events import MODEL_DIGITS, ModelDeleted
+from cse_platform.tracking.history import History, TrialHistory
+
+_log = logging.getLogger(__name__)
+
+
+def delete_surplus_models(state: SweepState) -> None:
+    """Delete models except those of the best configurations and those that other sweeps need.
+
+    Each deletion is recorded before it happens, so no record ever names a model that is gone. While
+    the leaderboard is down, which knows what others need, nothing is deleted.
+    """
+    if state.spec.kept is None:
+        return
+    surplus = surplus_models(state.history, state.spec, configurations=state.spec.kept)
+    try:
+        with state.leaderboard.session() as session:
+            used = used_elsewhere(session, [trial.key for trial in surplus], sweep=state.spec.sweep)
+    except StoreError as error:
+        _log.warning("%s; so no model was deleted", error)
+        return
+    for trial in surplus:
+        model = trial.model
+        if trial.key not in used and model is not None and _may_delete(model, trial.key):
+            state.record(ModelDeleted(sweep=state.spec.sweep, trial=trial.key))
+            delete_folder(model)
+
+
+def _may_delete(place: str, trial: str) -> bool:
+    """Whether a place has nothing but the model of this trial; if not, a warning says so."""
+    try:
+        if not holds_other_model(place, trial):
+            return True
+    except BackboneError as error:
+        _log.warning("%s; so it was not deleted", error)
+    else:
+        message = NOT_ITS_MODEL.format(trial[:MODEL_DIGITS])
+        _log.warning("%s %s; so it was not deleted", mask_url(place), message)
+    return False
+
+
+def surplus_models(
+    history: History, spec: SweepSpec, *, configurations: int
+) -> Collection[TrialHistory]:
+    """Find trials that ran here and kept a model, but are of none of the best configurations.
+
+    Those on the Pareto front keep theirs, too. The trial with the highest value keeps its model in
+    any case: it is what `best:` stands for.
+    """
+    trials = history.trials.values()
+    front = pareto_front(history, spec.search) if spec.search.objectives else []
+    chosen = [*chosen_trials(history, spec, top=configurations), *chain.from_iterable(front)]
+    best = {trial.key for trial in chosen}
+    highest = max((t.best_value or 0.0 for t in trials if t.model is not None), default=0.0)
+    return [
+        trial
+        for trial in trials
+        if trial.model is not None
+        and trial.reused_from is None
+        and trial.key not in best
+        and trial.best_value != highest
+    ]
+
+
+def best_folders(
+    spec: SweepSpec, dev: DevData, leaderboard: Store, references: Sequence[BestReference]
+) -> dict[str, str]:
+    """Find the folder of each best encoder, by placeholder; SweepRefusedError if one is missing."""
+    folders = {}
+    for reference in references:
+        with leaderboard.session() as session:
+            best = best_kept_trial(
+                session,
+                method=reference.method,
+                backbone=reference.backbone,
+                dev_identity=dev.columns["identity"],
+            )
+        if best is None or best.model is None:
+            raise SweepRefusedError(
+                f"sweep {spec.sweep!r} wants the best {reference.method} on {reference.backbone}, "
+                "and the leaderboard has none with these dev sets; train one first, for example "
+                "in an earlier stage of the same file"
+            )
+        if holds_other_model(best.model, best.key):
+            raise SweepRefusedError(
+                f"sweep {spec.sweep!r} wants the best {reference.method} on {reference.backbone}, "
+                f"and {mask_url(best.model)} {NOT_ITS_MODEL.format(best.key[:MODEL_DIGITS])}; put "
+                "the model back there, or train it again, for example in an earlier stage of the "
+                "same file"
+            )
+        folders[reference.placeholder] = best.model
+    return folders
