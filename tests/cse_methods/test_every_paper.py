@@ -15,6 +15,8 @@ SHORT = {"max_length": 64}
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "rankcse": [{"teachers": ["TINY"]}, {"teachers": ["TINY"], "neighbours": 3, "dropout": 0.0}],
     "sncse": [{"negations": "NEGATIONS"}],
+    "arccse": [{"triplet_min_length": 4}],
+    "mixcse": [{"suppressed": "remove"}],
     "compcse": [
         {"partitions": 3, "aggregation": "concat-project", "compose": "both"},
         {"subsampling": "subsuming", "d0": 16},

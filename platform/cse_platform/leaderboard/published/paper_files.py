@@ -1,7 +1,8 @@
 """The sweep files of the papers' tables: which published cells their trials fill, and progress.
 
 `sweeps/papers/` has a file for each table and figure that trials can fill, `PAPER-TABLE.yaml`, and
-one for each whole paper, `PAPER.yaml`; `sweeps/released.yaml` fills rows of all of them.
+one for each whole paper, `PAPER.yaml`; `sweeps/baselines.yaml` and `sweeps/released.yaml` fill rows
+of all of them.
 """
 
 import json
@@ -31,8 +32,10 @@ from cse_platform.sweep.spec import SweepSpec
 FOLDER = Path("sweeps", "papers")
 CHECKOUT = Path(__file__).parents[4]
 """The checkout of the package, if it is not installed elsewhere."""
-RELEASED = "released"
-"""The file of encoders that are scored and not trained, in the place of a paper."""
+RELEASED, BASELINES = "released", "baselines"
+"""The files of encoders that are scored and not trained, and of systems that the papers cite, in
+the place of a paper."""
+OF_ALL_PAPERS = (BASELINES, RELEASED)
 WHOLE = "all"
 """The name for a paper's file of all its tables, in the place of a table."""
 _HOURS = re.compile(r"^# Total: .* = (\d+(?:\.\d+)?) GPU-hours", re.MULTILINE)
@@ -64,7 +67,7 @@ class PlannedConfiguration:
 
 @dataclass(frozen=True)
 class PaperFile:
-    """A sweep file of a paper, or that of the released encoders."""
+    """A sweep file of a paper, or one that fills rows of all papers."""
 
     path: Path
     configurations: tuple[PlannedConfiguration, ...]
@@ -140,7 +143,8 @@ def read_paper_files() -> tuple[PaperFile, ...]:
         SweepFileError: if a file of it is no sweep.
     """
     folder = FOLDER if FOLDER.is_dir() else CHECKOUT / FOLDER
-    paths = [*sorted(folder.glob("*.yaml")), *folder.parent.glob(f"{RELEASED}.yaml")]
+    shared = [folder.parent / f"{name}.yaml" for name in OF_ALL_PAPERS]
+    paths = [*sorted(folder.glob("*.yaml")), *filter(Path.is_file, shared)]
     if not paths:
         raise PublishedError(
             f"the papers' sweep files are not here: there is no folder {FOLDER} in {Path.cwd()}; "
@@ -240,7 +244,7 @@ def paper_progress(
 ) -> list[PaperProgress]:
     """Measure the progress of each table and figure of each paper, then of the whole paper.
 
-    Last comes the file of the released encoders. `rows` are all that papers print, `ours` has a row
+    Last come the files of all papers. `rows` are all that papers print, `ours` has a row
     for every configuration.
     """
     done = {
@@ -250,18 +254,18 @@ def paper_progress(
         for sweep in ("", our_row.sweep)
         for seed in our_row.seeds
     }
-    progress, released = [], [file for file in files if file.paper == RELEASED]
+    progress, shared = [], [file for file in files if file.paper in OF_ALL_PAPERS]
     papers = dict.fromkeys((*(row.paper for row in rows), *(file.paper for file in files)))
-    for paper in (paper for paper in papers if paper != RELEASED):
+    for paper in (paper for paper in papers if paper not in OF_ALL_PAPERS):
         own = {file.table: file for file in files if file.paper == paper}
         whole = own.pop(WHOLE, None)
         printed = grouped((row for row in rows if row.paper == paper), lambda row: row.table)
         tables = [
-            _measure_table_progress(paper, table, printed.get(table, []), own, released, ours, done)
+            _measure_table_progress(paper, table, printed.get(table, []), own, shared, ours, done)
             for table in sorted(printed.keys() | own.keys(), key=_make_reading_key)
         ]
         progress += [*tables, *([_measure_whole_progress(tables, whole, done)] if whole else [])]
-    return [*progress, *(_measure_whole_progress([], file, done) for file in released)]
+    return [*progress, *(_measure_whole_progress([], file, done) for file in shared)]
 
 
 def _make_reading_key(table: str) -> tuple[bool, str, int]:
@@ -275,7 +279,7 @@ def _measure_table_progress(
     table: str,
     rows: Sequence[PublishedRow],
     own: Mapping[str, PaperFile],
-    released: Sequence[PaperFile],
+    shared: Sequence[PaperFile],
     ours: Sequence[LeaderboardRow],
     done: set[TrialId],
 ) -> PaperProgress:
@@ -284,7 +288,7 @@ def _measure_table_progress(
     filled = [
         set(line.ours).union(
             *(of_file[index] for of_file in by_file.values()),
-            *(file.columns_filled(row) for file in released),
+            *(file.columns_filled(row) for file in shared),
         )
         for index, (row, line) in enumerate(zip(rows, lines, strict=True))
     ]

@@ -1,0 +1,1 @@
+"""Views of a sentence, as pure functions: what is drawn is an argument."""

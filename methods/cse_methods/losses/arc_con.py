@@ -1,0 +1,82 @@
+"""ArcCSE's losses: a margin on the angle of positives, and triplets that are ordered by masking."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cse_methods.losses.lists import check_temperature
+from cse_methods.losses.similarity import check_views, cosine_matrix
+
+_LARGEST_COSINE = 1 - 1e-7
+"""The slope of arccos is infinite at 1, where equal views lie."""
+
+
+def arc_con(
+    anchors: Tensor, positives: Tensor, *, margin_degrees: float, temperature: float
+) -> Tensor:
+    r"""Cross-entropy of finding each anchor's positive, whose angle gets a margin.
+
+    With :math:`\theta_{ij}` the angle between anchor :math:`i` and positive :math:`j`,
+
+    .. math:: L = -\frac{1}{B} \sum_i \log \frac{e^{\cos(\theta_{ii} + m) / \tau}}
+              {e^{\cos(\theta_{ii} + m) / \tau} + \sum_{j \ne i} e^{\cos \theta_{ij} / \tau}}
+
+    The cosine of the positive is kept within :math:`\pm(1 - 10^{-7})`.
+
+    Args:
+        anchors: embeddings of the first view, shape (B, D).
+        positives: embeddings of the second view, shape (B, D); row i belongs to anchor i.
+        margin_degrees: m in degrees, in [0, 180].
+        temperature: :math:`\tau` > 0; divides cosines.
+
+    Returns:
+        Scalar, in nats, >= 0, averaged over anchors.
+
+    Raises:
+        ValueError: if shapes differ, the batch is empty, the temperature is not above 0 or the
+            margin is outside [0, 180].
+
+    Source:
+        Zhang et al. 2022 (ArcCSE), as two public re-implementations agree on it.
+    """
+    check_temperature("temperature", temperature)
+    if not 0 <= margin_degrees <= 180:
+        raise ValueError(f"margin_degrees must be in [0, 180], got {margin_degrees}")
+    check_views(anchors, positives)
+    cosines = cosine_matrix(anchors, positives)
+    angles = cosines.diagonal().clamp(-_LARGEST_COSINE, _LARGEST_COSINE).arccos()
+    widened = (angles + math.radians(margin_degrees)).cos()
+    own = torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
+    logits = torch.where(own, widened.unsqueeze(1), cosines) / temperature
+    return F.cross_entropy(logits, torch.arange(len(anchors), device=logits.device))
+
+
+def masking_triplet(
+    sentences: Tensor, light: Tensor, heavy: Tensor, *, margin: float = 0.0
+) -> Tensor:
+    r"""How much nearer a heavily masked sentence is than a lightly masked one, where it is.
+
+    .. math:: L = \frac{1}{T} \sum_i \max(\cos(h_i, h''_i) - \cos(h_i, h'_i) + m, 0)
+
+    Args:
+        sentences: embeddings :math:`h`, shape (T, D).
+        light: embeddings :math:`h'` of the same sentences, lightly masked, shape (T, D).
+        heavy: embeddings :math:`h''` of the same sentences, more heavily masked, shape (T, D).
+        margin: m, in cosine.
+
+    Returns:
+        Scalar, in cosine, averaged over triplets, in [0, 2 + m].
+
+    Raises:
+        ValueError: if shapes differ or there is no triplet.
+
+    Source:
+        Zhang et al. 2022 (ArcCSE), the triplet term, as a public re-implementation has it for
+        m = 0.
+    """
+    check_views(sentences, light, heavy)
+    near = F.cosine_similarity(sentences, light)
+    far = F.cosine_similarity(sentences, heavy)
+    return (far - near + margin).relu().mean()

@@ -1,0 +1,85 @@
+"""MixCSE's loss: SimCSE among further negatives that are mixed from the batch."""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cse_methods.losses.lists import check_temperature
+from cse_methods.losses.similarity import check_views, cosine_matrix
+
+MixedSides = Literal["both", "positive"]
+"""Which views are mixed: the positives alone, or the anchors too."""
+Suppressed = Literal["zero", "remove"]
+"""What becomes of the negative that another sentence's positive is the larger part of: a logit of
+0, as in the released code, or none."""
+
+
+def mixed_negatives_loss(
+    anchors: Tensor,
+    positives: Tensor,
+    *,
+    mix_weight: float,
+    temperature: float,
+    mixed_sides: MixedSides = "both",
+    suppressed: Suppressed = "zero",
+    hard_negative_weight: float = 0.0,
+) -> Tensor:
+    r"""Cross-entropy of finding each anchor's positive among the batch and mixed negatives.
+
+    With :math:`m_i = \lambda z^2_i + (1 - \lambda) z^2_{i+1}` and
+    :math:`k_i = \lambda z^1_i + (1 - \lambda) z^1_{i+1}`, the last row followed by the first,
+    row :math:`i` of the logits is
+
+    .. math:: [\cos(z^1_i, z^2_j) \mid \cos(z^1_i, m_j) \mid \cos(k_i, z^2_j)] / \tau
+
+    and its target is :math:`j = i` of the first block. Mixtures are constant. The entries
+    :math:`(i, i - 1)` of the second block and :math:`(i, i + 1)` of the third, which hold the own
+    positive and anchor by :math:`1 - \lambda`, are suppressed.
+
+    Args:
+        anchors: embeddings :math:`z^1` of the first view, shape (B, D).
+        positives: embeddings :math:`z^2` of the second view, shape (B, D).
+        mix_weight: :math:`\lambda` in [0, 1], the share of the own row.
+        temperature: :math:`\tau` > 0; divides cosines.
+        mixed_sides: "positive" leaves the third block out.
+        suppressed: "zero" makes those two logits 0, "remove" takes them out.
+        hard_negative_weight: added to the logits on the diagonals of the mixed blocks.
+
+    Returns:
+        Scalar, in nats, >= 0, averaged over anchors.
+
+    Raises:
+        ValueError: if shapes differ, the batch is empty, the temperature is not above 0 or the
+            weight is outside [0, 1].
+
+    Source:
+        Zhang et al. 2022 (MixCSE), as its released code computes it by default.
+    """
+    check_temperature("temperature", temperature)
+    if not 0 <= mix_weight <= 1:
+        raise ValueError(f"mix_weight must be in [0, 1], got {mix_weight}")
+    check_views(anchors, positives)
+    blocks = [cosine_matrix(anchors, positives) / temperature]
+    mixed = cosine_matrix(anchors, _mix(positives, mix_weight)) / temperature
+    blocks.append(_suppress(mixed, -1, how=suppressed, own=hard_negative_weight))
+    if mixed_sides == "both":
+        mixed = cosine_matrix(_mix(anchors, mix_weight), positives) / temperature
+        blocks.append(_suppress(mixed, 1, how=suppressed, own=hard_negative_weight))
+    target = torch.arange(len(anchors), device=anchors.device)
+    return F.cross_entropy(torch.cat(blocks, dim=1), target)
+
+
+def _mix(rows: Tensor, weight: float) -> Tensor:
+    """Mix each row with the next one; constant."""
+    constant = rows.detach()
+    return weight * constant + (1 - weight) * constant.roll(-1, dims=0)
+
+
+def _suppress(logits: Tensor, shift: int, *, how: Suppressed, own: float) -> Tensor:
+    """Add `own` to the diagonal, then suppress the entries (i, i + shift), cyclically."""
+    diagonal = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
+    raised = torch.where(diagonal, logits + own, logits)
+    gone = diagonal.roll(shift, dims=1)
+    return raised.masked_fill(gone, 0.0 if how == "zero" else -torch.inf)

@@ -1,0 +1,188 @@
+"""ArcCSE: SimCSE with a margin on the angle of positives, and triplets ordered by masking.
+
+Paper: Zhang et al., ACL 2022, https://aclanthology.org/2022.acl-long.336.
+No code of its authors is public. The form of the losses, the margin, the temperature and the
+weight of the triplets are those of public re-implementations.
+Where the paper's rule is not known, a convention of ours stands for it: a light span of masks lies
+within a heavy one, both at random places; sentences that are too short give no triplet; triplets
+follow the head; batch size, learning rate and epochs are SimCSE's.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Self
+
+import torch
+from pydantic import model_validator
+from torch import Tensor, nn
+
+from cse_methods.augmentation.spans import NestedSpans, mask_span
+from cse_methods.contract import Paper, Run, TrainingConfig
+from cse_methods.data.corpora import load_corpus
+from cse_methods.errors import SettingError
+from cse_methods.losses.arc_con import arc_con, masking_triplet
+from cse_methods.published.tables import published_settings
+from cse_methods.registry import register
+from cse_methods.settings import setting
+from cse_methods.training import loop as training
+from cse_methods.training.objective import TwoViewObjective, TwoViews
+from cse_methods.training.student import Batch, StudentProtocol
+
+
+class ArcCSEConfig(TrainingConfig):
+    """Settings of ArcCSE."""
+
+    temperature: float = setting(
+        0.05, gt=0, description="divides cosines", symbol="τ", source="re-implementations"
+    )
+    margin_degrees: float = setting(
+        10.0,
+        ge=0,
+        le=90,
+        description="added to the angle between a sentence and its positive, in degrees",
+        symbol="m",
+        source="re-implementations",
+    )
+    triplet_weight: float = setting(
+        0.1,
+        ge=0,
+        description="weight of the triplet loss; 0 leaves it out",
+        symbol="λ",
+        source="a re-implementation",
+    )
+    triplet_margin: float = setting(
+        0.0,
+        ge=0,
+        description="a heavily masked sentence is farther by at least this cosine",
+        source="a re-implementation",
+    )
+    light_mask_rate: float = setting(
+        0.2,
+        gt=0,
+        lt=1,
+        description="share of a sentence's word pieces that the light span masks",
+        source="convention",
+    )
+    heavy_mask_rate: float = setting(
+        0.4,
+        gt=0,
+        le=1,
+        description="share of a sentence's word pieces that the heavy span masks",
+        source="convention",
+    )
+    triplet_min_length: int = setting(
+        25,
+        ge=2,
+        description="sentences of fewer word pieces, special ones not counted, give no triplet",
+        source="convention",
+    )
+    triplet_dropout: bool = setting(
+        False,
+        description="whether dropout is on while triplets are encoded",
+        source="a re-implementation",
+    )
+
+    @model_validator(mode="after")
+    def _refuse_crossed_rates(self) -> Self:
+        if self.light_mask_rate >= self.heavy_mask_rate:
+            raise SettingError(
+                "light_mask_rate",
+                f"light_mask_rate={self.light_mask_rate:g} is not below "
+                f"heavy_mask_rate={self.heavy_mask_rate:g}",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _refuse_chunks_without_dropout(self) -> Self:
+        if self.triplet_weight and not self.triplet_dropout and self.gradient_accumulation > 1:
+            raise SettingError(
+                "gradient_accumulation",
+                "chunks are encoded again with dropout, and triplets have none; take "
+                "gradient_accumulation: 1, or triplet_dropout: true",
+            )
+        return self
+
+
+class ArcCSE(TwoViewObjective):
+    """Two views under dropout with a margin on their angle, and triplets of long sentences."""
+
+    def __init__(self, config: ArcCSEConfig) -> None:
+        super().__init__()
+        self.config = config
+
+    def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
+        """The sentence twice."""
+        template = student.encoder.template
+        return TwoViews(student.pieces_of(batch, template), (template, template))
+
+    def losses(
+        self,
+        first: Tensor,
+        second: Tensor,
+        *,
+        views: TwoViews,
+        student: StudentProtocol,
+        batch: Batch,
+    ) -> dict[str, Tensor]:
+        """The contrastive loss with its margin, and the weighted triplet loss."""
+        del batch
+        config = self.config
+        contrastive = arc_con(
+            first, second, margin_degrees=config.margin_degrees, temperature=config.temperature
+        )
+        if not config.triplet_weight:
+            return {"contrastive": contrastive}
+        long = [row for row in views.contents if len(row) >= config.triplet_min_length]
+        triplet = self._compare_masked(long, student) if long else contrastive.new_zeros(())
+        return {"contrastive": contrastive, "triplet": config.triplet_weight * triplet}
+
+    def _compare_masked(self, contents: list[list[int]], student: StudentProtocol) -> Tensor:
+        """Compute the triplet loss of sentences, whose spans are drawn anew."""
+        config, template = self.config, student.encoder.template
+        mask = int(student.encoder.tokenizer.mask_token_id)
+        light, heavy = list[list[int]](), list[list[int]]()
+        for content in contents:
+            spans = NestedSpans.of(
+                len(content), light_rate=config.light_mask_rate, heavy_rate=config.heavy_mask_rate
+            )
+            start = _draw(spans.light_starts)
+            light.append(mask_span(content, start, spans.light, mask=mask))
+            around = _draw(spans.heavy_starts(start))
+            heavy.append(mask_span(content, around, spans.heavy, mask=mask))
+        with _dropout(student.encoder, on=config.triplet_dropout):
+            (vectors,) = student.encode([*contents, *light, *heavy], template)
+        return masking_triplet(*vectors.chunk(3), margin=config.triplet_margin)
+
+
+def _draw(places: range) -> int:
+    """Draw one of the places with torch's own generator."""
+    return places[int(torch.randint(len(places), ()))]
+
+
+@contextmanager
+def _dropout(encoder: nn.Module, *, on: bool) -> Iterator[None]:
+    """Switch the encoder's dropout on or off; gradients flow either way."""
+    before = encoder.training
+    encoder.train(on)
+    try:
+        yield
+    finally:
+        encoder.train(before)
+
+
+@register(
+    "arccse",
+    config=ArcCSEConfig,
+    paper=Paper(
+        "A Contrastive Framework for Learning Sentence Representations from Pairwise and "
+        "Triple-wise Perspective in Angular Space",
+        "https://aclanthology.org/2022.acl-long.336",
+        2022,
+    ),
+    revision=1,
+    published=published_settings("arccse"),
+)
+def train(config: ArcCSEConfig, run: Run) -> dict[str, float]:
+    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
+    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
+    return training.train(config, run, corpus=corpus, objective=lambda _: ArcCSE(config))

@@ -1,0 +1,90 @@
+"""MixCSE: SimCSE among further negatives, mixed from a sentence's own positive and another's.
+
+Paper: Zhang et al., AAAI 2022, https://doi.org/10.1609/aaai.v36i10.21428.
+Follows the released code: both views are mixed, before they are normalised, and the mixtures that
+hold the own positive by the larger share get the logit 0. `mixed_sides` and `suppressed` turn that.
+Departs from the released code: dev and test both read the vector without the training head.
+"""
+
+from typing import Any
+
+from torch import Tensor
+
+from cse_methods.contract import Paper, Run, TrainingConfig
+from cse_methods.data.corpora import load_corpus
+from cse_methods.losses.mixed_negatives import MixedSides, Suppressed, mixed_negatives_loss
+from cse_methods.papers.simcse import SimCSE
+from cse_methods.published.tables import published_settings
+from cse_methods.registry import register
+from cse_methods.settings import setting
+from cse_methods.training import loop as training
+
+
+class MixCSEConfig(TrainingConfig):
+    """Settings of MixCSE."""
+
+    temperature: float = setting(
+        0.05, gt=0, description="divides cosines", symbol="τ", source="released code"
+    )
+    mix_weight: float = setting(
+        0.2,
+        ge=0,
+        le=1,
+        description="share of the own positive in a mixed negative; the rest is the next one's",
+        symbol="λ",
+        source="released code",
+    )
+    mixed_sides: MixedSides = setting(
+        "both",
+        description="whether anchors are mixed too, or the positives alone",
+        source="released code",
+    )
+    suppressed: Suppressed = setting(
+        "zero",
+        description="what becomes of a mixture that is mostly the own positive: `zero` sets its "
+        "logit to 0, `remove` takes it out",
+        source="released code",
+    )
+    hard_negative_weight: float = setting(
+        0.0,
+        description="added to the logit of a sentence's own mixed negative",
+        source="released code",
+    )
+
+
+class MixCSE(SimCSE):
+    """SimCSE's views, among the batch and mixtures of it."""
+
+    def __init__(self, config: MixCSEConfig) -> None:
+        super().__init__(config)
+        self.config = config
+
+    def losses(self, first: Tensor, second: Tensor, **_: Any) -> dict[str, Tensor]:
+        """The contrastive loss."""
+        contrastive = mixed_negatives_loss(
+            first,
+            second,
+            mix_weight=self.config.mix_weight,
+            temperature=self.config.temperature,
+            mixed_sides=self.config.mixed_sides,
+            suppressed=self.config.suppressed,
+            hard_negative_weight=self.config.hard_negative_weight,
+        )
+        return {"contrastive": contrastive}
+
+
+@register(
+    "mixcse",
+    config=MixCSEConfig,
+    paper=Paper(
+        "Unsupervised Sentence Representation via Contrastive Learning with Mixing Negatives",
+        "https://doi.org/10.1609/aaai.v36i10.21428",
+        2022,
+    ),
+    revision=1,
+    published=published_settings("mixcse"),
+)
+def train(config: MixCSEConfig, run: Run) -> dict[str, float]:
+    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
+    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
+    return training.train(config, run, corpus=corpus, objective=lambda _: MixCSE(config))
