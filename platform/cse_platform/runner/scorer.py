@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from cse_methods.tasks import Tasks
 from cse_platform.gc_settings import collect_rarely
 from cse_platform.runner.models import local_copy
+from cse_platform.runner.worker_process import hide_unassigned_gpus
 
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Evaluation
@@ -20,6 +21,7 @@ def score_kept_model(
 ) -> "Evaluation":
     """Runs in a worker, which writes to no store."""
     collect_rarely()
+    hide_unassigned_gpus()
     import torch
 
     from cse_methods.evaluation.evaluate import evaluate

@@ -28,7 +28,7 @@ from cse_platform.errors import SettingsError
 from cse_platform.gc_settings import collect_rarely
 from cse_platform.runner.disk_full import wait_for_room
 from cse_platform.runner.models import keep_model
-from cse_platform.runner.worker_process import as_found
+from cse_platform.runner.worker_process import as_found, hide_unassigned_gpus
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.problems import joined_problems
 from cse_platform.sweep.pydantic_errors import problems_in
@@ -108,6 +108,7 @@ def prepared(
         The method, and the configuration of its trial.
     """
     collect_rarely()
+    hide_unassigned_gpus()
     _forbid_tests(settings)  # before a line of the method's own code
     loaded_method = get_method(method)
     _set_threads(threads)

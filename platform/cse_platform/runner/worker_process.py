@@ -1,6 +1,7 @@
 """Lets a worker's process run one trial after another, each as if the process were new."""
 
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from functools import wraps
 from traceback import walk_tb
 from typing import Any
 
+import ray
 from ray import tune
 from ray.tune.trainable import wrap_function
 
@@ -54,6 +56,17 @@ def reusable(function: Callable[[dict[str, Any]], Any]) -> type:
 
     Reusable.__name__ = function.__name__
     return Reusable
+
+
+def hide_unassigned_gpus() -> None:
+    """Hide every GPU from this process, unless Ray has assigned it one.
+
+    Ray shows a worker that asks for no GPU all those of its node, and methods take one that they
+    see. Call it before torch looks for GPUs.
+    """
+    if ray.is_initialized() and not ray.get_runtime_context().get_accelerator_ids()["GPU"]:
+        for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+            os.environ[name] = ""
 
 
 def _is_stopped_by_tune(error: BaseException) -> bool:

@@ -46,6 +46,20 @@ for trial in trials:
 print(ray.get(process.remote()) == scorer.pid)
 """
 
+GPUS_SEEN = """
+import json, os, ray
+from cse_platform.runner.worker_process import hide_unassigned_gpus
+
+ray.init("local", num_cpus=1, num_gpus=1, include_dashboard=False, log_to_driver=False)
+
+@ray.remote
+def see():
+    hide_unassigned_gpus()
+    return os.environ["CUDA_VISIBLE_DEVICES"]
+
+print(json.dumps([ray.get(see.options(num_gpus=gpus).remote()) for gpus in (0, 0.5, 1)]))
+"""
+
 
 @pytest.mark.parametrize(
     "older",
@@ -82,3 +96,16 @@ def test_a_process_that_scores_outlives_the_trials_of_the_next_stage() -> None:
         [sys.executable, "-c", KEPT], env=environment(), capture_output=True, text=True, check=True
     )
     assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_a_trial_without_a_gpu_sees_none() -> None:
+    """Ray itself shows it all GPUs of the node, as a pretended one here."""
+    seen = subprocess.run(
+        [sys.executable, "-c", GPUS_SEEN],
+        env=environment() | {"CUDA_VISIBLE_DEVICES": "0"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert json.loads(seen.stdout) == ["", "0", "0"]
