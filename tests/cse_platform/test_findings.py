@@ -22,7 +22,7 @@ from cse_platform.search.findings import (
     finding_lines,
     search_findings,
 )
-from cse_platform.search.replay import replayed_study
+from cse_platform.search.restoring import replay_study
 from cse_platform.tracking.events import Event
 
 SPACE = {
@@ -174,7 +174,7 @@ def test_the_same_importances_as_optuna_gives() -> None:
 
     history = history_of(trials_of(60), SPACE)
     theirs = get_param_importances(
-        replayed_study(history).study, evaluator=PedAnovaImportanceEvaluator()
+        replay_study(history).study, evaluator=PedAnovaImportanceEvaluator()
     )
     found = search_findings(history)
     assert found is not None

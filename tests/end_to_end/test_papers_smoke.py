@@ -19,8 +19,8 @@ from cse_platform.leaderboard.published.paper_files import plan_configurations
 from cse_platform.leaderboard.published.papers import matches
 from cse_platform.leaderboard.published.rows import published_rows
 from cse_platform.leaderboard.records import LeaderboardRow
-from cse_platform.sweep.best_of import values_to_find
 from cse_platform.sweep.file import load_sweep
+from cse_platform.sweep.references import find_stage_references
 from cse_platform.sweep.rehearsal import Rehearsal, rehearse
 from cse_platform.sweep.spec import SweepSpec
 
@@ -64,7 +64,7 @@ def _check_lines(board: Leaderboard, rehearsal: Rehearsal) -> int:
     for point, dev, test in _promised(original):
         there = spec.space.active(rehearsal.stand_ins.point(point))
         values = spec.config(there).hyperparameters()
-        told = values.keys() - values_to_find(spec.fixed).keys()
+        told = values.keys() - find_stage_references(spec.fixed).keys()
         fitting = [  # one a reading, and one a value that an earlier stage has found
             row for row in rows if all(row.configuration.values.get(n) == values[n] for n in told)
         ]

@@ -35,10 +35,8 @@ from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.search.study import SearchStudy
 from cse_platform.secrets import mask_url
 from cse_platform.signals import interrupts_deferred
-from cse_platform.sweep.best import BestReference
-from cse_platform.sweep.best_of import values_to_find
-from cse_platform.sweep.changes import asks_for_no_more, refuse_changes
-from cse_platform.sweep.identity import DevData, Identity
+from cse_platform.sweep.identity import DevData, Identity, has_nothing_to_add, refuse_changes
+from cse_platform.sweep.references import BestReference, find_stage_references
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.start_points import start_points
 from cse_platform.sweep.stores import SweepStores
@@ -240,7 +238,7 @@ def _complete_spec(
     Returns the spec and where each such value is from; SweepRefusedError if one is not found yet.
     """
     spec, origins = with_found_values(spec.with_budget(history.asked_trials), history, places)
-    if awaited := values_to_find(spec.fixed):
+    if awaited := find_stage_references(spec.fixed):
         raise SweepRefusedError(
             f"sweep {spec.sweep!r} takes {' and '.join(map(str, awaited.values()))}, which is "
             "not complete; run the whole file"
@@ -298,7 +296,7 @@ def prepare(
     content = identity.content()
     environment = environment_hash(asked, content, packages)
     failed = to_try_again(history, environment)
-    unchanged = history.complete and asks_for_no_more(history.spec, asked) and not failed
+    unchanged = history.complete and has_nothing_to_add(history.spec, asked) and not failed
     unknown_code = unchanged or reuse == "unknown code too"
     refuse_other_content(history, resolved, identity, unknown_code=unknown_code)
     if unchanged:

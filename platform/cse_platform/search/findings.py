@@ -21,7 +21,7 @@ from cse_platform.leaderboard.statistics.searches import (
     winners_curse,
 )
 from cse_platform.render.formats import percent, short_value
-from cse_platform.search.replay import replayed_study
+from cse_platform.search.restoring import replay_study
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 
 MOST_COUNTED = 500
@@ -246,7 +246,7 @@ def _estimate_curse(
 
 
 def _estimate_importances(history: SearchHistory) -> list[Importance]:
-    study = replayed_study(even_history(history)).study
+    study = replay_study(even_history(history)).study
     values = {tuple(trial.values) for trial in study.get_trials(deepcopy=False) if trial.values}
     if len(history.space) < 2 or len(values) < 2:
         return []

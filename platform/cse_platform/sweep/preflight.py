@@ -26,11 +26,11 @@ from cse_methods.registry import get_method
 from cse_methods.training.schedule import Schedule
 from cse_platform.errors import NotInstalledError
 from cse_platform.render.formats import counted
-from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.checks import representatives
 from cse_platform.sweep.problems import Inspection, Problem, Steps
 from cse_platform.sweep.pruners import NoPruner
+from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.spec import SweepSpec, best_references
 from cse_platform.sweep.start_points import published_notes
 

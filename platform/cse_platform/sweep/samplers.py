@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Discriminator, Field, model_serializer, model_validator
 
 from cse_methods.settings import Settings
-from cse_platform.sweep.pydantic_errors import expanding_kind
+from cse_platform.sweep.problems import expanding_kind
 from cse_platform.sweep.space.space import Space
 
 NotNegative = Annotated[int, Field(strict=True, ge=0)]

@@ -14,7 +14,7 @@ from cse_dashboards.figures.search.study import (
 )
 from cse_dashboards.figures.search.values import log_axis
 from cse_platform.search.findings import importances_of
-from cse_platform.search.replay import trial_numbers
+from cse_platform.search.restoring import list_trial_numbers
 
 MOST_PANELS = 6
 _TITLE = "Score by hyperparameter"
@@ -43,7 +43,7 @@ def _draw_slices(study: ReplayedSearch, names: Sequence[str]) -> Drawn:
     score = study.quantity.title
     figure = visualization.plot_slice(study.optuna, params=list(names), target_name=score)
     bar = {"title": {"text": "trial", "side": "right"}, "x": 1.0, "xpad": 12}
-    numbers, line = trial_numbers(study.optuna), {"color": colour(6)}
+    numbers, line = list_trial_numbers(study.optuna), {"color": colour(6)}
     for trace in figure.data:
         places = [numbers[place] for place in trace.marker.color]
         # None: the one of the template, which stands out from what is behind the figure.

@@ -21,7 +21,7 @@ from cse_platform.search.findings import (
     search_findings,
     spread,
 )
-from cse_platform.search.replay import NUMBER, Replay, replayed_study
+from cse_platform.search.restoring import NUMBER, Replay, replay_study
 
 MOST_MARKS = 200
 """Trials of the figures that grow heavy: parallel coordinates are a trace a trial, and browsers do
@@ -45,7 +45,7 @@ class ReplayedSearch:
 
     @cached_property
     def _replayed_search(self) -> Replay:
-        return replayed_study(self.history, factor=self.quantity.factor)
+        return replay_study(self.history, factor=self.quantity.factor)
 
     @property
     def optuna(self) -> Study:
