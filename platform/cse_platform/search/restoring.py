@@ -10,7 +10,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.searches import SearchHistory
-from cse_platform.search.distributions import decode, distribution, encode
+from cse_platform.search.distributions import build_distribution, decode, encode
 from cse_platform.search.learning import FAILURE_CAUSE, RETRY_OF
 from cse_platform.search.proposals import FIXED, ProposedPoints
 from cse_platform.sweep.objectives import DEV_VALUE, excesses, measure
@@ -129,7 +129,7 @@ def _restore_trial(
         state=state,
         values=read_final_values(trial, spec) if ended and trial.state == "COMPLETE" else None,
         params=params,
-        distributions={name: distribution(spec.space[name]) for name in params},
+        distributions={name: build_distribution(spec.space[name]) for name in params},
         user_attrs=user,
         system_attrs={} if fixed is None else {FIXED: fixed},
         intermediate_values={} if why or spec.search.objectives else dict(trial.kept),
@@ -193,6 +193,6 @@ def _replay_trial(
         state=TrialState[trial.state],
         value=factor * trial.value if complete and trial.value is not None else None,
         params=params,
-        distributions={name: distribution(space[name]) for name in params},
+        distributions={name: build_distribution(space[name]) for name in params},
         user_attrs={NUMBER: trial.number},
     )

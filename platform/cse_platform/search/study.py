@@ -12,15 +12,15 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreDownError, StoreLostError, SweepRefusedError
-from cse_platform.search.distributions import distribution, encode
+from cse_platform.search.distributions import build_distribution, encode
 from cse_platform.search.learning import FAILURE_CAUSE, RETRY_OF, SOURCE
 from cse_platform.search.proposals import (
     Proposal,
     ProposedPoints,
-    complete,
+    complete_trial,
     enqueue_points,
     propose,
-    sampler_notes,
+    reconstruct_sampler_attrs,
 )
 from cse_platform.search.pruners.build import build_pruner
 from cse_platform.search.restoring import (
@@ -120,14 +120,14 @@ class SearchStudy:
             space = self.spec.space
             params = {name: encode(space[name].find(value)) for name, value in values.items()}
             return self._add_running(
-                params, {n: distribution(space[n]) for n in params}, {REQUEST: request}
+                params, {n: build_distribution(space[n]) for n in params}, {REQUEST: request}
             )
 
     def adopt(self, number: int) -> Proposal:
         """Complete an interrupted proposal: values that it lacks are drawn now."""
         with self._translate_errors():
             begun, trials = self._read_trial(number), self._list_trials()
-            proposal = complete(self.study, self.spec, trials, begun, learned=self.learned)
+            proposal = complete_trial(self.study, self.spec, trials, begun, learned=self.learned)
             self._read_trial(number)
             return proposal
 
@@ -242,7 +242,9 @@ class SearchStudy:
         points = self.start_points
         for trial in restore_trials(history, self.spec, points, first=len(known)):
             if trial.params and not trial.user_attrs.keys() & {RETRY_OF, REQUEST}:  # it was drawn
-                notes = sampler_notes(self.study, self.spec, known, trial, learned=self.learned)
+                notes = reconstruct_sampler_attrs(
+                    self.study, self.spec, known, trial, learned=self.learned
+                )
                 trial.system_attrs = {**trial.system_attrs, **notes}
             self.study.add_trial(trial)
             known.append(self._read_trial(len(known)))
@@ -252,7 +254,7 @@ class SearchStudy:
         """Begin a waiting trial, with all its values."""
         storage = self.study._storage
         for name, value in params.items():
-            asked = distribution(self.spec.space[name])
+            asked = build_distribution(self.spec.space[name])
             internal = asked.to_internal_repr(value)
             storage.set_trial_param(waiting._trial_id, name, internal, asked)
         storage.set_trial_state_values(waiting._trial_id, TrialState.RUNNING)

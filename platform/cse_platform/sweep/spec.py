@@ -45,7 +45,7 @@ from cse_platform.sweep.space.require import Requirements, require_problems
 from cse_platform.sweep.space.space import Space
 
 
-def aim_problems(
+def objective_problems(
     search: Search, dev: DevSelection, *, has_gpu: bool, pruner: str | None
 ) -> list[Problem]:
     """List problems of objectives and constraints; paths start at the sweep.
@@ -192,10 +192,10 @@ class SweepSpec(Settings):
         return self
 
     @model_validator(mode="after")
-    def _check_aims(self) -> Self:
+    def _check_objectives(self) -> Self:
         pruner = None if isinstance(self.pruner, NoPruner) else self.pruner.kind
         has_gpu = self.resources.gpu != 0
-        if problems := aim_problems(self.search, self.dev, has_gpu=has_gpu, pruner=pruner):
+        if problems := objective_problems(self.search, self.dev, has_gpu=has_gpu, pruner=pruner):
             raise ProblemsError(problems)
         return self
 

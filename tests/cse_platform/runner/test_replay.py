@@ -6,7 +6,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 from searches import history_of, searched
 
-from cse_platform.search.distributions import distribution, suggest
+from cse_platform.search.distributions import build_distribution, suggest
 from cse_platform.search.restoring import list_trial_numbers, replay_study
 from cse_platform.sweep.space.space import Space
 
@@ -22,7 +22,7 @@ VALUES = {"rate": 1e-4, "d0": 6, "margin": 0.3, "loss": "listnet", "teachers": [
 
 def test_what_optuna_samples_from() -> None:
     space = Space.model_validate(SPACE)
-    assert {name: distribution(one) for name, one in space.items()} == {
+    assert {name: build_distribution(one) for name, one in space.items()} == {
         "rate": FloatDistribution(1e-5, 1e-3, log=True),
         "d0": IntDistribution(2, 10, step=4),
         "margin": FloatDistribution(0.1, 0.4, step=0.1),
@@ -37,7 +37,7 @@ def test_it_is_sampled_from_the_same() -> None:
     for _ in range(20):
         trial = study.ask()
         values = {name: suggest(trial, name, one) for name, one in space.items()}
-        assert trial.distributions == {name: distribution(one) for name, one in space.items()}
+        assert trial.distributions == {name: build_distribution(one) for name, one in space.items()}
         assert all(space[name].find(value) == value for name, value in values.items())
 
 

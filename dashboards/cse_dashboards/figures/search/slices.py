@@ -13,7 +13,7 @@ from cse_dashboards.figures.search.study import (
     search_picture,
 )
 from cse_dashboards.figures.search.values import log_axis
-from cse_platform.search.findings import importances_of
+from cse_platform.search.findings import compute_importances
 from cse_platform.search.restoring import list_trial_numbers
 
 MOST_PANELS = 6
@@ -32,7 +32,7 @@ def slices(study: ReplayedSearch) -> Picture:
 
     def draw() -> Drawn:
         data = study.data
-        names = [*importances_of(study.optuna)][:MOST_PANELS] if many else space
+        names = [*compute_importances(study.optuna)][:MOST_PANELS] if many else space
         tried = [name for name in names if name in data]
         return _draw_slices(study, tried)
 

@@ -21,7 +21,7 @@ from cse_platform.leaderboard.prior_trials import (
 from cse_platform.leaderboard.store import Store
 from cse_platform.render.formats import counted, percent
 from cse_platform.runner.planning.confirmation import chosen_trials
-from cse_platform.search.learning import evenly
+from cse_platform.search.learning import pick_evenly
 from cse_platform.sweep.checks import rule_problems, value_problems
 from cse_platform.sweep.problems import format_value, joined_problems
 from cse_platform.sweep.references import StageReference, find_stage_references
@@ -240,7 +240,7 @@ def _select_usable(
             "complete configurations lies in the space and agrees with 'fixed'; leave it out of "
             "search.learn_from"
         )
-    return evenly(usable, min(len(usable), MOST_LEARNED))
+    return pick_evenly(usable, min(len(usable), MOST_LEARNED))
 
 
 def _convert_to_space(tried: Tried, spec: SweepSpec) -> tuple[dict[str, Any], MethodConfig] | None:
