@@ -54,7 +54,7 @@ RAY_HOOKS = (
 )
 
 OPTUNA_HOOKS = (
-    # A study over a storage of ours: `study.py`, `proposals.py` and `learning.py` in `search/`.
+    # A study over a storage of ours: `storage.py`, `proposals.py`, `learning.py` in `search/`.
     "optuna.study:Study._storage",
     "optuna.study:Study._study_id",
     "optuna.trial:FrozenTrial._trial_id",

@@ -19,10 +19,10 @@ from cse_platform.leaderboard.stored_sweeps import sampler_of
 from cse_platform.search.findings import (
     LEAST_SEARCHED,
     SearchFindings,
-    finding_lines,
+    format_findings,
     search_findings,
 )
-from cse_platform.search.replay import replayed_study
+from cse_platform.search.restoring import replay_study
 from cse_platform.tracking.events import Event
 
 SPACE = {
@@ -75,7 +75,7 @@ def test_the_best_against_the_number_of_trials() -> None:
 
 @pytest.mark.parametrize("count", [20, 40, 150])
 def test_the_expected_best_of_fewer_trials_is_told(count: int) -> None:
-    first = finding_lines(found_in(trials_of(count)))[0]
+    first = format_findings(found_in(trials_of(count)))[0]
     told = [int(n) for n in re.findall(r"(?:of|,) (\d+) [\d.]+ \[", first)]
     assert len(told) == 2
     assert all(
@@ -91,7 +91,7 @@ def test_a_short_search_says_nothing() -> None:
 def test_luck_is_told_from_seeds_that_did_not_choose_the_best() -> None:
     trials = trials_of(20)
     assert found_in(trials).curse is None
-    assert any("unknown" in line for line in finding_lines(found_in(trials)))
+    assert any("unknown" in line for line in format_findings(found_in(trials)))
     best, second = sorted(trials, key=lambda one: -(one.value or 0))[:2]
     further = [
         searched(
@@ -115,7 +115,7 @@ def test_luck_is_told_from_seeds_that_did_not_choose_the_best() -> None:
     assert curse is not None
     assert (curse.best, curse.fresh) == (best.value, pytest.approx(0.575))
     assert curse.seeds == 2
-    told = finding_lines(found_in([*trials, *further]))
+    told = format_findings(found_in([*trials, *further]))
     assert any(line.startswith("luck in the best: 2.00") for line in told)
 
 
@@ -142,7 +142,7 @@ def test_the_bound_to_move_is_named(by: str, name: str, bound: float, words: str
     (border,) = [one for one in found.borders if one.name == name]
     assert (border.side, border.bound) == ("high", bound)
     assert "pooler" not in {one.name for one in found.borders}  # it has no order
-    assert any(words in line for line in finding_lines(found))
+    assert any(words in line for line in format_findings(found))
 
 
 def test_whole_numbers_have_a_border_of_their_own_width() -> None:
@@ -163,7 +163,7 @@ def test_a_sampler_that_learns_has_no_expected_best_of_its_own() -> None:
     for sampler, independent in (("random", True), ("tpe", False)):
         found = search_findings(replace(history, sampler=sampler))
         assert found is not None and found.independent == independent
-        assert ("in any order" in finding_lines(found)[0]) is not independent
+        assert ("in any order" in format_findings(found)[0]) is not independent
     assert sampler_of({"search": {"sampler": {"kind": "gp"}}}) == "gp"
     assert sampler_of({"search": {"sampler": "tpe"}}) == "tpe"
     assert sampler_of({}) == ""
@@ -174,7 +174,7 @@ def test_the_same_importances_as_optuna_gives() -> None:
 
     history = history_of(trials_of(60), SPACE)
     theirs = get_param_importances(
-        replayed_study(history).study, evaluator=PedAnovaImportanceEvaluator()
+        replay_study(history).study, evaluator=PedAnovaImportanceEvaluator()
     )
     found = search_findings(history)
     assert found is not None

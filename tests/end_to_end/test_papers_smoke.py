@@ -19,9 +19,8 @@ from cse_platform.leaderboard.published.paper_files import plan_configurations
 from cse_platform.leaderboard.published.papers import matches
 from cse_platform.leaderboard.published.rows import published_rows
 from cse_platform.leaderboard.records import LeaderboardRow
-from cse_platform.sweep.best import references_in
-from cse_platform.sweep.best_of import values_to_find
 from cse_platform.sweep.file import load_sweep
+from cse_platform.sweep.references import find_best_references, find_stage_references
 from cse_platform.sweep.rehearsal import Rehearsal, rehearse
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import TRAIN_MINUTES
@@ -73,8 +72,8 @@ def _check_lines(board: Leaderboard, rehearsal: Rehearsal) -> int:
     for point, dev, test, costs in _promised(original):
         there = spec.space.active(rehearsal.stand_ins.point(point))
         values = spec.config(there).hyperparameters()
-        found_later = values_to_find(spec.fixed).keys() | {
-            name for name, value in spec.fixed.items() if any(references_in(value))
+        found_later = find_stage_references(spec.fixed).keys() | {
+            name for name, value in spec.fixed.items() if any(find_best_references(value))
         }
         told = values.keys() - found_later
         fitting = [  # one a reading, and one a value that an earlier stage has found

@@ -21,8 +21,7 @@ from cse_platform.leaderboard.conditions import Condition, Where, read_where
 from cse_platform.leaderboard.filters import SORT_COLUMNS, Filters
 from cse_platform.leaderboard.records import FamilyName
 from cse_platform.leaderboard.trials_table import TrialChoice
-from cse_platform.sweep.problems import dotted_path
-from cse_platform.sweep.pydantic_errors import problems_in
+from cse_platform.sweep.problems import dotted_path, problems_in
 
 
 def listed(value: Any) -> Any:

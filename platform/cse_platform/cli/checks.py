@@ -13,7 +13,7 @@ from cse_platform.cli.common import say
 from cse_platform.errors import NoStoreError
 from cse_platform.leaderboard.store import open_read_only
 from cse_platform.runner.notifying import refuse_unknown_services
-from cse_platform.search.opening import refuse_unreachable
+from cse_platform.search.storage import refuse_unreachable
 from cse_platform.secrets import mask_url
 from cse_platform.sweep import preflight as fit
 from cse_platform.sweep import preflight as prerequisites

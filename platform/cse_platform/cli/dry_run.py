@@ -25,12 +25,11 @@ from cse_platform.render.formats import counted
 from cse_platform.search.proposals import preview
 from cse_platform.sweep import preflight as fit
 from cse_platform.sweep import preflight as prerequisites
-from cse_platform.sweep.best_of import values_to_find
-from cse_platform.sweep.changes import refuse_changes
 from cse_platform.sweep.file import DraftFile
-from cse_platform.sweep.identity import DevData, Identity
+from cse_platform.sweep.identity import DevData, Identity, refuse_changes
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.pruners import NoPruner
+from cse_platform.sweep.references import find_stage_references
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.start_points import start_points
 from cse_platform.sweep.stores import SweepStores, nearest_existing
@@ -236,12 +235,12 @@ def _find_capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
 
 def _resolve_found_values(checked: Checked) -> tuple[Checked, list[str]]:
     """Put in what earlier stages have found. Returns the stage, and a line for each such value."""
-    if not values_to_find(checked.spec.fixed):
+    if not find_stage_references(checked.spec.fixed):
         return checked, []
     from cse_platform.runner.planning.prior_results import value_notes, with_found_values
 
     spec, origins = with_found_values(checked.spec, _read_history(checked.where), checked.where)
-    awaited = values_to_find(spec.fixed)
+    awaited = find_stage_references(spec.fixed)
     lines = [f"{name}: {source}, which comes later" for name, source in awaited.items()]
     return replace(checked, spec=spec), [*value_notes(spec, origins), *lines]
 

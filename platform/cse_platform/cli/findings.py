@@ -30,7 +30,7 @@ def search_command(sweep: str, runs: Path | None, store: str | None, as_json: bo
     from cse_platform.errors import QueryError
     from cse_platform.leaderboard.api import open_leaderboard
     from cse_platform.render.table import to_json
-    from cse_platform.search.findings import LEAST_SEARCHED, finding_lines, search_findings
+    from cse_platform.search.findings import LEAST_SEARCHED, format_findings, search_findings
 
     with open_leaderboard(leaderboard_url(runs, store)) as board:
         findings = search_findings(board.search(sweep, limit=MOST))
@@ -42,5 +42,5 @@ def search_command(sweep: str, runs: Path | None, store: str | None, as_json: bo
     if as_json:
         click.echo(to_json(asdict(findings)), nl=False)
     else:
-        for line in finding_lines(findings):
+        for line in format_findings(findings):
             click.echo(line)

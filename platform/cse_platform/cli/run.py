@@ -36,7 +36,7 @@ from cse_platform.runner.planning.confirmation import (
 from cse_platform.runner.stages import Stage, run_stages
 from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.runner.tune import RayExecutor
-from cse_platform.search.findings import finding_lines, search_findings
+from cse_platform.search.findings import format_findings, search_findings
 from cse_platform.secrets import mask_url
 from cse_platform.signals import heed_sigterm
 from cse_platform.sweep.file import DraftFile
@@ -240,7 +240,7 @@ def _print_findings(spec: SweepSpec, where: SweepStores, console: Console) -> No
     except StoreError as error:
         click.echo(f"what the search has found cannot be shown: {error}", err=True)
         return
-    for line in [] if findings is None else finding_lines(findings):
+    for line in [] if findings is None else format_findings(findings):
         console.print(f"  {line}", soft_wrap=True)
 
 

@@ -28,10 +28,10 @@ from cse_platform.runner.stages import Stage, rehearse_stages
 from cse_platform.runner.state import Reuse
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.signals import heed_sigterm
-from cse_platform.sweep.best_of import with_examples
 from cse_platform.sweep.file import DraftFile, DraftSweep
 from cse_platform.sweep.preflight import fetch_missing
 from cse_platform.sweep.problems import Inspection
+from cse_platform.sweep.references import with_examples
 from cse_platform.sweep.rehearsal import (
     BRIEF,
     ENCODER,

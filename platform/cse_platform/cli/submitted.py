@@ -26,7 +26,7 @@ def main() -> None:
     os.chdir(folder)
     os.environ[SUBMISSION] = str(folder / ORDER_FILE)
     logging.basicConfig(format="%(message)s")
-    logging.getLogger("cse_platform.runner.launch").setLevel(logging.INFO)
+    logging.getLogger("cse_platform.runner.driver").setLevel(logging.INFO)
     from cse_platform.cli.sweep import main as cse_sweep
 
     sys.argv = ["cse-sweep", *order["arguments"]]

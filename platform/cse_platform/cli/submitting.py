@@ -15,7 +15,7 @@ from cse_platform.runner.cluster.pinned_packages import DRIVER_PACKAGES, pinned
 from cse_platform.runner.cluster.shipping import Shipment, archive, shipment_of
 from cse_platform.runner.jobs import SWEEP, JobServer, JobState
 from cse_platform.signals import exit_code
-from cse_platform.sweep.bundle import SWEEP_FILE, Parcel, pack_sweep
+from cse_platform.sweep.bundle import SWEEP_FILE, SweepBundle, pack_sweep
 from cse_platform.sweep.preflight import own_sets
 from cse_platform.tracking.provenance import code_diffs, sweep_provenance, user_and_host
 from cse_platform.tracking.submission import BEGUN, EXIT_LACKS, LACKS, ORDER_FILE
@@ -41,10 +41,10 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
         raise SweepRefusedError(
             f"--runs {runs}: expected the absolute path of a folder on the cluster's machines"
         )
-    parcel = pack_sweep(file, overrides)
-    for line in _list_own_sets(parcel):
+    bundle = pack_sweep(file, overrides)
+    for line in _list_own_sets(bundle):
         click.echo(line)
-    name = parcel.name
+    name = bundle.name
     say(f"{name}: asking {address}")
     server = JobServer(address)
     if job := server.running(name):
@@ -53,63 +53,63 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
             f"attach {name}, or end it by cse-sweep stop {name}"
         )
     job = f"{name}-{secrets.token_hex(4)}"
-    state = _submit_job(server, job, parcel, runs=runs, ship=ship)
+    state = _submit_job(server, job, bundle, runs=runs, ship=ship)
     if state.exit_code == EXIT_LACKS:
         absent = _read_lacking_packages(state)
         say(f"{name}: the head installs {', '.join(absent)}")
         job = f"{name}-{secrets.token_hex(4)}"
-        state = _submit_job(server, job, parcel, runs=runs, ship=ship, absent=absent)
-    _report_outcome(server, parcel, job, state)
+        state = _submit_job(server, job, bundle, runs=runs, ship=ship, absent=absent)
+    _report_outcome(server, bundle, job, state)
 
 
-def _list_own_sets(parcel: Parcel) -> list[str]:
+def _list_own_sets(bundle: SweepBundle) -> list[str]:
     """Describe what is found in the lab's own sets that travel, a line each."""
-    here = {str(file) for file in parcel.content.values()}
-    stages = parcel.sweeps.stages
+    here = {str(file) for file in bundle.content.values()}
+    stages = bundle.sweeps.stages
     return list(dict.fromkeys(line for spec in stages for line in own_sets(spec, among=here)))
 
 
 def _submit_job(
     server: JobServer,
     job: str,
-    parcel: Parcel,
+    bundle: SweepBundle,
     *,
     runs: str,
     ship: bool,
     absent: list[str] | None = None,
 ) -> JobState:
     """Submit a job, and wait until the sweep has begun or the job has ended."""
-    shipment = shipment_of(parcel.sweeps.stages) if ship else Shipment({}, {})
+    shipment = shipment_of(bundle.sweeps.stages) if ship else Shipment({}, {})
     order = {
         "job": job,
         "runs": runs,
         "packages": {**shipment.packages, **pinned(DRIVER_PACKAGES)} if ship else {},
         "arguments": [SWEEP_FILE, "--runs", runs, *([] if ship else ["--no-ship"])],
-        "submission": _make_submission(parcel, job, server.url),
+        "submission": _make_submission(bundle, job, server.url),
     }
-    folder, data = archive({**parcel.content, ORDER_FILE: json.dumps(order)})
+    folder, data = archive({**bundle.content, ORDER_FILE: json.dumps(order)})
     server.put({**shipment.archives, folder: data})
     environment = {"working_dir": folder} | (shipment.environment if ship else {})
     python = server.python()
     if absent:
         environment["pip"] = absent
         python = "python"  # that of the environment that pip makes
-    metadata = {SWEEP: parcel.name, "submitted_by": user_and_host()}
+    metadata = {SWEEP: bundle.name, "submitted_by": user_and_host()}
     server.submit(job, f"{python} -m {_RUNNER}", environment=environment, metadata=metadata)
-    say(f"{parcel.name}: job {job} starts")
+    say(f"{bundle.name}: job {job} starts")
     try:
         for state in server.states(job):
             if any(line.endswith(BEGUN) for line in state.lines):
                 break
     except KeyboardInterrupt:
-        click.echo(f"job {job} goes on; cse-sweep stop {parcel.name} ends it", err=True)
+        click.echo(f"job {job} goes on; cse-sweep stop {bundle.name} ends it", err=True)
         raise click.exceptions.Exit(exit_code()) from None
     return state
 
 
-def _make_submission(parcel: Parcel, job: str, url: str) -> dict[str, dict[str, str]]:
+def _make_submission(bundle: SweepBundle, job: str, url: str) -> dict[str, dict[str, str]]:
     """Make the part of the sweep's provenance about this machine, its code and the job."""
-    sources = outside_sources(get_method(parcel.sweeps.stages[0].method))
+    sources = outside_sources(get_method(bundle.sweeps.stages[0].method))
     outside = next(iter(sources.values()), None)
     here = sweep_provenance(None, method=outside)
     kept = {name: fact for name, fact in here.items() if name.startswith(_OF_HERE)}
@@ -124,7 +124,7 @@ def _read_lacking_packages(state: JobState) -> list[str]:
     return absent
 
 
-def _report_outcome(server: JobServer, parcel: Parcel, job: str, state: JobState) -> None:
+def _report_outcome(server: JobServer, bundle: SweepBundle, job: str, state: JobState) -> None:
     if state.has_ended and state.exit_code != 0:
         for line in state.lines[-SHOWN_LINES:]:
             click.echo(line, err=True)
@@ -138,7 +138,7 @@ def _report_outcome(server: JobServer, parcel: Parcel, job: str, state: JobState
         for line in state.lines:
             click.echo(line)
         return
-    names = [spec.sweep for spec in parcel.sweeps.stages]
+    names = [spec.sweep for spec in bundle.sweeps.stages]
     click.echo(f"sweep {names[0]!r} has begun, as job {job} of {server.url}")
     stores = "" if "CSE_STORE" in os.environ else ", with CSE_STORE set to its leaderboard's URL"
     click.echo(f"Follow it from anywhere{stores}:")

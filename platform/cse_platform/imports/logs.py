@@ -19,8 +19,7 @@ from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.mapping import Text, parse_text, typed_values
 from cse_platform.imports.records import RECORD, ImportedPoint, ImportedTrial, refuse_rivals
 from cse_platform.sweep.blocks import Seed, Slug
-from cse_platform.sweep.problems import did_you_mean, dotted_path
-from cse_platform.sweep.pydantic_errors import problems_in
+from cse_platform.sweep.problems import did_you_mean, dotted_path, problems_in
 
 _DICT = re.compile(r"\{[^{}]*\}")
 _NOT_FINITE = re.compile(r"(?<=: )-?(?:nan|inf)\b", re.IGNORECASE)

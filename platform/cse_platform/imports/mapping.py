@@ -21,8 +21,7 @@ from cse_methods.settings import Settings
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.records import SCORED_BY
 from cse_platform.sweep.blocks import Seed, Slug
-from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean
-from cse_platform.sweep.pydantic_errors import problems_in
+from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean, problems_in
 from cse_platform.sweep.yaml_file import (
     UnreadableYamlError,
     YamlDocument,

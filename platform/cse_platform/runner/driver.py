@@ -28,9 +28,8 @@ from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.search.study import SearchStudy
 from cse_platform.signals import interrupts_deferred
-from cse_platform.sweep.best_of import values_to_find
-from cse_platform.sweep.changes import asks_for_no_more, refuse_changes
-from cse_platform.sweep.identity import DevData, Identity
+from cse_platform.sweep.identity import DevData, Identity, has_nothing_to_add, refuse_changes
+from cse_platform.sweep.references import find_stage_references
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.start_points import start_points
 from cse_platform.sweep.stores import SweepStores
@@ -179,7 +178,7 @@ class SweepDriver:
         """
         budgeted = self.spec.with_budget(self.history.asked_trials)
         self.spec, self._origins = with_found_values(budgeted, self.history, self.places)
-        if awaited := values_to_find(self.spec.fixed):
+        if awaited := find_stage_references(self.spec.fixed):
             raise SweepRefusedError(
                 f"sweep {self.spec.sweep!r} takes {' and '.join(map(str, awaited.values()))}, "
                 "which is not complete; run the whole file"
@@ -201,7 +200,7 @@ class SweepDriver:
         content, self._packages = self._identity.content(), self.list_packages()
         self._environment = environment_hash(self._dump_spec(), content, self._packages)
         self._to_retry = to_try_again(self.history, self._environment)
-        no_more = asks_for_no_more(self.history.spec, self._dump_spec())
+        no_more = has_nothing_to_add(self.history.spec, self._dump_spec())
         self.has_nothing_to_do = self.history.complete and no_more and not self._to_retry
         unknown_code = self.has_nothing_to_do or self.reuse == "unknown code too"
         refuse_other_content(

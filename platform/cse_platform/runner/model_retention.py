@@ -13,8 +13,8 @@ from cse_platform.runner.models import NOT_ITS_MODEL, delete_folder, holds_other
 from cse_platform.runner.planning.confirmation import chosen_trials, pareto_front
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_url
-from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.identity import DevData
+from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import MODEL_DIGITS, ModelDeleted
 from cse_platform.tracking.history import History, TrialHistory

@@ -8,7 +8,7 @@ from statistics import fmean
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.trials import complete_curves
 from cse_platform.runner.state import SweepState
-from cse_platform.search.pruners.curve import PastCurves, Rule, collapsed, judge
+from cse_platform.search.pruners.curve import PastCurves, Rule, explain_collapse, judge
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.pruners import CurvePruner
 from cse_platform.tracking.history import TrialHistory
@@ -46,7 +46,7 @@ class Pruning:
         return f"stopped by {pruner.kind} at step {step}" if stops else None
 
     def _judge_by_curve(self, pruner: CurvePruner, trial: TrialHistory, step: int) -> str | None:
-        if broken := collapsed(trial.curve[step], trial.last_metrics):
+        if broken := explain_collapse(trial.curve[step], trial.last_metrics):
             return broken
         progress = trial.last_metrics.get("train/progress", 0.0)
         if progress <= 0:

@@ -30,8 +30,7 @@ from cse_platform.runner.disk_full import wait_for_room
 from cse_platform.runner.models import keep_model
 from cse_platform.runner.worker_process import as_found, hide_unassigned_gpus
 from cse_platform.sweep.identity import code_hash
-from cse_platform.sweep.problems import joined_problems
-from cse_platform.sweep.pydantic_errors import problems_in
+from cse_platform.sweep.problems import joined_problems, problems_in
 from cse_platform.tracking.provenance import peak_memory, trial_provenance
 
 WAITS = "waits"

@@ -20,7 +20,7 @@ def encode(value: Any) -> Any:
     return json.dumps(value, sort_keys=True) if isinstance(value, (list, tuple, dict)) else value
 
 
-def distribution(dimension: Dimension) -> BaseDistribution:
+def build_distribution(dimension: Dimension) -> BaseDistribution:
     """Build the Optuna distribution of a dimension."""
     if isinstance(dimension, Choices):
         return CategoricalDistribution([encode(choice) for choice in dimension.choices])

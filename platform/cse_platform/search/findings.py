@@ -21,37 +21,37 @@ from cse_platform.leaderboard.statistics.searches import (
     winners_curse,
 )
 from cse_platform.render.formats import percent, short_value
-from cse_platform.search.replay import replayed_study
+from cse_platform.search.restoring import replay_study
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 
 MOST_COUNTED = 500
 """The most trials that importances are computed from: more hardly change them."""
 
 
-def even_history(history: SearchHistory) -> SearchHistory:
+def subsample_history(history: SearchHistory) -> SearchHistory:
     """Subsample a history to at most 500 trials, with the whole search's share of the best.
 
     Where a history is a sample, half of it are the best trials.
     """
     trials = history.trials
     if history.is_sample:
-        best = highest_first([trial for trial in trials if trial.state == "COMPLETE"])
+        best = sort_by_value([trial for trial in trials if trial.state == "COMPLETE"])
         best = best[: len(trials) // 2]
         others, sampled = history.total - len(best), len(trials) - len(best)
-        kept = {trial.number for trial in spread(best, round(len(best) * sampled / others))}
+        kept = {trial.number for trial in pick_evenly(best, round(len(best) * sampled / others))}
         too_many = {trial.number for trial in best} - kept
         trials = tuple(trial for trial in trials if trial.number not in too_many)
     if len(trials) > MOST_COUNTED:
-        trials = tuple(spread(trials, MOST_COUNTED))
+        trials = tuple(pick_evenly(trials, MOST_COUNTED))
     return replace(history, trials=trials, total=len(trials))
 
 
-def highest_first(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
+def sort_by_value(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
     """Sort trials by value, the highest first, then by number."""
     return sorted(trials, key=lambda trial: (-(trial.value or 0.0), trial.number))
 
 
-def spread(trials: Sequence[TrialSummary], count: int) -> list[TrialSummary]:
+def pick_evenly(trials: Sequence[TrialSummary], count: int) -> list[TrialSummary]:
     """Pick that many trials at even distances."""
     return [trials[place * len(trials) // count] for place in range(count)]
 
@@ -78,7 +78,7 @@ class Importance:
     """The 5 and 95 percentiles over resamples of the trials."""
 
 
-def importances_of(study: optuna.Study) -> dict[str, float]:
+def compute_importances(study: optuna.Study) -> dict[str, float]:
     """Compute importances by hyperparameter, the highest first; they add up to 1."""
     # Here, because it takes scikit-learn with it: a second that a short search does without.
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
@@ -94,14 +94,14 @@ def share_of_best(study: optuna.Study) -> float:
     return max(TOP, min(HALF, LEAST / len(_list_complete(study))))
 
 
-def unsure_importances(study: optuna.Study, *, seed: int = 0) -> list[Importance]:
+def bootstrap_importances(study: optuna.Study, *, seed: int = 0) -> list[Importance]:
     """Compute importances with bootstrap intervals over the trials, the highest first.
 
     The interval says how far the ranking depends on which trials happened to be drawn; with few
     trials it reaches from nothing to nearly all.
     """
     complete, rng = _list_complete(study), np.random.default_rng(seed)
-    importances = importances_of(study)
+    importances = compute_importances(study)
     fewest, most = _RESAMPLES
     resamples = max(fewest, min(most, DRAWN // len(complete)))
     drawn = []
@@ -109,7 +109,7 @@ def unsure_importances(study: optuna.Study, *, seed: int = 0) -> list[Importance
     for _ in range(resamples):
         some = rng.integers(0, len(complete), len(complete))
         resample.trials_drawn = [complete[place] for place in some]
-        again = importances_of(resample)
+        again = compute_importances(resample)
         drawn.append([again.get(name, 0.0) for name in importances])
     low, high = np.quantile(np.array(drawn), _TAILS, axis=0)
     ends = zip(importances.items(), low.tolist(), high.tolist(), strict=True)
@@ -246,16 +246,16 @@ def _estimate_curse(
 
 
 def _estimate_importances(history: SearchHistory) -> list[Importance]:
-    study = replayed_study(even_history(history)).study
+    study = replay_study(subsample_history(history)).study
     values = {tuple(trial.values) for trial in study.get_trials(deepcopy=False) if trial.values}
     if len(history.space) < 2 or len(values) < 2:
         return []
-    return unsure_importances(study)
+    return bootstrap_importances(study)
 
 
 def _find_borders(history: SearchHistory) -> Iterator[AtBorder]:
     tried = [t for t in history.trials if t.role == "search" and t.value is not None]
-    best_first = highest_first([trial for trial in tried if trial.state == "COMPLETE"])
+    best_first = sort_by_value([trial for trial in tried if trial.state == "COMPLETE"])
     for name, dimension in history.space.items():
         ends = _find_ends(dimension)
         if ends is None:
@@ -300,13 +300,13 @@ _SHOWN = 3
 """The number of hyperparameters whose importance is printed."""
 
 
-def finding_lines(found: SearchFindings) -> list[str]:
+def format_findings(findings: SearchFindings) -> list[str]:
     """Describe the findings in four to eight lines."""
     return [
-        _format_expected(found),
-        _format_luck(found),
-        *_format_importances(found),
-        *(_format_border(border) for border in found.borders),
+        _format_expected(findings),
+        _format_luck(findings),
+        *_format_importances(findings),
+        *(_format_border(border) for border in findings.borders),
     ]
 
 

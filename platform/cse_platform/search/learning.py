@@ -11,7 +11,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from scipy.stats import kendalltau
 
-from cse_platform.search.distributions import distribution, encode
+from cse_platform.search.distributions import build_distribution, encode
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import LearnedTrial
@@ -46,7 +46,9 @@ def learned_trials(
     if others and len(done) >= LEAST_OWN:
         share = _measure_guidance(others, space, done, values)
         count = min(round(share * len(others)), len(others) - len(done))
-        others = evenly(sorted(others, key=lambda trial: trial.score, reverse=True), max(0, count))
+        others = pick_evenly(
+            sorted(others, key=lambda trial: trial.score, reverse=True), max(0, count)
+        )
     moved = _rescale_values(others, values)
     valued = [*((trial, trial.value) for trial in alike), *zip(others, moved, strict=True)]
     return [_build_trial(trial, value, space, i) for i, (trial, value) in enumerate(valued)]
@@ -74,7 +76,7 @@ def _measure_guidance(
     return 0.0 if math.isnan(correlation) else min(max(2 * correlation, 0.0), 1.0)
 
 
-def evenly(ranked: Sequence[LearnedTrial], count: int) -> list[LearnedTrial]:
+def pick_evenly(ranked: Sequence[LearnedTrial], count: int) -> list[LearnedTrial]:
     """Pick `count` trials at even distances, the first and the last among them."""
     if count < 2:
         return list(ranked[:count])
@@ -118,7 +120,7 @@ def _build_trial(learned: LearnedTrial, value: float, space: Space, place: int) 
         state=TrialState.COMPLETE,
         value=value,
         params=_encode_values(learned.values),
-        distributions={name: distribution(space[name]) for name in learned.values},
+        distributions={name: build_distribution(space[name]) for name in learned.values},
         user_attrs={SOURCE: learned.source},
     )
     # Below those of the study: older than all of its trials, and none of them.

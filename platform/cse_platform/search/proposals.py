@@ -11,13 +11,13 @@ from optuna.distributions import BaseDistribution
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from cse_platform.search.distributions import decode, distribution, encode, suggest
+from cse_platform.search.distributions import build_distribution, decode, encode, suggest
 from cse_platform.search.learning import learned_trials, show_failures
 from cse_platform.search.samplers.build import build_sampler
 from cse_platform.search.samplers.cmaes import VECTOR
 from cse_platform.sweep.samplers import Gp, Sampler, choose_sampler
+from cse_platform.sweep.space.allowed_points import AllowedPoints
 from cse_platform.sweep.space.dimensions import Dimension
-from cse_platform.sweep.space.satisfying import Satisfying
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import LearnedTrial
@@ -62,7 +62,7 @@ class Draft:
         self.number: int = self._begun.number
         self.trial = self._begun
 
-    def again(self) -> Trial:
+    def restart(self) -> Trial:
         """Reset the trial to what was given. The study's own counts go on.
 
         Returns the trial for the sampler.
@@ -75,23 +75,25 @@ class Draft:
         return Trial(self.study, self.trial._trial_id)
 
     @property
-    def given(self) -> Collection[str]:
+    def given_names(self) -> Collection[str]:
         """The dimensions whose values are given, not drawn."""
         return {*self._begun.params, *self._begun.system_attrs.get(FIXED, {})}
 
-    def settle(self, values: Mapping[str, tuple[Dimension, Any]]) -> None:
+    def set_values(self, values: Mapping[str, tuple[Dimension, Any]]) -> None:
         """Give the trial these values of dimensions instead of those that were drawn last."""
         self.trial.params = {name: encode(value) for name, (_, value) in values.items()}
-        self.trial.distributions = {name: distribution(dim) for name, (dim, _) in values.items()}
+        self.trial.distributions = {
+            name: build_distribution(dim) for name, (dim, _) in values.items()
+        }
 
-    def note(self) -> None:
+    def write_study_attrs(self) -> None:
         """Write the study attributes that the sampler has set to the storage."""
         for key, value in self._changed.items():
             self._storage.set_study_system_attr(self._study_id, key, value)
 
     def accept(self) -> None:
         """Write the values that were drawn last to the storage."""
-        self.note()
+        self.write_study_attrs()
         if self.trial._trial_id == _NEW:
             self._storage.create_new_trial(self._study_id, template_trial=self.trial)
             return
@@ -210,10 +212,10 @@ def propose(
 ) -> Proposal:
     """Begin the next trial, a waiting or a new one, with all its values at once."""
     waiting = (trial for trial in trials if trial.state == TrialState.WAITING)
-    return complete(study, spec, trials, next(waiting, None), learned=learned)
+    return complete_trial(study, spec, trials, next(waiting, None), learned=learned)
 
 
-def complete(
+def complete_trial(
     study: optuna.Study,
     spec: SweepSpec,
     trials: Sequence[FrozenTrial],
@@ -231,7 +233,7 @@ def complete(
     return Proposal(draft.number, assignment)
 
 
-def sampler_notes(
+def reconstruct_sampler_attrs(
     study: optuna.Study,
     spec: SweepSpec,
     trials: Sequence[FrozenTrial],
@@ -246,14 +248,14 @@ def sampler_notes(
     number = len(trials)
     if not choose_sampler(
         spec.search.sampler, spec.space, trial=number, objectives=len(study.directions)
-    ).notes:
+    ).stores_attributes:
         return {}
     begun = create_trial(state=TrialState.WAITING, system_attrs=dict(restored.system_attrs))
     begun.number = begun._trial_id = number
     queued = begun if FIXED in restored.system_attrs else None
     draft = Draft(study, trials, queued, learned=learned_trials(learned, spec.space, trials))
     _draw_until_suitable(draft, spec)
-    draft.note()
+    draft.write_study_attrs()
     drawn_alike = draft.trial.params == restored.params
     return {
         name: value
@@ -277,18 +279,20 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
     worn = _find_worn_cells(draft.others, spec.space) if _may_repeat(suited, spec.space) else set()
     for attempt in range(suited.redraws):
         point = _draw_point(draft, spec, attempt=attempt)
-        given = {name: value for name, value in point.items() if name in draft.given}
+        given = {name: value for name, value in point.items() if name in draft.given_names}
         is_worn = given != point and spec.space.cell(point) in worn
         if not is_worn and requirements.broken_by(point) is None:
             return point
         if is_worn and isinstance(suited, Gp):
             break  # it would draw it again
-    points = Satisfying(requirements, given, seed=f"{spec.search.seed} {draft.number}", worn=worn)
+    points = AllowedPoints(
+        requirements, given, seed=f"{spec.search.seed} {draft.number}", worn=worn
+    )
     if not suited.learns:
         settled = points.anywhere()
     else:
         settled = points.around(point) if is_worn else points.near(point)
-    draft.settle({name: (spec.space[name], value) for name, value in settled.items()})
+    draft.set_values({name: (spec.space[name], value) for name, value in settled.items()})
     return settled
 
 
@@ -317,7 +321,7 @@ def _draw_point(draft: Draft, spec: SweepSpec, *, attempt: int) -> dict[str, Any
     A dimension's seed depends on its name only, so the order in the file has no effect. Samplers of
     whole vectors draw all dimensions with the first one's, as soon as that is asked for.
     """
-    trial = draft.again()
+    trial = draft.restart()
     assignment: dict[str, Any] = {}
     places = {name: place for place, name in enumerate(sorted(spec.space), start=1)}
     for name in spec.space.ordered():

@@ -1,16 +1,20 @@
-"""Restores a study's trials from the journal, for a store that is lost or an older copy."""
+"""Restores trials of a study: from the journal, and from the leaderboard's rows for figures."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import optuna
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from cse_platform.search.distributions import decode, distribution, encode
+from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.searches import SearchHistory
+from cse_platform.search.distributions import build_distribution, decode, encode
 from cse_platform.search.learning import FAILURE_CAUSE, RETRY_OF
 from cse_platform.search.proposals import FIXED, ProposedPoints
 from cse_platform.sweep.objectives import DEV_VALUE, excesses, measure
-from cse_platform.sweep.space.space import find_value
+from cse_platform.sweep.space.space import Space, find_value
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
 
@@ -20,7 +24,7 @@ REQUEST = "request"
 """User attribute of a trial that a person has enqueued: the request."""
 
 
-def restored_trials(
+def restore_trials(
     history: History, spec: SweepSpec, points: ProposedPoints, *, first: int
 ) -> Iterator[FrozenTrial]:
     """Restore the trials of a study, from the number `first` to the last one that was started.
@@ -29,7 +33,7 @@ def restored_trials(
     it was a start point or enqueued by a person.
     """
     attempts = history.attempts
-    params = {number: params_of(attempts[number], spec) for number in sorted(attempts)}
+    params = {number: encode_values(attempts[number], spec) for number in sorted(attempts)}
     starts = _match_trials(enumerate(points), params)
     requests = _match_trials(history.enqueued.items(), params)
     latest: dict[int, int] = {}
@@ -51,7 +55,7 @@ def restored_trials(
             yield _restore_trial(attempts[number], spec, params[number], user, fixed)
 
 
-def params_of(trial: TrialHistory, spec: SweepSpec) -> dict[str, Any]:
+def encode_values(trial: TrialHistory, spec: SweepSpec) -> dict[str, Any]:
     """Encode the searched values of a trial as Optuna stores them, parents first."""
     values = trial.searched_values
     return {
@@ -61,7 +65,7 @@ def params_of(trial: TrialHistory, spec: SweepSpec) -> dict[str, Any]:
     }
 
 
-def fits(trials: Iterable[FrozenTrial], history: History, spec: SweepSpec) -> bool:
+def matches_journal(trials: Iterable[FrozenTrial], history: History, spec: SweepSpec) -> bool:
     """Return True if a study can belong to a journal: its trials ran there with equal values."""
     for trial in trials:
         attempt = history.attempts.get(trial.number)
@@ -74,19 +78,19 @@ def fits(trials: Iterable[FrozenTrial], history: History, spec: SweepSpec) -> bo
                 for name, v in trial.params.items()
                 if name in spec.space
             }
-            if {name: encode(v) for name, v in stored.items()} != params_of(attempt, spec):
+            if {name: encode(v) for name, v in stored.items()} != encode_values(attempt, spec):
                 return False
     return True
 
 
-def closing_reason(trial: TrialHistory) -> str | None:
+def explain_closing(trial: TrialHistory) -> str | None:
     """Explain why the study does not run a proposed trial; None if it runs it."""
     if trial.role != "repeat":
         return None
     return f"proposed before; run with seed {trial.seed} instead"
 
 
-def final_values(trial: TrialHistory, spec: SweepSpec) -> list[float]:
+def read_final_values(trial: TrialHistory, spec: SweepSpec) -> list[float]:
     """Read the final value of a complete trial for each objective."""
     names = [objective.name for objective in spec.search.objectives] or [DEV_VALUE]
     values = (measure(trial, name) for name in names)
@@ -114,7 +118,7 @@ def _restore_trial(
     user: dict[str, Any],
     fixed: dict[str, Any] | None,
 ) -> FrozenTrial:
-    why = closing_reason(trial)
+    why = explain_closing(trial)
     state = TrialState.FAIL if why else TrialState[trial.state]
     if why:
         user = {**user, CLOSED: why}
@@ -123,9 +127,9 @@ def _restore_trial(
     ended = not why and trial.state in ("COMPLETE", "PRUNED")
     restored = create_trial(
         state=state,
-        values=final_values(trial, spec) if ended and trial.state == "COMPLETE" else None,
+        values=read_final_values(trial, spec) if ended and trial.state == "COMPLETE" else None,
         params=params,
-        distributions={name: distribution(spec.space[name]) for name in params},
+        distributions={name: build_distribution(spec.space[name]) for name in params},
         user_attrs=user,
         system_attrs={} if fixed is None else {FIXED: fixed},
         intermediate_values={} if why or spec.search.objectives else dict(trial.kept),
@@ -140,3 +144,55 @@ def _restore_trial(
 def _convert_to_local(time: datetime) -> datetime:
     """Convert a time to this machine's, without a zone, as Optuna stores it."""
     return time.astimezone().replace(tzinfo=None)
+
+
+NUMBER = "number"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A study, and the number of trials that do not fit into it."""
+
+    study: optuna.Study
+    left_out: int
+    """Number of ended trials with a value that the space does not have."""
+
+
+def replay_study(history: SearchHistory, *, factor: float = 1.0) -> Replay:
+    """Rebuild a study in memory from a search's ended trials; dev scores get times `factor`.
+
+    Confirmation seeds are not trials of the search. The study counts its trials from 0; see
+    `list_trial_numbers`. The search store is not opened, so this works for merged leaderboards too.
+    """
+    ended = [t for t in history.trials if t.role == "search" and t.state != "RUNNING"]
+    frozen = [_replay_trial(trial, history.space, history.method, factor) for trial in ended]
+    known = [trial for trial in frozen if trial is not None]
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(direction="maximize")
+    study.add_trials(known)
+    return Replay(study, left_out=len(ended) - len(known))
+
+
+def list_trial_numbers(study: optuna.Study) -> list[int]:
+    """List the sweep's numbers of a replayed study's trials, in the study's order."""
+    return [trial.user_attrs[NUMBER] for trial in study.get_trials(deepcopy=False)]
+
+
+def _replay_trial(
+    trial: TrialSummary, space: Space, method: str, factor: float
+) -> FrozenTrial | None:
+    """Build a trial; None if the space lacks one of its values. An empty space takes no values."""
+    params: dict[str, Any] = {}
+    for name, value in trial.values.items() if len(space) else ():
+        try:
+            params[name] = encode(find_value(space, method, name, value))
+        except LookupError:
+            return None
+    complete = trial.state == "COMPLETE" and trial.value is not None
+    return create_trial(
+        state=TrialState[trial.state],
+        value=factor * trial.value if complete and trial.value is not None else None,
+        params=params,
+        distributions={name: build_distribution(space[name]) for name in params},
+        user_attrs={NUMBER: trial.number},
+    )

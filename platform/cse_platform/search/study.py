@@ -1,114 +1,43 @@
 """The Optuna study of a sweep: one Optuna trial is one configuration on its first seed."""
 
-import copy
-import time
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.exceptions import StorageInternalError
-from optuna.storages import BaseStorage
 from optuna.storages._rdb.models import NOT_FOUND_MSG
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreDownError, StoreLostError, SweepRefusedError
-from cse_platform.search.distributions import distribution, encode
+from cse_platform.search.distributions import build_distribution, encode
 from cse_platform.search.learning import FAILURE_CAUSE, RETRY_OF, SOURCE
-from cse_platform.search.opening import open_search_store
 from cse_platform.search.proposals import (
     Proposal,
     ProposedPoints,
-    complete,
+    complete_trial,
     enqueue_points,
     propose,
-    sampler_notes,
+    reconstruct_sampler_attrs,
 )
 from cse_platform.search.pruners.build import build_pruner
 from cse_platform.search.restoring import (
     CLOSED,
     REQUEST,
-    closing_reason,
-    final_values,
-    fits,
-    params_of,
-    restored_trials,
+    encode_values,
+    explain_closing,
+    matches_journal,
+    read_final_values,
+    restore_trials,
 )
+from cse_platform.search.storage import TrialCache, open_search_store
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.objectives import excesses
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import LearnedTrial
 from cse_platform.tracking.history import History, TrialHistory
-
-_SHARE = 0.1
-"""The largest share of the time that reading all trials anew may take."""
-
-
-class KnownTrials:
-    """Caches a study's trials, read from the store now and then, with this driver's own writes.
-
-    Optuna reads each running trial anew at every look. With thousands at once a single look takes
-    seconds. `read` returns all trials of the study, by number.
-    """
-
-    def __init__(self, read: Callable[[], list[FrozenTrial]]) -> None:
-        self._read = read
-        self._known: dict[int, FrozenTrial] = {}
-        self._took, self._read_at = 0.0, float("-inf")
-
-    def all(self) -> list[FrozenTrial]:
-        """List all trials by number; raises what `read` raises."""
-        if time.monotonic() > self._read_at + self._took / _SHARE:
-            began = time.monotonic()
-            self._known = {trial.number: trial for trial in self._read()}
-            self._read_at = time.monotonic()
-            self._took = self._read_at - began
-        return [self._known[number] for number in sorted(self._known)]
-
-    def find(self, number: int) -> FrozenTrial | None:
-        """Return a trial as this driver knows it; None where it has to be read."""
-        return self._known.get(number)
-
-    def note(self, trial: FrozenTrial) -> None:
-        """Cache a trial as it is in the store now."""
-        self._known[trial.number] = trial
-
-    def seen_by(self, study: optuna.Study) -> optuna.Study:
-        """Wrap the study for a pruner, which looks at all trials for each report."""
-        seen = copy.copy(study)
-        seen._storage = cast(BaseStorage, _Seen(study._storage, self))
-        return seen
-
-    def forget(self) -> None:
-        """Drop the cache, so that the next look reads all trials."""
-        self._known.clear()
-        self._read_at = float("-inf")
-
-
-class _Seen:
-    """A study's storage that answers from the cache. It has the part that pruners call."""
-
-    def __init__(self, storage: BaseStorage, known: KnownTrials) -> None:
-        self._storage, self._known = storage, known
-
-    def get_all_trials(
-        self,
-        study_id: int,
-        deepcopy: bool = True,
-        states: Container[TrialState] | None = None,
-    ) -> list[FrozenTrial]:
-        trials = [t for t in self._known.all() if states is None or t.state in states]
-        return copy.deepcopy(trials) if deepcopy else trials
-
-    def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
-        self._storage.set_trial_system_attr(trial_id, key, value)
-        self._known.note(self._storage.get_trial(trial_id))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._storage, name)
-
 
 JOURNAL = "journal"
 """User attribute of a study with the identity of the journal that it belongs to."""
@@ -139,7 +68,7 @@ class SearchStudy:
         self.learned = learned
         """Trials of other sweeps that the sampler learns from; the study does not have them."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._known = KnownTrials(self._read_trials)
+        self._cache = TrialCache(self._read_trials)
         with self._translate_errors():
             self._opened = open_search_store(url)
             self.study = optuna.create_study(
@@ -191,14 +120,14 @@ class SearchStudy:
             space = self.spec.space
             params = {name: encode(space[name].find(value)) for name, value in values.items()}
             return self._add_running(
-                params, {n: distribution(space[n]) for n in params}, {REQUEST: request}
+                params, {n: build_distribution(space[n]) for n in params}, {REQUEST: request}
             )
 
     def adopt(self, number: int) -> Proposal:
         """Complete an interrupted proposal: values that it lacks are drawn now."""
         with self._translate_errors():
             begun, trials = self._read_trial(number), self._list_trials()
-            proposal = complete(self.study, self.spec, trials, begun, learned=self.learned)
+            proposal = complete_trial(self.study, self.spec, trials, begun, learned=self.learned)
             self._read_trial(number)
             return proposal
 
@@ -222,14 +151,14 @@ class SearchStudy:
         if self.spec.search.objectives:
             return False
         with self._translate_errors():
-            frozen = self._known.find(trial.search_number) or self._read_trial(trial.search_number)
+            frozen = self._cache.get(trial.search_number) or self._read_trial(trial.search_number)
             if frozen.state.is_finished():
                 return False
             # As `Trial.report` and `Trial.should_prune`, without reading what was reported before.
             if step not in frozen.intermediate_values:
                 self._add_point(frozen, step, trial.kept[step])
             frozen.intermediate_values.pop(0, None)  # older versions reported it
-            return bool(self.study.pruner.prune(self._known.seen_by(self.study), frozen))
+            return bool(self.study.pruner.prune(self._cache.wrap_study(self.study), frozen))
 
     def _add_point(self, frozen: FrozenTrial, step: int, value: float) -> None:
         try:
@@ -252,11 +181,11 @@ class SearchStudy:
                 self._report_outcome(frozen, trial)
             ended = self.study.tell(
                 trial.search_number,
-                final_values(trial, self.spec) if trial.state == "COMPLETE" else None,
+                read_final_values(trial, self.spec) if trial.state == "COMPLETE" else None,
                 state=TrialState[trial.state],
                 skip_if_finished=True,
             )
-            self._known.note(ended)
+            self._cache.put(ended)
 
     def _report_outcome(self, frozen: FrozenTrial, trial: TrialHistory) -> None:
         """Report the cause of a failure, or by how much a trial violates each constraint."""
@@ -271,7 +200,7 @@ class SearchStudy:
         """Close a trial that will not be run as FAIL; the reason becomes a user attribute."""
         with self._translate_errors():
             Trial(self.study, self._read_trial(number)._trial_id).set_user_attr(CLOSED, why)
-            self._known.note(self.study.tell(number, state=TrialState.FAIL))
+            self._cache.put(self.study.tell(number, state=TrialState.FAIL))
 
     def close_store(self) -> None:
         """Close the connections to the database; a SQLite file then has everything in itself."""
@@ -293,7 +222,7 @@ class SearchStudy:
         SweepRefusedError if the study belongs to another journal.
         """
         owner = self.study.user_attrs.get(JOURNAL)
-        if owner is None and fits(self._list_trials(), history, self.spec):
+        if owner is None and matches_journal(self._list_trials(), history, self.spec):
             self.study.set_user_attr(JOURNAL, journal)
         elif owner != journal:
             raise SweepRefusedError(
@@ -304,32 +233,34 @@ class SearchStudy:
 
     def _restore_missing(self, history: History) -> None:
         """Put back the trials that the journal knows and the study lacks."""
-        self._known.forget()
+        self._cache.clear()
         known = self._list_trials()
         waiting = [trial for trial in known if trial.state == TrialState.WAITING]
         for trial in waiting:
             if (attempt := history.attempts.get(trial.number)) is not None:
-                self._begin_waiting(trial, params_of(attempt, self.spec))
+                self._begin_waiting(trial, encode_values(attempt, self.spec))
         points = self.start_points
-        for trial in restored_trials(history, self.spec, points, first=len(known)):
+        for trial in restore_trials(history, self.spec, points, first=len(known)):
             if trial.params and not trial.user_attrs.keys() & {RETRY_OF, REQUEST}:  # it was drawn
-                notes = sampler_notes(self.study, self.spec, known, trial, learned=self.learned)
+                notes = reconstruct_sampler_attrs(
+                    self.study, self.spec, known, trial, learned=self.learned
+                )
                 trial.system_attrs = {**trial.system_attrs, **notes}
             self.study.add_trial(trial)
             known.append(self._read_trial(len(known)))
-        self._known.forget()
+        self._cache.clear()
 
     def _begin_waiting(self, waiting: FrozenTrial, params: dict[str, Any]) -> None:
         """Begin a waiting trial, with all its values."""
         storage = self.study._storage
         for name, value in params.items():
-            asked = distribution(self.spec.space[name])
+            asked = build_distribution(self.spec.space[name])
             internal = asked.to_internal_repr(value)
             storage.set_trial_param(waiting._trial_id, name, internal, asked)
         storage.set_trial_state_values(waiting._trial_id, TrialState.RUNNING)
 
     def _catch_up(self, frozen: FrozenTrial, trial: TrialHistory) -> None:
-        if why := closing_reason(trial):
+        if why := explain_closing(trial):
             self.close(frozen.number, why=why)
             return
         for step in sorted(set(trial.kept) - set(frozen.intermediate_values)):
@@ -347,7 +278,7 @@ class SearchStudy:
             state=TrialState.RUNNING, params=params, distributions=distributions, user_attrs=mark
         )
         self.study.add_trial(again)
-        self._known.forget()
+        self._cache.clear()
         return self._list_trials()[-1].number
 
     def _read_trial(self, number: int) -> FrozenTrial:
@@ -358,11 +289,11 @@ class SearchStudy:
             frozen = storage.get_trial(trial_id)
         except KeyError as error:  # Optuna raises it for a trial that is gone
             raise self._make_lost_error(f"trial {number}") from error
-        self._known.note(frozen)
+        self._cache.put(frozen)
         return frozen
 
     def _list_trials(self) -> list[FrozenTrial]:
-        return self._known.all()
+        return self._cache.list_all()
 
     def _read_trials(self) -> list[FrozenTrial]:
         return self.study.get_trials(deepcopy=False)
@@ -379,7 +310,7 @@ class SearchStudy:
         try:
             yield
         except (StorageInternalError, SQLAlchemyError) as error:
-            self._known.forget()
+            self._cache.clear()
             cause = str(error.__cause__ or error).splitlines()[0]
             raise StoreDownError(f"search store {mask_url(self.url)}: {cause}") from error
         except KeyError as error:

@@ -19,14 +19,14 @@ LARGEST = 100 << 20
 
 
 @dataclass(frozen=True)
-class Parcel:
+class SweepBundle:
     """A sweep file with the files that it names by relative paths."""
 
     sweeps: SweepFile
     """The sweep file as it reads on this machine."""
     content: Mapping[str, Path | str]
-    """Files by their names in the parcel: where each is here, or its text. `SWEEP_FILE` is the
-    sweep, with overrides applied and the other files by their names in the parcel."""
+    """Files by their names in the bundle: where each is here, or its text. `SWEEP_FILE` is the
+    sweep, with overrides applied and the other files by their names in the bundle."""
 
     @property
     def name(self) -> str:
@@ -35,7 +35,7 @@ class Parcel:
         return stages[0].sweep if len(stages) == 1 else self.sweeps.path.stem
 
 
-def pack_sweep(file: Path, overrides: list[str]) -> Parcel:
+def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
     """Read a sweep file as a run does, and put it together with the files beside it.
 
     Raises:
@@ -54,7 +54,7 @@ def pack_sweep(file: Path, overrides: list[str]) -> Parcel:
     files = {travelled[name]: Path(here) for name, here in names.items()}
     _refuse_unfit(files)
     text = json.dumps(_rename_files(source.data, travelled), indent=1)  # JSON is YAML
-    return Parcel(sweeps, {SWEEP_FILE: text, **files})
+    return SweepBundle(sweeps, {SWEEP_FILE: text, **files})
 
 
 def _find_relative_names(data: Any, sweeps: SweepFile, folder: Path) -> dict[str, str]:

@@ -11,9 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.errors import BrokenMethodError
 from cse_methods.registry import available_methods, get_method
-from cse_platform.sweep.best import reference_problems, with_placeholders
-from cse_platform.sweep.problems import Problem, Steps, did_you_mean, format_value
-from cse_platform.sweep.pydantic_errors import problems_in
+from cse_platform.sweep.problems import Problem, Steps, did_you_mean, format_value, problems_in
+from cse_platform.sweep.references import best_reference_problems, with_placeholders
 from cse_platform.sweep.space.dimensions import Choices, Dimension, Range, canonical_json
 from cse_platform.sweep.space.require import Expression
 from cse_platform.sweep.space.space import Space
@@ -138,7 +137,7 @@ def _list_corners(name: str, dimension: Dimension) -> list[tuple[Steps, Any]]:
 
 def _check_value(method: Method, name: str, value: Any, path: Steps) -> list[Problem]:
     """List why a setting refuses a value; rules between settings are checked later."""
-    if problems := reference_problems(value):
+    if problems := best_reference_problems(value):
         return [problem.under(path) for problem in problems]
     try:
         method.config.model_validate({name: with_placeholders(value)})

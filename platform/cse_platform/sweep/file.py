@@ -12,16 +12,6 @@ from cse_methods.errors import BrokenMethodError, UnknownMethodError
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepFileError
 from cse_platform.secrets import mask_url
-from cse_platform.sweep.best_of import (
-    EXAMPLE,
-    BestOf,
-    Configurations,
-    has_references,
-    possible_values,
-    reference_problems,
-    values_to_find,
-    without_references,
-)
 from cse_platform.sweep.checks import (
     names_of_no_method,
     representatives,
@@ -37,8 +27,18 @@ from cse_platform.sweep.problems import (
     did_you_mean,
     dotted_path,
     format_value,
+    problems_in,
 )
-from cse_platform.sweep.pydantic_errors import problems_in
+from cse_platform.sweep.references import (
+    EXAMPLE,
+    Configurations,
+    StageReference,
+    find_stage_references,
+    has_stage_references,
+    possible_values,
+    stage_reference_problems,
+    without_stage_references,
+)
 from cse_platform.sweep.spec import SweepFile, SweepSpec
 from cse_platform.sweep.start_points import start_problems
 from cse_platform.sweep.yaml_file import (
@@ -263,18 +263,20 @@ def _read_stage(
     The spec has under `fixed` the reference to such a value, as in the file, and an example.
     """
     fixed = data.get("fixed")
-    if not isinstance(fixed, dict) or not has_references(fixed):
+    if not isinstance(fixed, dict) or not has_stage_references(fixed):
         return _read_sweep(data, steps, folder)
-    named = [reference.stage for reference in values_to_find(fixed).values()]
+    named = [reference.stage for reference in find_stage_references(fixed).values()]
     findable = {
         stage.spec.sweep: _list_findable(stage) if stage.spec.sweep in named else ()
         for stage in earlier
     }
-    refused = reference_problems(fixed, here=_get_stage_name(data), earlier=findable, later=later)
+    refused = stage_reference_problems(
+        fixed, here=_get_stage_name(data), earlier=findable, later=later
+    )
     broken = {str(problem.path[0]) for problem in refused}
     sound = {name: value for name, value in fixed.items() if name not in broken}
-    wanted = values_to_find(sound)
-    said = without_references(fixed)
+    wanted = find_stage_references(sound)
+    said = without_stage_references(fixed)
     values = possible_values(wanted, findable)
     refused += [
         Problem((name,), f"no configuration of stage {ref.stage!r} has all that is taken from it")
@@ -306,7 +308,7 @@ def _list_findable(stage: DraftSweep) -> Configurations:
 def _merge_problems(
     drafts: Sequence[DraftSweep],
     values: Sequence[Mapping[str, Any]],
-    wanted: Mapping[str, BestOf],
+    wanted: Mapping[str, StageReference],
 ) -> list[Problem]:
     """Merge the problems of a sweep that was read with each of these values.
 

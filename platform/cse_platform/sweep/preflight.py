@@ -26,11 +26,11 @@ from cse_methods.registry import get_method
 from cse_methods.training.schedule import Schedule
 from cse_platform.errors import NotInstalledError
 from cse_platform.render.formats import counted
-from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.checks import representatives
 from cse_platform.sweep.problems import Inspection, Problem, Steps
 from cse_platform.sweep.pruners import NoPruner
+from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.spec import SweepSpec, best_references
 from cse_platform.sweep.start_points import published_notes
 
@@ -46,7 +46,9 @@ class Sizes:
     most_steps: int
 
 
-def sizes_of(spec: SweepSpec, configs: Sequence[MethodConfig], found: Inspection) -> Sizes | None:
+def sizes_of(
+    spec: SweepSpec, configs: Sequence[MethodConfig], inspection: Inspection
+) -> Sizes | None:
     """Read the corpus and the encoder's width; None while the corpus has to be fetched.
 
     Problems are a corpus that cannot be read as it is, and a choice or a bound of the space that
@@ -54,12 +56,12 @@ def sizes_of(spec: SweepSpec, configs: Sequence[MethodConfig], found: Inspection
     """
     cut = any(corpus.split_at is not None for corpus in spec.corpus)
     needs = ("corpus", "data", "backbone") if cut else ("corpus", "data")
-    corpus = found.attempt(("corpus",), partial(_read_corpus, spec, cut=cut), needs=needs)
-    found.attempt(("backbone",), partial(_check_widths, spec, configs), needs=("backbone",))
+    corpus = inspection.attempt(("corpus",), partial(_read_corpus, spec, cut=cut), needs=needs)
+    inspection.attempt(("backbone",), partial(_check_widths, spec, configs), needs=("backbone",))
     if corpus is None or not configs:
         return None
     count = partial(_count_steps, configs, sentences=len(corpus.sentences))
-    steps = found.attempt(("corpus",), count)
+    steps = inspection.attempt(("corpus",), count)
     return Sizes(corpus, min(steps), max(steps)) if steps else None
 
 
@@ -182,58 +184,58 @@ SETTINGS = ("method", "backbone", "corpus", "dev", "fixed", "space", "require")
 """Keys that make the configurations of a sweep's trials."""
 
 
-def with_data_source(spec: SweepSpec, found: Inspection) -> SweepSpec:
+def with_data_source(spec: SweepSpec, inspection: Inspection) -> SweepSpec:
     """Write out the data source of a sweep, so that it means the same on every node.
 
     Own dev and test sets are held to the pairs that they have now. Problems are `data` or CSE_DATA
     that names no folder in the SentEval layout, and sets that cannot be read or are both.
     """
-    source = found.attempt(("data",), lambda: data_source(spec.data), needs=("data",))
+    source = inspection.attempt(("data",), lambda: data_source(spec.data), needs=("data",))
     data = str(source.absolute()) if isinstance(source, Path) else source
 
     def read(key: str, own: OwnPairs) -> OwnPairs:
-        return found.attempt((key,), partial(with_checksum, own)) or own
+        return inspection.attempt((key,), partial(with_checksum, own)) or own
 
     dev = spec.dev.with_files(partial(read, "dev"))
     tests = spec.evaluate and spec.evaluate.with_files(partial(read, "evaluate"))
     if tests:
         refuse = partial(refuse_dev_as_test, dev.files.values(), tests.files.values())
-        found.attempt(("evaluate",), refuse, needs=("dev", "evaluate"))
+        inspection.attempt(("evaluate",), refuse, needs=("dev", "evaluate"))
     return spec.model_copy(update={"data": data, "dev": dev, "evaluate": tests})
 
 
-def sample_configs(spec: SweepSpec, found: Inspection) -> list[MethodConfig]:
+def sample_configs(spec: SweepSpec, inspection: Inspection) -> list[MethodConfig]:
     """Build configurations with each choice and bound of the space; none if a setting is wrong."""
 
     def configs() -> list[MethodConfig]:
         assignments = representatives(spec, get_method(spec.method))
         return [spec.config(assignment) for assignment in assignments]
 
-    return found.attempt((), configs, needs=SETTINGS) or []
+    return inspection.attempt((), configs, needs=SETTINGS) or []
 
 
 def missing_downloads(
-    spec: SweepSpec, configs: Sequence[MethodConfig], found: Inspection
+    spec: SweepSpec, configs: Sequence[MethodConfig], inspection: Inspection
 ) -> list[str]:
     """List everything of this sweep that must come from the hub, one line each.
 
     Problems are what is missing and cannot be fetched: unknown names, wrong folders, files that the
     method is to read. What a configuration needs and is not installed is noted.
     """
-    _find_missing_files(spec, configs, found)
+    _find_missing_files(spec, configs, inspection)
     for config in configs:
-        found.attempt((), partial(_refuse_uninstalled, config))
+        inspection.attempt((), partial(_refuse_uninstalled, config))
     missing = [
         f"encoder {encoder.name}: {encoder.origin}"
-        for encoder in _find_absent_encoders(spec, configs, found)
+        for encoder in _find_absent_encoders(spec, configs, inspection)
     ]
-    wrong = {key for key in ("corpus", "data") if not found.is_sound(key)}
+    wrong = {key for key in ("corpus", "data") if not inspection.is_sound(key)}
     for place, corpus in enumerate(() if wrong else spec.corpus):
         look = partial(missing_corpora, [corpus], spec.data)
-        missing += found.attempt(("corpus", place), look) or []
+        missing += inspection.attempt(("corpus", place), look) or []
     dev, tests = partial(missing_dev_data, spec.dev, spec.data), partial(_find_missing_tests, spec)
-    missing += found.attempt(("dev",), dev, needs=("dev", "data")) or []
-    missing += found.attempt(("evaluate",), tests, needs=("evaluate", "data")) or []
+    missing += inspection.attempt(("dev",), dev, needs=("dev", "data")) or []
+    missing += inspection.attempt(("evaluate",), tests, needs=("evaluate", "data")) or []
     return list(dict.fromkeys(missing))
 
 
@@ -265,27 +267,27 @@ def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list
 
 
 def _find_absent_encoders(
-    spec: SweepSpec, configs: Sequence[MethodConfig], found: Inspection
+    spec: SweepSpec, configs: Sequence[MethodConfig], inspection: Inspection
 ) -> Iterator[Backbone]:
     """Yield the encoders that are not on this machine, and check that the others are readable."""
     from cse_methods.encoders.reading import check_encoder
 
     placeholders = {reference.placeholder for reference in best_references(spec)}
-    own = [spec.backbone] if found.is_sound("backbone") else []
+    own = [spec.backbone] if inspection.is_sound("backbone") else []
     named = dict.fromkeys([*own, *(name for config in configs for name in config.encoders())])
     for name in named:
         if name in placeholders:
             continue
         place = ("backbone",) if name in own else _locate_text(name, spec)
-        source = found.attempt(place, partial(resolve_backbone, name))
-        if source and found.attempt(place, partial(_is_absent, source)):
+        source = inspection.attempt(place, partial(resolve_backbone, name))
+        if source and inspection.attempt(place, partial(_is_absent, source)):
             yield source
         elif source:
-            found.attempt(place, partial(check_encoder, name))
+            inspection.attempt(place, partial(check_encoder, name))
     asked = {(c.backbone, c.pooler, c.first_layer, c.test_prompt(), c.max_length) for c in configs}
     for name, pooler, first_layer, prompt, max_length in sorted(asked, key=str):
         read = partial(check_encoder, name, pooler=pooler, first_layer=first_layer, prompt=prompt)
-        found.attempt(("backbone",), partial(read, max_length=max_length), needs=("backbone",))
+        inspection.attempt(("backbone",), partial(read, max_length=max_length), needs=("backbone",))
 
 
 def _is_absent(source: Backbone) -> bool:
@@ -300,12 +302,12 @@ def _find_missing_tests(spec: SweepSpec) -> list[str]:
 
 
 def _find_missing_files(
-    spec: SweepSpec, configs: Sequence[MethodConfig], found: Inspection
+    spec: SweepSpec, configs: Sequence[MethodConfig], inspection: Inspection
 ) -> None:
     for name in dict.fromkeys(name for config in configs for name in config.files()):
         if not Path(name).is_file():
             text = f"{spec.method} is to read {name!r}: no such file"
-            found.problems.append(Problem(_locate_text(name, spec), text))
+            inspection.problems.append(Problem(_locate_text(name, spec), text))
 
 
 def _refuse_uninstalled(config: MethodConfig) -> None:

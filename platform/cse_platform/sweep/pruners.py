@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Discriminator, Field
 
 from cse_methods.settings import Settings
-from cse_platform.sweep.pydantic_errors import expanding_kind
+from cse_platform.sweep.problems import expanding_kind
 
 NotNegative = Annotated[int, Field(strict=True, ge=0)]
 Positive = Annotated[int, Field(strict=True, ge=1)]

@@ -17,12 +17,12 @@ from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import backbone_width
 from cse_methods.errors import TrainingError
 from cse_methods.registry import get_method
-from cse_platform.sweep.best import BestReference, replace_references
 from cse_platform.sweep.blocks import Resources, Search, Stores, TrialSeeds
 from cse_platform.sweep.checks import representatives
 from cse_platform.sweep.objectives import GPU_HOURS
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.pruners import NoPruner
+from cse_platform.sweep.references import BestReference, replace_best_references
 from cse_platform.sweep.samplers import Random
 from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_json
 from cse_platform.sweep.space.require import Expression
@@ -69,7 +69,7 @@ class StandIns:
         if self.trains and name == "batch_size":
             value = min(value, max(SMALLEST_BATCH, value // BATCH_SHARE))
         else:
-            value = self._replace_names(replace_references(value, self._replace_reference))
+            value = self._replace_names(replace_best_references(value, self._replace_reference))
         return self.fitted.get((name, canonical_json(value)), value)
 
     def point(self, values: Mapping[str, Any]) -> dict[str, Any]:

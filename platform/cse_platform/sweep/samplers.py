@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Discriminator, Field, model_serializer, model_validator
 
 from cse_methods.settings import Settings
-from cse_platform.sweep.pydantic_errors import expanding_kind
+from cse_platform.sweep.problems import expanding_kind
 from cse_platform.sweep.space.space import Space
 
 NotNegative = Annotated[int, Field(strict=True, ge=0)]
@@ -32,7 +32,7 @@ class _Sampler(Settings):
 
     learns: ClassVar[bool] = True
     """Whether its proposals follow from the results of earlier trials."""
-    notes: ClassVar[bool] = False
+    stores_attributes: ClassVar[bool] = False
     """Whether it stores attributes of its own in the study."""
     redraws: ClassVar[int] = 10
     """How many times it is asked for a point that `require` allows."""
@@ -68,7 +68,7 @@ class Gp(_Sampler):
 class CmaEs(_Sampler):
     """CMA-ES: a normal distribution that moves and turns towards better trials."""
 
-    notes = True
+    stores_attributes = True
     kind: Literal["cmaes"] = "cmaes"
     startup_trials: NotNegative = Field(default=1, description="drawn at random, to begin with")
     population: Annotated[int, Field(strict=True, ge=4)] | None = Field(
@@ -91,7 +91,7 @@ class Qmc(_Sampler):
     """Points of a sequence that fills the space evenly; learns nothing."""
 
     learns = False
-    notes = True
+    stores_attributes = True
     redraws = 100
     kind: Literal["qmc"] = "qmc"
     sequence: Literal["sobol", "halton"] = Field(
@@ -116,7 +116,7 @@ class Grid(_Sampler):
 
 
 class _Genetic(_Sampler):
-    notes = True
+    stores_attributes = True
     population: Population = Field(default=50, description="trials of a generation")
     crossover_probability: Probability = Field(default=0.9, description="of mixing two parents")
     swapping_probability: Probability = Field(

@@ -14,13 +14,6 @@ from cse_methods.registry import get_method
 from cse_methods.settings import Settings
 from cse_platform.errors import SweepRefusedError
 from cse_platform.secrets import mask_text
-from cse_platform.sweep.best import (
-    BestReference,
-    references_in,
-    replace_references,
-    with_placeholders,
-)
-from cse_platform.sweep.best_of import with_examples
 from cse_platform.sweep.blocks import (
     Evaluate,
     Keep,
@@ -32,15 +25,27 @@ from cse_platform.sweep.blocks import (
     TrialSeeds,
 )
 from cse_platform.sweep.objectives import DEV_VALUE, GPU_HOURS, Constraint, metric_of, unknown_name
-from cse_platform.sweep.problems import Problem, ProblemsError, format_value, joined_problems
+from cse_platform.sweep.problems import (
+    Problem,
+    ProblemsError,
+    format_value,
+    joined_problems,
+    problems_in,
+)
 from cse_platform.sweep.pruners import NoPruner, Pruner
-from cse_platform.sweep.pydantic_errors import problems_in
+from cse_platform.sweep.references import (
+    BestReference,
+    find_best_references,
+    replace_best_references,
+    with_examples,
+    with_placeholders,
+)
 from cse_platform.sweep.space.dimensions import Choices
 from cse_platform.sweep.space.require import Requirements, require_problems
 from cse_platform.sweep.space.space import Space
 
 
-def aim_problems(
+def objective_problems(
     search: Search, dev: DevSelection, *, has_gpu: bool, pruner: str | None
 ) -> list[Problem]:
     """List problems of objectives and constraints; paths start at the sweep.
@@ -187,10 +192,10 @@ class SweepSpec(Settings):
         return self
 
     @model_validator(mode="after")
-    def _check_aims(self) -> Self:
+    def _check_objectives(self) -> Self:
         pruner = None if isinstance(self.pruner, NoPruner) else self.pruner.kind
         has_gpu = self.resources.gpu != 0
-        if problems := aim_problems(self.search, self.dev, has_gpu=has_gpu, pruner=pruner):
+        if problems := objective_problems(self.search, self.dev, has_gpu=has_gpu, pruner=pruner):
             raise ProblemsError(problems)
         return self
 
@@ -330,7 +335,9 @@ def best_references(spec: SweepSpec) -> list[BestReference]:
     """List the references to resolve before the sweep starts, each once, in file order."""
     choices = [d.choices for _, d in spec.space.items() if isinstance(d, Choices)]
     places = (spec.fixed, choices, spec.search.start_from)
-    return list(dict.fromkeys(reference for place in places for reference in references_in(place)))
+    return list(
+        dict.fromkeys(reference for place in places for reference in find_best_references(place))
+    )
 
 
 def with_best(spec: SweepSpec, folders: Mapping[BestReference, str]) -> SweepSpec:
@@ -343,10 +350,10 @@ def with_best(spec: SweepSpec, folders: Mapping[BestReference, str]) -> SweepSpe
         unresolved = {"best": {"method": reference.method, "backbone": reference.backbone}}
         return folders.get(reference, unresolved)
 
-    space = replace_references(spec.space.model_dump(mode="json"), folder)
-    start_from = replace_references(spec.search.start_from, folder)
+    space = replace_best_references(spec.space.model_dump(mode="json"), folder)
+    start_from = replace_best_references(spec.search.start_from, folder)
     changed = {
-        "fixed": replace_references(spec.fixed, folder),
+        "fixed": replace_best_references(spec.fixed, folder),
         "space": Space.model_validate(space),
         "search": spec.search.model_copy(update={"start_from": tuple(start_from)}),
     }

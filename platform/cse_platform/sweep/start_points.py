@@ -6,9 +6,8 @@ from typing import Any
 
 from cse_methods.contract import Method, PublishedSettings
 from cse_platform.errors import SweepRefusedError
-from cse_platform.sweep.best import reference_problems
-from cse_platform.sweep.best_of import with_examples
 from cse_platform.sweep.problems import Problem, Steps, did_you_mean, format_value, joined_problems
+from cse_platform.sweep.references import best_reference_problems, with_examples
 from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.sweep.space.space import Space, find_value
 from cse_platform.sweep.spec import SweepSpec
@@ -229,7 +228,7 @@ def _check_coordinate(spec: SweepSpec, candidate: _Candidate, name: str) -> Prob
         return Problem(path, f"no such dimension in space{fixed}")
     if spec.space.is_excluded(name, candidate.values):
         return Problem(path, f"inactive beside the point's other values, got {format_value(value)}")
-    if problems := reference_problems(value):
+    if problems := best_reference_problems(value):
         return problems[0].under(path)
     if spec.space[name].has(value):
         return None

@@ -13,7 +13,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from cse_platform.errors import PlatformError
-from cse_platform.sweep.problems import Problem, Steps, dotted_path, format_value
+from cse_platform.sweep.problems import Problem, Steps, dotted_path, format_value, real_path
 
 MAX_DEPTH = 40
 MAX_VALUES = 10_000  # aliases of aliases can stand for more values than memory holds
@@ -44,17 +44,6 @@ class YamlDocument:
         while path and path not in self.places:
             path = path[:-1]
         return self.places.get(path, 1)
-
-
-def real_path(path: Steps, data: Any) -> Steps:
-    """Keep the steps that lead somewhere in `data`; others, such as union tags, are left out."""
-    steps: list[str | int] = []
-    for step in path:
-        in_list = isinstance(data, list) and isinstance(step, int) and step < len(data)
-        if in_list or (isinstance(data, dict) and step in data):
-            data = data[step]
-            steps.append(step)
-    return tuple(steps)
 
 
 def read_yaml(text: str) -> YamlDocument:

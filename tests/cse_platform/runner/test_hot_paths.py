@@ -15,7 +15,7 @@ from cse_methods.data.dev_identity import DevIdentity, identify_dev_set
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store import open_store
 from cse_platform.runner import driver, worker
-from cse_platform.search import opening
+from cse_platform.search import storage
 from cse_platform.sweep import identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import sweep_stores
@@ -80,7 +80,7 @@ def test_a_start_reads_each_dev_set_once_opens_one_search_store_and_validates_no
 
     spec = new_spec()
     monkeypatch.setattr(identity, "identify_dev_set", identify)
-    monkeypatch.setattr(opening, "RDBStorage", Storage)
+    monkeypatch.setattr(storage, "RDBStorage", Storage)
     for name in ("sweep_provenance", "code_diffs"):
         monkeypatch.setattr(driver, name, lambda repository, method=None: {})
     monkeypatch.setattr(SweepSpec, "model_validate", no_validation)

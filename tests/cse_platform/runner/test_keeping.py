@@ -16,8 +16,8 @@ from cse_platform.leaderboard.trials import used_elsewhere
 from cse_platform.runner.model_retention import best_folders, delete_surplus_models
 from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.runner.scorer import score_kept_model
-from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.identity import DevData
+from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal

@@ -6,8 +6,8 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 from searches import history_of, searched
 
-from cse_platform.search.distributions import distribution, suggest
-from cse_platform.search.replay import replayed_study, trial_numbers
+from cse_platform.search.distributions import build_distribution, suggest
+from cse_platform.search.restoring import list_trial_numbers, replay_study
 from cse_platform.sweep.space.space import Space
 
 SPACE = {
@@ -22,7 +22,7 @@ VALUES = {"rate": 1e-4, "d0": 6, "margin": 0.3, "loss": "listnet", "teachers": [
 
 def test_what_optuna_samples_from() -> None:
     space = Space.model_validate(SPACE)
-    assert {name: distribution(one) for name, one in space.items()} == {
+    assert {name: build_distribution(one) for name, one in space.items()} == {
         "rate": FloatDistribution(1e-5, 1e-3, log=True),
         "d0": IntDistribution(2, 10, step=4),
         "margin": FloatDistribution(0.1, 0.4, step=0.1),
@@ -37,7 +37,7 @@ def test_it_is_sampled_from_the_same() -> None:
     for _ in range(20):
         trial = study.ask()
         values = {name: suggest(trial, name, one) for name, one in space.items()}
-        assert trial.distributions == {name: distribution(one) for name, one in space.items()}
+        assert trial.distributions == {name: build_distribution(one) for name, one in space.items()}
         assert all(space[name].find(value) == value for name, value in values.items())
 
 
@@ -51,8 +51,8 @@ def test_trials_as_optuna_would_know_them() -> None:
         searched(6, inactive, state="RUNNING", value=None, finished=None),
         searched(7, inactive, value=0.75),
     ]
-    found = replayed_study(history_of(told, SPACE), factor=100)
-    assert (trial_numbers(found.study), found.left_out) == ([0, 1, 4, 7], 0)
+    found = replay_study(history_of(told, SPACE), factor=100)
+    assert (list_trial_numbers(found.study), found.left_out) == ([0, 1, 4, 7], 0)
     first, pruned, failed, last = found.study.get_trials()
     assert first.params == {**VALUES, "teachers": '["a", "b"]'}
     assert [one.state for one in (first, pruned, failed, last)] == [
@@ -69,10 +69,10 @@ def test_trials_as_optuna_would_know_them() -> None:
 @pytest.mark.parametrize("wrong", [{"rate": 1.0}, {"d0": 3}, {"loss": "other"}, {"margin": "x"}])
 def test_values_outside_of_the_space_are_counted(wrong: dict[str, object]) -> None:
     told = [searched(0, VALUES), searched(1, VALUES | wrong)]
-    found = replayed_study(history_of(told, SPACE))
-    assert (trial_numbers(found.study), found.left_out) == ([0], 1)
+    found = replay_study(history_of(told, SPACE))
+    assert (list_trial_numbers(found.study), found.left_out) == ([0], 1)
 
 
 def test_a_space_that_nobody_knows_has_no_params() -> None:
-    found = replayed_study(history_of([searched(3, {})], {}))
+    found = replay_study(history_of([searched(3, {})], {}))
     assert [trial.params for trial in found.study.get_trials()] == [{}]

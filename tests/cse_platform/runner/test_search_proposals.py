@@ -10,7 +10,7 @@ from optuna.trial import TrialState, create_trial
 from search_studies import alone, asked, opened
 
 from cse_platform.search import proposals
-from cse_platform.search.distributions import distribution, encode, suggest
+from cse_platform.search.distributions import build_distribution, encode, suggest
 from cse_platform.search.proposals import preview
 from cse_platform.sweep.space.dimensions import Dimension
 from cse_platform.sweep.spec import SweepSpec
@@ -77,7 +77,7 @@ def test_a_trial_that_lacks_values_is_completed_as_it_would_have_been(
     search = opened(tmp_path, spec)
     (whole,) = preview(spec, start_points=(), count=1)
     some = {name: encode(whole[name]) for name in list(whole)[:done]}
-    of_file = {name: distribution(spec.space[name]) for name in some}
+    of_file = {name: build_distribution(spec.space[name]) for name in some}
     alone(tmp_path).add_trial(
         create_trial(state=TrialState.RUNNING, params=some, distributions=of_file)
     )

@@ -222,7 +222,7 @@ def test_a_key_error_of_our_own_is_no_lost_trial(
         raise KeyError("a defect")
 
     search = opened(tmp_path, new_spec())
-    monkeypatch.setattr(proposals, "sampler", broken)
+    monkeypatch.setattr(proposals, "build_sampler", broken)
     with pytest.raises(KeyError, match="a defect"):
         search.ask()
 

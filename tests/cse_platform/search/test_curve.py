@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cse_platform.search.pruners.curve import PastCurves, Rule, Verdict, collapsed, judge
+from cse_platform.search.pruners.curve import PastCurves, Rule, Verdict, explain_collapse, judge
 
 STEPS, EVERY = 1000, 100
 RULE = Rule()
@@ -205,7 +205,7 @@ def test_noise_between_seeds_keeps_trials_alive() -> None:
 
 def test_broken_trials() -> None:
     fine = {"train/loss": 0.1, "dev/uniformity": -2.0}
-    assert collapsed(0.5, fine) is None and collapsed(0.5, {}) is None
-    assert "not a number" in str(collapsed(math.nan, fine))
-    assert "not a number" in str(collapsed(0.5, fine | {"train/loss": math.nan}))
-    assert "collapsed" in str(collapsed(0.5, fine | {"dev/uniformity": -0.001}))
+    assert explain_collapse(0.5, fine) is None and explain_collapse(0.5, {}) is None
+    assert "not a number" in str(explain_collapse(math.nan, fine))
+    assert "not a number" in str(explain_collapse(0.5, fine | {"train/loss": math.nan}))
+    assert "collapsed" in str(explain_collapse(0.5, fine | {"dev/uniformity": -0.001}))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from optuna.trial import FrozenTrial, create_trial
 
-from cse_platform.search.distributions import distribution, encode
+from cse_platform.search.distributions import build_distribution, encode
 from cse_platform.search.learning import LEAST_OWN, SOURCE, learned_trials
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import LearnedTrial
@@ -50,7 +50,7 @@ def own(count: int, *, sign: float = 1.0) -> list[FrozenTrial]:
         create_trial(
             value=0.5 + sign * score(one) / 100,
             params={name: encode(value) for name, value in one.items()},
-            distributions={name: distribution(SPACE[name]) for name in one},
+            distributions={name: build_distribution(SPACE[name]) for name in one},
         )
         for one in points(count, seed=2)
     ]

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from cse_platform.errors import SweepFileError
-from cse_platform.sweep.best_of import BestOf, values_to_find
 from cse_platform.sweep.file import load_sweep, read_draft
 from cse_platform.sweep.problems import Problem
+from cse_platform.sweep.references import StageReference, find_stage_references
 
 SAME = "method: toy, backbone: mini, corpus: builtin, search: {trials: 2}"
 FIRST = (
@@ -38,9 +38,9 @@ def test_a_stage_is_read_with_every_value_that_it_can_get(tmp_path: Path) -> Non
     takes = "{temperature: 2, views: {best_of: first}, epochs: {best_of: first}}"
     file.write_text(stages(later(takes)))
     _, draft = read_draft(file).stages
-    assert values_to_find(draft.spec.fixed) == {
-        "views": BestOf("first", "views"),
-        "epochs": BestOf("first", "epochs"),
+    assert find_stage_references(draft.spec.fixed) == {
+        "views": StageReference("first", "views"),
+        "epochs": StageReference("first", "epochs"),
     }
     assert [(one["views"], one["epochs"]) for one in draft.possible] == [(2, 1), (4, 1), (2, 3)]
     config = draft.spec.config({})  # with an example of each
@@ -80,7 +80,7 @@ def test_an_include_keeps_what_its_stages_take(tmp_path: Path) -> None:
     whole.write_text("stages:\n  - {file: two.yaml, seeds: {search: 7}}\n")
     _, draft = read_draft(whole).stages
     assert not draft.inspection.problems and draft.spec.seeds.search == 7
-    assert values_to_find(draft.spec.fixed) == {"views": BestOf("first", "views")}
+    assert find_stage_references(draft.spec.fixed) == {"views": StageReference("first", "views")}
     whole.write_text("stages:\n  - {file: two.yaml, fixed: {views: {best_of: frist}}}\n")
     told = problems(tmp_path, whole.read_text())
     assert any("line 2, stages.1.fixed.views.best_of: no stage 'frist' in this file" in one

@@ -5,7 +5,7 @@ from typing import Any, get_args
 import pytest
 
 from cse_platform.sweep.blocks import Search
-from cse_platform.sweep.changes import changes
+from cse_platform.sweep.identity import find_changes
 from cse_platform.sweep.samplers import AUTO_GP_TRIALS, Auto, Gp, Sampler, Tpe, choose_sampler
 from cse_platform.sweep.space.space import Space
 
@@ -36,11 +36,11 @@ def test_options_are_stored_and_part_of_the_identity() -> None:
     assert stored["sampler"]["startup_trials"] == 20
     plain = search().model_dump(mode="json")
     assert plain["sampler"] == "tpe"
-    assert [path for path, *_ in changes({"search": plain}, {"search": stored})] == [
+    assert [path for path, *_ in find_changes({"search": plain}, {"search": stored})] == [
         "search.sampler"
     ]
     spelt = search(sampler={"kind": "tpe", "startup_trials": 10}).model_dump(mode="json")
-    assert list(changes({"search": plain}, {"search": spelt})) == []
+    assert list(find_changes({"search": plain}, {"search": spelt})) == []
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pytest
 from cse_methods.contract import PublishedSettings
 from cse_methods.describe import describe_method
 from cse_methods.registry import get_method
-from cse_platform.sweep.best_of import values_to_find
 from cse_platform.sweep.file import load_sweep
+from cse_platform.sweep.references import find_stage_references
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import start_points
 
@@ -175,12 +175,14 @@ DEPARTURES: dict[str, Facts] = {
 def stages(name: str) -> list[SweepSpec]:
     """The sweeps of a file; what they take from earlier ones is what the paper has found."""
     every = load_sweep((FILES | WHOLE)[name]).stages
-    return [with_published_values(one) if values_to_find(one.fixed) else one for one in every]
+    return [
+        with_published_values(one) if find_stage_references(one.fixed) else one for one in every
+    ]
 
 
 def with_published_values(stage: SweepSpec) -> SweepSpec:
     told = published(stage, facts(stage, next(stage.space.grid_points())))
-    found = {name: told[name] for name in values_to_find(stage.fixed)}
+    found = {name: told[name] for name in find_stage_references(stage.fixed)}
     return stage.model_copy(update={"fixed": stage.fixed | found})
 
 

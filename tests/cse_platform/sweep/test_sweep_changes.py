@@ -6,7 +6,7 @@ import pytest
 
 from cse_methods.contract import Method
 from cse_platform.errors import SweepRefusedError
-from cse_platform.sweep.changes import asks_for_no_more, refuse_changes
+from cse_platform.sweep.identity import has_nothing_to_add, refuse_changes
 from cse_platform.sweep.spec import SweepSpec
 
 START: dict[str, Any] = {
@@ -90,7 +90,7 @@ def test_a_data_file_may_move(stored: dict[str, Any]) -> None:
 def test_a_new_sweep_has_nothing_to_change(toy: Method) -> None:
     spec = SweepSpec.model_validate(START)
     refuse_changes(None, spec.model_dump(mode="json"))
-    assert not asks_for_no_more(None, spec.model_dump(mode="json"))
+    assert not has_nothing_to_add(None, spec.model_dump(mode="json"))
 
 
 @pytest.mark.parametrize(
@@ -107,4 +107,4 @@ def test_a_complete_sweep_is_extended_by_trials_seeds_and_test_sets(
     stored: dict[str, Any], changes: dict[str, Any], nothing_more: bool
 ) -> None:
     asked = SweepSpec.model_validate(START | changes).model_dump(mode="json")
-    assert asks_for_no_more(stored, asked) is nothing_more
+    assert has_nothing_to_add(stored, asked) is nothing_more

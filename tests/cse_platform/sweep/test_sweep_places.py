@@ -19,8 +19,7 @@ from cse_methods.evaluation.test_sets.availability import missing_tests
 from cse_methods.tasks import parse_tasks
 from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.store import open_store
-from cse_platform.search.opening import open_search_store
-from cse_platform.sweep.best import BestReference
+from cse_platform.search.storage import open_search_store
 from cse_platform.sweep.preflight import (
     missing_downloads,
     references_to_resolve,
@@ -28,6 +27,7 @@ from cse_platform.sweep.preflight import (
     with_data_source,
 )
 from cse_platform.sweep.problems import Inspection
+from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.journal import Journal

@@ -6,8 +6,8 @@ import pytest
 
 from cse_methods.contract import Method
 from cse_platform.errors import SweepRefusedError
-from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.checks import representatives
+from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.start_points import (

@@ -10,8 +10,8 @@ from cse_dashboards.figures.search.study import ReplayedSearch, search_picture
 from cse_platform.search.findings import (
     EVALUATOR,
     SearchFindings,
+    bootstrap_importances,
     share_of_best,
-    unsure_importances,
 )
 
 
@@ -36,7 +36,7 @@ def hyperparameter_importances(study: ReplayedSearch) -> Picture:
 
 def _draw_importances(study: ReplayedSearch, findings: SearchFindings | None) -> Drawn:
     """Draw the importances of the findings, or compute them where there are no findings."""
-    importances = (findings and findings.importances) or unsure_importances(study.optuna)
+    importances = (findings and findings.importances) or bootstrap_importances(study.optuna)
     data = pd.DataFrame(
         {
             "hyperparameter": [importance.name for importance in importances],

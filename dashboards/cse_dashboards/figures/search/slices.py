@@ -13,8 +13,8 @@ from cse_dashboards.figures.search.study import (
     search_picture,
 )
 from cse_dashboards.figures.search.values import log_axis
-from cse_platform.search.findings import importances_of
-from cse_platform.search.replay import trial_numbers
+from cse_platform.search.findings import compute_importances
+from cse_platform.search.restoring import list_trial_numbers
 
 MOST_PANELS = 6
 _TITLE = "Score by hyperparameter"
@@ -32,7 +32,7 @@ def slices(study: ReplayedSearch) -> Picture:
 
     def draw() -> Drawn:
         data = study.data
-        names = [*importances_of(study.optuna)][:MOST_PANELS] if many else space
+        names = [*compute_importances(study.optuna)][:MOST_PANELS] if many else space
         tried = [name for name in names if name in data]
         return _draw_slices(study, tried)
 
@@ -43,7 +43,7 @@ def _draw_slices(study: ReplayedSearch, names: Sequence[str]) -> Drawn:
     score = study.quantity.title
     figure = visualization.plot_slice(study.optuna, params=list(names), target_name=score)
     bar = {"title": {"text": "trial", "side": "right"}, "x": 1.0, "xpad": 12}
-    numbers, line = trial_numbers(study.optuna), {"color": colour(6)}
+    numbers, line = list_trial_numbers(study.optuna), {"color": colour(6)}
     for trace in figure.data:
         places = [numbers[place] for place in trace.marker.color]
         # None: the one of the template, which stands out from what is behind the figure.

@@ -16,12 +16,12 @@ from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.searches import SearchHistory
 from cse_platform.search.findings import (
     SearchFindings,
-    even_history,
-    highest_first,
+    pick_evenly,
     search_findings,
-    spread,
+    sort_by_value,
+    subsample_history,
 )
-from cse_platform.search.replay import NUMBER, Replay, replayed_study
+from cse_platform.search.restoring import NUMBER, Replay, replay_study
 
 MOST_MARKS = 200
 """Trials of the figures that grow heavy: parallel coordinates are a trace a trial, and browsers do
@@ -45,7 +45,7 @@ class ReplayedSearch:
 
     @cached_property
     def _replayed_search(self) -> Replay:
-        return replayed_study(self.history, factor=self.quantity.factor)
+        return replay_study(self.history, factor=self.quantity.factor)
 
     @property
     def optuna(self) -> Study:
@@ -84,19 +84,19 @@ class ReplayedSearch:
     @cached_property
     def fewer(self) -> "ReplayedSearch":
         """A search of as many trials as a heavy figure takes: the best, and some others evenly."""
-        complete = highest_first(self.complete)
+        complete = sort_by_value(self.complete)
         if len(complete) <= MOST_MARKS:
             return self
         best, others = complete[: MOST_MARKS // 2], complete[MOST_MARKS // 2 :]
         others.sort(key=lambda trial: trial.number)
-        kept = [*best, *spread(others, MOST_MARKS - len(best))]
+        kept = [*best, *pick_evenly(others, MOST_MARKS - len(best))]
         kept.sort(key=lambda trial: trial.number)
         return ReplayedSearch(replace(self.history, trials=tuple(kept)))
 
     @cached_property
     def even(self) -> "ReplayedSearch":
-        """A selection for a figure that counts, made by `even_history`."""
-        return ReplayedSearch(even_history(self.history))
+        """A selection for a figure that counts, made by `subsample_history`."""
+        return ReplayedSearch(subsample_history(self.history))
 
 
 def trial_record(trial: TrialSummary, quantity: Quantity) -> dict[str, Any]:

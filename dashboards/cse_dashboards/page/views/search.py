@@ -62,12 +62,12 @@ Make = Callable[[Leaderboard, ReplayedSearch, SweepOverview], Told]
 def _make_search_pictures(address: SweepAddress, studies: Memory[ReplayedSearch]) -> Make:
     def make(board: Leaderboard, study: ReplayedSearch, overview: SweepOverview) -> Told:
         from cse_dashboards.report import search_pictures
-        from cse_platform.search.findings import finding_lines
+        from cse_platform.search.findings import format_findings
 
         unfiltered = _replay_search(
             studies, board, address.model_copy(update={"where": ""}), overview
         )
-        sentences = [] if study.findings is None else finding_lines(study.findings)
+        sentences = [] if study.findings is None else format_findings(study.findings)
         return search_pictures(board, overview, study, unfiltered, address.conditions), sentences
 
     return make

@@ -21,7 +21,7 @@ from cse_platform.leaderboard.tables import (
     SweepTrialRecord,
 )
 from cse_platform.sweep.blocks import slug_problem
-from cse_platform.sweep.changes import changes
+from cse_platform.sweep.identity import find_changes
 from cse_platform.sweep.problems import did_you_mean, format_value
 
 OVERWRITTEN = ("spec", "state", "finished", "journal", "ended_by")
@@ -140,7 +140,7 @@ def _describe_differences(mine: SweepRecord, other: SweepRecord) -> str:
     )
     return "; ".join(
         f"{path} = {format_value(before)} here, {format_value(after)} there"
-        for path, before, after in changes(here, there)
+        for path, before, after in find_changes(here, there)
     )
 
 

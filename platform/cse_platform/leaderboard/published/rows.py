@@ -24,8 +24,8 @@ from cse_platform.sweep.problems import (
     did_you_mean,
     dotted_path,
     format_value,
+    problems_in,
 )
-from cse_platform.sweep.pydantic_errors import problems_in
 from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, GPU_MEMORY, TRAIN_MINUTES
 
 PublishedSplit = Literal["test", "dev", "train"]

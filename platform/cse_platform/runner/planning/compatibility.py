@@ -6,8 +6,7 @@ from typing import Any
 from cse_methods.contract import MethodConfig
 from cse_platform.errors import SweepRefusedError
 from cse_platform.render.formats import counted
-from cse_platform.sweep.changes import GROWING
-from cse_platform.sweep.identity import CODE, Identity, canonical_hash
+from cse_platform.sweep.identity import CODE, GROWING, Identity, canonical_hash
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
 

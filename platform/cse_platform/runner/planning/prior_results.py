@@ -21,10 +21,10 @@ from cse_platform.leaderboard.prior_trials import (
 from cse_platform.leaderboard.store import Store
 from cse_platform.render.formats import counted, percent
 from cse_platform.runner.planning.confirmation import chosen_trials
-from cse_platform.search.learning import evenly
-from cse_platform.sweep.best_of import BestOf, values_to_find
+from cse_platform.search.learning import pick_evenly
 from cse_platform.sweep.checks import rule_problems, value_problems
 from cse_platform.sweep.problems import format_value, joined_problems
+from cse_platform.sweep.references import StageReference, find_stage_references
 from cse_platform.sweep.space.require import require_problems
 from cse_platform.sweep.space.space import find_value
 from cse_platform.sweep.spec import SweepSpec
@@ -87,7 +87,7 @@ def with_found_values(
     """
     started = (history.spec or {}).get("fixed") or {}
     fixed, origins = dict(spec.fixed), dict[str, str]()
-    for name, wanted in values_to_find(spec.fixed).items():
+    for name, wanted in find_stage_references(spec.fixed).items():
         if (
             trial := _find_best_of_stage(spec, wanted, places.journal_of(wanted.stage))
         ) is not None:
@@ -104,7 +104,7 @@ def with_found_values(
         elif name in started:
             fixed[name], origins[name] = started[name], f"{wanted} when it was started"
     resolved = spec.model_copy(update={"fixed": fixed})
-    if origins and not values_to_find(fixed):
+    if origins and not find_stage_references(fixed):
         _refuse_values(resolved, origins)
     return resolved, origins
 
@@ -116,7 +116,9 @@ def value_notes(spec: SweepSpec, origins: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _find_best_of_stage(spec: SweepSpec, wanted: BestOf, journal: Path) -> TrialHistory | None:
+def _find_best_of_stage(
+    spec: SweepSpec, wanted: StageReference, journal: Path
+) -> TrialHistory | None:
     """Find a trial of a complete stage's best configuration, by that stage's own rule."""
     past = History(event for _, event in read_journal(journal)) if journal.exists() else History()
     if not past.complete:
@@ -238,7 +240,7 @@ def _select_usable(
             "complete configurations lies in the space and agrees with 'fixed'; leave it out of "
             "search.learn_from"
         )
-    return evenly(usable, min(len(usable), MOST_LEARNED))
+    return pick_evenly(usable, min(len(usable), MOST_LEARNED))
 
 
 def _convert_to_space(tried: Tried, spec: SweepSpec) -> tuple[dict[str, Any], MethodConfig] | None:

@@ -164,7 +164,7 @@ def judge(
     return Verdict(chance < rule.chance * rule.top / (len(best) + 1), why, chance)
 
 
-def collapsed(value: float, metrics: Mapping[str, float]) -> str | None:
+def explain_collapse(value: float, metrics: Mapping[str, float]) -> str | None:
     """Explain why a report of a trained step shows a broken trial; None if it does not.
 
     `value` is its dev score; `metrics` is all that was reported.

@@ -7,7 +7,7 @@ from optuna.distributions import BaseDistribution
 from optuna.samplers import QMCSampler
 from optuna.trial import FrozenTrial
 
-from cse_platform.search.distributions import distribution
+from cse_platform.search.distributions import build_distribution
 from cse_platform.sweep.samplers import Qmc
 from cse_platform.sweep.space.space import Space
 
@@ -22,7 +22,7 @@ class WholeSpaceQmc(QMCSampler):
 
     def __init__(self, space: Space, **options: Any) -> None:
         super().__init__(**options)
-        distributions = {name: distribution(space[name]) for name in sorted(space)}
+        distributions = {name: build_distribution(space[name]) for name in sorted(space)}
         self._space = {name: dist for name, dist in distributions.items() if not dist.single()}
 
     def infer_relative_search_space(

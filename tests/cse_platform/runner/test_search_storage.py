@@ -8,7 +8,7 @@ from threading import Barrier
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
-from cse_platform.search.opening import open_search_store
+from cse_platform.search.storage import open_search_store
 
 DRIVERS = 3
 

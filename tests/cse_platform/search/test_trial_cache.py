@@ -6,7 +6,7 @@ import optuna
 import pytest
 from optuna.trial import FrozenTrial, TrialState
 
-from cse_platform.search.study import KnownTrials
+from cse_platform.search.storage import TrialCache
 
 
 @pytest.fixture
@@ -23,30 +23,30 @@ def test_trials_are_not_read_at_every_look(monkeypatch: pytest.MonkeyPatch) -> N
         reads.append(clock[0])
         return []
 
-    monkeypatch.setattr("cse_platform.search.study.time.monotonic", lambda: clock[0])
-    known = KnownTrials(read)
+    monkeypatch.setattr("cse_platform.search.storage.time.monotonic", lambda: clock[0])
+    known = TrialCache(read)
     for _ in range(24):
-        known.all()
+        known.list_all()
         clock[0] += 0.5
     assert reads == [1.0, 12.5]
-    known.forget()
-    known.all()
+    known.clear()
+    known.list_all()
     assert len(reads) == 3
 
 
 def test_what_is_noted_is_known_at_once(study: optuna.Study) -> None:
-    known = KnownTrials(lambda: study.get_trials(deepcopy=False))
-    assert known.all() == []
+    known = TrialCache(lambda: study.get_trials(deepcopy=False))
+    assert known.list_all() == []
     trial = study.ask()
-    known.note(study._storage.get_trial(trial._trial_id))
-    assert [(one.number, one.state) for one in known.all()] == [(0, TrialState.RUNNING)]
+    known.put(study._storage.get_trial(trial._trial_id))
+    assert [(one.number, one.state) for one in known.list_all()] == [(0, TrialState.RUNNING)]
 
 
 def test_a_pruner_sees_what_is_known_and_writes_to_the_store(study: optuna.Study) -> None:
-    known = KnownTrials(lambda: study.get_trials(deepcopy=False))
+    known = TrialCache(lambda: study.get_trials(deepcopy=False))
     trial = study.ask()
-    seen = known.seen_by(study)
+    seen = known.wrap_study(study)
     assert [one.number for one in seen.get_trials(states=(TrialState.RUNNING,))] == [0]
     seen._storage.set_trial_system_attr(trial._trial_id, "rung", 1)
-    assert known.all()[0].system_attrs == {"rung": 1}
+    assert known.list_all()[0].system_attrs == {"rung": 1}
     assert study.get_trials()[0].system_attrs == {"rung": 1}

@@ -10,18 +10,18 @@ import pytest
 from sweeps import CHEAP, write_sweep
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.sweep import bundle as parcel
-from cse_platform.sweep.bundle import SWEEP_FILE, Parcel, pack_sweep
+from cse_platform.sweep import bundle
+from cse_platform.sweep.bundle import SWEEP_FILE, SweepBundle, pack_sweep
 from cse_platform.sweep.file import load_sweep
 
 PAIRS = "sentence1\tsentence2\tscore\na cat\ta dog\t2.5\n"
 
 
-def packed(folder: Path, *overrides: str, **changes: Any) -> Parcel:
+def packed(folder: Path, *overrides: str, **changes: Any) -> SweepBundle:
     return pack_sweep(write_sweep(folder, CHEAP, **changes).file, list(overrides))
 
 
-def sweep_in(one: Parcel) -> Mapping[str, Any]:
+def sweep_in(one: SweepBundle) -> Mapping[str, Any]:
     text = one.content[SWEEP_FILE]
     assert isinstance(text, str)
     found: dict[str, Any] = json.loads(text)
@@ -83,7 +83,7 @@ def test_files_that_cannot_travel_are_refused(
     with pytest.raises(SweepRefusedError, match=r"my-dev\.tsv: no such file here"):
         packed(tmp_path, dev=dev)
     (tmp_path / "my-dev.tsv").write_text(PAIRS)
-    monkeypatch.setattr(parcel, "LARGEST", 10)
+    monkeypatch.setattr(bundle, "LARGEST", 10)
     with pytest.raises(SweepRefusedError, match="absolute path there"):
         packed(tmp_path, dev=dev)
 

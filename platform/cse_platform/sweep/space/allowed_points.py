@@ -19,7 +19,7 @@ AROUND = 0.1
 Values = Mapping[str, Any]
 
 
-class Satisfying:
+class AllowedPoints:
     """Finds allowed points that have the given values; the seed decides about the rest.
 
     Args:

@@ -1,0 +1,142 @@
+"""The search store, which is Optuna's: opened, and its trials cached."""
+
+import copy
+import time
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import optuna
+from filelock import FileLock
+from optuna.storages import BaseStorage, RDBStorage
+from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy import create_engine, make_url, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from cse_platform.errors import StoreDownError, StoreError
+from cse_platform.postgres import patience
+from cse_platform.secrets import mask_url
+
+OPENING_LOCK = 0x0C5E_0BE4
+"""Number of the advisory lock, which no other program on the server should use."""
+
+
+def open_search_store(url: str) -> RDBStorage:
+    """Open a search store, and make its tables if they are missing.
+
+    Raises:
+        StoreError: if the URL is not a store's, its driver is not here, or its schema is newer.
+    """
+    try:
+        with _lock_store(url):
+            storage = RDBStorage(url, engine_kwargs=_build_engine_options(url))
+    except (ImportError, ValueError, RuntimeError, OSError) as error:  # driver, port, schema, lock
+        raise StoreError(f"search store {mask_url(url)}: {error}") from error
+    if storage.engine.dialect.name == "sqlite":
+        with storage.engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+    return storage
+
+
+def refuse_unreachable(url: str) -> None:
+    """Raise StoreError unless the search store answers; a SQLite file may be missing."""
+    if url.startswith("sqlite"):
+        return
+    try:
+        with create_engine(url, **_build_engine_options(url)).connect():
+            pass
+    except (SQLAlchemyError, ImportError) as error:
+        cause = (str(error).splitlines() or ["?"])[0]
+        raise StoreDownError(f"search store {mask_url(url)}: {cause}") from error
+
+
+@contextmanager
+def _lock_store(url: str) -> Iterator[None]:
+    """Lock the store: two drivers that make its tables at once would break each other's."""
+    address = make_url(url)
+    file = Path(address.database or "")
+    if (
+        address.get_backend_name() == "sqlite" and file.parent.is_dir()
+    ):  # else the lock would make it
+        with FileLock(f"{file}.lock"):
+            file.touch()  # SQLite would keep a group out that may write to the folder
+            yield
+    elif address.get_backend_name() == "postgresql":
+        with create_engine(url, **_build_engine_options(url)).begin() as connection:
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({OPENING_LOCK})"))
+            yield
+    else:
+        yield
+
+
+def _build_engine_options(url: str) -> dict[str, Any]:
+    return {"pool_pre_ping": True, "connect_args": patience(make_url(url))}
+
+
+_SHARE = 0.1
+"""The largest share of the time that reading all trials anew may take."""
+
+
+class TrialCache:
+    """Caches a study's trials, read from the store now and then, with this driver's own writes.
+
+    Optuna reads each running trial anew at every look. With thousands at once a single look takes
+    seconds. `read` returns all trials of the study, by number.
+    """
+
+    def __init__(self, read: Callable[[], list[FrozenTrial]]) -> None:
+        self._read = read
+        self._known: dict[int, FrozenTrial] = {}
+        self._took, self._read_at = 0.0, float("-inf")
+
+    def list_all(self) -> list[FrozenTrial]:
+        """List all trials by number; raises what `read` raises."""
+        if time.monotonic() > self._read_at + self._took / _SHARE:
+            began = time.monotonic()
+            self._known = {trial.number: trial for trial in self._read()}
+            self._read_at = time.monotonic()
+            self._took = self._read_at - began
+        return [self._known[number] for number in sorted(self._known)]
+
+    def get(self, number: int) -> FrozenTrial | None:
+        """Return a trial as this driver knows it; None where it has to be read."""
+        return self._known.get(number)
+
+    def put(self, trial: FrozenTrial) -> None:
+        """Cache a trial as it is in the store now."""
+        self._known[trial.number] = trial
+
+    def wrap_study(self, study: optuna.Study) -> optuna.Study:
+        """Wrap the study for a pruner, which looks at all trials for each report."""
+        wrapped = copy.copy(study)
+        wrapped._storage = cast(BaseStorage, _CachedStorage(study._storage, self))
+        return wrapped
+
+    def clear(self) -> None:
+        """Drop the cache, so that the next look reads all trials."""
+        self._known.clear()
+        self._read_at = float("-inf")
+
+
+class _CachedStorage:
+    """A study's storage that answers from the cache. It has the part that pruners call."""
+
+    def __init__(self, storage: BaseStorage, cache: TrialCache) -> None:
+        self._storage, self._cache = storage, cache
+
+    def get_all_trials(
+        self,
+        study_id: int,
+        deepcopy: bool = True,
+        states: Container[TrialState] | None = None,
+    ) -> list[FrozenTrial]:
+        trials = [t for t in self._cache.list_all() if states is None or t.state in states]
+        return copy.deepcopy(trials) if deepcopy else trials
+
+    def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
+        self._storage.set_trial_system_attr(trial_id, key, value)
+        self._cache.put(self._storage.get_trial(trial_id))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)

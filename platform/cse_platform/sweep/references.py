@@ -1,0 +1,233 @@
+"""References of a sweep file to results: of the leaderboard, and of an earlier stage.
+
+`{best: {method: …, backbone: …}}` is the leaderboard's best encoder, and may stand wherever a
+teacher stands. The platform resolves it before the first trial starts.
+
+`fixed: {alpha: {best_of: STAGE}}` is a value of the configuration that an earlier stage of the file
+takes for the best. Until that stage is complete, the later one is checked with every value that it
+can then have, and one of these stands for it as an example wherever a configuration is shown or
+counted.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cse_methods.errors import UnknownMethodError
+from cse_methods.registry import get_method
+from cse_platform.sweep.problems import Problem, Steps, did_you_mean, format_value
+from cse_platform.sweep.space.dimensions import canonical_json
+
+
+@dataclass(frozen=True)
+class BestReference:
+    """Names the best trial, by its dev value, of a method on a backbone."""
+
+    method: str
+    backbone: str
+
+    @property
+    def placeholder(self) -> str:
+        """The text that stands for the folder until the reference is resolved."""
+        return f"best:{self.method}/{self.backbone}"
+
+
+def find_best_references(value: Any) -> Iterator[BestReference]:
+    """Yield every well-formed reference inside a value, in order."""
+    for _, inner in _find_best(value, ()):
+        if (reference := _parse_best(inner)) is not None:
+            yield reference
+
+
+def replace_best_references(value: Any, stand_in: Callable[[BestReference], Any]) -> Any:
+    """Copy a value with each reference replaced by what `stand_in` returns for it."""
+    if _is_best(value) and (reference := _parse_best(value["best"])) is not None:
+        return stand_in(reference)
+    if isinstance(value, Mapping):
+        return {key: replace_best_references(inner, stand_in) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [replace_best_references(inner, stand_in) for inner in value]
+    return value
+
+
+def with_placeholders(value: Any) -> Any:
+    """Copy a value with each reference replaced by its placeholder."""
+    return replace_best_references(value, lambda reference: reference.placeholder)
+
+
+def best_reference_problems(value: Any) -> list[Problem]:
+    """List the problems of the references inside a value; paths start at the value."""
+    checked = ((path, _check_best(inner)) for path, inner in _find_best(value, ()))
+    return [Problem(path, text) for path, text in checked if text is not None]
+
+
+def _check_best(inner: Any) -> str | None:
+    reference = _parse_best(inner)
+    if reference is None:
+        return f"expected {{best: {{method: …, backbone: …}}}}, got {format_value({'best': inner})}"
+    try:
+        get_method(reference.method)
+    except UnknownMethodError as error:
+        return str(error)
+    return None
+
+
+def _is_best(value: Any) -> bool:
+    return isinstance(value, Mapping) and set(value) == {"best"}
+
+
+def _parse_best(inner: Any) -> BestReference | None:
+    if not isinstance(inner, Mapping) or set(inner) != {"method", "backbone"}:
+        return None
+    if not all(isinstance(name, str) and name for name in inner.values()):
+        return None
+    return BestReference(inner["method"], inner["backbone"])
+
+
+def _find_best(value: Any, path: Steps) -> Iterator[tuple[Steps, Any]]:
+    if _is_best(value):
+        yield path, value["best"]
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _find_best(inner, (*path, key))
+    elif isinstance(value, (list, tuple)):
+        for position, inner in enumerate(value):
+            yield from _find_best(inner, (*path, position))
+
+
+BEST_OF, OTHER_NAME, EXAMPLE = "best_of", "hyperparameter", "example"
+
+Configurations = Sequence[Mapping[str, Any]]
+"""Configurations that between them have each value which a stage can find."""
+
+
+@dataclass(frozen=True)
+class StageReference:
+    """The value of a hyperparameter in the best configuration of an earlier stage."""
+
+    stage: str
+    hyperparameter: str
+
+    def __str__(self) -> str:
+        return f"the best {self.hyperparameter} of {self.stage!r}"
+
+
+def has_stage_references(fixed: Mapping[str, Any]) -> bool:
+    """Return True if a setting of `fixed` takes its value from an earlier stage."""
+    return any(map(_is_stage_reference, fixed.values()))
+
+
+def find_stage_references(fixed: Mapping[str, Any]) -> dict[str, StageReference]:
+    """Map each setting that takes its value from an earlier stage to its reference."""
+    return {
+        name: StageReference(value[BEST_OF], value.get(OTHER_NAME, name))
+        for name, value in fixed.items()
+        if _is_stage_reference(value)
+    }
+
+
+def with_examples(fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace each reference in `fixed` that has an example by that example."""
+    return {
+        name: value[EXAMPLE] if _is_stage_reference(value) and EXAMPLE in value else value
+        for name, value in fixed.items()
+    }
+
+
+def without_stage_references(fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep the settings of `fixed` whose values the file gives itself."""
+    return {name: value for name, value in fixed.items() if not _is_stage_reference(value)}
+
+
+def stage_reference_problems(
+    fixed: Mapping[str, Any],
+    *,
+    here: Any,
+    earlier: Mapping[str, Configurations],
+    later: Collection[str],
+) -> list[Problem]:
+    """List the problems of the references in `fixed`; paths start at `fixed`.
+
+    Args:
+        fixed: the block as the file has it.
+        here: the name of the stage that the references stand in.
+        earlier: what each earlier stage can find; empty where that is not known.
+        later: the names of the stages after this one.
+    """
+    problems = []
+    for name, value in fixed.items():
+        if not _is_stage_reference(value):
+            continue
+        if text := _check_stage_form(value):
+            problems.append(Problem((name,), text))
+            continue
+        wanted = StageReference(value[BEST_OF], value.get(OTHER_NAME, name))
+        if text := _check_stage(wanted.stage, here, earlier, later):
+            problems.append(Problem((name, BEST_OF), text))
+        elif text := _check_name(wanted, earlier[wanted.stage]):
+            problems.append(Problem((name, OTHER_NAME if OTHER_NAME in value else BEST_OF), text))
+    return problems
+
+
+def possible_values(
+    wanted: Mapping[str, StageReference], earlier: Mapping[str, Configurations]
+) -> list[dict[str, Any]]:
+    """List combinations of the values that settings can get, with each value at least once.
+
+    Values of one stage come together as it tries them. The first entry has a value of each setting
+    whose stage is known.
+    """
+    by_stage: list[list[dict[str, Any]]] = []
+    for stage in dict.fromkeys(reference.stage for reference in wanted.values()):
+        names = {name: ref.hyperparameter for name, ref in wanted.items() if ref.stage == stage}
+        together = [
+            {name: values[other] for name, other in names.items()}
+            for values in earlier.get(stage, ())
+            if all(other in values for other in names.values())
+        ]
+        if together:
+            by_stage.append(together)
+    first = {name: value for together in by_stage for name, value in together[0].items()}
+    every = [first, *(first | values for together in by_stage for values in together[1:])]
+    return list({canonical_json(values): values for values in every}.values())
+
+
+def _is_stage_reference(value: Any) -> bool:
+    return isinstance(value, Mapping) and BEST_OF in value
+
+
+def _check_stage_form(value: Mapping[str, Any]) -> str | None:
+    if set(value) <= {BEST_OF, OTHER_NAME} and all(
+        isinstance(v, str) and v for v in value.values()
+    ):
+        return None
+    return (
+        f"expected {{{BEST_OF}: STAGE}} or {{{BEST_OF}: STAGE, {OTHER_NAME}: NAME}}, "
+        f"got {format_value(value)}"
+    )
+
+
+def _check_stage(
+    stage: str, here: Any, earlier: Collection[str], later: Collection[str]
+) -> str | None:
+    if stage in earlier:
+        return None
+    if stage == here:
+        return f"{stage!r} is this stage itself; name an earlier one"
+    if stage in later:
+        return f"stage {stage!r} comes later; move it before this one"
+    if not earlier:
+        return (
+            f"no earlier stage {stage!r} in this file; a value comes from a stage before this one"
+        )
+    hint = did_you_mean(stage, earlier) or f"; earlier stages: {', '.join(earlier)}"
+    return f"no stage {stage!r} in this file{hint}"
+
+
+def _check_name(wanted: StageReference, found: Configurations) -> str | None:
+    if not found or any(wanted.hyperparameter in values for values in found):
+        return None
+    known = sorted({name for values in found for name in values})
+    hint = did_you_mean(wanted.hyperparameter, known)
+    other = hint or f"; it has {', '.join(known)}; name one of them by '{OTHER_NAME}'"
+    return f"stage {wanted.stage!r} neither searches nor fixes {wanted.hyperparameter!r}{other}"
