@@ -24,6 +24,7 @@ from cse_platform.leaderboard.render.board_tables import board_tables
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import (
     OWN_COLUMNS,
+    TEXTS,
     SweepHyperparameters,
     TrialChoice,
 )
@@ -36,7 +37,6 @@ TRIALS_SHOWN = 50
 BEFORE, AFTER = ("state", "score"), ("seed", "step", "seconds", "error", "key")
 """Columns on either side of the hyperparameters; the number is always first."""
 STATES = {"RUNNING": "running", "COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
-_FROM_THE_LEFT = ("state", "error", "key")
 _FALLING = ("score", "number")
 """Columns that the first click sorts in descending order."""
 _FIELDS = {"score": "value", "seconds": "wall_seconds"}
@@ -55,7 +55,7 @@ class TrialsColumn:
 
     @property
     def align(self) -> str:
-        return "left" if self.name in _FROM_THE_LEFT else "right"
+        return "left" if self.name in TEXTS else "right"
 
     def toggled(self, sort: str) -> str:
         """Return the order after a click on the head, for trials now sorted by `sort`."""

@@ -50,7 +50,10 @@ def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
     for name in ("configuration", "evaluation"):
         if distinct(names) < distinct([*names, name]):
             names.append(name)
-    return [_METHOD, _BACKBONE, *(_make_our_column(name, _KEYS[name]) for name in names[2:])]
+    others = (
+        _make_our_column(name, _KEYS[name], sort=_SORTS_OF_KEYS.get(name, "")) for name in names[2:]
+    )
+    return [_METHOD, _BACKBONE, *others]
 
 
 def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]:
@@ -66,17 +69,21 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
 
     title = _format_dev_title(rows) if headline == DEV else ""
     if headline == DEV:
-        beside = [_make_number_column("untrained", lambda row: row.dev_untrained, percent)]
+        beside = [
+            _make_number_column(
+                "untrained", lambda row: row.dev_untrained, percent, sort="untrained"
+            )
+        ]
     else:
         beside = [_make_dev_column(rows, builtin=builtin) for builtin in (False, True)]
     return [
         score_column(headline, title=title),
         _make_number_column("95 % interval", of(lambda estimate: estimate.interval), interval_cell),
-        _make_number_column("rank", _select_ranked_row, _format_rank),
-        _make_number_column("best of n", of(lambda estimate: estimate.best), percent),
-        _make_number_column("n", lambda row: _format_seed_count(row, headline)),
+        _make_number_column("rank", _select_ranked_row, _format_rank, sort="rank"),
+        _make_number_column("best of n", of(lambda estimate: estimate.best), percent, sort="best"),
+        _make_number_column("n", lambda row: _format_seed_count(row, headline), sort="n"),
         *beside,
-        _make_number_column("paper", lambda row: row.gap, _format_gap),
+        _make_number_column("paper", lambda row: row.gap, _format_gap, sort="gap"),
     ]
 
 
@@ -99,17 +106,27 @@ def _format_unknown_code(row: LeaderboardRow) -> str | None:
 
 
 def _make_our_column(
-    name: str, value: Callable[[LeaderboardRow], Any], format: Callable[[Any], Cell | str] = as_text
+    name: str,
+    value: Callable[[LeaderboardRow], Any],
+    format: Callable[[Any], Cell | str] = as_text,
+    *,
+    sort: str = "",
 ) -> EntryColumn:
-    """Make a column that published rows leave empty."""
-    return Column(name, lambda entry: value(entry.row) if entry.row else None, format, name)
+    """Make a column that published rows leave empty; `sort` is one of `SORT_COLUMNS`."""
+    return Column(
+        name, lambda entry: value(entry.row) if entry.row else None, format, name, sort=sort
+    )
 
 
 def _make_number_column(
-    name: str, value: Callable[[LeaderboardRow], Any], format: Callable[[Any], Cell | str] = as_text
+    name: str,
+    value: Callable[[LeaderboardRow], Any],
+    format: Callable[[Any], Cell | str] = as_text,
+    *,
+    sort: str = "",
 ) -> EntryColumn:
     """Make a right-aligned column that published rows leave empty."""
-    return replace(_make_our_column(name, value, format), align="right")
+    return replace(_make_our_column(name, value, format, sort=sort), align="right")
 
 
 def _make_cost_column(name: str) -> EntryColumn:
@@ -121,7 +138,7 @@ def _make_cost_column(name: str) -> EntryColumn:
         part = name == EPOCH_MINUTES and row.epoch_is_extrapolated
         return cost_cell(name, cost, extrapolated=part)
 
-    return _make_number_column(COST_HEADS[name], marked, lambda cell: cell)
+    return _make_number_column(COST_HEADS[name], marked, lambda cell: cell, sort=name)
 
 
 def _make_published_column(name: str, value: Callable[[PublishedRow], Any]) -> EntryColumn:
@@ -136,7 +153,9 @@ def _make_dev_column(rows: Sequence[LeaderboardRow], *, builtin: bool) -> EntryC
         return (row.dev.source == BUILTIN) is builtin
 
     title = _format_dev_title([row for row in rows if there(row)])
-    return _make_number_column(title, lambda row: row.dev_score if there(row) else None, score_cell)
+    return _make_number_column(
+        title, lambda row: row.dev_score if there(row) else None, score_cell, sort=DEV
+    )
 
 
 def _format_dev_title(rows: Sequence[LeaderboardRow]) -> str:
@@ -188,12 +207,13 @@ def _format_method(entry: Entry) -> Cell:
     return Cell(name, mark=join_marks(star, entry.mark))
 
 
-_METHOD: EntryColumn = Column("method", _format_method, lambda cell: cell)
+_METHOD: EntryColumn = Column("method", _format_method, lambda cell: cell, sort="method")
 _BACKBONE: EntryColumn = Column(
     "backbone",
     lambda entry: (
         entry.row.shown_backbone if entry.row else getattr(entry.published, "backbone", None)
     ),
+    sort="backbone",
 )
 _KEYS: dict[str, Callable[[LeaderboardRow], str]] = {
     "method": lambda row: row.shown_method,
@@ -203,8 +223,9 @@ _KEYS: dict[str, Callable[[LeaderboardRow], str]] = {
     "evaluation": _format_evaluation,
 }
 """The values that distinguish our rows."""
+_SORTS_OF_KEYS = {"dev set": "dev_set", "configuration": "configuration"}
 SETTING_COLUMNS = (
-    _make_our_column("configuration", short_hash),
+    _make_our_column("configuration", short_hash, sort="configuration"),
     _make_our_column("trial", short_key),
     _make_our_column("code", _format_unknown_code),
     _make_our_column("searched", searched_settings),
@@ -212,20 +233,26 @@ SETTING_COLUMNS = (
 NOTES_WIDTH = 60
 """Characters of notes that a table shows; `cse-leaderboard show` has all of them."""
 SWEEP_COLUMNS = (
-    _make_our_column("sweep", lambda row: row.sweep),
-    _make_our_column("dev set", _format_dev_sets),
-    _make_our_column("corpus", lambda row: row.corpus),
-    _make_our_column("tags", lambda row: ", ".join(row.tags)),
+    _make_our_column("sweep", lambda row: row.sweep, sort="sweep"),
+    _make_our_column("dev set", _format_dev_sets, sort="dev_set"),
+    _make_our_column("corpus", lambda row: row.corpus, sort="corpus"),
+    _make_our_column("tags", lambda row: ", ".join(row.tags), sort="tags"),
     _make_our_column(
         "notes", lambda row: shorten(" / ".join(row.notes), NOTES_WIDTH, placeholder="…")
     ),
 )
 RUN_COLUMNS = (
-    _make_number_column("trials", lambda row: row.trials),
-    _make_number_column("GPU-hours", lambda row: row.gpu_hours, lambda hours: f"{hours:.1f}"),
-    _make_number_column("wall time a trial", lambda row: row.wall_seconds, clock),
-    _make_our_column("finished", lambda row: row.finished, lambda finished: f"{finished:%Y-%m-%d}"),
-    _make_our_column("machines", lambda row: ", ".join(row.machines)),
+    _make_number_column("trials", lambda row: row.trials, sort="trials"),
+    _make_number_column(
+        "GPU-hours", lambda row: row.gpu_hours, lambda hours: f"{hours:.1f}", sort="gpu_hours"
+    ),
+    _make_number_column(
+        "wall time a trial", lambda row: row.wall_seconds, clock, sort="wall_seconds"
+    ),
+    _make_our_column(
+        "finished", lambda row: row.finished, lambda day: f"{day:%Y-%m-%d}", sort="finished"
+    ),
+    _make_our_column("machines", lambda row: ", ".join(row.machines), sort="machines"),
 )
 COST_COLUMNS = tuple(map(_make_cost_column, COSTS))
 SOURCE_COLUMNS = (
