@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from cse_dashboards.figures.labels import number, value_text, values_line
-from cse_dashboards.figures.styles import method_style
+from cse_dashboards.figures.rows import method_style
 from cse_dashboards.page.address import (
     BoardAddress,
     CompareAddress,

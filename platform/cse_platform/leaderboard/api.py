@@ -148,7 +148,7 @@ class Leaderboard:
             StoreError: for what the database says.
         """
         from cse_platform.leaderboard.render.board import Board
-        from cse_platform.leaderboard.render.board_data import data_columns, data_rows
+        from cse_platform.leaderboard.render.columns import data_columns, data_rows
         from cse_platform.render.table import to_frame
 
         rows = self.rows(filters, tasks=tasks, per_configuration=per_configuration, sort=sort)

@@ -22,13 +22,13 @@ from cse_platform.leaderboard.render.board import (
     published_cell,
     score_cell,
 )
-from cse_platform.leaderboard.render.board_data import (
+from cse_platform.leaderboard.render.board_tables import board_tables, paper_board
+from cse_platform.leaderboard.render.columns import (
     board_records,
     data_columns,
     data_rows,
     estimate_records,
 )
-from cse_platform.leaderboard.render.board_tables import board_tables, paper_board
 from cse_platform.leaderboard.searches import FrontRow, ParetoFront
 from cse_platform.leaderboard.statistics.results import Comparison, Matrix, TaskComparison
 from cse_platform.render.formats import (
