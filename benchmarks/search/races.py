@@ -6,7 +6,7 @@ from typing import Any
 from simulation import Ended
 from surfaces import Surface
 
-from cse_platform.leaderboard.statistics.race import still_racing
+from cse_platform.leaderboard.statistics.searches import still_racing
 
 
 def raced(

@@ -69,8 +69,8 @@ def main(
     if context.invoked_subcommand is not None:
         refuse_options_before(context, "cse-dashboard")
         return
+    from cse_dashboards.page.app import serve
     from cse_dashboards.page.control import Control
-    from cse_dashboards.page.server import serve
 
     url = leaderboard_url(runs, store)
     control = Control(runs or RUNS) if allow_control else None

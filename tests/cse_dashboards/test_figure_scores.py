@@ -12,7 +12,7 @@ from cse_dashboards.figures.board.pair_scatter import draw_pair_scatter
 from cse_dashboards.figures.board.ranking_scores import draw_ranking_scores
 from cse_dashboards.figures.labels import score_quantity
 from cse_dashboards.figures.picture import Drawn
-from cse_dashboards.figures.styles import styles_in_order
+from cse_dashboards.figures.rows import styles_in_order
 from cse_methods.evaluation.results import Similarities
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import Estimate

@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
-from cse_dashboards.figures.styles import method_style, row_styles
+from cse_dashboards.figures.rows import method_style, row_styles
 from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 from cse_methods.names import method_name
 from cse_methods.registry import available_methods

@@ -5,7 +5,7 @@ from collections import defaultdict
 import pytest
 
 from cse_dashboards.figures.labels import dev_quantity, metric_quantity, score_quantity
-from cse_dashboards.figures.styles import styles_in_order
+from cse_dashboards.figures.rows import styles_in_order
 from cse_dashboards.figures.training.alignment_uniformity import draw_alignment_uniformity
 from cse_dashboards.figures.training.dev_curves import draw_dev_curves
 from cse_dashboards.figures.training.seeds import at_kept, having, over_seeds

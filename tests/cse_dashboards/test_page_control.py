@@ -14,7 +14,7 @@ from cse_dashboards.page.control import Control
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.ingest.requests import waiting_requests
+from cse_platform.leaderboard.ingest.sweep_events import waiting_requests
 from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.tracking.events import Event, SweepRequested
 from cse_platform.tracking.journal import Journal

@@ -135,7 +135,7 @@ def test_a_url_that_cannot_be_read_hides_its_password() -> None:
 def test_a_bug_is_logged_and_not_shown(
     client: FlaskClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(page_app.sweeps.SweepsAddress, "read", lambda _: 1 / 0)
+    monkeypatch.setattr(page_app.sweep.SweepsAddress, "read", lambda _: 1 / 0)
     sentence = refused(client, "/sweeps", status=500)
     assert sentence.startswith("This page failed")
     assert "ZeroDivisionError" in caplog.text

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from cse_dashboards.page.memory import Memory
+from cse_dashboards.page.site import Memory
 
 PATIENCE = 60.0
 

@@ -12,9 +12,9 @@ import pytest
 from processes import interruptible
 
 from cse_dashboards.errors import ServeError
-from cse_dashboards.page.server import serve
+from cse_dashboards.page.app import serve
 
-SERVE = "import sys; from cse_dashboards.page.server import serve; serve(sys.argv[1], port=0)"
+SERVE = "import sys; from cse_dashboards.page.app import serve; serve(sys.argv[1], port=0)"
 
 
 def test_it_says_where_it_listens_and_ends_by_an_interrupt(lab_url: str) -> None:

@@ -14,7 +14,7 @@ from urllib.parse import urljoin
 import pytest
 from processes import interruptible
 
-SERVE = "import sys; from cse_dashboards.page.server import serve; serve(sys.argv[1], port=0)"
+SERVE = "import sys; from cse_dashboards.page.app import serve; serve(sys.argv[1], port=0)"
 MOST = 500_000
 """Bytes of a view with all that belongs to it."""
 VIEWS = (

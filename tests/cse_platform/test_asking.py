@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from cse_platform.cli.sweep import main
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.ingest.requests import waiting_requests
+from cse_platform.leaderboard.ingest.sweep_events import waiting_requests
 from cse_platform.leaderboard.store import Store
 from cse_platform.tracking.events import Event, SweepRequested
 from cse_platform.tracking.journal import Journal

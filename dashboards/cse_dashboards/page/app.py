@@ -1,17 +1,24 @@
-"""The Flask application: its views, error pages and security headers."""
+"""The page's server: a Flask application with its files, error pages and security headers."""
 
+import gzip
 import logging
+import socket
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
+from hashlib import sha256
+from importlib import import_module
+from mimetypes import guess_type
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
-from flask import Flask, Response, render_template
+import click
+from flask import Flask, Response, abort, render_template, request
 from werkzeug.exceptions import HTTPException
 
-from cse_dashboards.errors import AddressError
+from cse_dashboards.errors import AddressError, ServeError
 from cse_dashboards.page import show
-from cse_dashboards.page.assets import compress, read_assets, send_asset
 from cse_dashboards.page.control import Control
 from cse_dashboards.page.site import (
     OpenLeaderboard,
@@ -22,16 +29,93 @@ from cse_dashboards.page.site import (
     pages,
     site,
 )
-from cse_dashboards.page.views import board, compare, geometry, papers, search, stamps, sweep, trial
-from cse_dashboards.page.views import sweep as sweeps
-from cse_dashboards.page.views import trial as numbers
+from cse_dashboards.page.views import board, compare, geometry, search, sweep, trial
 from cse_dashboards.page.views.control import controls
-from cse_dashboards.picture_html import LIBRARY, add_pictures
+from cse_dashboards.picture_html import LIBRARY, STATIC, add_pictures
 from cse_methods.errors import CseError
 from cse_platform.errors import NoStoreError, StoreError
+from cse_platform.secrets import mask_url
 from cse_platform.tracking.mlflow.store import is_server
 
-VIEWS = (board, sweeps, sweep, search, stamps, compare, geometry, papers, trial, numbers)
+_YEAR = "public, max-age=31536000, immutable"
+_ASK_AGAIN = "no-cache"
+
+
+@dataclass(frozen=True)
+class Asset:
+    """One static file."""
+
+    name: str
+    body: bytes
+    brotli: bytes | None
+    """The compressed body, if the build made one."""
+
+    @cached_property
+    def digest(self) -> str:
+        return sha256(self.body).hexdigest()[:16]
+
+    @property
+    def address(self) -> str:
+        return f"/static/{self.digest}/{self.name}"
+
+    @cached_property
+    def gzip(self) -> bytes:
+        return gzip.compress(self.body, mtime=0)
+
+
+def read_assets() -> dict[str, Asset]:
+    """Read all files that browsers may ask for, by name."""
+    files = [file for file in STATIC.iterdir() if file.suffix in (".css", ".js", ".svg")]
+    return {file.name: Asset(file.name, file.read_bytes(), _read_brotli(file)) for file in files}
+
+
+def _read_brotli(file: Path) -> bytes | None:
+    compressed = file.with_name(f"{file.name}.br")
+    return compressed.read_bytes() if compressed.is_file() else None
+
+
+def send_asset(assets: dict[str, Asset], digest: str, name: str) -> Response:
+    """Send the file, in the shortest form that the browser accepts."""
+    if name not in assets:
+        abort(404)
+    asset = assets[name]
+    answer = Response(asset.body, mimetype=guess_type(name)[0])
+    taken = request.accept_encodings
+    for coding, body in (("br", asset.brotli), ("gzip", asset.gzip)):
+        if body is not None and taken[coding]:
+            answer.set_data(body)
+            answer.content_encoding = coding
+            break
+    answer.vary.add("Accept-Encoding")
+    # A page that was open during an upgrade asks for a file of the old version.
+    answer.headers["Cache-Control"] = _YEAR if digest == asset.digest else _ASK_AGAIN
+    return answer
+
+
+_LEAST = 1000
+"""The fewest bytes that are worth compressing."""
+_LEVEL = 6
+"""The gzip level: 9 takes three times as long for 1 % less."""
+
+
+def compress(answer: Response) -> Response:
+    """Gzip a text for a browser that accepts it."""
+    answer.headers.setdefault("Cache-Control", "no-cache")
+    if answer.content_encoding or answer.is_streamed or not _is_text(answer):
+        return answer
+    answer.vary.add("Accept-Encoding")
+    if request.accept_encodings["gzip"] and len(answer.get_data()) >= _LEAST:
+        answer.set_data(gzip.compress(answer.get_data(), _LEVEL, mtime=0))
+        answer.content_encoding = "gzip"
+    return answer
+
+
+def _is_text(answer: Response) -> bool:
+    kind = answer.mimetype or ""
+    return kind.startswith("text/") or kind in ("application/json", "application/x-tex")
+
+
+VIEWS = (board, compare, geometry, search, sweep, trial)
 """Modules that add their addresses to `pages` when they are imported."""
 POLICY = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -62,7 +146,7 @@ def create_app(
     server = mlflow if mlflow is not None and is_server(mlflow) else None
     app.extensions["site"] = Site(OpenLeaderboard(url, published), server, control)
     add_pictures(app.jinja_env)
-    app.jinja_env.filters |= {**show.FILTERS, "csv_link": numbers.csv_address}
+    app.jinja_env.filters |= {**show.FILTERS, "csv_link": trial.csv_address}
     app.jinja_env.globals |= show.GLOBALS
     app.jinja_env.globals |= {"asset": lambda name: assets[name].address, "library": LIBRARY}
     app.context_processor(lambda: {"frame": frame(), "site": site(), "control": admitted()})
@@ -124,3 +208,57 @@ def _handle_crash(error: Exception) -> tuple[str, int]:
 
 def _render_error(title: str, sentence: str, status: int) -> tuple[str, int]:
     return render_template("error.html", title=title, sentence=sentence, status=status), status
+
+
+THREADS = 8
+"""Browsers ask for the parts of a page at once, and some take seconds."""
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+def serve(
+    url: str,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8900,
+    published: Sequence[Path] = (),
+    mlflow: str | None = None,
+    control: Control | None = None,
+) -> None:
+    """Serve the page: print its address, and return after Ctrl-C. Port 0 takes a free one.
+
+    Raises:
+        ServeError: if the port is taken, or the host is none of this machine's.
+    """
+    from waitress import create_server
+
+    app = create_app(url, published=published, mlflow=mlflow, control=control)
+    named = f"[{host}]" if ":" in host else host
+    if named in LOOPBACK:  # another site must not reach it by a name that resolves here
+        app.config["TRUSTED_HOSTS"] = list(LOOPBACK)
+    with _open_socket(host, port) as listening:
+        taken = listening.getsockname()[1]
+        server = create_server(app, sockets=[listening], threads=THREADS, ident=None)
+        token = control.query if control is not None else ""
+        click.echo(f"http://{named}:{taken}/{token} shows {mask_url(url)}; Ctrl-C ends it")
+        if control is not None:
+            click.echo("whoever has this address may write notes and control sweeps", err=True)
+        Thread(target=_preload_figure_libraries, name="load", daemon=True).start()
+        server.run()
+
+
+def _preload_figure_libraries() -> None:
+    """Import the libraries of figures, so that the first figure need not wait seconds for them."""
+    for name in ("cse_dashboards.report", "optuna.visualization"):
+        import_module(name)
+
+
+def _open_socket(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        why = (error.strerror or str(error)).partition(" (while")[0]  # which names the address
+        raise ServeError(
+            f"cannot listen on {host}, port {port}: {why}; --port takes another one, and 0 any "
+            "that is free"
+        ) from error

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from cse_dashboards.figures.labels import number, value_text, values_line
-from cse_dashboards.figures.styles import method_style
+from cse_dashboards.figures.rows import method_style
 from cse_dashboards.page.address import (
     BoardAddress,
     CompareAddress,
@@ -27,8 +27,8 @@ from cse_methods.names import (
 )
 from cse_methods.published.released import MARK, SCORED_BY
 from cse_platform.leaderboard.conditions import Condition, Span, coded, named_value
-from cse_platform.leaderboard.filters import SCORE_COLUMNS, SORT_COLUMNS, TEXT_COLUMNS
-from cse_platform.leaderboard.render.board import COST_HEADS, PUBLISHED
+from cse_platform.leaderboard.filters import SCORE_COLUMNS, TEXT_COLUMNS
+from cse_platform.leaderboard.render.board import PUBLISHED
 from cse_platform.render.formats import clock, percent
 from cse_platform.render.table import Table, TableRow
 
@@ -54,14 +54,6 @@ _LEADS = {"trial": "/trials/{}", "sweep": "/sweeps/{}"}
 """Links of cells, by the head of their column."""
 _EARLY = ("trial", "trials", "GPU-hours", "wall time a trial", "finished")
 """Columns of a board that `arranged` moves forward."""
-_SORTS = {
-    "best of n": "best",
-    "paper": "gap",
-    "GPU-hours": "gpu_hours",
-    "wall time a trial": "wall_seconds",
-    **{head: name for name, head in COST_HEADS.items()},
-}
-"""Sort columns of heads with another name."""
 
 
 @dataclass(frozen=True)
@@ -109,21 +101,11 @@ def arranged(table: Table) -> Table:
         return table
     order = [place for place in range(len(names)) if place not in early]
     ranking = names.index("n") + 1
-    tasks = (at for at in order[ranking:] if sort_of(names[at]) in SCORE_COLUMNS)
+    tasks = (at for at in order[ranking:] if table.heads[at].sort in SCORE_COLUMNS)
     before = order.index(next(tasks, ranking))
     order[before:before] = early
     groups = (tuple(tuple(row[at] for at in order) for row in group) for group in table.groups)
     return replace(table, heads=tuple(table.heads[at] for at in order), groups=tuple(groups))
-
-
-def sort_of(head: str) -> str | None:
-    """Return the column that a head of the leaderboard sorts by; None if it sorts by none."""
-    if head in _SORTS:
-        return _SORTS[head]
-    name = head.replace(" ", "_")
-    if name in SORT_COLUMNS:
-        return name
-    return "dev" if head.startswith("dev ") and head != "dev set" else None
 
 
 def direction(column: str) -> str:
@@ -214,6 +196,5 @@ GLOBALS: dict[str, Any] = {
     "method_name": method_name,
     "navigation": NAVIGATION,
     "reference": reference,
-    "sort_of": sort_of,
     "task_words": task_words,
 }

@@ -11,7 +11,7 @@ from uuid import uuid4
 from pydantic import ValidationError
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.leaderboard.ingest.requests import add_request
+from cse_platform.leaderboard.ingest.sweep_events import add_request
 from cse_platform.leaderboard.store import open_store
 from cse_platform.leaderboard.stored_sweeps import AskedSweep, sweep_to_ask
 from cse_platform.sweep.file import OverrideError, read_setting

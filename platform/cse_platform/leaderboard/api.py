@@ -1,12 +1,12 @@
 """The queries of a leaderboard, for scripts, notebooks and the commands."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard.board import MAIN_FAMILIES, board_rows
@@ -24,46 +24,40 @@ from cse_platform.leaderboard.trial_references import find_trial
 from cse_platform.leaderboard.trials import DevPoint, dev_curve, dev_curves
 
 if TYPE_CHECKING:
-    from cse_platform.leaderboard.comparisons import PairsOf
-    from cse_platform.leaderboard.ranking import Progress
-    from cse_platform.leaderboard.statistics.results import Comparison, Matrix
-
-
-def _name_pair(found: Sequence[tuple[str, LeaderboardRow]]) -> dict[str, LeaderboardRow]:
-    """Map the two rows to their names; equal names get a letter."""
-    if found[0][0] != found[1][0]:
-        return dict(found)
-    return {f"{name} ({side})": row for side, (name, row) in zip("AB", found, strict=True)}
-
-
-if TYPE_CHECKING:
     from collections.abc import Collection
 
+    import pandas as pd
+
+    from cse_methods.evaluation.results import Similarities
     from cse_platform.leaderboard.annotations import Annotations
+    from cse_platform.leaderboard.comparisons import PairsOf
     from cse_platform.leaderboard.conditions import Where
+    from cse_platform.leaderboard.published.paper_files import PaperProgress
+    from cse_platform.leaderboard.published.papers import PaperTable
+    from cse_platform.leaderboard.published.rows import PublishedRow
+    from cse_platform.leaderboard.ranking import Progress
     from cse_platform.leaderboard.records import TrialSummary
     from cse_platform.leaderboard.searches import ParetoFront, SearchHistory
+    from cse_platform.leaderboard.statistics.results import Comparison, Matrix
     from cse_platform.leaderboard.sweep_updates import SweepStamp
     from cse_platform.leaderboard.sweeps import SweepOverview
-    from cse_platform.tracking.events import Annotatable, DriverMessage
-
-
-if TYPE_CHECKING:
-    from cse_methods.evaluation.results import Similarities
     from cse_platform.leaderboard.trial_details import TrialDetails
     from cse_platform.leaderboard.trials_table import (
         SweepHyperparameters,
         TrialChoice,
     )
+    from cse_platform.tracking.events import Annotatable, DriverMessage
 
 
-if TYPE_CHECKING:
-    import pandas as pd
+def _name_pair(named: Sequence[tuple[str, LeaderboardRow]]) -> dict[str, LeaderboardRow]:
+    """Map the two rows to their names; equal names get a letter."""
+    if named[0][0] != named[1][0]:
+        return dict(named)
+    return {f"{name} ({side})": row for side, (name, row) in zip("AB", named, strict=True)}
 
-    from cse_platform.leaderboard.published.paper_files import PaperProgress
-    from cse_platform.leaderboard.published.papers import PaperTable
-    from cse_platform.leaderboard.published.rows import PublishedRow
-    from cse_platform.leaderboard.ranking import Progress
+
+Asked = ParamSpec("Asked")
+T = TypeVar("T")
 
 
 class Leaderboard:
@@ -77,6 +71,13 @@ class Leaderboard:
     def __init__(self, store: Store, *, published: Sequence[Path] = ()) -> None:
         self._store = store
         self._published_files = tuple(published)
+
+    def _ask(
+        self, question: Callable[Concatenate[Any, Asked], T], *asked: Asked.args, **by: Asked.kwargs
+    ) -> T:
+        """Ask one question, a function of a session."""
+        with self._store.session() as session:
+            return question(session, *asked, **by)
 
     def rows(
         self,
@@ -148,7 +149,7 @@ class Leaderboard:
             StoreError: for what the database says.
         """
         from cse_platform.leaderboard.render.board import Board
-        from cse_platform.leaderboard.render.board_data import data_columns, data_rows
+        from cse_platform.leaderboard.render.columns import data_columns, data_rows
         from cse_platform.render.table import to_frame
 
         rows = self.rows(filters, tasks=tasks, per_configuration=per_configuration, sort=sort)
@@ -170,9 +171,7 @@ class Leaderboard:
         """
         from cse_platform.leaderboard.references import find_row
 
-        with self._store.session() as session:
-            asked = filters or Filters()
-            return find_row(session, reference, asked, family=tasks, scored=False)
+        return self._ask(find_row, reference, filters or Filters(), family=tasks, scored=False)
 
     def published(
         self,
@@ -253,8 +252,7 @@ class Leaderboard:
 
     def catalogue(self) -> Catalogue:
         """The values that filters take."""
-        with self._store.session() as session:
-            return catalogue(session)
+        return self._ask(catalogue)
 
     def trials(
         self,
@@ -289,8 +287,7 @@ class Leaderboard:
         """
         from cse_platform.leaderboard.trials_table import count_trials
 
-        with self._store.session() as session:
-            return count_trials(session, sweep, choice)
+        return self._ask(count_trials, sweep, choice)
 
     def hyperparameters(self, sweep: str) -> "SweepHyperparameters":
         """Which hyperparameters vary among the trials of a sweep, and what the others are.
@@ -300,8 +297,7 @@ class Leaderboard:
         """
         from cse_platform.leaderboard.trials_table import varying_hyperparameters
 
-        with self._store.session() as session:
-            return varying_hyperparameters(session, sweep)
+        return self._ask(varying_hyperparameters, sweep)
 
     def dev_curve(self, trial: str) -> list[DevPoint]:
         """The dev curve of a trial.
@@ -347,8 +343,7 @@ class Leaderboard:
         """
         from cse_platform.leaderboard.trial_details import trial_details
 
-        with self._store.session() as session:
-            return trial_details(session, trial)
+        return self._ask(trial_details, trial)
 
     def neighbours(
         self, sweep: str, number: int
@@ -360,8 +355,7 @@ class Leaderboard:
         """
         from cse_platform.leaderboard.trial_references import neighbours
 
-        with self._store.session() as session:
-            return neighbours(session, sweep, number)
+        return self._ask(neighbours, sweep, number)
 
     def compare(
         self,
@@ -407,8 +401,7 @@ class Leaderboard:
         """
         from cse_platform.leaderboard.references import candidates
 
-        with self._store.session() as session:
-            return candidates(session, reference, filters or Filters(), family=tasks)
+        return self._ask(candidates, reference, filters or Filters(), family=tasks)
 
     def compare_two(
         self, rows: Mapping[str, LeaderboardRow], *, tasks: FamilyName = "sts"
@@ -420,8 +413,7 @@ class Leaderboard:
         """
         from cse_platform.leaderboard.comparisons import compare_rows
 
-        with self._store.session() as session:
-            return compare_rows(session, rows, family=tasks)
+        return self._ask(compare_rows, rows, family=tasks)
 
     def compare_on_dev(
         self,
@@ -525,15 +517,13 @@ class Leaderboard:
         """
         from cse_platform.leaderboard.sweeps import sweep_overviews
 
-        with self._store.session() as session:
-            return sweep_overviews(session, limit=limit, offset=offset)
+        return self._ask(sweep_overviews, limit=limit, offset=offset)
 
     def count_sweeps(self) -> int:
         """Count the sweeps."""
         from cse_platform.leaderboard.stored_sweeps import count_sweeps
 
-        with self._store.session() as session:
-            return count_sweeps(session)
+        return self._ask(count_sweeps)
 
     def sweep(self, name: str) -> "SweepOverview":
         """The progress of a sweep.
@@ -543,8 +533,7 @@ class Leaderboard:
         """
         from cse_platform.leaderboard.sweeps import sweep_overview
 
-        with self._store.session() as session:
-            return sweep_overview(session, name)
+        return self._ask(sweep_overview, name)
 
     def stamps(self, sweep: str | None = None) -> "dict[str, SweepStamp]":
         """Stamps that change when a sweep changes, by name: of all sweeps, or of one.
@@ -554,8 +543,7 @@ class Leaderboard:
         """
         from cse_platform.leaderboard.sweep_updates import sweep_stamps
 
-        with self._store.session() as session:
-            return sweep_stamps(session, sweep)
+        return self._ask(sweep_stamps, sweep)
 
     def running(self, sweep: str) -> "list[TrialSummary]":
         """The trials of a sweep that have not ended, the newest first, at most 50.
@@ -565,8 +553,7 @@ class Leaderboard:
         """
         from cse_platform.leaderboard.sweeps import running_trials
 
-        with self._store.session() as session:
-            return running_trials(session, sweep)
+        return self._ask(running_trials, sweep)
 
     def messages(self, sweep: str) -> "list[DriverMessage]":
         """Read the messages of the driver of a sweep, notes and warnings, oldest first.
@@ -595,8 +582,7 @@ class Leaderboard:
         """
         from cse_platform.leaderboard.searches import search_history
 
-        with self._store.session() as session:
-            return search_history(session, sweep, limit=limit, where=where)
+        return self._ask(search_history, sweep, limit=limit, where=where)
 
     def front(self, sweep: str) -> "ParetoFront":
         """The Pareto front of a search with several objectives, and its other configurations.
@@ -610,8 +596,7 @@ class Leaderboard:
         """
         from cse_platform.leaderboard.searches import sweep_front
 
-        with self._store.session() as session:
-            return sweep_front(session, sweep)
+        return self._ask(sweep_front, sweep)
 
     def sweep_spec(self, sweep: str) -> dict[str, Any]:
         """The sweep file as it was last started, as JSON.
@@ -633,8 +618,7 @@ class Leaderboard:
         """
         from cse_platform.leaderboard.annotations import annotations
 
-        with self._store.session() as session:
-            return annotations(session, about, names)
+        return self._ask(annotations, about, names)
 
     def sharing(self) -> AbstractContextManager[None]:
         """Let the questions of this thread share one transaction, until the context ends.

@@ -1,23 +1,25 @@
-"""The trials and measurements of a search, and the Pareto front of its objectives."""
+"""The trials of a search, its Pareto front, and what earlier searches leave for a new one."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
-from sqlalchemy import ColumnElement, Select, case, func, or_, select
+from sqlalchemy import ColumnElement, Select, case, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard.conditions import Where
+from cse_platform.leaderboard.filters import best_first
 from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.statistics.pareto import non_dominated
 from cse_platform.leaderboard.stored_sweeps import find_sweep, sampler_of, search_dev, space_of
 from cse_platform.leaderboard.tables import (
     ConfigurationRecord,
     DevPointRecord,
+    GroupRecord,
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
@@ -262,3 +264,113 @@ def _mark_front(rows: Sequence[FrontRow], aims: Aims) -> list[FrontRow]:
     indices = non_dominated(points, [objective.direction for objective in aims.objectives])
     front = {feasible[index].configuration for index in indices}
     return [replace(row, on_front=row.configuration in front) for row in rows]
+
+
+@dataclass(frozen=True)
+class Leading:
+    """A good configuration of an earlier sweep, and its dev score."""
+
+    sweep: str
+    """The first sweep that tried it."""
+    backbone: str
+    values: dict[str, Any]
+    """The values of all its hyperparameters."""
+    mean: float
+    """The mean dev score of its complete seeds, a fraction."""
+    seeds: int
+
+
+def leading_configurations(
+    session: Session, *, method: str, backbone: str, dev_identity: str, but: str, limit: int
+) -> list[Leading]:
+    """Find the best configurations of a method in sweeps other than `but`, the best first.
+
+    All are of one group, for means of several cannot be compared: of the same backbone if there is
+    any, and then with the same dev data; else of the backbone with the most trials.
+    """
+    for group in _sort_groups_by_kinship(session, method, backbone, dev_identity):
+        if leading := list(_find_best_of_group(session, group, but=but, limit=limit)):
+            return leading
+    return []
+
+
+def _sort_groups_by_kinship(
+    session: Session, method: str, backbone: str, dev_identity: str
+) -> list[GroupRecord]:
+    """List all groups of a method, the most similar to ours first."""
+    groups = session.scalars(select(GroupRecord).where(GroupRecord.method == method))
+
+    def kinship(group: GroupRecord) -> tuple[bool, bool, int, int]:
+        same_data = group.dev_identity == dev_identity
+        return group.backbone == backbone, same_data, group.trials, -group.id
+
+    return sorted(groups, key=kinship, reverse=True)
+
+
+def _find_best_of_group(
+    session: Session, group: GroupRecord, *, but: str, limit: int
+) -> Iterator[Leading]:
+    configuration = ConfigurationRecord
+    places = (
+        select(SweepRecord.name)
+        .join(SweepRecord.places)
+        .join(SweepTrialRecord.trial)
+        .where(TrialRecord.configuration_id == configuration.id, SweepRecord.name != but)
+    )
+    first = places.order_by(SweepRecord.id).limit(1).correlate(configuration).scalar_subquery()
+    query = (
+        select(first, configuration.values, configuration.mean, configuration.n)
+        .where(
+            configuration.group_id == group.id,
+            configuration.n > 0,
+            exists(places.correlate(configuration)),
+        )
+        .order_by(*best_first(configuration.n, configuration.mean, configuration.hash))
+        .limit(limit)
+    )
+    for sweep, values, mean, seeds in session.execute(query):
+        if mean is not None:
+            yield Leading(sweep, group.backbone, values, mean, seeds)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A configuration that a sweep has completed."""
+
+    number: int
+    """The number of its first trial there."""
+    backbone: str
+    corpus: str
+    dev_identity: str
+    values: dict[str, Any]
+    """The values of all its hyperparameters."""
+    searched: tuple[str, ...]
+    """The hyperparameters that the sweep varied, or another one that tried this configuration."""
+    value: float
+    """The mean dev score of the sweep's complete trials of it, a fraction."""
+
+
+def tried_configurations(session: Session, name: str) -> tuple[str, list[Tried]]:
+    """The method of a sweep, and the configurations that it has completed, by number.
+
+    Raises:
+        NotFoundError: if there is no such sweep; names the nearest.
+    """
+    sweep = find_sweep(session, name)
+    configuration, group = ConfigurationRecord, GroupRecord
+    first = func.min(SweepTrialRecord.number)
+    query = (
+        select_trials(
+            first, group.backbone, configuration.corpus, group.dev_identity,
+            configuration.values, configuration.searched, func.avg(TrialRecord.best_value),
+        )
+        .join(configuration.group)
+        .where(SweepTrialRecord.sweep_id == sweep.id, TrialRecord.state == "COMPLETE")
+        .group_by(configuration.id, group.id)
+        .order_by(first)
+    )  # fmt: skip
+    tried = [
+        Tried(number, backbone, corpus, identity, values, tuple(searched), float(mean))
+        for number, backbone, corpus, identity, values, searched, mean in session.execute(query)
+    ]
+    return sweep.method, tried

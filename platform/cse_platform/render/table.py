@@ -48,6 +48,8 @@ class ColumnHead:
 
     name: str
     align: Align = "left"
+    sort: str = ""
+    """What its rows can be sorted by under this head; empty if by nothing."""
 
 
 TableRow = tuple[Cell, ...]
@@ -109,6 +111,8 @@ class Column(Generic[_R]):
     """Pandas' name for the type of the values."""
     compared: Callable[[_R], float | None] | None = None
     """The fraction by which the best and the second row of the column are found, if they are."""
+    sort: str = ""
+    """The name of the order by this column, where rows can be sorted by it."""
 
     def cell(self, row: _R) -> Cell:
         """Make the cell that people see for a row."""
@@ -119,7 +123,7 @@ class Column(Generic[_R]):
     @property
     def head(self) -> ColumnHead:
         """The head that people see above the column."""
-        return ColumnHead(self.title or self.name.replace("_", " "), self.align)
+        return ColumnHead(self.title or self.name.replace("_", " "), self.align, self.sort)
 
 
 def to_table(

@@ -13,7 +13,7 @@ import pytest
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.board_data import data_columns, data_rows
+from cse_platform.leaderboard.render.columns import data_columns, data_rows
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 from cse_platform.render.table import to_record
 

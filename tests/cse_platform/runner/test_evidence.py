@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cse_platform.errors import NotFoundError, SweepRefusedError
-from cse_platform.leaderboard.prior_trials import leading_configurations
+from cse_platform.leaderboard.searches import leading_configurations
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import leader_notes
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from cse_platform.leaderboard.statistics.race import RACE_ALPHA, still_racing
+from cse_platform.leaderboard.statistics.searches import RACE_ALPHA, still_racing
 
 SEEDS = (0, 1, 2, 3, 4)
 

@@ -9,8 +9,15 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from cse_dashboards.figures.picture import Drawn, Picture, panelled
-from cse_dashboards.figures.rows import TO_EVALUATE, Rows, best_scored_trial, first_rows, left_out
-from cse_dashboards.figures.styles import Style, row_styles
+from cse_dashboards.figures.rows import (
+    TO_EVALUATE,
+    Rows,
+    Style,
+    best_scored_trial,
+    first_rows,
+    left_out,
+    row_styles,
+)
 from cse_methods.evaluation.measures.buckets import in_buckets
 from cse_methods.evaluation.results import Similarities
 from cse_methods.names import task_name

@@ -8,8 +8,14 @@ import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import Quantity, dev_quantity, score_quantity
 from cse_dashboards.figures.picture import Drawn, Picture, colour, known, make_figure
-from cse_dashboards.figures.rows import SENTEVAL, Rows, data_of, dev_data, picture_per_data
-from cse_dashboards.figures.styles import method_style
+from cse_dashboards.figures.rows import (
+    SENTEVAL,
+    Rows,
+    data_of,
+    dev_data,
+    method_style,
+    picture_per_data,
+)
 from cse_methods.names import backbone_name, method_name
 from cse_platform.leaderboard.published.papers import source_of
 from cse_platform.leaderboard.published.rows import PublishedRow

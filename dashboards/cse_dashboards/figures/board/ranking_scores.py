@@ -11,12 +11,13 @@ from cse_dashboards.figures.picture import Drawn, Picture, colour, known, panell
 from cse_dashboards.figures.rows import (
     TO_EVALUATE,
     Rows,
+    Style,
     data_of,
     first_rows,
     left_out,
     picture_per_data,
+    row_styles,
 )
-from cse_dashboards.figures.styles import Style, row_styles
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.published.papers import source_of

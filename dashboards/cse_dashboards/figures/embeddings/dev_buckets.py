@@ -12,7 +12,7 @@ from cse_dashboards.figures.embeddings.sentences import (
     vectors_of,
 )
 from cse_dashboards.figures.picture import Drawn, Picture
-from cse_dashboards.figures.styles import styles_in_order
+from cse_dashboards.figures.rows import styles_in_order
 from cse_methods.evaluation.results import Similarities
 
 

@@ -7,8 +7,14 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.picture import Drawn, Picture, make_figure
-from cse_dashboards.figures.rows import Rows, first_rows, left_out, picture_per_dev_data
-from cse_dashboards.figures.styles import Style, row_styles
+from cse_dashboards.figures.rows import (
+    Rows,
+    Style,
+    first_rows,
+    left_out,
+    picture_per_dev_data,
+    row_styles,
+)
 from cse_dashboards.figures.training.dev_curves import KEPT, MEAN
 from cse_dashboards.figures.training.seeds import SeedCurves, at_kept, curves_of, having, over_seeds
 from cse_platform.leaderboard.api import Leaderboard

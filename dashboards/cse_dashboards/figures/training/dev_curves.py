@@ -8,8 +8,14 @@ import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import Quantity, curve_notes, metric_quantity
 from cse_dashboards.figures.picture import Drawn, Picture, file_name, make_figure
-from cse_dashboards.figures.rows import Rows, first_rows, left_out, picture_per_dev_data
-from cse_dashboards.figures.styles import Style, row_styles
+from cse_dashboards.figures.rows import (
+    Rows,
+    Style,
+    first_rows,
+    left_out,
+    picture_per_dev_data,
+    row_styles,
+)
 from cse_dashboards.figures.training.seeds import SeedCurves, at_kept, curves_of, over_seeds
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.render.formats import HASH_DIGITS

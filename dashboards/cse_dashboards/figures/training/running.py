@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cse_dashboards.figures.labels import curve_notes, metric_quantity, values_line
 from cse_dashboards.figures.picture import PALETTE, Picture
-from cse_dashboards.figures.styles import Style
+from cse_dashboards.figures.rows import Style
 from cse_dashboards.figures.training.dev_curves import draw_dev_curves
 from cse_dashboards.figures.training.seeds import SeedCurves, having
 from cse_platform.leaderboard.api import Leaderboard

@@ -1,19 +1,20 @@
-"""The list of sweeps, one sweep, and the table of its trials."""
+"""The list of sweeps, one sweep, the table of its trials, and stamps that say what has changed."""
 
 import csv
 import io
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
-from flask import Response, redirect, render_template, stream_with_context
+from flask import Response, jsonify, redirect, render_template, request, stream_with_context
 from ruamel.yaml import YAML
 from werkzeug.wrappers import Response as BaseResponse
 
 from cse_dashboards.page.address import SweepAddress, SweepsAddress
 from cse_dashboards.page.show import TablePage, arranged, task_words
 from cse_dashboards.page.site import pages, read_address, read_overview, reader, site
-from cse_dashboards.page.views.stamps import sweep_stamp, sweeps_stamp
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import hyperparameter_name
 from cse_platform.errors import NotFoundError, QueryError
@@ -24,6 +25,7 @@ from cse_platform.leaderboard.render.board_tables import board_tables
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import (
     OWN_COLUMNS,
+    TEXTS,
     SweepHyperparameters,
     TrialChoice,
 )
@@ -36,7 +38,6 @@ TRIALS_SHOWN = 50
 BEFORE, AFTER = ("state", "score"), ("seed", "step", "seconds", "error", "key")
 """Columns on either side of the hyperparameters; the number is always first."""
 STATES = {"RUNNING": "running", "COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
-_FROM_THE_LEFT = ("state", "error", "key")
 _FALLING = ("score", "number")
 """Columns that the first click sorts in descending order."""
 _FIELDS = {"score": "value", "seconds": "wall_seconds"}
@@ -55,7 +56,7 @@ class TrialsColumn:
 
     @property
     def align(self) -> str:
-        return "left" if self.name in _FROM_THE_LEFT else "right"
+        return "left" if self.name in TEXTS else "right"
 
     def toggled(self, sort: str) -> str:
         """Return the order after a click on the head, for trials now sorted by `sort`."""
@@ -303,3 +304,55 @@ def _list_sweeps(address: SweepsAddress) -> dict[str, Any]:
     shown = TablePage(address.page, SWEEPS_SHOWN, reader().count_sweeps())
     sweeps = reader().sweeps(limit=SWEEPS_SHOWN, offset=shown.before)
     return {"address": address, "shown_page": shown, "sweeps": sweeps}
+
+
+@pages.get("/stamp/sweeps/<name>")
+def answer_of_sweep(name: str) -> Response:
+    return _answer_with_etag(sweep_stamp(name))
+
+
+@pages.get("/stamp/sweeps")
+def answer_of_sweeps() -> Response:
+    return _answer_with_etag(sweeps_stamp())
+
+
+def sweep_stamp(name: str) -> dict[str, Any]:
+    """Return the state of a sweep. Each part of its page names what makes it old.
+
+    While the sweep runs, each minute changes the stamp too: the page shows the elapsed time.
+    """
+    stamp = reader().stamps(name)[name]
+    runs = stamp.state == "RUNNING"
+    trials, ended = site().counts.ask(name, stamp, lambda: _count_trials(name))
+    return {
+        "runs": runs,
+        "state": stamp.state,
+        "position": stamp.position,
+        "trials": trials,
+        "ended": ended,
+        "minute": int(time.time() / 60) if runs else 0,
+    }
+
+
+def sweeps_stamp() -> dict[str, Any]:
+    """Return the state of all sweeps; where there are none yet, one may begin at any time."""
+    stamps = reader().stamps()
+    text = repr(sorted(stamps.items()))
+    return {
+        "runs": not stamps or any(stamp.state == "RUNNING" for stamp in stamps.values()),
+        "sweeps": sha256(text.encode()).hexdigest(),
+    }
+
+
+def _count_trials(name: str) -> tuple[int, int]:
+    overview = read_overview(name)
+    return overview.trials, overview.ended
+
+
+def _answer_with_etag(stamp: dict[str, Any]) -> Response:
+    """Answer with an ETag: a browser that has the stamp already gets an empty 304."""
+    answer = jsonify(stamp)
+    answer.headers["Cache-Control"] = "no-cache"
+    answer.add_etag()
+    answer.make_conditional(request)
+    return answer

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from flask import Response, current_app, g, render_template, request
 
 from cse_dashboards.figures.picture import Picture
-from cse_dashboards.figures.styles import method_style
+from cse_dashboards.figures.rows import method_style
 from cse_dashboards.figures.training.dev_curves import draw_dev_curves
 from cse_dashboards.page.address import TrialAddress
 from cse_dashboards.page.site import pages, read_address, read_overview, reader, site

@@ -10,13 +10,13 @@ from sqlalchemy.orm import Session
 from cse_platform.errors import StoreLostError
 from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_identities
 from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.ingest.requests import take_request
 from cse_platform.leaderboard.ingest.sweep_events import (
     add_message,
     change_budget,
     end_search,
     finish_sweep,
     start_sweep,
+    take_request,
 )
 from cse_platform.leaderboard.ingest.trial_events import (
     add_points,

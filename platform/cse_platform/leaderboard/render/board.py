@@ -209,6 +209,7 @@ def score_column(name: str, *, title: str = "", compared: bool = True) -> Column
         title=title,
         align="right",
         compared=value if compared else None,
+        sort=name,
     )
 
 

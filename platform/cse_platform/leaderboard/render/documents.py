@@ -3,7 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import permutations
 from operator import attrgetter
 from pathlib import Path
@@ -22,13 +22,13 @@ from cse_platform.leaderboard.render.board import (
     published_cell,
     score_cell,
 )
-from cse_platform.leaderboard.render.board_data import (
+from cse_platform.leaderboard.render.board_tables import board_tables, paper_board
+from cse_platform.leaderboard.render.columns import (
     board_records,
     data_columns,
     data_rows,
     estimate_records,
 )
-from cse_platform.leaderboard.render.board_tables import board_tables, paper_board
 from cse_platform.leaderboard.searches import FrontRow, ParetoFront
 from cse_platform.leaderboard.statistics.results import Comparison, Matrix, TaskComparison
 from cse_platform.render.formats import (
@@ -39,7 +39,16 @@ from cse_platform.render.formats import (
     short_settings,
     signed_percent,
 )
-from cse_platform.render.table import Cell, Column, Table, grouped, to_csv, to_json, to_table
+from cse_platform.render.table import (
+    Cell,
+    Column,
+    Table,
+    as_text,
+    grouped,
+    to_csv,
+    to_json,
+    to_table,
+)
 from cse_platform.render.terminal import print_page
 from cse_platform.render.text import to_html, to_latex, to_markdown
 from cse_platform.sweep.objectives import SECONDS, is_fraction
@@ -168,21 +177,17 @@ def matrix_table(matrix: Matrix) -> Table:
 def comparison_csv(comparison: Comparison) -> str:
     """Write a line for each task, then for the average: names, seeds, and numbers."""
 
-    def of(name: str, value: Any) -> Column[TaskComparison]:
-        return Column(name, lambda _: value)
+    def of(name: str) -> Column[TaskComparison]:
+        return Column(name, lambda _: getattr(comparison, name))
 
-    def end(name: str) -> Column[TaskComparison]:
-        return Column(f"interval_{name}", lambda task: getattr(task.interval, name, None))
-
-    names = ("task", "mean_a", "mean_b", "effect")
-    ps = ("p", "p_holm", "williams_t", "williams_p", "williams_p_holm", "pairs")
-    columns = [
-        *(of(name, getattr(comparison, name)) for name in ("a", "b", "n_a", "n_b")),
-        *map(_make_task_column, names),
-        *map(end, ("low", "high", "over")),
-        *map(_make_task_column, ps),
+    numbers = [
+        replace(column, format=as_text)
+        for shown in TASK_COLUMNS
+        for column in (_INTERVAL_ENDS if shown.name == "interval" else [shown])
     ]
-    return to_csv(columns, [*comparison.tasks, *filter(None, [comparison.average])])
+    pairs = Column[TaskComparison]("pairs", lambda task: task.pairs)
+    tasks = [*comparison.tasks, *filter(None, [comparison.average])]
+    return to_csv([*map(of, ("a", "b", "n_a", "n_b")), *numbers, pairs], tasks)
 
 
 def matrix_csv(matrix: Matrix) -> str:
@@ -197,8 +202,11 @@ def matrix_csv(matrix: Matrix) -> str:
     return to_csv([a, b, *map(of, numbers)], permutations(range(len(matrix.names)), 2))
 
 
-def _make_task_column(name: str) -> Column[TaskComparison]:
-    return Column(name, lambda task: getattr(task, name))
+def _make_end_column(name: str) -> Column[TaskComparison]:
+    return Column(f"interval_{name}", lambda task: getattr(task.interval, name, None))
+
+
+_INTERVAL_ENDS = [_make_end_column(name) for name in ("low", "high", "over")]
 
 
 def _make_number_column(name: str, title: str, format: Any) -> Column[TaskComparison]:

@@ -7,7 +7,7 @@ from statistics import fmean
 from cse_platform.leaderboard.filters import BestKey, best_key
 from cse_platform.leaderboard.statistics.intervals import lower_bound
 from cse_platform.leaderboard.statistics.pareto import non_dominated
-from cse_platform.leaderboard.statistics.race import SeedValues, still_racing
+from cse_platform.leaderboard.statistics.searches import SeedValues, still_racing
 from cse_platform.sweep.blocks import Search, SeedsValue
 from cse_platform.sweep.objectives import is_feasible, measure
 from cse_platform.sweep.spec import SweepSpec

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from cse_methods.contract import MethodConfig
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
-from cse_platform.leaderboard.prior_trials import (
+from cse_platform.leaderboard.searches import (
     Leading,
     Tried,
     leading_configurations,

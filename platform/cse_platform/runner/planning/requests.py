@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Self
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.ingest.requests import waiting_requests
+from cse_platform.leaderboard.ingest.sweep_events import waiting_requests
 from cse_platform.leaderboard.store import Store
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_text
