@@ -21,7 +21,7 @@ from processes import environment
 from sweeps import CHEAP, TINY, Sweep, write_sweep
 
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.runner.ray_cluster import RAY_SETTINGS
+from cse_platform.runner.ray_process import RAY_SETTINGS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -22,7 +22,7 @@ from cse_platform.cli.evaluate import main as evaluate
 from cse_platform.cli.leaderboard import main as leaderboard
 from cse_platform.cli.sweep import main
 from cse_platform.runner import driver
-from cse_platform.runner.ray_cluster import worker_environment
+from cse_platform.runner.ray_process import worker_environment
 from cse_platform.tracking.events import TrialFinished, TrialPoint
 
 ONE_AT_A_TIME = {"cpu": 2}

@@ -195,7 +195,7 @@ def _can_measure(checked: Checked) -> bool:
 
 
 if TYPE_CHECKING:
-    from cse_platform.runner.planning.prior_results import Evidence
+    from cse_platform.runner.prior_results import Evidence
 
 SAMPLES = 10
 """How many configurations a dry run shows."""
@@ -223,7 +223,7 @@ def _find_capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
     if all(checked.on_this_machine for checked in stages):
         return [max(fit.at_once(checked.spec.resources.slot), 1) for checked in stages]
     from cse_platform.runner.cluster.slots import capacity, refuse_too_small
-    from cse_platform.runner.ray_cluster import join_cluster
+    from cse_platform.runner.ray_process import join_cluster
 
     say("asking the Ray cluster")
     join_cluster(address)
@@ -236,7 +236,7 @@ def _resolve_found_values(checked: Checked) -> tuple[Checked, list[str]]:
     """Put in what earlier stages have found. Returns the stage, and a line for each such value."""
     if not values_to_find(checked.spec.fixed):
         return checked, []
-    from cse_platform.runner.planning.prior_results import value_notes, with_found_values
+    from cse_platform.runner.prior_results import value_notes, with_found_values
 
     spec, origins = with_found_values(checked.spec, _read_history(checked.where), checked.where)
     awaited = values_to_find(spec.fixed)
@@ -256,7 +256,7 @@ def _check_changes(checked: Checked) -> None:
     refuse_changes(history.spec, spec.model_dump(mode="json"))
     if checked.missing or checked.to_install or not history.trials:
         return
-    from cse_platform.runner.planning.compatibility import refuse_other_content
+    from cse_platform.runner.prior_results import refuse_other_content
 
     references = best_references(spec)
     if not all(reference.placeholder in history.best for reference in references):
@@ -346,7 +346,7 @@ def _format_objectives(spec: SweepSpec) -> str:
 
 def _gather_evidence(checked: Checked, earlier: Sequence[SweepSpec]) -> "Evidence":
     """Gather what the search takes over from earlier sweeps, except those of the same file."""
-    from cse_platform.runner.planning.prior_results import Evidence, gather
+    from cse_platform.runner.prior_results import Evidence, gather
 
     where, search = checked.where, checked.spec.search
     coming = {spec.sweep for spec in earlier}

@@ -23,7 +23,7 @@ from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.records import BOARD_FAMILIES
 from cse_platform.render.formats import counted
-from cse_platform.runner.planning.confirmation import chosen_trials
+from cse_platform.runner.confirmation import chosen_trials
 from cse_platform.runner.stages import Stage, rehearse_stages
 from cse_platform.runner.state import Reuse
 from cse_platform.runner.tune import RayExecutor

@@ -17,14 +17,16 @@ from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.render.formats import counted
 from cse_platform.runner.model_retention import best_folders, delete_surplus_models
 from cse_platform.runner.models import delete_folder
-from cse_platform.runner.planning.compatibility import (
+from cse_platform.runner.prior_results import (
     environment_hash,
+    gather,
     refuse_other_content,
     to_try_again,
+    value_notes,
+    with_found_values,
 )
-from cse_platform.runner.planning.prior_results import gather, value_notes, with_found_values
-from cse_platform.runner.planning.requests import Requests
 from cse_platform.runner.publishing import Publisher
+from cse_platform.runner.requests import Requests
 from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.search.study import SearchStudy
 from cse_platform.signals import interrupts_deferred

@@ -9,8 +9,8 @@ from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.trial_references import best_kept_trial
 from cse_platform.leaderboard.trials import used_elsewhere
+from cse_platform.runner.confirmation import chosen_trials, pareto_front
 from cse_platform.runner.models import NOT_ITS_MODEL, delete_folder, holds_other_model
-from cse_platform.runner.planning.confirmation import chosen_trials, pareto_front
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.best import BestReference

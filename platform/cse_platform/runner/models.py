@@ -1,25 +1,29 @@
-"""Keeps the best checkpoint of a trial and deletes the others.
+"""Keeps the best checkpoint of a trial and deletes the others; writes wait while a disk is full.
 
 Places are local paths or URIs of an object store, as Ray's `storage_path` takes them.
 """
 
+import errno
 import logging
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, copy_files
+from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.errors import BackboneError
 from cse_methods.files.places import filesystem, is_remote
 from cse_platform.errors import NotFoundError
-from cse_platform.runner.disk_full import is_full
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.tracking.events import MODEL_DIGITS
+
+_T = TypeVar("_T")
 
 TRIAL_FILE = "cse_trial.txt"
 """A file in the folder of a kept model, with the key of its trial."""
@@ -186,3 +190,32 @@ def delete_folder(place: str) -> None:
             files.delete_dir(path)
     except OSError as error:
         _log.warning("%s cannot be deleted: %s", mask_url(place), mask_text(str(error)))
+
+
+def wait_for_room(
+    write: Callable[[], _T], *, what: str, waiting: Callable[[], None] = lambda: None
+) -> _T:
+    """Call `write`; if the disk is full, warn once and call it again until there is room.
+
+    `waiting` is called before each wait, of a few seconds at most.
+    """
+
+    def say(state: RetryCallState) -> None:
+        if state.attempt_number == 1:
+            _log.warning("no room on the disk for %s; it is written when there is some", what)
+        waiting()
+
+    retrying = Retrying(
+        retry=retry_if_exception(is_full),
+        wait=wait_exponential(multiplier=0.2, max=10),
+        before_sleep=say,
+        reraise=True,
+    )
+    return retrying(write)
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a write failed for lack of room, or in torch's own writer, which does not say why."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return isinstance(error, RuntimeError) and "inline_container.cc" in str(error)

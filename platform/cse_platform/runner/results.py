@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cse_methods.data.dev_selection import dev_metric
-from cse_platform.runner.disk_full import wait_for_room
 from cse_platform.runner.failures import End, Failure
-from cse_platform.runner.models import stale_checkpoints
+from cse_platform.runner.models import stale_checkpoints, wait_for_room
 from cse_platform.runner.pruning import Pruning
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_text, mask_url

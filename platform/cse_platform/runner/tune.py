@@ -28,17 +28,15 @@ from cse_platform.runner.cluster.fair_share import IdleWorkers, Turns
 from cse_platform.runner.cluster.shipping import shipment_of
 from cse_platform.runner.cluster.slots import capacity, free_slots, node_of, refuse_too_small
 from cse_platform.runner.evaluation import evaluate_selected
+from cse_platform.runner.failure_policy import BadNodes, TrialLimits
 from cse_platform.runner.failures import Failure, is_report_of_failure, reported, unreported
-from cse_platform.runner.planning.failure_policy import BadNodes, TrialLimits
-from cse_platform.runner.planning.planner import Planner
-from cse_platform.runner.planning.requests import Requests
-from cse_platform.runner.ray_cluster import join_cluster
-from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, stop_own
+from cse_platform.runner.planner import Planner
+from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, join_cluster, stop_own
+from cse_platform.runner.requests import Requests
 from cse_platform.runner.results import Results
 from cse_platform.runner.sharing import share_devices
 from cse_platform.runner.state import SweepState
-from cse_platform.runner.worker import KEPT_MODEL, WAITS, trainable
-from cse_platform.runner.worker_process import FAILURE, reusable
+from cse_platform.runner.worker import FAILURE, KEPT_MODEL, WAITS, reusable, trainable
 from cse_platform.signals import interrupt_handler_kept, interrupts_deferred
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.spec import SweepSpec

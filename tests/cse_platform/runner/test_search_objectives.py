@@ -12,7 +12,7 @@ from search_studies import alone, asked, opened
 from cse_platform.cli.progress import SweepProgress
 from cse_platform.cli.run import best_lines
 from cse_platform.cli.sweep_lines import trial_line
-from cse_platform.runner.planning.confirmation import (
+from cse_platform.runner.confirmation import (
     best_configurations,
     chosen_trials,
     pareto_front,
