@@ -195,7 +195,7 @@ def _can_measure(checked: Checked) -> bool:
 
 
 if TYPE_CHECKING:
-    from cse_platform.runner.prior_results import Evidence
+    from cse_platform.runner.prior_results import PriorResults
 
 SAMPLES = 10
 """How many configurations a dry run shows."""
@@ -285,12 +285,12 @@ def _print_plan(
     probe: bool,
 ) -> None:
     spec, method = checked.spec, get_method(checked.spec.method)
-    evidence = _gather_evidence(checked, earlier)
+    prior = _gather_prior_results(checked, earlier)
     drawn = preview(
         spec,
-        start_points=start_points(spec, method, evidence.leaders or {}),
+        start_points=start_points(spec, method, prior.leaders or {}),
         count=min(SAMPLES, spec.budget or SAMPLES),
-        learned=evidence.learned,
+        learned=prior.learned,
     )
     configs = [spec.config(assignment) for assignment in drawn]
     click.echo(_format_head(spec))
@@ -314,7 +314,7 @@ def _print_plan(
         click.echo(f"  corpus: {corpus.name}, {len(corpus.sentences):,} {what}")
         click.echo(f"  steps: {_format_range(sizes.fewest_steps, sizes.most_steps)} a trial")
     click.echo(f"  disk: {disk_line(checked, at_once)}")
-    for line in [*checked.doubts, *evidence.notes(spec)]:
+    for line in [*checked.doubts, *prior.notes(spec)]:
         click.echo(f"  note: {line}")
     if checked.shortage:
         click.echo(f"  not here: {checked.shortage}")
@@ -344,26 +344,28 @@ def _format_objectives(spec: SweepSpec) -> str:
     return "".join(parts)
 
 
-def _gather_evidence(checked: Checked, earlier: Sequence[SweepSpec]) -> "Evidence":
+def _gather_prior_results(checked: Checked, earlier: Sequence[SweepSpec]) -> "PriorResults":
     """Gather what the search takes over from earlier sweeps, except those of the same file."""
-    from cse_platform.runner.prior_results import Evidence, gather
+    from cse_platform.runner.prior_results import PriorResults, gather_prior_results
 
     where, search = checked.where, checked.spec.search
     coming = {spec.sweep for spec in earlier}
     there = tuple(name for name in search.learn_from if name not in coming)
     if not there and "leaderboard" not in search.start_from:
-        return Evidence()
+        return PriorResults()
     asked = search.model_copy(update={"learn_from": there})
     spec = checked.spec.model_copy(update={"search": asked})
     try:
         with open_read_only(where.leaderboard) as store:
-            return gather(_read_history(where), spec, store, dev=DevData(spec).columns)
+            return gather_prior_results(
+                _read_history(where), spec, store, dev=DevData(spec).columns
+            )
     except NoStoreError as error:
         if there:
             raise SweepRefusedError(f"nothing can be learned from {there[0]!r}: {error}") from error
-        return Evidence(leaders={})
+        return PriorResults(leaders={})
     except DataError:  # that are still to be fetched
-        return Evidence()
+        return PriorResults()
 
 
 def _format_range(low: int, high: int) -> str:

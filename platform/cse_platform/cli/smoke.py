@@ -213,9 +213,9 @@ def _find_numbers(
     wrong = sorted({name for name, mean in scores if not math.isfinite(mean)})
     named = {name for name, _ in scores}
     families = [
-        f"{family.name} ({counted(len(found), 'column')})"
+        f"{family.name} ({counted(len(columns), 'column')})"
         for family in BOARD_FAMILIES.values()
-        if (found := [column for column in family.columns if column in named])
+        if (columns := [column for column in family.columns if column in named])
     ]
     dev = f"dev ({', '.join(spec.dev.tasks)})"
     return (dev, *families), (

@@ -19,7 +19,7 @@ from cse_platform.runner.model_retention import best_folders, delete_surplus_mod
 from cse_platform.runner.models import delete_folder
 from cse_platform.runner.prior_results import (
     environment_hash,
-    gather,
+    gather_prior_results,
     refuse_other_content,
     to_try_again,
     value_notes,
@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 class Executor(Protocol):
     """Runs the trials of sweeps, one sweep after another, and scores their models."""
 
-    def run_trials(self, state: SweepState, requests: Requests, places: SweepStores) -> None:
+    def run_trials(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
         """Run the planner's trials until none is left, the sweep gives up, or Ctrl-C.
 
         What is left then is told by the state: `finished`, `gave_up` and `live`.
@@ -85,7 +85,7 @@ class Outcome:
 
 def run_sweep(
     spec: SweepSpec,
-    places: SweepStores,
+    stores: SweepStores,
     executor: Executor,
     publisher: Publisher,
     *,
@@ -104,12 +104,12 @@ def run_sweep(
         LeaseLostError: if another driver has taken the sweep over.
     """
     with (
-        open_store(places.leaderboard) as leaderboard,
-        Journal(places.journal) as journal,
+        open_store(stores.leaderboard) as leaderboard,
+        Journal(stores.journal) as journal,
         Lease(leaderboard, spec.sweep, journal) as lease,
         Requests(leaderboard, spec.sweep) as requests,
     ):
-        driver = SweepDriver(spec, places, executor, leaderboard, journal, lease, reuse=reuse)
+        driver = SweepDriver(spec, stores, executor, leaderboard, journal, lease, reuse=reuse)
         outcome = driver.run(requests, publisher, watch)
     _log.info("sweep %s %s", spec.sweep, ENDED)
     return outcome
@@ -125,7 +125,7 @@ class SweepDriver:
     def __init__(
         self,
         spec: SweepSpec,
-        places: SweepStores,
+        stores: SweepStores,
         executor: Executor,
         leaderboard: Store,
         journal: Journal,
@@ -133,7 +133,7 @@ class SweepDriver:
         *,
         reuse: Reuse = "same code",
     ) -> None:
-        self.spec, self.places, self.executor, self.reuse = spec, places, executor, reuse
+        self.spec, self.stores, self.executor, self.reuse = spec, stores, executor, reuse
         self.leaderboard, self.journal, self.lease = leaderboard, journal, lease
         self.history = History(event for _, event in journal.read())
         self._origins: dict[str, str] = {}
@@ -146,7 +146,7 @@ class SweepDriver:
         self.read_requests(requests.take())
         self.complete_spec()
         mirror = MLflowMirror(
-            self.places.mlflow, experiment=self.spec.experiment, artifacts=self.places.artifacts
+            self.stores.mlflow, experiment=self.spec.experiment, artifacts=self.stores.artifacts
         )
         self.identify()
         if not self.has_nothing_to_do:
@@ -180,7 +180,7 @@ class SweepDriver:
         SweepRefusedError if one is not found yet, or if the sweep of that name was another one.
         """
         budgeted = self.spec.with_budget(self.history.asked_trials)
-        self.spec, self._origins = with_found_values(budgeted, self.history, self.places)
+        self.spec, self._origins = with_found_values(budgeted, self.history, self.stores)
         if awaited := values_to_find(self.spec.fixed):
             raise SweepRefusedError(
                 f"sweep {self.spec.sweep!r} takes {' and '.join(map(str, awaited.values()))}, "
@@ -220,10 +220,12 @@ class SweepDriver:
 
     def prepare(self) -> None:
         """Look up the results of earlier sweeps, and open the search store."""
-        self._prior = gather(self.history, self._resolved, self.leaderboard, dev=self._identity.dev)
+        self._prior = gather_prior_results(
+            self.history, self._resolved, self.leaderboard, dev=self._identity.dev
+        )
         self._search = SearchStudy(
             self._resolved,
-            url=self.places.search,
+            url=self.stores.search,
             start_points=start_points(self._resolved, self._method, self._prior.leaders or {}),
             journal=self.journal.id,
             history=self.history,
@@ -252,13 +254,13 @@ class SweepDriver:
 
     def begin(self, recorder: Recorder) -> None:
         """Record the start; from here on the sweep has a state."""
-        stores = (recorder, self._search, self.leaderboard, self.lease)
+        opened = (recorder, self._search, self.leaderboard, self.lease)
         self.state = SweepState(
             self._resolved,
             self._method,
             self._identity,
             self.history,
-            *stores,
+            *opened,
             self.reuse,
             list(self._to_retry),
         )
@@ -291,7 +293,7 @@ class SweepDriver:
                     delete_surplus_models(self.state)
                     end = "COMPLETE"
                     self.state.deletions.close()
-                    delete_folder(self.places.checkpoints)
+                    delete_folder(self.stores.checkpoints)
             except Exception as error:
                 self.state.say(str(error) or repr(error), "error")
                 raise
@@ -312,7 +314,7 @@ class SweepDriver:
         """
         state = self.state
         state.finished = False
-        self.executor.run_trials(state, requests, self.places)
+        self.executor.run_trials(state, requests, self.stores)
         if state.gave_up is not None:
             raise SweepRefusedError(_explain_giving_up(state.spec, state.gave_up))
         return state.finished and not state.live

@@ -133,7 +133,7 @@ MOST_LEARNED = 50
 
 
 @dataclass(frozen=True)
-class Evidence:
+class PriorResults:
     """Results of earlier sweeps that a search takes over."""
 
     leaders: Leaders | None = None
@@ -146,9 +146,9 @@ class Evidence:
         return [*leader_notes(spec, self.leaders), *_describe_learned(self.learned)]
 
 
-def gather(
+def gather_prior_results(
     history: History, spec: SweepSpec, leaderboard: Store, *, dev: Mapping[str, str]
-) -> Evidence:
+) -> PriorResults:
     """Gather what a search takes over; after the first start, what the sweep's journal says.
 
     While a sweep runs, the best of the leaderboard changes and other sweeps go on, so a later start
@@ -158,14 +158,14 @@ def gather(
         NotFoundError: if there is no sweep of a name in `learn_from`; names the nearest.
         SweepRefusedError: if such a sweep trains another method.
     """
-    return Evidence(
+    return PriorResults(
         leaders=_find_leaders(history, spec, leaderboard, dev_identity=dev["identity"]),
         learned=_find_learned(history, spec, leaderboard, dev),
     )
 
 
 def with_found_values(
-    spec: SweepSpec, history: History, places: SweepStores
+    spec: SweepSpec, history: History, stores: SweepStores
 ) -> tuple[SweepSpec, dict[str, str]]:
     """Put in the values that earlier stages of the file have found.
 
@@ -181,7 +181,7 @@ def with_found_values(
     fixed, origins = dict(spec.fixed), dict[str, str]()
     for name, wanted in values_to_find(spec.fixed).items():
         if (
-            trial := _find_best_of_stage(spec, wanted, places.journal_of(wanted.stage))
+            trial := _find_best_of_stage(spec, wanted, stores.journal_of(wanted.stage))
         ) is not None:
             fixed[name] = trial.values[wanted.hyperparameter]
             origins[name] = f"{wanted}, trial {trial.number}"

@@ -55,10 +55,10 @@ def prepare_to_join(address: str) -> str:
             this machine is no node of the cluster.
     """
     try:
-        place: str = canonicalize_bootstrap_address_or_die(address)
-        host, _, port = place.rpartition(":")
+        head: str = canonicalize_bootstrap_address_or_die(address)
+        host, _, port = head.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
-        client = _connect_client(place, with_token=False) or _connect_with_token(place)
+        client = _connect_client(head, with_token=False) or _connect_with_token(head)
         nodes = client.get_all_node_info(timeout=_CONNECT_SECONDS).values()
     except (OSError, ValueError, RayError) as error:
         raise SweepRefusedError(
@@ -67,22 +67,22 @@ def prepare_to_join(address: str) -> str:
         ) from error
     if not any(Path(node.raylet_socket_name).exists() for node in nodes if node.state == _ALIVE):
         raise SweepRefusedError(
-            f"this machine is not a node of the Ray cluster at {place}, and a sweep's driver runs "
+            f"this machine is not a node of the Ray cluster at {head}, and a sweep's driver runs "
             "on one; hand it over by cse-sweep submit, give the same command there, or first here: "
-            f"ray start --address={place}"
+            f"ray start --address={head}"
         )
-    return place
+    return head
 
 
-def upload(shipment: Shipment, place: str) -> None:
+def upload(shipment: Shipment, head: str) -> None:
     """Upload a shipment to a cluster that can be joined; Ray deletes it with its last user."""
-    client = GcsClient(address=place)
+    client = GcsClient(address=head)
     for uri, data in shipment.archives.items():
         client.pin_runtime_env_uri(uri, _PIN_SECONDS)  # another user may be the last, and end now
         client.internal_kv_put(uri.encode(), data, True, None)
 
 
-def _connect_client(place: str, *, with_token: bool) -> GcsClient | None:
+def _connect_client(head: str, *, with_token: bool) -> GcsClient | None:
     """Connect to a cluster; from then on this process sends a token, or none.
 
     Returns None if the cluster does not take it so.
@@ -93,7 +93,7 @@ def _connect_client(place: str, *, with_token: bool) -> GcsClient | None:
     try:
         Config.initialize(_SHORT_TIMEOUTS)
         with _silence_stderr():
-            return GcsClient(address=place)
+            return GcsClient(address=head)
     except AuthenticationError:
         return None
     finally:
@@ -113,20 +113,20 @@ def _silence_stderr() -> Iterator[None]:
         os.close(kept)
 
 
-def _connect_with_token(place: str) -> GcsClient:
+def _connect_with_token(head: str) -> GcsClient:
     known = has_token()  # without one, Ray would end this process
-    if known and (client := _connect_client(place, with_token=True)):
+    if known and (client := _connect_client(head, with_token=True)):
         return client
-    raise SweepRefusedError(token_refusal(place, known=known))
+    raise SweepRefusedError(token_refusal(head, known=known))
 
 
-def token_refusal(place: str, *, known: bool) -> str:
+def token_refusal(head: str, *, known: bool) -> str:
     """Explain that a cluster wants a token, or another one than that which is `known` here."""
     wants = "wants another token than that of" if known else "wants a token, and there is none in"
     named = os.environ.get(_TOKEN_FILE) or "~/.ray/auth_token"
     looked = _TOKEN if os.environ.get(_TOKEN) else named
     return (
-        f"the Ray cluster at {place} {wants} {looked}; copy the file ~/.ray/auth_token of its head "
+        f"the Ray cluster at {head} {wants} {looked}; copy the file ~/.ray/auth_token of its head "
         f"node to here, or set {_TOKEN} to what it holds"
     )
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def score_kept_model(
-    place: str,
+    location: str,
     trial: str,
     tasks: Tasks,
     data: str | None,
@@ -26,5 +26,5 @@ def score_kept_model(
     from cse_methods.evaluation.models import open_model
 
     torch.set_num_threads(threads)
-    with local_copy(place, trial) as folder:
+    with local_copy(location, trial) as folder:
         return evaluate(open_model(str(folder), slicing_length=slicing_length), tasks, data=data)
