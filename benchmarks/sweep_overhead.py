@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
 from evaluation_cost import last_json, say
 from sweeps import CHEAP, TINY, Sweep, write_sweep
 
-from cse_platform.runner.ray_cluster import RAY_SETTINGS
+from cse_platform.runner.ray_process import RAY_SETTINGS
 from cse_platform.tracking.events import TrialFinished, TrialPoint
 
 GAP_TRIALS = 8

@@ -42,7 +42,7 @@ RAY_HOOKS = (
     "ray._private.state:actors",
     "ray._private.state:available_resources_per_node",
     "ray._private.state:total_resources_per_node",
-    # Ray started or joined: `runner/ray_process.py` and `runner/ray_cluster.py`.
+    # Ray started or joined: `runner/ray_process.py`.
     "ray._private.parameter:RayParams",
     "ray._private.ray_constants:ENABLE_RAY_CLUSTER",
     "ray._private.services:GcsClient",

@@ -21,7 +21,7 @@ from processes import environment
 from sweeps import CHEAP, TINY, Sweep, write_sweep
 
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.runner.ray_cluster import RAY_SETTINGS
+from cse_platform.runner.ray_process import RAY_SETTINGS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -93,17 +93,22 @@ def new_sweep(
 
 
 @pytest.fixture
-def run_here(cluster: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunHere]:
-    """Runs `cse-sweep` in this process, on the cluster; nothing is published."""
+def own_stores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing in the environment names a store, a cluster or data; nothing is published."""
+    for name in ("CSE_DATA", "CSE_STORE", "CSE_SEARCH_STORE", "CSE_MLFLOW_URI", "RAY_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CSE_DASHBOARD", "")
+
+
+@pytest.fixture
+def run_here(cluster: str, own_stores: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunHere]:
+    """Runs `cse-sweep` in this process, on the cluster."""
     import ray
 
     from cse_platform.cli.sweep import main
 
     for name, value in RAY_SETTINGS.items():
         monkeypatch.setenv(name, value)
-    for name in ("CSE_DATA", "CSE_STORE", "CSE_SEARCH_STORE", "CSE_MLFLOW_URI", "RAY_ADDRESS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("CSE_DASHBOARD", "")
 
     def run(sweep: Sweep, *arguments: str) -> Result:
         words = [str(sweep.file), "--runs", str(sweep.runs), "--address", cluster, *arguments]
@@ -111,6 +116,22 @@ def run_here(cluster: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunHere]
 
     yield run
     ray.shutdown()
+
+
+@pytest.fixture
+def run_in_process(own_stores: None, monkeypatch: pytest.MonkeyPatch) -> RunHere:
+    """Runs `cse-sweep` without Ray: the methods train in this process, too."""
+    from in_process import TrainingExecutor
+
+    from cse_platform.cli import run as run_command
+    from cse_platform.cli.sweep import main
+
+    monkeypatch.setattr(run_command, "RayExecutor", lambda **how: TrainingExecutor())
+
+    def run(sweep: Sweep, *arguments: str) -> Result:
+        return CliRunner().invoke(main, [str(sweep.file), "--runs", str(sweep.runs), *arguments])
+
+    return run
 
 
 @pytest.fixture(scope="module")

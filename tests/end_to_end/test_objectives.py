@@ -39,9 +39,9 @@ def study_of(sweep: Sweep) -> optuna.Study:
     return optuna.load_study(study_name=sweep.name, storage=sweep.stores["search"])
 
 
-def test_the_mean_of_two_dev_sets(run_here, new_sweep, tmp_path: Path) -> None:
+def test_the_mean_of_two_dev_sets(run_in_process, new_sweep, tmp_path: Path) -> None:
     sweep = new_sweep(tmp_path, dev=BOTH)
-    result = run_here(sweep)
+    result = run_in_process(sweep)
     assert result.exit_code == 0, result.output
     assert "best dev stsb+sickr: " in result.output
     for point in (event for event in sweep.events() if isinstance(event, TrialPoint)):
@@ -52,18 +52,18 @@ def test_the_mean_of_two_dev_sets(run_here, new_sweep, tmp_path: Path) -> None:
     assert (row["dev"]["checkpoint"], row["dev"]["search"]) == ("stsb", "stsb+sickr")
     assert row["dev_mean"] == max(one.best_value for one in sweep.history().trials.values())
     sweep.change(dev={**BOTH, "search": ["stsb", "sickr"]})  # the same mean
-    assert "complete already" in run_here(sweep).output
+    assert "complete already" in run_in_process(sweep).output
     sweep.change(dev={**BOTH, "search": "stsb"})
-    assert 'dev.search = ["stsb", "sickr"], and now it is ' in run_here(sweep).output
+    assert 'dev.search = ["stsb", "sickr"], and now it is ' in run_in_process(sweep).output
 
 
-def test_a_front_under_a_constraint(run_here, new_sweep, tmp_path: Path) -> None:
+def test_a_front_under_a_constraint(run_in_process, new_sweep, tmp_path: Path) -> None:
     sweep = new_sweep(
         tmp_path, search=AIMS, seeds={"search": 42, "confirm": {"top": 3, "seeds": [1]}}
     )
-    planned = run_here(sweep, "--dry-run")
+    planned = run_in_process(sweep, "--dry-run")
     assert "; objectives stsb (maximize), sickr (minimize); with sickr >= 0.15" in planned.output
-    result = run_here(sweep)
+    result = run_in_process(sweep)
     assert result.exit_code == 0, result.output
     trials = list(sweep.history().trials.values())
     assert [trial.state for trial in trials] == ["COMPLETE"] * 5
@@ -89,13 +89,13 @@ def test_a_front_under_a_constraint(run_here, new_sweep, tmp_path: Path) -> None
     (overview,) = asked(cse_sweep, sweep, "status", sweep.name)
     assert (overview["infeasible"], overview["best"]["values"]) == (1, COLD)
     sweep.change(search={**AIMS, "constraints": []})
-    assert "search.constraints" in run_here(sweep).output
+    assert "search.constraints" in run_in_process(sweep).output
 
 
-def test_the_best_of_an_infeasible_sweep_is_none(run_here, new_sweep, tmp_path: Path) -> None:
+def test_the_best_of_an_infeasible_sweep_is_none(run_in_process, new_sweep, tmp_path: Path) -> None:
     search = {"sampler": "random", "trials": 1, "constraints": ["sickr >= 0.9"]}
     sweep = new_sweep(tmp_path, search=search, evaluate={"top": 1, "tasks": ["sts"]})
-    result = run_here(sweep)
+    result = run_in_process(sweep)
     assert result.exit_code == 0, result.output
     assert "no configuration keeps sickr >= 0.9" in result.output
     (overview,) = asked(cse_sweep, sweep, "status", sweep.name)
@@ -105,11 +105,11 @@ def test_the_best_of_an_infeasible_sweep_is_none(run_here, new_sweep, tmp_path: 
     assert row["n"] == 1
 
 
-def test_a_reused_trial_has_what_it_measured(run_here, new_sweep, tmp_path: Path) -> None:
+def test_a_reused_trial_has_what_it_measured(run_in_process, new_sweep, tmp_path: Path) -> None:
     first = new_sweep(tmp_path, search={**AIMS, "trials": 1})
-    assert run_here(first).exit_code == 0
+    assert run_in_process(first).exit_code == 0
     first.change(sweep="second", search={**AIMS, "trials": 1, "objectives": ["stsb", "seconds"]})
-    assert "reused from tiny" in run_here(first).output
+    assert "reused from tiny" in run_in_process(first).output
     second = Sweep(first.file, first.runs, "second")
     (trial,) = second.history().trials.values()
     (ran,) = first.history().trials.values()

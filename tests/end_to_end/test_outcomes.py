@@ -22,7 +22,7 @@ from cse_platform.cli.evaluate import main as evaluate
 from cse_platform.cli.leaderboard import main as leaderboard
 from cse_platform.cli.sweep import main
 from cse_platform.runner import driver
-from cse_platform.runner.ray_cluster import worker_environment
+from cse_platform.runner.ray_process import worker_environment
 from cse_platform.tracking.events import TrialFinished, TrialPoint
 
 ONE_AT_A_TIME = {"cpu": 2}
@@ -68,23 +68,25 @@ def test_a_trial_without_torch_has_a_worker_without_it(run_here, new_sweep, tmp_
     assert end.provenance["code"] == trial.code  # by the worker, of what it has run
 
 
-def test_sweep_of_which_every_trial_fails(run_here, new_sweep, tmp_path: Path) -> None:
+def test_sweep_of_which_every_trial_fails(run_in_process, new_sweep, tmp_path: Path) -> None:
     fixed = {"temperature": TOO_HOT}
     sweep = new_sweep(tmp_path, space={}, fixed=fixed, search=ONE_TRIAL)
-    result = run_here(sweep)
+    result = run_in_process(sweep)
     assert result.exit_code == 1
     line = result.stderr.splitlines()[-1]
     assert line.startswith("Error: ") and "'tiny'" in line and "too hot: 9" in line
 
 
-def test_sweep_of_which_all_trials_fail_alike_stops(run_here, new_sweep, tmp_path: Path) -> None:
+def test_sweep_of_which_all_trials_fail_alike_stops(
+    run_in_process, new_sweep, tmp_path: Path
+) -> None:
     sweep = new_sweep(
         tmp_path,
         space={"depth": {"low": 1, "high": 1000}},
         fixed={"temperature": TOO_HOT, "kind": "b"},
         search={"sampler": "random", "trials": 20},
     )
-    result = run_here(sweep)
+    result = run_in_process(sweep)
     assert result.exit_code == 1
     line = result.stderr.splitlines()[-1]
     assert line.startswith("Error: ") and "'tiny'" in line and line.count("too hot: 9") == 1
@@ -105,19 +107,19 @@ def test_bug_in_the_driver_ends_the_sweep_and_is_shown(run_here, new_sweep, tmp_
 
 
 def test_mlflow_that_is_down_for_the_whole_sweep(
-    run_here, new_sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_in_process, new_sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "FLUSH_SECONDS", 1.0)
     sweep = new_sweep(tmp_path, search=ONE_TRIAL)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    down = run_here(sweep, "--set", f"stores.mlflow={nobody}")
+    down = run_in_process(sweep, "--set", f"stores.mlflow={nobody}")
     assert down.exit_code == 0, down.output
     note, line = (line for line in down.stderr.splitlines() if nobody in line)
     assert note.startswith("note: ")  # before the first trial
     assert line.startswith(f"mlflow lacks {len(sweep.events())} events ")
     monkeypatch.setattr(driver, "FLUSH_SECONDS", 60.0)
-    back = run_here(sweep)
+    back = run_in_process(sweep)
     assert back.exit_code == 0, back.output
     assert "is complete already" in back.stdout
     assert_stores_agree(sweep)

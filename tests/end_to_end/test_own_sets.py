@@ -31,15 +31,17 @@ def write_pairs(folder: Path) -> Path:
     return file
 
 
-def test_own_dev_set(run_here, new_sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_dev_set(
+    run_in_process, new_sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = tmp_path / "first"
     write_pairs(first)
     sweep: Sweep = new_sweep(first, dev=DEV, search=ONE)
-    planned = run_here(sweep, "--dry-run")
+    planned = run_in_process(sweep, "--dry-run")
     assert planned.exit_code == 0, planned.output
     line = f"dev set zh-dev: 21 pairs of {first / 'zh-dev.tsv'}, scores 0 to 5 (found)"
     assert line in planned.output
-    ran = run_here(sweep)
+    ran = run_in_process(sweep)
     assert ran.exit_code == 0, ran.output
     assert line in ran.output
     (trial,) = sweep.history().trials.values()
@@ -58,17 +60,17 @@ def test_own_dev_set(run_here, new_sweep, tmp_path: Path, monkeypatch: pytest.Mo
     moved = sweep.copied(tmp_path / "moved")  # another folder, the same pairs: the same sweep
     shutil.rmtree(first)
     monkeypatch.chdir(tmp_path)
-    again = run_here(moved)
+    again = run_in_process(moved)
     assert again.exit_code == 0, again.output
     assert "complete already" in again.output
 
     file = moved.file.parent / "zh-dev.tsv"
     file.write_text("\n".join([*ROWS[:-1], "猫\t狗\t2.5"]), encoding="utf-8")
-    changed = run_here(moved)
+    changed = run_in_process(moved)
     assert changed.exit_code == 1
     assert "dev.files.zh-dev.sha256" in changed.stderr and "--set sweep=" in changed.stderr
     file.unlink()
-    gone = run_here(moved)
+    gone = run_in_process(moved)
     assert gone.exit_code == 1
     assert f"{file}: no such file of pairs" in gone.stderr
 
@@ -118,11 +120,11 @@ def test_no_trial_can_open_an_own_test_set(run_here, new_sweep, tmp_path: Path) 
     assert f"may not open the test set {test}" in str(trial.error)
 
 
-def test_one_file_cannot_be_dev_and_test_set(run_here, new_sweep, tmp_path: Path) -> None:
+def test_one_file_cannot_be_dev_and_test_set(run_in_process, new_sweep, tmp_path: Path) -> None:
     copy = tmp_path / "copy.tsv"
     copy.write_bytes(write_pairs(tmp_path).read_bytes())
     evaluate = {"top": 1, "tasks": ["./copy.tsv"]}
     both: Sweep = new_sweep(tmp_path, dev=DEV, search=ONE, evaluate=evaluate)
-    ran = run_here(both, "--dry-run")
+    ran = run_in_process(both, "--dry-run")
     assert ran.exit_code == 1
     assert "copy.tsv holds the same pairs as the dev set" in ran.stderr

@@ -10,8 +10,8 @@ from ray import tune
 
 from cse_methods.registry import available_methods
 from cse_platform import trainable
-from cse_platform.runner.ray_cluster import RAY_SETTINGS, worker_environment
-from cse_platform.runner.worker_process import reusable
+from cse_platform.runner.ray_process import RAY_SETTINGS, worker_environment
+from cse_platform.runner.worker import reusable
 
 ONE_AT_A_TIME = {"cpu": 2}
 STOPPED_AT = 2

@@ -66,8 +66,8 @@ def check_stages(
     """
     inspections = [stage.inspection.copy() for stage in draft.stages]
     checked = [
-        _check_stage(stage, found, runs=runs, address=address, offline=offline, starts=starts)
-        for stage, found in zip(draft.stages, inspections, strict=True)
+        _check_stage(stage, inspection, runs=runs, address=address, offline=offline, starts=starts)
+        for stage, inspection in zip(draft.stages, inspections, strict=True)
     ]
     draft.finish(inspections)
     return [stage for stage in checked if stage is not None]
@@ -75,38 +75,46 @@ def check_stages(
 
 def _check_stage(
     stage: DraftSweep,
-    found: Inspection,
+    inspection: Inspection,
     *,
     runs: Path,
     address: str | None,
     offline: bool,
     starts: bool,
 ) -> Checked | None:
-    """Check one sweep of a file. Returns None, and adds to `found`, if it has problems."""
+    """Check one sweep of a file. Returns None, and adds to `inspection`, if it has problems."""
     log: Literal["stdout"] | None = "stdout" if starts else None
     say(f"{stage.spec.sweep}: checking data, encoders and stores", log=log)
-    spec = prerequisites.with_data_source(stage.spec, found)
+    spec = prerequisites.with_data_source(stage.spec, inspection)
     every = [spec.model_copy(update={"fixed": fixed}) for fixed in stage.possible]
-    configs = [config for each in every for config in prerequisites.sample_configs(each, found)]
-    missing = prerequisites.missing_downloads(spec, configs, found)
-    sizes = fit.sizes_of(spec, configs, found)
-    found.attempt(("notify",), partial(refuse_unknown_services, spec.notify), needs=("notify",))
+    configs = [
+        config for each in every for config in prerequisites.sample_configs(each, inspection)
+    ]
+    missing = prerequisites.missing_downloads(spec, configs, inspection)
+    sizes = fit.sizes_of(spec, configs, inspection)
+    inspection.attempt(
+        ("notify",), partial(refuse_unknown_services, spec.notify), needs=("notify",)
+    )
     store_keys = ("sweep", "stores", "storage")
-    where = found.attempt(("stores",), partial(sweep_stores, spec, runs=runs), needs=store_keys)
+    where = inspection.attempt(
+        ("stores",), partial(sweep_stores, spec, runs=runs), needs=store_keys
+    )
     if where is not None:
-        _check_stores(where, found)
+        _check_stores(where, inspection)
     if offline:
-        found.problems += [Problem((), f"to fetch: {line}", "--offline") for line in missing]
+        inspection.problems += [Problem((), f"to fetch: {line}", "--offline") for line in missing]
     if offline or starts:
-        found.problems += [Problem((), line, "not installed") for line in found.to_install]
-    if found.problems or where is None:
+        inspection.problems += [
+            Problem((), line, "not installed") for line in inspection.to_install
+        ]
+    if inspection.problems or where is None:
         return None
     here = address is None
     return Checked(
         spec,
         where,
         missing=missing,
-        to_install=found.to_install,
+        to_install=inspection.to_install,
         own_sets=prerequisites.own_sets(spec),
         sizes=sizes,
         doubts=[
@@ -119,11 +127,11 @@ def _check_stage(
     )
 
 
-def _check_stores(where: SweepStores, found: Inspection) -> None:
+def _check_stores(where: SweepStores, inspection: Inspection) -> None:
     """Add the problems of stores that a run could not begin with."""
-    found.attempt(("stores",), partial(refuse_unwritable, where))
-    found.attempt(("stores", "leaderboard"), partial(_refuse_unreadable, where.leaderboard))
-    found.attempt(("stores", "search"), partial(refuse_unreachable, where.search))
+    inspection.attempt(("stores",), partial(refuse_unwritable, where))
+    inspection.attempt(("stores", "leaderboard"), partial(_refuse_unreadable, where.leaderboard))
+    inspection.attempt(("stores", "search"), partial(refuse_unreachable, where.search))
 
 
 def _refuse_unreadable(leaderboard: str) -> None:

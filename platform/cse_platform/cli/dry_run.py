@@ -196,7 +196,7 @@ def _can_measure(checked: Checked) -> bool:
 
 
 if TYPE_CHECKING:
-    from cse_platform.runner.planning.prior_results import Evidence
+    from cse_platform.runner.prior_results import PriorResults
 
 SAMPLES = 10
 """How many configurations a dry run shows."""
@@ -224,7 +224,7 @@ def _find_capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
     if all(checked.on_this_machine for checked in stages):
         return [max(fit.at_once(checked.spec.resources.slot), 1) for checked in stages]
     from cse_platform.runner.cluster.slots import capacity, refuse_too_small
-    from cse_platform.runner.ray_cluster import join_cluster
+    from cse_platform.runner.ray_process import join_cluster
 
     say("asking the Ray cluster")
     join_cluster(address)
@@ -237,7 +237,7 @@ def _resolve_found_values(checked: Checked) -> tuple[Checked, list[str]]:
     """Put in what earlier stages have found. Returns the stage, and a line for each such value."""
     if not find_stage_references(checked.spec.fixed):
         return checked, []
-    from cse_platform.runner.planning.prior_results import value_notes, with_found_values
+    from cse_platform.runner.prior_results import value_notes, with_found_values
 
     spec, origins = with_found_values(checked.spec, _read_history(checked.where), checked.where)
     awaited = find_stage_references(spec.fixed)
@@ -257,7 +257,7 @@ def _check_changes(checked: Checked) -> None:
     refuse_changes(history.spec, spec.model_dump(mode="json"))
     if checked.missing or checked.to_install or not history.trials:
         return
-    from cse_platform.runner.planning.compatibility import refuse_other_content
+    from cse_platform.runner.prior_results import refuse_other_content
 
     references = best_references(spec)
     if not all(reference.placeholder in history.best for reference in references):
@@ -286,12 +286,12 @@ def _print_plan(
     probe: bool,
 ) -> None:
     spec, method = checked.spec, get_method(checked.spec.method)
-    evidence = _gather_evidence(checked, earlier)
+    prior = _gather_prior_results(checked, earlier)
     drawn = preview(
         spec,
-        start_points=start_points(spec, method, evidence.leaders or {}),
+        start_points=start_points(spec, method, prior.leaders or {}),
         count=min(SAMPLES, spec.budget or SAMPLES),
-        learned=evidence.learned,
+        learned=prior.learned,
     )
     configs = [spec.config(assignment) for assignment in drawn]
     click.echo(_format_head(spec))
@@ -315,7 +315,7 @@ def _print_plan(
         click.echo(f"  corpus: {corpus.name}, {len(corpus.sentences):,} {what}")
         click.echo(f"  steps: {_format_range(sizes.fewest_steps, sizes.most_steps)} a trial")
     click.echo(f"  disk: {disk_line(checked, at_once)}")
-    for line in [*checked.doubts, *evidence.notes(spec)]:
+    for line in [*checked.doubts, *prior.notes(spec)]:
         click.echo(f"  note: {line}")
     if checked.shortage:
         click.echo(f"  not here: {checked.shortage}")
@@ -345,26 +345,28 @@ def _format_objectives(spec: SweepSpec) -> str:
     return "".join(parts)
 
 
-def _gather_evidence(checked: Checked, earlier: Sequence[SweepSpec]) -> "Evidence":
+def _gather_prior_results(checked: Checked, earlier: Sequence[SweepSpec]) -> "PriorResults":
     """Gather what the search takes over from earlier sweeps, except those of the same file."""
-    from cse_platform.runner.planning.prior_results import Evidence, gather
+    from cse_platform.runner.prior_results import PriorResults, gather_prior_results
 
     where, search = checked.where, checked.spec.search
     coming = {spec.sweep for spec in earlier}
     there = tuple(name for name in search.learn_from if name not in coming)
     if not there and "leaderboard" not in search.start_from:
-        return Evidence()
+        return PriorResults()
     asked = search.model_copy(update={"learn_from": there})
     spec = checked.spec.model_copy(update={"search": asked})
     try:
         with open_read_only(where.leaderboard) as store:
-            return gather(_read_history(where), spec, store, dev=DevData(spec).columns)
+            return gather_prior_results(
+                _read_history(where), spec, store, dev=DevData(spec).columns
+            )
     except NoStoreError as error:
         if there:
             raise SweepRefusedError(f"nothing can be learned from {there[0]!r}: {error}") from error
-        return Evidence(leaders={})
+        return PriorResults(leaders={})
     except DataError:  # that are still to be fetched
-        return Evidence()
+        return PriorResults()
 
 
 def _format_range(low: int, high: int) -> str:

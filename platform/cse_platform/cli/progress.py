@@ -24,7 +24,7 @@ from cse_platform.cli.sweep_lines import (
 from cse_platform.forecast.time_left import TimeInterval, span, time_left
 from cse_platform.render.formats import counted, percent, short_settings, stopwatch
 from cse_platform.render.terminal import Silence
-from cse_platform.runner.planning.budgets import trials_left
+from cse_platform.runner.planner import trials_left
 from cse_platform.runner.state import SweepState
 from cse_platform.tracking.events import now
 from cse_platform.tracking.history import TrialHistory

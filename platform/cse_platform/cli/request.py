@@ -1,4 +1,4 @@
-"""The commands by which a person directs a sweep from another terminal, or another machine."""
+"""The commands about a sweep that runs elsewhere: to direct it, and to follow it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -102,6 +102,36 @@ def enqueue(sweep: str, runs: Path | None, store: str | None, settings: tuple[st
         cse-sweep enqueue rankcse-bert-base --set learning_rate=3e-5 --set tau2=0.05
     """
     _send_request(leaderboard_url(runs, store), sweep, "enqueue", settings=settings)
+
+
+@about_sweep
+def logs(sweep: str, runs: Path | None, store: str | None) -> None:
+    """Print what the driver of SWEEP has said so far: warnings, and one line per finished trial.
+
+    \b
+    Examples:
+        cse-sweep logs rankcse-bert-base
+        cse-sweep logs rankcse-bert-base --store postgresql+psycopg://lab@db.lab/leaderboard
+    """
+    from cse_platform.cli.following import print_logs
+
+    print_logs(leaderboard_url(runs, store), sweep)
+
+
+@about_sweep
+def attach(sweep: str, runs: Path | None, store: str | None) -> None:
+    """Follow SWEEP until it ends: a live table on a terminal, otherwise one line per trial.
+
+    Ctrl-C stops the display, not the sweep. The exit code is the sweep's: 0 if it is complete, 1 if
+    it was refused or failed, 130 if it was interrupted.
+
+    \b
+    Example:
+        cse-sweep attach rankcse-bert-base
+    """
+    from cse_platform.cli.following import follow
+
+    raise click.exceptions.Exit(follow(leaderboard_url(runs, store), sweep))
 
 
 def _send_request(url: str, sweep: str, action: "SweepAction", **what: Any) -> None:

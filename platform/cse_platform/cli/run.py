@@ -26,13 +26,13 @@ from cse_platform.leaderboard.render.documents import document_tables, measured,
 from cse_platform.leaderboard.statistics.intervals import lower_bound
 from cse_platform.render.formats import counted, percent, short_settings
 from cse_platform.render.terminal import print_page
-from cse_platform.runner.driver import Outcome
-from cse_platform.runner.planning.confirmation import (
+from cse_platform.runner.confirmation import (
     Seeds,
     best_configurations,
     dev_values,
     pareto_front,
 )
+from cse_platform.runner.driver import Outcome
 from cse_platform.runner.stages import Stage, run_stages
 from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.runner.tune import RayExecutor

@@ -23,7 +23,7 @@ from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.records import BOARD_FAMILIES
 from cse_platform.render.formats import counted
-from cse_platform.runner.planning.confirmation import chosen_trials
+from cse_platform.runner.confirmation import chosen_trials
 from cse_platform.runner.stages import Stage, rehearse_stages
 from cse_platform.runner.state import Reuse
 from cse_platform.runner.tune import RayExecutor
@@ -213,9 +213,9 @@ def _find_numbers(
     wrong = sorted({name for name, mean in scores if not math.isfinite(mean)})
     named = {name for name, _ in scores}
     families = [
-        f"{family.name} ({counted(len(found), 'column')})"
+        f"{family.name} ({counted(len(columns), 'column')})"
         for family in BOARD_FAMILIES.values()
-        if (found := [column for column in family.columns if column in named])
+        if (columns := [column for column in family.columns if column in named])
     ]
     dev = f"dev ({', '.join(spec.dev.tasks)})"
     return (dev, *families), (

@@ -17,9 +17,7 @@ from cse_platform.cli.common import (
     store_options,
     version_option,
 )
-from cse_platform.cli.follow import attach, logs
-from cse_platform.cli.request import enqueue, pause, resume, retry, stop
-from cse_platform.cli.submit import submit
+from cse_platform.cli.request import attach, enqueue, logs, pause, resume, retry, stop
 from cse_platform.private_hooks import refuse_missing_hooks
 
 if TYPE_CHECKING:
@@ -155,7 +153,56 @@ def run(
         start(draft, runs=runs, address=address, ship=not no_ship, offline=offline, reuse=reuse)
 
 
-for command in (stop, pause, resume, retry, enqueue, logs, attach, submit):
+@main.command(context_settings=CONTEXT)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--address",
+    envvar="RAY_API_SERVER_ADDRESS",
+    show_envvar=True,
+    required=True,
+    help="Address of the cluster's dashboard: http://HOST:8265.",
+)
+@click.option(
+    "--runs",
+    required=True,
+    metavar="DIRECTORY",
+    help="Runs folder on the cluster: an absolute path that its nodes share.",
+)
+@click.option(
+    "--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Override a value of the file."
+)
+@click.option("--trials", type=click.IntRange(min=1), help="Same as --set search.trials=N.")
+@click.option("--no-ship", is_flag=True, help="Send no code: the nodes have it and its packages.")
+@shows_errors
+def submit(
+    file: Path,
+    address: str,
+    runs: str,
+    overrides: tuple[str, ...],
+    trials: int | None,
+    no_ship: bool,
+) -> None:
+    """Submit the sweep in FILE to a Ray cluster, as a job that outlives this machine.
+
+    The code, FILE, and the files that it names by relative paths are sent; they must hold no
+    password. The cluster's head reads the URLs of the stores from its own environment. Run the same
+    command again to resume the sweep. Follow it with status, logs, attach and stop.
+
+    \b
+    Examples:
+        cse-sweep submit sweeps/rankcse.yaml --address http://head.lab:8265 --runs /shared/runs
+        cse-sweep submit sweeps/rankcse.yaml --address head.lab --runs /lab/runs --trials 60
+    """
+    say(f"reading {file} and loading its methods")
+    from cse_platform.cli.submitting import submit_sweep
+
+    budget = [] if trials is None else [f"search.trials={trials}"]
+    submit_sweep(
+        file, address=address, runs=runs, overrides=[*overrides, *budget], ship=not no_ship
+    )
+
+
+for command in (stop, pause, resume, retry, enqueue, logs, attach):
     main.add_command(command)
 
 

@@ -118,7 +118,7 @@ def register_command(trial: str, name: str, runs: Path | None, store: str | None
     Example:
         cse-leaderboard register 10bba02b sentence-encoder
     """
-    from cse_platform.export.registration import register_trial
+    from cse_platform.export.kept_model import register_trial
 
     details = _load_details(trial, runs, store)
     version = register_trial(details, name, runs=runs or RUNS)

@@ -17,14 +17,16 @@ from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.render.formats import counted
 from cse_platform.runner.model_retention import best_folders, delete_surplus_models
 from cse_platform.runner.models import delete_folder
-from cse_platform.runner.planning.compatibility import (
+from cse_platform.runner.prior_results import (
     environment_hash,
+    gather_prior_results,
     refuse_other_content,
     to_try_again,
+    value_notes,
+    with_found_values,
 )
-from cse_platform.runner.planning.prior_results import gather, value_notes, with_found_values
-from cse_platform.runner.planning.requests import Requests
 from cse_platform.runner.publishing import Publisher
+from cse_platform.runner.requests import Requests
 from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.search.study import SearchStudy
 from cse_platform.signals import interrupts_deferred
@@ -54,7 +56,7 @@ _log = logging.getLogger(__name__)
 class Executor(Protocol):
     """Runs the trials of sweeps, one sweep after another, and scores their models."""
 
-    def run_trials(self, state: SweepState, requests: Requests, places: SweepStores) -> None:
+    def run_trials(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
         """Run the planner's trials until none is left, the sweep gives up, or Ctrl-C.
 
         What is left then is told by the state: `finished`, `gave_up` and `live`.
@@ -82,7 +84,7 @@ class Outcome:
 
 def run_sweep(
     spec: SweepSpec,
-    places: SweepStores,
+    stores: SweepStores,
     executor: Executor,
     publisher: Publisher,
     *,
@@ -101,12 +103,12 @@ def run_sweep(
         LeaseLostError: if another driver has taken the sweep over.
     """
     with (
-        open_store(places.leaderboard) as leaderboard,
-        Journal(places.journal) as journal,
+        open_store(stores.leaderboard) as leaderboard,
+        Journal(stores.journal) as journal,
         Lease(leaderboard, spec.sweep, journal) as lease,
         Requests(leaderboard, spec.sweep) as requests,
     ):
-        driver = SweepDriver(spec, places, executor, leaderboard, journal, lease, reuse=reuse)
+        driver = SweepDriver(spec, stores, executor, leaderboard, journal, lease, reuse=reuse)
         outcome = driver.run(requests, publisher, watch)
     _log.info("sweep %s %s", spec.sweep, ENDED)
     return outcome
@@ -122,7 +124,7 @@ class SweepDriver:
     def __init__(
         self,
         spec: SweepSpec,
-        places: SweepStores,
+        stores: SweepStores,
         executor: Executor,
         leaderboard: Store,
         journal: Journal,
@@ -130,7 +132,7 @@ class SweepDriver:
         *,
         reuse: Reuse = "same code",
     ) -> None:
-        self.spec, self.places, self.executor, self.reuse = spec, places, executor, reuse
+        self.spec, self.stores, self.executor, self.reuse = spec, stores, executor, reuse
         self.leaderboard, self.journal, self.lease = leaderboard, journal, lease
         self.history = History(event for _, event in journal.read())
         self._origins: dict[str, str] = {}
@@ -143,7 +145,7 @@ class SweepDriver:
         self.read_requests(requests.take())
         self.complete_spec()
         mirror = MLflowMirror(
-            self.places.mlflow, experiment=self.spec.experiment, artifacts=self.places.artifacts
+            self.stores.mlflow, experiment=self.spec.experiment, artifacts=self.stores.artifacts
         )
         self.identify()
         if not self.has_nothing_to_do:
@@ -177,7 +179,7 @@ class SweepDriver:
         SweepRefusedError if one is not found yet, or if the sweep of that name was another one.
         """
         budgeted = self.spec.with_budget(self.history.asked_trials)
-        self.spec, self._origins = with_found_values(budgeted, self.history, self.places)
+        self.spec, self._origins = with_found_values(budgeted, self.history, self.stores)
         if awaited := find_stage_references(self.spec.fixed):
             raise SweepRefusedError(
                 f"sweep {self.spec.sweep!r} takes {' and '.join(map(str, awaited.values()))}, "
@@ -217,10 +219,12 @@ class SweepDriver:
 
     def prepare(self) -> None:
         """Look up the results of earlier sweeps, and open the search store."""
-        self._prior = gather(self.history, self._resolved, self.leaderboard, dev=self._identity.dev)
+        self._prior = gather_prior_results(
+            self.history, self._resolved, self.leaderboard, dev=self._identity.dev
+        )
         self._search = SearchStudy(
             self._resolved,
-            url=self.places.search,
+            url=self.stores.search,
             start_points=start_points(self._resolved, self._method, self._prior.leaders or {}),
             journal=self.journal.id,
             history=self.history,
@@ -249,13 +253,13 @@ class SweepDriver:
 
     def begin(self, recorder: Recorder) -> None:
         """Record the start; from here on the sweep has a state."""
-        stores = (recorder, self._search, self.leaderboard, self.lease)
+        opened = (recorder, self._search, self.leaderboard, self.lease)
         self.state = SweepState(
             self._resolved,
             self._method,
             self._identity,
             self.history,
-            *stores,
+            *opened,
             self.reuse,
             list(self._to_retry),
         )
@@ -288,7 +292,7 @@ class SweepDriver:
                     delete_surplus_models(self.state)
                     end = "COMPLETE"
                     self.state.deletions.close()
-                    delete_folder(self.places.checkpoints)
+                    delete_folder(self.stores.checkpoints)
             except Exception as error:
                 self.state.say(str(error) or repr(error), "error")
                 raise
@@ -309,7 +313,7 @@ class SweepDriver:
         """
         state = self.state
         state.finished = False
-        self.executor.run_trials(state, requests, self.places)
+        self.executor.run_trials(state, requests, self.stores)
         if state.gave_up is not None:
             raise SweepRefusedError(_explain_giving_up(state.spec, state.gave_up))
         return state.finished and not state.live

@@ -8,8 +8,8 @@ import ray
 
 from cse_methods.data.source import source_name
 from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.confirmation import chosen_trials
 from cse_platform.runner.failures import one_line
-from cse_platform.runner.planning.confirmation import chosen_trials
 from cse_platform.runner.ray_process import refuse_lost_ray
 from cse_platform.runner.scorer import score_kept_model
 from cse_platform.runner.state import SweepState

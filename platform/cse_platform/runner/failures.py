@@ -63,13 +63,13 @@ def reported(report: Mapping[str, Any], method: Method) -> Failure:
         _clean_text(str(report["traceback"])),
     )
     if not report["says_what_to_do"]:
-        said = _append_place(said, traceback, method)
+        said = _append_frame(said, traceback, method)
     return Failure(said, traceback, end="error")
 
 
-def unreported(told: str) -> Failure:
-    """Make the failure of a trial whose worker died without a report; `told` is Ray's own text."""
-    traceback = _clean_text(_ATTEMPT.split(told)[-1].strip())
+def unreported(text: str) -> Failure:
+    """Make the failure of a trial whose worker died without a report; `text` is Ray's own text."""
+    traceback = _clean_text(_ATTEMPT.split(text)[-1].strip())
     lines = traceback.splitlines() or ["it left no error"]
     said = lines[-1 if lines[0].startswith(_IN_A_TASK) else 0]
     return Failure(cut_line(said), traceback, end="crash")
@@ -102,11 +102,11 @@ def with_own_line(error: Exception, traceback: str, method: Method) -> str:
     return (
         said
         if isinstance(_unwrap_cause(error), CseError)
-        else _append_place(said, traceback, method)
+        else _append_frame(said, traceback, method)
     )
 
 
-def _append_place(said: str, traceback: str, method: Method) -> str:
+def _append_frame(said: str, traceback: str, method: Method) -> str:
     frame = _find_own_frame(traceback, method)
     return f"{said}, at {frame}" if frame else said
 
@@ -118,8 +118,8 @@ def _find_own_frame(traceback: str, method: Method) -> str | None:
     for file, line, code in reversed(_FRAME.findall(traceback)):
         parts = PurePosixPath(file).parts
         if own in parts:
-            place = "/".join(parts[len(parts) - 1 - parts[::-1].index(own) :])
-            return cut_line(mask_text(f"{place}:{line}: {code}"))
+            shown = "/".join(parts[len(parts) - 1 - parts[::-1].index(own) :])
+            return cut_line(mask_text(f"{shown}:{line}: {code}"))
     return None
 
 

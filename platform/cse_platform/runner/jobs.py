@@ -14,7 +14,7 @@ from ray._private.authentication.authentication_token_setup import Authenticatio
 from ray.job_submission import JobDetails, JobSubmissionClient
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.ray_cluster import has_token, token_refusal
+from cse_platform.runner.ray_process import has_token, token_refusal
 from cse_platform.tracking.submission import BEGUN, ENDED
 
 DASHBOARD_PORT = 8265

@@ -11,8 +11,7 @@ import ray
 
 from cse_methods.contract import TrainingConfig
 from cse_methods.data.corpora import load_corpus
-from cse_platform.runner.worker import prepared
-from cse_platform.runner.worker_process import as_found
+from cse_platform.runner.worker import as_found, prepared
 from cse_platform.tracking.provenance import peak_memory
 
 _STEPS = 20

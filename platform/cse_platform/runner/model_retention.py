@@ -9,8 +9,8 @@ from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.trial_references import best_kept_trial
 from cse_platform.leaderboard.trials import used_elsewhere
+from cse_platform.runner.confirmation import chosen_trials, pareto_front
 from cse_platform.runner.models import NOT_ITS_MODEL, delete_folder, holds_other_model
-from cse_platform.runner.planning.confirmation import chosen_trials, pareto_front
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.identity import DevData
@@ -44,16 +44,16 @@ def delete_surplus_models(state: SweepState) -> None:
             delete_folder(model)
 
 
-def _may_delete(place: str, trial: str) -> bool:
-    """Whether a place has nothing but the model of this trial; if not, a warning says so."""
+def _may_delete(location: str, trial: str) -> bool:
+    """Whether a location has nothing but the model of this trial; if not, a warning says so."""
     try:
-        if not holds_other_model(place, trial):
+        if not holds_other_model(location, trial):
             return True
     except BackboneError as error:
         _log.warning("%s; so it was not deleted", error)
     else:
         message = NOT_ITS_MODEL.format(trial[:MODEL_DIGITS])
-        _log.warning("%s %s; so it was not deleted", mask_url(place), message)
+        _log.warning("%s %s; so it was not deleted", mask_url(location), message)
     return False
 
 

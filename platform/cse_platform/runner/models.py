@@ -1,25 +1,29 @@
-"""Keeps the best checkpoint of a trial and deletes the others.
+"""Keeps the best checkpoint of a trial and deletes the others; writes wait while a disk is full.
 
 Places are local paths or URIs of an object store, as Ray's `storage_path` takes them.
 """
 
+import errno
 import logging
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, copy_files
+from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.errors import BackboneError
 from cse_methods.files.places import filesystem, is_remote
 from cse_platform.errors import NotFoundError
-from cse_platform.runner.disk_full import is_full
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.tracking.events import MODEL_DIGITS
+
+_T = TypeVar("_T")
 
 TRIAL_FILE = "cse_trial.txt"
 """A file in the folder of a kept model, with the key of its trial."""
@@ -28,7 +32,7 @@ NOT_ITS_MODEL = (
     "is not the model of trial {}, though it is recorded as such: a kept model names its trial in "
     f"{TRIAL_FILE}"
 )
-"""The end of a message that begins with a place; the trial's key is filled in."""
+"""The end of a message that begins with a location; the trial's key is filled in."""
 
 _THREADS = 8
 """How many folders are deleted at once. A deletion in an object store takes seven requests."""
@@ -38,8 +42,8 @@ _CLOSE_SECONDS = 10.0
 _log = logging.getLogger(__name__)
 
 
-def exists(place: str) -> bool:
-    files, path = filesystem(place)
+def exists(location: str) -> bool:
+    files, path = filesystem(location)
     return bool(files.get_file_info(path).type == FileType.Directory)
 
 
@@ -56,8 +60,8 @@ def keep_model(files: FileSystem, checkpoint: str, target: str, *, trial: str) -
         if files.get_file_info(best).type != FileType.Directory:
             return "no trained step had a dev score that is a number"
         target_files.create_dir(folder, recursive=True)
-        places = {"source_filesystem": files, "destination_filesystem": target_files}
-        copy_files(best, folder, **places)
+        filesystems = {"source_filesystem": files, "destination_filesystem": target_files}
+        copy_files(best, folder, **filesystems)
         with target_files.open_output_stream(f"{folder}/{TRIAL_FILE}") as stream:
             stream.write(f"{trial}\n".encode())
     except OSError as error:
@@ -73,14 +77,14 @@ def trial_in(folder: Path) -> str | None:
     return file.read_text("utf-8", "replace").strip() if file.is_file() else None
 
 
-def holds_other_model(place: str, trial: str) -> bool:
+def holds_other_model(location: str, trial: str) -> bool:
     """Whether what lies at a path or URI is not the model of this trial, by its own record.
 
-    Models that earlier versions kept have no record; their place is called by the trial's key.
+    Models that earlier versions kept have no record; their location is called by the trial's key.
     Where nothing lies, there is no other model. BackboneError if it is out of reach.
     """
     try:
-        files, path = filesystem(place)
+        files, path = filesystem(location)
         record = f"{path}/{TRIAL_FILE}"
         folder, file = files.get_file_info([path, record])
         if folder.type == FileType.NotFound:
@@ -91,41 +95,41 @@ def holds_other_model(place: str, trial: str) -> bool:
                 recorded = stream.read().decode("utf-8", "replace").strip()
     except (OSError, ValueError) as error:
         raise BackboneError(
-            f"the model in {mask_url(place)} cannot be read: {mask_text(str(error))}"
+            f"the model in {mask_url(location)} cannot be read: {mask_text(str(error))}"
         ) from error
     if recorded is None:
-        return Path(place).name != trial[:MODEL_DIGITS]
+        return Path(location).name != trial[:MODEL_DIGITS]
     return recorded != trial
 
 
-def may_hold_model(place: str, trial: str) -> bool:
-    """Whether a place that somebody else names may be that of this trial's model.
+def may_hold_model(location: str, trial: str) -> bool:
+    """Whether a location that somebody else names may be that of this trial's model.
 
     What is not on this machine is checked when it is read.
     """
-    if is_remote(place):
+    if is_remote(location):
         return True
     try:
-        places = (place, str(Path(place).expanduser()))
+        places = (location, str(Path(location).expanduser()))
         return not any(holds_other_model(path, trial) for path in places)
     except (BackboneError, RuntimeError):  # RuntimeError: the home of a user who is not here
         return False
 
 
 @contextmanager
-def local_copy(place: str, trial: str) -> Iterator[Path]:
+def local_copy(location: str, trial: str) -> Iterator[Path]:
     """Yield a local folder with a trial's model; it is missing if the model is.
 
     Raises:
         NotFoundError: if what lies at the path or URI is not the model of this trial.
         BackboneError: if it is out of reach.
     """
-    if holds_other_model(place, trial):
+    if holds_other_model(location, trial):
         raise NotFoundError(
-            f"{mask_url(place)} {NOT_ITS_MODEL.format(trial[:MODEL_DIGITS])}; cse-leaderboard "
+            f"{mask_url(location)} {NOT_ITS_MODEL.format(trial[:MODEL_DIGITS])}; cse-leaderboard "
             f"reproduce {trial[:8]} writes what trains it again"
         )
-    files, path = filesystem(place)
+    files, path = filesystem(location)
     if isinstance(files, LocalFileSystem):
         yield Path(path)
         return
@@ -134,7 +138,7 @@ def local_copy(place: str, trial: str) -> Iterator[Path]:
             copy_files(path, folder, source_filesystem=files)
         except OSError as error:
             raise BackboneError(
-                f"the model in {mask_url(place)} cannot be fetched: {mask_text(str(error))}"
+                f"the model in {mask_url(location)} cannot be fetched: {mask_text(str(error))}"
             ) from error
         yield Path(folder)
 
@@ -149,9 +153,9 @@ class FolderDeletions:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="deletions")
         self._pending: set[Future[None]] = set()
 
-    def add(self, place: str) -> None:
+    def add(self, location: str) -> None:
         """Delete a folder soon; one that resists stays, with a warning."""
-        future = self._threads.submit(delete_folder, place)
+        future = self._threads.submit(delete_folder, location)
         self._pending.add(future)
         future.add_done_callback(self._pending.discard)
 
@@ -167,7 +171,7 @@ def stale_checkpoints(root: str, *, needed: Collection[str]) -> list[str]:
     Returns none, with a warning, if the folder cannot be read.
     """
     files, path = filesystem(root)
-    kept = {filesystem(place)[1] for place in needed}
+    kept = {filesystem(location)[1] for location in needed}
     try:
         listed = files.get_file_info(FileSelector(path, allow_not_found=True, recursive=True))
     except OSError as error:
@@ -178,11 +182,40 @@ def stale_checkpoints(root: str, *, needed: Collection[str]) -> list[str]:
     return [f"{root}{below}" for below in sorted(checkpoints) if f"{path}{below}" not in kept]
 
 
-def delete_folder(place: str) -> None:
+def delete_folder(location: str) -> None:
     """Delete a checkpoint that nothing needs any more; one that resists stays, with a warning."""
-    files, path = filesystem(place)
+    files, path = filesystem(location)
     try:
-        if exists(place):
+        if exists(location):
             files.delete_dir(path)
     except OSError as error:
-        _log.warning("%s cannot be deleted: %s", mask_url(place), mask_text(str(error)))
+        _log.warning("%s cannot be deleted: %s", mask_url(location), mask_text(str(error)))
+
+
+def wait_for_room(
+    write: Callable[[], _T], *, what: str, waiting: Callable[[], None] = lambda: None
+) -> _T:
+    """Call `write`; if the disk is full, warn once and call it again until there is room.
+
+    `waiting` is called before each wait, of a few seconds at most.
+    """
+
+    def say(state: RetryCallState) -> None:
+        if state.attempt_number == 1:
+            _log.warning("no room on the disk for %s; it is written when there is some", what)
+        waiting()
+
+    retrying = Retrying(
+        retry=retry_if_exception(is_full),
+        wait=wait_exponential(multiplier=0.2, max=10),
+        before_sleep=say,
+        reraise=True,
+    )
+    return retrying(write)
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a write failed for lack of room, or in torch's own writer, which does not say why."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return isinstance(error, RuntimeError) and "inline_container.cc" in str(error)

@@ -1,9 +1,12 @@
-"""Starts and stops a Ray of this machine alone, which hears nobody else and prints nothing."""
+"""Starts Ray on this machine, or joins a cluster; it hears nobody else and prints nothing."""
 
 import gc
 import logging
 import os
 import secrets
+import shlex
+import socket
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,8 +17,201 @@ from typing import Any
 import psutil
 import ray
 from ray._private import parameter, ray_constants, utils, worker
+from ray._private.authentication.authentication_token_setup import (
+    AUTH_MODE_ENV_VAR,
+    AuthenticationTokenLoader,
+    Config,
+)
+from ray._private.services import GcsClient, canonicalize_bootstrap_address_or_die
+from ray.core.generated.gcs_pb2 import GcsNodeInfo
+from ray.exceptions import AuthenticationError, RayError
 
+from cse_methods.allocator import ONE_ARENA
 from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.cluster.shipping import Shipment
+from cse_platform.signals import heed_sigterm
+
+_ALIVE = GcsNodeInfo.GcsNodeState.ALIVE
+_TOKEN, _TOKEN_FILE = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+_CONNECT_SECONDS = 3.0
+"""Seconds for a machine to take a connection."""
+_PIN_SECONDS = 60
+"""Seconds that an archive stays without a user."""
+_SHORT_TIMEOUTS = '{"py_gcs_connect_timeout_s": 3, "gcs_rpc_server_connect_timeout_s": 2}'
+"""Ray's own patience with a machine that takes connections and says nothing is 40 s."""
+
+
+def prepare_to_join(address: str) -> str:
+    """Prepare this process to join a cluster, with a token if the cluster wants one.
+
+    To an address that somebody gives, Ray itself sends a token only where RAY_AUTH_MODE says so,
+    whatever the cluster wants.
+
+    Returns:
+        HOST:PORT, also for `auto`.
+
+    Raises:
+        SweepRefusedError: within ten seconds, if nothing answers, the token is not known here, or
+            this machine is no node of the cluster.
+    """
+    try:
+        head: str = canonicalize_bootstrap_address_or_die(address)
+        host, _, port = head.rpartition(":")
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
+        client = _connect_client(head, with_token=False) or _connect_with_token(head)
+        nodes = client.get_all_node_info(timeout=_CONNECT_SECONDS).values()
+    except (OSError, ValueError, RayError) as error:
+        raise SweepRefusedError(
+            f"no Ray cluster answers at {address}: {error}; give the address that `ray start "
+            "--head` has printed there, and let its port be reached from here"
+        ) from error
+    if not any(Path(node.raylet_socket_name).exists() for node in nodes if node.state == _ALIVE):
+        raise SweepRefusedError(
+            f"this machine is not a node of the Ray cluster at {head}, and a sweep's driver runs "
+            "on one; hand it over by cse-sweep submit, give the same command there, or first here: "
+            f"ray start --address={head}"
+        )
+    return head
+
+
+def upload(shipment: Shipment, head: str) -> None:
+    """Upload a shipment to a cluster that can be joined; Ray deletes it with its last user."""
+    client = GcsClient(address=head)
+    for uri, data in shipment.archives.items():
+        client.pin_runtime_env_uri(uri, _PIN_SECONDS)  # another user may be the last, and end now
+        client.internal_kv_put(uri.encode(), data, True, None)
+
+
+def _connect_client(head: str, *, with_token: bool) -> GcsClient | None:
+    """Connect to a cluster; from then on this process sends a token, or none.
+
+    Returns None if the cluster does not take it so.
+    """
+    os.environ.pop(AUTH_MODE_ENV_VAR, None)
+    if with_token:
+        os.environ[AUTH_MODE_ENV_VAR] = "token"
+    try:
+        Config.initialize(_SHORT_TIMEOUTS)
+        with _silence_stderr():
+            return GcsClient(address=head)
+    except AuthenticationError:
+        return None
+    finally:
+        Config.initialize("")
+
+
+@contextmanager
+def _silence_stderr() -> Iterator[None]:
+    """Keep Ray's native code, which knows no other way, from writing what it is refused for."""
+    kept = os.dup(2)
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _connect_with_token(head: str) -> GcsClient:
+    known = has_token()  # without one, Ray would end this process
+    if known and (client := _connect_client(head, with_token=True)):
+        return client
+    raise SweepRefusedError(token_refusal(head, known=known))
+
+
+def token_refusal(head: str, *, known: bool) -> str:
+    """Explain that a cluster wants a token, or another one than that which is `known` here."""
+    wants = "wants another token than that of" if known else "wants a token, and there is none in"
+    named = os.environ.get(_TOKEN_FILE) or "~/.ray/auth_token"
+    looked = _TOKEN if os.environ.get(_TOKEN) else named
+    return (
+        f"the Ray cluster at {head} {wants} {looked}; copy the file ~/.ray/auth_token of its head "
+        f"node to here, or set {_TOKEN} to what it holds"
+    )
+
+
+def has_token() -> bool:
+    """Whether a token is known here, whichever cluster it is of."""
+    try:
+        return bool(AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True))
+    except AuthenticationError:  # the file that is named cannot be read, or is empty
+        return False
+
+
+RAY_SETTINGS = {
+    **ONE_ARENA,  # for the workers that this process starts
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean the same in a trial as in the file
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_idle_worker_killing_time_threshold_ms": "600000",  # for the next stage to score in
+    "RAY_prestart_worker_first_driver": "false",  # trials need processes of another environment
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # results go through the journal alone
+    "TUNE_FUNCTION_THREAD_TIMEOUT_S": "60",  # for a stopped trial to leave its worker
+    "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal resumes a sweep, not Ray's snapshot
+    "TUNE_STATE_REFRESH_PERIOD": "86400",  # Tune asks for resources to print them, and it is silent
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # told in one line, and whole in the sweep's folder
+    "TUNE_MAX_PENDING_TRIALS_PG": "100000",  # the searcher decides how many
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+}
+
+
+def join_cluster(address: str | None, shipment: Shipment | None = None) -> None:
+    """Join the Ray cluster at `address`, whose workers get the shipment; else start one here.
+
+    One that this process has joined before is kept, unless with another shipment; the end of the
+    process leaves it.
+    SweepRefusedError if nothing answers at the address, or what answers does not let this in.
+    """
+    for name, value in RAY_SETTINGS.items():
+        os.environ.setdefault(name, value)
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+    if ray.is_initialized():
+        if not _has_other_code(shipment):
+            return
+        shut_down_ray()  # the environment of a cluster that was joined cannot be changed
+    environment: dict[str, Any] = {}
+    if address is not None:
+        address = prepare_to_join(address)
+        if shipment is not None:
+            upload(shipment, address)
+            environment = shipment.environment
+    init = partial(
+        ray.init,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        runtime_env=worker_environment(address) | environment,
+    )
+    try:
+        with without_noise():
+            if address is None:
+                start_own(init)
+            else:
+                init(address=address)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        why = " ".join(str(error).split())
+        raise SweepRefusedError(f"cannot join the Ray cluster at {address}: {why}") from error
+    finally:
+        heed_sigterm()  # Ray has set its own handler, which ends the process at once
+
+
+def _has_other_code(shipment: Shipment | None) -> bool:
+    """Whether what was joined gives its workers another shipment."""
+    there = ray.get_runtime_context().runtime_env.get("py_modules")
+    return bool(there and shipment and there != shipment.environment["py_modules"])
+
+
+def worker_environment(address: str | None) -> dict[str, Any]:
+    """Make the environment of a cluster's workers, if this Python's path has a blank or the like.
+
+    Ray writes the path into a shell command as it is, so that no worker would ever start. On a
+    cluster elsewhere the path is its own and may be another.
+    """
+    host = "localhost" if address is None else address.rpartition(":")[0]
+    here = host in {"localhost", "127.0.0.1", ray.util.get_node_ip_address()}
+    quoted = shlex.quote(sys.executable)
+    return {"py_executable": quoted} if here and quoted != sys.executable else {}
+
 
 _LOOPBACK = "127.0.0.1"
 _NEEDED = ("gcs_server", "raylet")

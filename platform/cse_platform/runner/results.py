@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cse_methods.data.dev_selection import dev_metric
-from cse_platform.runner.disk_full import wait_for_room
 from cse_platform.runner.failures import End, Failure
-from cse_platform.runner.models import stale_checkpoints
+from cse_platform.runner.models import stale_checkpoints, wait_for_room
 from cse_platform.runner.pruning import Pruning
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_text, mask_url
@@ -45,9 +44,9 @@ class Results:
     Checkpoints that a start before this one has left, and that nothing needs, are deleted.
     """
 
-    def __init__(self, state: SweepState, places: SweepStores) -> None:
-        self.state, self.errors = state, places.errors
-        self.checkpoints, self.models = places.checkpoints, places.models
+    def __init__(self, state: SweepState, stores: SweepStores) -> None:
+        self.state, self.errors = state, stores.errors
+        self.checkpoints, self.models = stores.checkpoints, stores.models
         self.pruning = Pruning(state)
         last = [t.checkpoint for t in state.history.trials.values() if _needs_checkpoint(t)]
         needed = [path for _, path in filter(None, last)]
@@ -142,7 +141,7 @@ class Results:
         """Note that a trial has reported what means nothing: it fails once it has ended."""
         self._refused[key] = why
 
-    def model_place(self, key: str) -> str:
+    def model_location(self, key: str) -> str:
         """The folder or URI in which the worker of a trial puts its model, before it ends."""
         return f"{self.models}/{key[:MODEL_DIGITS]}"
 
@@ -234,7 +233,7 @@ class Results:
                 best_step=None if best is None else best.step,
                 best_value=None if best is None else best.value,
                 best_metrics={} if best is None else best.metrics,
-                model=self.model_place(trial.key) if kept else None,
+                model=self.model_location(trial.key) if kept else None,
                 error=error,
                 cause=cause,
                 why=why,

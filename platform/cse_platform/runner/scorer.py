@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING
 
 from cse_methods.tasks import Tasks
 from cse_platform.gc_settings import collect_rarely
+from cse_platform.runner.cluster.slots import hide_unassigned_gpus
 from cse_platform.runner.models import local_copy
-from cse_platform.runner.worker_process import hide_unassigned_gpus
 
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Evaluation
 
 
 def score_kept_model(
-    place: str,
+    location: str,
     trial: str,
     tasks: Tasks,
     data: str | None,
@@ -28,5 +28,5 @@ def score_kept_model(
     from cse_methods.evaluation.models import open_model
 
     torch.set_num_threads(threads)
-    with local_copy(place, trial) as folder:
+    with local_copy(location, trial) as folder:
         return evaluate(open_model(str(folder), slicing_length=slicing_length), tasks, data=data)

@@ -19,26 +19,24 @@ from ray.tune.search import Searcher
 from cse_methods.contract import checked_report
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.cluster.checks import (
-    Demand,
     InItsEnvironment,
     NodeChecks,
     OnCheckedNodes,
+    SlotRequests,
 )
-from cse_platform.runner.cluster.fair_share import IdleWorkers, Turns
+from cse_platform.runner.cluster.fair_share import FairShare, IdleWorkers
 from cse_platform.runner.cluster.shipping import shipment_of
 from cse_platform.runner.cluster.slots import capacity, free_slots, node_of, refuse_too_small
 from cse_platform.runner.evaluation import evaluate_selected
+from cse_platform.runner.failure_policy import BadNodes, TrialLimits
 from cse_platform.runner.failures import Failure, is_report_of_failure, reported, unreported
-from cse_platform.runner.planning.failure_policy import BadNodes, TrialLimits
-from cse_platform.runner.planning.planner import Planner
-from cse_platform.runner.planning.requests import Requests
-from cse_platform.runner.ray_cluster import join_cluster
-from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, stop_own
+from cse_platform.runner.planner import Planner
+from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, join_cluster, stop_own
+from cse_platform.runner.requests import Requests
 from cse_platform.runner.results import Results
 from cse_platform.runner.sharing import share_devices
 from cse_platform.runner.state import SweepState
-from cse_platform.runner.worker import KEPT_MODEL, WAITS, trainable
-from cse_platform.runner.worker_process import FAILURE, reusable
+from cse_platform.runner.worker import FAILURE, KEPT_MODEL, WAITS, reusable, trainable
 from cse_platform.signals import interrupt_handler_kept, interrupts_deferred
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.spec import SweepSpec
@@ -56,7 +54,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     def __init__(self, hooks: "Hooks") -> None:
         super().__init__()
         self.hooks = hooks
-        self._told: dict[str, dict[str, Any]] = {}
+        self._failure_reports: dict[str, dict[str, Any]] = {}
         """Workers' reports of failures, by Ray's trial id."""
         self._killed: dict[str, str] = {}
         """Reasons why processes were killed, by Ray's trial id."""
@@ -113,8 +111,8 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     def _process_result(self, trial: Trial, result: dict[str, Any]) -> bool:
         """Process what a worker has sent, which a method can have made up. True ends the trial."""
         key, results = self.hooks.keys[trial.trial_id], self.hooks.results
-        if is_report_of_failure(told := _extract_mapping(FAILURE, result)):
-            self._told[trial.trial_id] = told
+        if is_report_of_failure(report := _extract_mapping(FAILURE, result)):
+            self._failure_reports[trial.trial_id] = report
         if WAITS in result:
             results.waits(key, str(result[WAITS]))
         if KEPT_MODEL in result:
@@ -165,8 +163,8 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     def _make_failure(self, trial: Trial) -> Failure:
         if why := self._killed.pop(trial.trial_id, None):
             return Failure(why, traceback=why, end="limit")
-        if told := self._told.pop(trial.trial_id, None):
-            return reported(told, self.hooks.results.state.method)
+        if report := self._failure_reports.pop(trial.trial_id, None):
+            return reported(report, self.hooks.results.state.method)
         text = ""
         with suppress(OSError, TypeError):  # on a full disk there is none
             text = Path(trial.error_file).read_text(errors="replace")
@@ -189,14 +187,14 @@ def _extract_mapping(name: str, result: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _find_checkpoint(trial: Trial, result: dict[str, Any], place: str) -> str | None:
+def _find_checkpoint(trial: Trial, result: dict[str, Any], root: str) -> str | None:
     """Find the path of this result's checkpoint, which the worker writes before it reports.
 
     It is below that of all checkpoints, because Ray's own path of a trial lacks the store that it
     is in.
     """
     name = result.get("checkpoint_dir_name")
-    return f"{place}/{trial.storage.trial_dir_name}/{name}" if name else None
+    return f"{root}/{trial.storage.trial_dir_name}/{name}" if name else None
 
 
 class Hooks:
@@ -212,8 +210,8 @@ class Hooks:
         self.rays_handler: Any = None
         """Ray's handler of a Ctrl-C, while its loop runs."""
         nodes = planner.state.nodes
-        self.demand = None if nodes is None else Demand(planner.state.slot, nodes)
-        self.yields = Turns.of_this_driver().yields if nodes is not None else lambda: False
+        self.slot_requests = None if nodes is None else SlotRequests(planner.state.slot, nodes)
+        self.yields = FairShare.of_this_driver().yields if nodes is not None else lambda: False
         """Whether another sweep on the cluster comes first."""
         self._yielded = False
         self.searcher = PlannedSearcher(self)
@@ -265,8 +263,8 @@ class Hooks:
     def _update_nodes(self) -> None:
         """Check the nodes that have joined, and ask again for the places of trials that wait."""
         nodes = self.planner.state.nodes
-        if self.demand is not None:
-            self.demand.follow(lambda: self.planner.could_begin() + len(self.waiting()))
+        if self.slot_requests is not None:
+            self.slot_requests.follow(lambda: self.planner.could_begin() + len(self.waiting()))
         if nodes is None:
             return
         passed, yields = nodes.look(), self.yields()
@@ -333,7 +331,7 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
             goes_on = hooks.broken is None and not stops
             if goes_on and hooks.has_room() and (trial := hooks.planner.next()):
                 hooks.keys[trial_id] = trial.key
-                kept = {"place": hooks.results.model_place(trial.key), "trial": trial.key}
+                kept = {"place": hooks.results.model_location(trial.key), "trial": trial.key}
                 return hooks.planner.param_space(trial) | {"kept_model": kept}
         except Exception as error:
             hooks.broken = error
@@ -364,7 +362,7 @@ class RayExecutor:
     def __init__(self, *, address: str | None = None, ship: bool = True) -> None:
         self._address, self._ship = address, ship
 
-    def run_trials(self, state: SweepState, requests: Requests, places: SweepStores) -> None:
+    def run_trials(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
         """Run the planner's trials; a Ray of our own that dies is started again.
 
         Returns early on Ctrl-C. SweepRefusedError if the cluster lacks what a trial asks for, or if
@@ -373,7 +371,7 @@ class RayExecutor:
         lost = 0
         while lost < MAX_LOST:
             with suppress(OwnRayLost):
-                self._run_on_ray(state, requests, places)
+                self._run_on_ray(state, requests, stores)
                 return
             lost += 1
             if lost < MAX_LOST:
@@ -392,7 +390,7 @@ class RayExecutor:
         """End the Ray that this process has started."""
         stop_own()
 
-    def _run_on_ray(self, state: SweepState, requests: Requests, places: SweepStores) -> None:
+    def _run_on_ray(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
         shipment = None
         if self._ship and self._address is not None:
             shipment = shipment_of([state.spec])
@@ -404,18 +402,18 @@ class RayExecutor:
         if state.nodes is None and not is_own():  # a Ray of our own runs on this machine alone
             packages = shipment.packages if shipment else {}
             state.nodes = NodeChecks(
-                state.spec, state.method, storage=places.checkpoints, packages=packages
+                state.spec, state.method, storage=stores.checkpoints, packages=packages
             )
             state.nodes.wait()
         share_devices(state)
         hooks = Hooks(
-            Planner(state, capacity=_make_capacity(state)), Results(state, places), requests
+            Planner(state, capacity=_make_capacity(state)), Results(state, stores), requests
         )
         try:
-            _run_tuner(state.spec, state.slot, places, hooks)
+            _run_tuner(state.spec, state.slot, stores, hooks)
         finally:
-            if hooks.demand is not None:
-                hooks.demand.end()
+            if hooks.slot_requests is not None:
+                hooks.slot_requests.end()
         if hooks.broken is not None:
             raise hooks.broken
 
@@ -431,7 +429,7 @@ def _make_capacity(state: SweepState) -> Callable[[], int]:
     return lambda: capacity(state.slot, among=state.checked)
 
 
-def _run_tuner(spec: SweepSpec, slot: Slot, places: SweepStores, hooks: Hooks) -> None:
+def _run_tuner(spec: SweepSpec, slot: Slot, stores: SweepStores, hooks: Hooks) -> None:
     """Run trials until the searcher has no more; returns early on Ctrl-C.
 
     Ray is not asked to delete older checkpoints. It would write a snapshot of all trials for each
@@ -447,8 +445,8 @@ def _run_tuner(spec: SweepSpec, slot: Slot, places: SweepStores, hooks: Hooks) -
             trial_dirname_creator=lambda trial: str(trial.trial_id),
         ),
         run_config=tune.RunConfig(
-            name=Path(places.checkpoints).name,
-            storage_path=places.checkpoints.rpartition("/")[0],
+            name=Path(stores.checkpoints).name,
+            storage_path=stores.checkpoints.rpartition("/")[0],
             verbose=0,
             callbacks=[hooks.listener],
             failure_config=tune.FailureConfig(max_failures=0),  # restarts are the planner's

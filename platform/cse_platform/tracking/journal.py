@@ -106,8 +106,8 @@ class Journal:
 
         A store would take what is appended to an older copy for what it has applied already.
         """
-        place = bisect_right(self._ends, offset)
-        if offset > self._opened_at or (offset and self._ends[place - 1] != offset):
+        index = bisect_right(self._ends, offset)
+        if offset > self._opened_at or (offset and self._ends[index - 1] != offset):
             raise JournalError(
                 f"{self.path} has no event that ends at byte {offset}, up to where it was applied: "
                 "it is not the newest copy of this journal; put that back"

@@ -22,7 +22,7 @@ from cse_platform.leaderboard.filters import Filters, best_first, best_key
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.tables import ScoreRecord
-from cse_platform.runner.planning.confirmation import best_configurations as chosen_by_sweep
+from cse_platform.runner.confirmation import best_configurations as chosen_by_sweep
 from cse_platform.tracking.events import Event, SweepStarted
 from cse_platform.tracking.history import History
 

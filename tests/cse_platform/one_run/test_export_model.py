@@ -136,7 +136,7 @@ def test_a_trial_without_a_model(
     (runs / "mlflow.db").touch()
     done = one_run(command, KEY, OUT)
     assert done.exit_code == 1
-    assert f"trial 0a1b2c3d00000000 has no model: {reason}; cse-leaderboard re" in done.stderr
+    assert reason in done.stderr and "cse-leaderboard re" in done.stderr
     assert not OUT.exists()
 
 
@@ -146,7 +146,7 @@ def test_a_model_that_is_gone(
     fill(began(), *life(model=str(tmp_path / "gone")))
     done = one_run("export", KEY, OUT)
     assert done.exit_code == 1
-    assert f"is gone from {tmp_path / 'gone'}, or lies on another machine" in done.stderr
+    assert str(tmp_path / "gone") in done.stderr
     assert not OUT.exists()
 
 

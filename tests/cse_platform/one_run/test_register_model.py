@@ -123,7 +123,7 @@ def test_a_name_that_mlflow_refuses(one_run: Run, lab: Path) -> None:
 def test_a_store_without_the_trial(client: MlflowClient, one_run: Run, lab: Path) -> None:
     done = one_run("register", THIRD, "never", "--runs", lab)
     assert done.exit_code == 1
-    assert f"has no finished run of trial {THIRD[:16]} in experiment 'cse'" in done.stderr
+    assert f"trial {THIRD[:16]} in" in done.stderr
     assert "never" not in [one.name for one in client.search_registered_models()]
 
 
@@ -133,7 +133,7 @@ def test_no_store(
     fill(began(), *life(model=str(mini_model())))
     done = one_run("register", KEY, "encoder")
     assert done.exit_code == 1
-    assert f"no MLflow store at {runs / 'mlflow.db'}; CSE_MLFLOW_URI names" in done.stderr
+    assert str(runs / "mlflow.db") in done.stderr and "CSE_MLFLOW_URI" in done.stderr
     assert not (runs / "mlflow.db").exists()
 
 
@@ -172,7 +172,7 @@ def test_a_pooler_that_the_library_lacks_is_refused(
     (runs / "mlflow.db").touch()
     done = one_run("register", KEY, "encoder")
     assert done.exit_code == 1
-    assert "pools by avg_top2, which sentence-transformers does not have" in done.stderr
+    assert "avg_top2" in done.stderr
 
 
 @pytest.mark.real

@@ -2,7 +2,7 @@
 
 import random
 
-from cse_platform.runner.planning.failure_policy import BadNodes
+from cse_platform.runner.failure_policy import BadNodes
 
 
 def run(nodes: BadNodes, trial: str, node: str, *, well: bool) -> tuple[str, list[str]] | None:

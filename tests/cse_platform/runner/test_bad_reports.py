@@ -9,7 +9,7 @@ import bad
 import pytest
 
 from cse_platform.runner.failures import report_of, reported
-from cse_platform.runner.planning.requests import Requests
+from cse_platform.runner.requests import Requests
 from cse_platform.runner.tune import Hooks
 from cse_platform.sweep.spec import SweepSpec
 

@@ -11,8 +11,8 @@ from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard.statistics.searches import LEAST_TRIALS
 from cse_platform.leaderboard.store import open_store
 from cse_platform.leaderboard.sweeps import sweep_overview
-from cse_platform.runner.planning.budgets import gpu_seconds, spent_budget, trials_left
-from cse_platform.runner.planning.requests import act_on
+from cse_platform.runner.planner import gpu_seconds, spent_budget, trials_left
+from cse_platform.runner.requests import act_on
 from cse_platform.sweep.blocks import Budget
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import Event, SweepRequested, TrialFinished, TrialStarted

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from cse_platform.runner import ray_cluster as cluster
+from cse_platform.runner import ray_process as cluster
 
 
 @pytest.mark.parametrize("address", [None, "127.0.0.1:6379"])

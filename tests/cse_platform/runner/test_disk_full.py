@@ -9,7 +9,7 @@ import pytest
 import torch
 from pyarrow.fs import LocalFileSystem
 
-from cse_platform.runner.disk_full import is_full, wait_for_room
+from cse_platform.runner.models import is_full, wait_for_room
 
 FULL = Path("/dev/full")
 

@@ -10,7 +10,7 @@ import pytest
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.driver import refuse_older_copy
-from cse_platform.runner.planning.requests import Requests
+from cse_platform.runner.requests import Requests
 from cse_platform.signals import interrupt_handler_kept
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import SweepFinished, SweepStarted

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.planning.confirmation import chosen_trials
-from cse_platform.runner.planning.prior_results import value_notes, with_found_values
+from cse_platform.runner.confirmation import chosen_trials
+from cse_platform.runner.prior_results import value_notes, with_found_values
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores, sweep_stores
 from cse_platform.tracking.events import SweepFinished, SweepStarted

@@ -11,13 +11,13 @@ import pytest
 from processes import end_of, environment, script
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.ray_cluster import prepare_to_join
+from cse_platform.runner.ray_process import prepare_to_join
 
 TOKEN = "a token of more than 32 characters".replace(" ", "-")
 JOIN = """
 import sys, ray
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.ray_cluster import join_cluster
+from cse_platform.runner.ray_process import join_cluster
 
 try:
     join_cluster(sys.argv[1])
@@ -28,7 +28,7 @@ print(ray.get(ray.remote(lambda: "a worker has answered").options(num_cpus=0).re
 SHIP = """
 import io, sys, ray
 from zipfile import ZipFile
-from cse_platform.runner.ray_cluster import join_cluster
+from cse_platform.runner.ray_process import join_cluster
 from cse_platform.runner.cluster.shipping import Shipment
 
 def shipment(number):

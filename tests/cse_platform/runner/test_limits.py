@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cse_platform.runner.planning.failure_policy import AWAY, LEAST_SILENCE, RHYTHM, TrialLimits
+from cse_platform.runner.failure_policy import AWAY, LEAST_SILENCE, RHYTHM, TrialLimits
 from cse_platform.sweep.blocks import Resources
 
 

@@ -13,7 +13,7 @@ AGENT_PORT = 52365
 """Of Ray's agent where nobody names another; a second Ray on the machine waits for it in vain."""
 STARTED = """
 import json, psutil, ray
-from cse_platform.runner.ray_cluster import join_cluster
+from cse_platform.runner.ray_process import join_cluster
 
 join_cluster(None)
 ray.get(ray.remote(lambda: None).options(num_cpus=1).remote())
@@ -27,7 +27,7 @@ print(json.dumps([heard, commands]))
 """
 KEPT = """
 import os, psutil, ray
-from cse_platform.runner.ray_cluster import join_cluster
+from cse_platform.runner.ray_process import join_cluster
 
 join_cluster(None)
 process = ray.remote(lambda: os.getpid()).options(num_cpus=1)
@@ -48,7 +48,7 @@ print(ray.get(process.remote()) == scorer.pid)
 
 GPUS_SEEN = """
 import json, os, ray
-from cse_platform.runner.worker_process import hide_unassigned_gpus
+from cse_platform.runner.cluster.slots import hide_unassigned_gpus
 
 ray.init("local", num_cpus=1, num_gpus=1, include_dashboard=False, log_to_driver=False)
 

@@ -205,8 +205,7 @@ def test_a_trial_that_means_something_else_now_is_closed(
     assert fresh.number == 1
     given_up = drive.history.trials[plan.key]
     assert given_up.state == "FAIL"
-    assert given_up.error.startswith("cannot be resumed: weights, data or the method have changed")
-    assert given_up.error.endswith("; cse-sweep retry small 0 tries it again")
+    assert "cse-sweep retry small 0 " in given_up.error
 
 
 def test_a_checkpoint_that_is_gone_starts_the_trial_over(

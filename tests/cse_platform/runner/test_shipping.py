@@ -172,7 +172,7 @@ def test_a_machine_lacks_what_it_has_in_another_version() -> None:
 
 def test_the_packages_of_a_trial_are_those_that_its_modules_import() -> None:
     """Also within functions, which import what most trials do not need."""
-    processes = ("worker", "worker_process", "measuring", "scorer")
+    processes = ("worker", "measuring", "scorer")
     modules = (*processes, "cluster.facts", "cluster.pinned_packages")
     done = subprocess.run(
         [sys.executable, "-c", IN_A_WORKER, *(f"{RUNNER}.{name}" for name in modules)],

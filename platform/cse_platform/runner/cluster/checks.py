@@ -193,8 +193,8 @@ class NodeChecks:
             return
         if not inquiry.is_last:
             self._provide_packages(node, answer, name)
-        elif found := differences(answer, self._here):
-            self.refused[node] = why_no_trials(name, found)
+        elif differing := differences(answer, self._here):
+            self.refused[node] = why_no_trials(name, differing)
         else:
             self.passed.add(node)
 
@@ -202,8 +202,8 @@ class NodeChecks:
         """Give a node the packages that it lacks; Python and torch it has to have itself."""
         facts = {package: Fact("version", number) for package, number in there.items()}
         needed = {package: self._here[package] for package in _PREREQUISITES & self._here.keys()}
-        if found := differences(facts, needed):
-            self.refused[node] = why_no_trials(name, found)
+        if differing := differences(facts, needed):
+            self.refused[node] = why_no_trials(name, differing)
             return
         lacks = lacking(self._packages, there)
         if lacks:
@@ -282,13 +282,13 @@ class _WithEnvironment:
         return self.entity.options(runtime_env=self.environment, **others)
 
 
-_DEMAND_SECONDS = 5.0
+_REQUEST_SECONDS = 5.0
 """Seconds between two looks at what is wanted; what is let go is free again by the next one."""
 _MAX_REQUESTS = 100
 """Slots that are asked for at a time; as nodes join, further ones are."""
 
 
-class Demand:
+class SlotRequests:
     """Asks the autoscaler for slots, by placement groups that only new nodes can satisfy.
 
     The trials themselves wait for nodes that have passed their checks, and none begins without a
@@ -299,11 +299,11 @@ class Demand:
         self._slot, self._nodes = slot, nodes
         self._there: set[str] = set()
         self._waiting: list[PlacementGroup] = []
-        self._looked = -_DEMAND_SECONDS
+        self._looked = -_REQUEST_SECONDS
 
     def follow(self, trials: Callable[[], int]) -> None:
-        """Request the slots that waiting trials lack, at most once in `_DEMAND_SECONDS`."""
-        if time.monotonic() < self._looked + _DEMAND_SECONDS:
+        """Request the slots that waiting trials lack, at most once in `_REQUEST_SECONDS`."""
+        if time.monotonic() < self._looked + _REQUEST_SECONDS:
             return
         self._looked = time.monotonic()
         there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}

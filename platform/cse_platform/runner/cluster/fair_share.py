@@ -23,7 +23,7 @@ _TOLERANCE = 1e-9
 """Sums of fractions of a CPU or GPU are that exact."""
 
 
-class Turns:
+class FairShare:
     """Decides whether this sweep leaves its next free slot to another Ray job that waits for one.
 
     It does while the other job would still have no more slots than this sweep, and only for a
@@ -51,7 +51,7 @@ class Turns:
         """By waiting group, the successive looks at which it fitted into what was free."""
 
     @classmethod
-    def of_this_driver(cls) -> "Turns":
+    def of_this_driver(cls) -> "FairShare":
         """Create one for the cluster that this process has joined.
 
         It asks for the current state, because Ray's table of placement groups keeps every one ever

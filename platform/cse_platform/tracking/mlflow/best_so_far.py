@@ -38,7 +38,7 @@ class MirroredProgress:
 class BestSoFarWriter:
     """Collects the progress of sweeps; `flush` writes it to their runs.
 
-    A trial's run stores the place at which it ended, so an end that is repeated counts once.
+    A trial's run stores the step at which it ended, so an end that is repeated counts once.
     """
 
     def __init__(self, client: Any) -> None:
@@ -54,14 +54,14 @@ class BestSoFarWriter:
         """
         run_id, dev_search = sweep.info.run_id, sweep.data.tags["dev_search"]
         known = self._known[run_id] = self._known.get(run_id) or self._read_progress(sweep)
-        place = self._assign_place(trial, event, known.ended + 1)
-        if place <= known.ended:
+        step = self._assign_step(trial, event, known.ended + 1)
+        if step <= known.ended:
             return
         leads = _is_leading(event, known.best, sweep.data.params)
         best = event.best_value if leads else known.best
-        self._known[run_id] = MirroredProgress(place, best)
+        self._known[run_id] = MirroredProgress(step, best)
         self._points[run_id] += best_so_far_metrics(
-            event, place=place, best=best, dev_search=dev_search, leads=leads
+            event, step=step, best=best, dev_search=dev_search, leads=leads
         )
         if leads:
             self._leaders[run_id] = tags.leader_tags(trial, _list_dimensions(sweep.data.params))
@@ -75,8 +75,8 @@ class BestSoFarWriter:
         self._points.clear()
         self._leaders.clear()
 
-    def _assign_place(self, trial: Any, event: Ended, new: int) -> int:
-        """Return the place in the trial's run of this end or a later one, else store `new`."""
+    def _assign_step(self, trial: Any, event: Ended, new: int) -> int:
+        """Return the step in the trial's run of this end or a later one, else store `new`."""
         time, stored = milliseconds(event.time), trial.data.tags.get(tags.PLACE)
         if stored is not None and time <= int(stored.partition(" ")[2]):
             return int(stored.partition(" ")[0])

@@ -66,14 +66,14 @@ def best_metric(dev_search: str) -> str:
 
 
 def best_so_far_metrics(
-    event: Ended, *, place: int, best: float | None, dev_search: str, leads: bool
+    event: Ended, *, step: int, best: float | None, dev_search: str, leads: bool
 ) -> list[Metric]:
     """Build the best dev score of a sweep after so many trials, and a new leader's values."""
     values = _collect_best_values(event) if leads else {}
     if best is not None:
         values |= {best_metric(dev_search): best}
     time = milliseconds(event.time)
-    return [Metric(clean_name(name), value, time, place) for name, value in values.items()]
+    return [Metric(clean_name(name), value, time, step) for name, value in values.items()]
 
 
 def reused_metrics(event: events.TrialReused, *, dev_search: str) -> list[Metric]:

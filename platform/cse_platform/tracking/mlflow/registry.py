@@ -10,8 +10,12 @@ from typing import Any
 
 from cse_platform.errors import NotFoundError
 from cse_platform.secrets import mask_url
-from cse_platform.tracking.mlflow.store import Experiment, open_experiment, store_errors
-from cse_platform.tracking.mlflow.store_check import check_there
+from cse_platform.tracking.mlflow.store import (
+    Experiment,
+    check_there,
+    open_experiment,
+    store_errors,
+)
 from cse_platform.tracking.mlflow.tags import TRIAL, model_version_tags
 
 ARTIFACT = "model"

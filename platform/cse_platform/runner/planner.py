@@ -2,24 +2,27 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 from cse_methods.contract import MethodConfig
 from cse_platform.errors import StoreError, SweepRefusedError
+from cse_platform.forecast.time_left import Pace
+from cse_platform.leaderboard.statistics.searches import expected_improvement
 from cse_platform.leaderboard.tables import TrialRecord
 from cse_platform.leaderboard.trial_references import stored_trials, trial_of_key
 from cse_platform.leaderboard.trials import DevPoint, dev_curve
+from cse_platform.runner.confirmation import further_seeds
+from cse_platform.runner.failure_policy import common_cause
 from cse_platform.runner.models import exists
-from cse_platform.runner.planning.budgets import spent_budget
-from cse_platform.runner.planning.compatibility import same_trial
-from cse_platform.runner.planning.confirmation import further_seeds
-from cse_platform.runner.planning.failure_policy import common_cause
+from cse_platform.runner.prior_results import same_trial
 from cse_platform.runner.state import SweepState
 from cse_platform.search.proposals import Proposal
 from cse_platform.secrets import mask_url
+from cse_platform.sweep.blocks import format_duration
 from cse_platform.sweep.identity import ConfigurationIdentity
-from cse_platform.sweep.objectives import measure
+from cse_platform.sweep.objectives import is_feasible, measure
 from cse_platform.tracking.events import (
     Role,
     SearchEnded,
@@ -28,6 +31,7 @@ from cse_platform.tracking.events import (
     TrialStarted,
     asked_of,
 )
+from cse_platform.tracking.events import now as this_moment
 from cse_platform.tracking.history import TrialHistory
 
 
@@ -359,3 +363,51 @@ class Planner:
         self.state.record(reused)
         self._reconcile_study()
         return None
+
+
+def spent_budget(state: SweepState, *, now: datetime | None = None) -> str | None:
+    """Describe the budget that ends the search now; None while the search goes on."""
+    budget, now = state.spec.search.budget, now or this_moment()
+    if budget is None:
+        return None
+    if budget.time is not None and state.history.effort.seconds(now) >= budget.time:
+        return f"{format_duration(budget.time)} of trials"
+    if budget.gpu_hours is not None and gpu_seconds(state, now) >= 3600 * budget.gpu_hours:
+        return f"{budget.gpu_hours:g} GPU-hours"
+    if budget.improvement is not None:
+        gain = expected_improvement(list(_iter_search_values(state)))
+        if gain is not None and gain < budget.improvement:
+            least = f"{100 * budget.improvement:g}"
+            return f"improvement: another trial adds {100 * gain:.2g} points, fewer than {least}"
+    return None
+
+
+def gpu_seconds(state: SweepState, now: datetime) -> float:
+    """GPU-seconds that the search has taken, including those of trials that still run."""
+    running = [trial for trial in state.history.unfinished() if trial.role != "confirm"]
+    busy = sum(trial.busy_until(now) for trial in running)
+    return state.history.effort.gpu_seconds + state.slot.gpu * busy
+
+
+def trials_left(state: SweepState, *, seconds: float, at_once: int) -> float | None:
+    """Estimate how many more trials the search begins if each takes `seconds`; None if unknown.
+
+    It is unknown where improvement ends the search.
+    """
+    count = None if state.budget is None else state.budget - state.history.searched
+    pace = Pace(seconds, at_once=at_once, gpu=state.slot.gpu)
+    now = this_moment()
+    return pace.trials_within(
+        state.spec.search.budget,
+        count=count,
+        seconds=state.history.effort.seconds(now),
+        gpu_seconds=gpu_seconds(state, now),
+    )
+
+
+def _iter_search_values(state: SweepState) -> Iterator[float]:
+    for trial in state.history.trials.values():
+        ended = trial.state in ("COMPLETE", "PRUNED")
+        feasible = ended and is_feasible(state.spec.search.constraints, [trial])
+        if feasible and trial.role != "confirm" and trial.best_value is not None:
+            yield trial.best_value

@@ -139,39 +139,39 @@ class BadNodes:
 
     def __init__(self) -> None:
         self._nodes: defaultdict[str, _Node] = defaultdict(_Node)
-        self._place: dict[str, str] = {}
+        self._node_of: dict[str, str] = {}
         self._bad: set[str] = set()
 
     def begins(self, trial: str, node: str) -> None:
         """Note the node on which a trial begins, or goes on."""
-        self._place[trial] = node
+        self._node_of[trial] = node
 
     def does_well(self, trial: str) -> None:
         """Note that a trial has reported a trained step."""
-        if place := self._place.get(trial):
-            self._nodes[place].well.add(trial)
-            self._nodes[place].in_a_row.clear()
+        if node_id := self._node_of.get(trial):
+            self._nodes[node_id].well.add(trial)
+            self._nodes[node_id].in_a_row.clear()
 
     def fails(self, trial: str) -> tuple[str, list[str]] | None:
         """Note that a trial has failed. Returns its node if that is bad now, and what failed there.
 
         Those trials, the last ones in a row, can do well elsewhere.
         """
-        if (place := self._place.pop(trial, None)) is None:
+        if (node_id := self._node_of.pop(trial, None)) is None:
             return None
-        node = self._nodes[place]
+        node = self._nodes[node_id]
         node.failed.add(trial)
         if trial not in node.in_a_row:
             node.in_a_row.append(trial)
-        if place in self._bad or self._compute_chance(place) > SURE:
+        if node_id in self._bad or self._compute_chance(node_id) > SURE:
             return None
-        self._bad.add(place)
-        return place, [*node.in_a_row]
+        self._bad.add(node_id)
+        return node_id, [*node.in_a_row]
 
-    def _compute_chance(self, place: str) -> float:
+    def _compute_chance(self, node_id: str) -> float:
         """Probability of a node's failures in a row, if it failed trials as often as others do."""
-        others = [node for other, node in self._nodes.items() if other != place]
+        others = [node for other, node in self._nodes.items() if other != node_id]
         well = sum(len(node.well) for node in others)
         failed = sum(len(node.failed) for node in others)
         rate = (failed + 1) / (well + failed + 2) if well else 1.0
-        return float(rate ** len(self._nodes[place].in_a_row))
+        return float(rate ** len(self._nodes[node_id].in_a_row))

@@ -7,7 +7,7 @@ import pytest
 from ray.core.generated.autoscaler_pb2 import ClusterResourceState
 from ray.core.generated.common_pb2 import LABEL_OPERATOR_IN, LABEL_OPERATOR_NOT_IN
 
-from cse_platform.runner.cluster.fair_share import Turns
+from cse_platform.runner.cluster.fair_share import FairShare
 
 OWN, OTHER, THIRD = "01000000", "02000000", "03000000"
 
@@ -47,7 +47,7 @@ class Cluster:
     def yields(self, looks: int = 1) -> list[bool]:
         """What a sweep decides at so many looks, a second apart."""
         clock = count()
-        turns = Turns(OWN, lambda: self.told, seconds=lambda: float(next(clock)))
+        turns = FairShare(OWN, lambda: self.told, seconds=lambda: float(next(clock)))
         return [turns.yields() for _ in range(looks)]
 
 

@@ -1,4 +1,4 @@
-"""Looks up, once, what a sweep takes over from earlier sweeps when it starts."""
+"""Decides what a start takes over: its own earlier trials, and results of earlier sweeps."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,9 +20,10 @@ from cse_platform.leaderboard.searches import (
 )
 from cse_platform.leaderboard.store import Store
 from cse_platform.render.formats import counted, percent
-from cse_platform.runner.planning.confirmation import chosen_trials
+from cse_platform.runner.confirmation import chosen_trials
 from cse_platform.search.learning import pick_evenly
 from cse_platform.sweep.checks import rule_problems, value_problems
+from cse_platform.sweep.identity import CODE, GROWING, Identity, canonical_hash
 from cse_platform.sweep.problems import format_value, joined_problems
 from cse_platform.sweep.references import StageReference, find_stage_references
 from cse_platform.sweep.space.require import require_problems
@@ -34,6 +35,96 @@ from cse_platform.tracking.events import LearnedTrial
 from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.journal import read_journal
 
+_MAX_SHOWN = 3
+"""Changed modules that a message names."""
+
+
+def environment_hash(
+    asked: Mapping[str, Any], content: Mapping[str, Any], packages: Mapping[str, str]
+) -> str:
+    """Hash of what a trial's failure can come from: the file, code, data and packages.
+
+    `asked` is the sweep as JSON; how many trials, seeds and test sets it has makes no trial fail.
+    """
+    spec = {name: value for name, value in asked.items() if name not in GROWING}
+    return canonical_hash([spec, content, packages])
+
+
+def refuse_other_content(
+    history: History, spec: SweepSpec, identity: Identity, *, unknown_code: bool
+) -> None:
+    """Raise SweepRefusedError if trials of the sweep would not come out the same now.
+
+    Trials that failed have no numbers. `spec` has its references to best encoders resolved.
+    `unknown_code` accepts trials of a version that did not record their code.
+    """
+    kept = [trial for trial in history.trials.values() if trial.state != "FAIL"]
+    if not kept:
+        return
+    known = bool(history.content)
+    changed = _describe_changes(history.content, identity.content()) if known else None
+    others = (_explain_other_key(trial, spec, identity, known=known) for trial in kept)
+    if changed := changed or next(filter(None, others), None):
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} has {counted(len(kept), 'trial')} that would not come out the "
+            f"same: {changed}; undo that, or run it as another sweep: --set sweep=NEWNAME"
+        )
+    if identity.code and not unknown_code and not all(trial.code for trial in kept):
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} has trials whose code is unknown: an older version ran them; "
+            "--reuse-unknown goes on with them as if they were of this code, and "
+            "--set sweep=NEWNAME runs them again"
+        )
+
+
+def to_try_again(history: History, environment: str) -> list[TrialHistory]:
+    """Trials that failed in another environment, and those that a person wants tried again."""
+    return [
+        trial
+        for trial in history.trials.values()
+        if trial.asked_again or (trial.state == "FAIL" and trial.environment != environment)
+    ]
+
+
+def _describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """Describe what has changed since the last start; None if nothing has."""
+    names = [name for name in now if before.get(name) != now[name]]
+    if not names:
+        return None
+    code = _describe_code_changes(before.get(CODE) or {}, now[CODE])
+    return ", ".join(code if name == CODE else f"the {name} changed" for name in names)
+
+
+def _describe_code_changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    modules = sorted(n for n in before.keys() | now.keys() if before.get(n) != now.get(n))
+    more = f" and {len(modules) - _MAX_SHOWN} more" if len(modules) > _MAX_SHOWN else ""
+    return f"the code changed in {', '.join(modules[:_MAX_SHOWN])}{more}"
+
+
+def _explain_other_key(
+    trial: TrialHistory, spec: SweepSpec, identity: Identity, *, known: bool
+) -> str | None:
+    """Explain why a trial's key is another one now; `known` says that the content is the same."""
+    try:
+        config = spec.config_of(trial.values)
+    except SweepRefusedError as error:
+        return str(error)
+    if same_trial(trial, config, identity):
+        return None
+    named = ", ".join([*config.encoders()[1:], *config.files()])
+    if known and named:
+        return f"one of {named} changed since trial {trial.number} read it"
+    return "the revision of the method, the weights, the corpus or the dev data changed"
+
+
+def same_trial(trial: TrialHistory, config: MethodConfig, identity: Identity) -> bool:
+    """Whether a trial would have the same key now."""
+    now = identity.of(config)
+    if trial.code is None:
+        now = now.with_unknown_code()
+    return now.key(trial.seed) == trial.key
+
+
 MOST_LEADERS = 3
 """How many configurations `leaderboard` stands for."""
 MOST_LEARNED = 50
@@ -41,7 +132,7 @@ MOST_LEARNED = 50
 
 
 @dataclass(frozen=True)
-class Evidence:
+class PriorResults:
     """Results of earlier sweeps that a search takes over."""
 
     leaders: Leaders | None = None
@@ -54,9 +145,9 @@ class Evidence:
         return [*leader_notes(spec, self.leaders), *_describe_learned(self.learned)]
 
 
-def gather(
+def gather_prior_results(
     history: History, spec: SweepSpec, leaderboard: Store, *, dev: Mapping[str, str]
-) -> Evidence:
+) -> PriorResults:
     """Gather what a search takes over; after the first start, what the sweep's journal says.
 
     While a sweep runs, the best of the leaderboard changes and other sweeps go on, so a later start
@@ -66,14 +157,14 @@ def gather(
         NotFoundError: if there is no sweep of a name in `learn_from`; names the nearest.
         SweepRefusedError: if such a sweep trains another method.
     """
-    return Evidence(
+    return PriorResults(
         leaders=_find_leaders(history, spec, leaderboard, dev_identity=dev["identity"]),
         learned=_find_learned(history, spec, leaderboard, dev),
     )
 
 
 def with_found_values(
-    spec: SweepSpec, history: History, places: SweepStores
+    spec: SweepSpec, history: History, stores: SweepStores
 ) -> tuple[SweepSpec, dict[str, str]]:
     """Put in the values that earlier stages of the file have found.
 
@@ -89,7 +180,7 @@ def with_found_values(
     fixed, origins = dict(spec.fixed), dict[str, str]()
     for name, wanted in find_stage_references(spec.fixed).items():
         if (
-            trial := _find_best_of_stage(spec, wanted, places.journal_of(wanted.stage))
+            trial := _find_best_of_stage(spec, wanted, stores.journal_of(wanted.stage))
         ) is not None:
             fixed[name] = trial.values[wanted.hyperparameter]
             origins[name] = f"{wanted}, trial {trial.number}"
