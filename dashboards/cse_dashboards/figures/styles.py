@@ -17,6 +17,8 @@ _SHIPPED = {
     "rankcse": PALETTE[5],
     "untrained": PALETTE[6],
     "hicl": PALETTE[7],
+    # Beyond the palette, which every method from outside takes its colour from.
+    **{"dclr": "#7b4fb5", "pcl": "#8c564b", "diffcse": "#17a2a2"},
 }
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
