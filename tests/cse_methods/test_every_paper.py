@@ -26,6 +26,15 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"base": "sncse", "slicing_length": 6, "beta": 0.1, "negations": "NEGATIONS", **SHORT},
     ],
     "whitenedcse": [{"positives": 4, "sgw_copies": 2, "test_head": True}, {"whitening": "zca"}],
+    "dclr": [
+        {"complementary_model": "TINY", "phi": 0.5, "noise_times": 1.5},
+        {
+            "complementary_model": "TINY",
+            "form": "infonce",
+            "complementary_dropout": True,
+            "pooling_layer": False,
+        },
+    ],
     "untrained": [{"whitening": True, "whitening_sentences": 400}],
 }
 """Settings to try of a method, and those without a default; without an entry, its defaults. TINY

@@ -29,6 +29,13 @@ SEARCHED_ON = {
     ("hicl", "slicing_length"): {"roberta-large"},  # figure 2, with two of the bases
 }
 """The backbones of an ablation, where the shared table repeats its space on every backbone."""
+NO_SETTINGS = {"devices", "start_from", "dev_metric", "positive_contrast"}
+"""Rows of the shared tables that no number or name of a setting of ours can hold."""
+OUR_NAMES = {
+    "unsup-simcse-bert-base-uncased": "simcse-bert-base",
+    "unsup-simcse-roberta-base": "simcse-roberta-base",
+}
+"""How encoders are named here that the shared tables name otherwise."""
 METHODS = [name for name in available_methods() if name != "untrained"]
 HEAD = "backbone,variant,hyperparameter,value,source\n"
 
@@ -50,14 +57,26 @@ def space_of(text: str) -> Any:
     return tuple(values_of(text))
 
 
+def shared_rows(method: str, shared: Path) -> Iterator[dict[str, str]]:
+    """The rows of a method, without those from memory and those that are no setting here."""
+    for table in ("hyperparameters", "baselines1_hyperparameters"):
+        with (shared / "published" / f"{table}.csv").open(newline="") as stream:
+            for row in csv.DictReader(stream):
+                told = table == "hyperparameters" or not row["settings"]
+                ours = row["hyperparameter"] not in NO_SETTINGS
+                remembered = row["source"].startswith("memory")
+                if (row["paper"], row["method"]) != (method, method) or remembered:
+                    continue
+                if told and ours:
+                    yield row | {"value": OUR_NAMES.get(row["value"], row["value"])}
+
+
 def columns_of(method: str, shared: Path) -> Iterator[dict[str, Any]]:
     """What the columns of a method hold, by the shared table."""
     rows: dict[tuple[str, str], dict[str, str]] = {}
-    with (shared / "published" / "hyperparameters.csv").open(newline="") as stream:
-        for row in csv.DictReader(stream):
-            if (row["paper"], row["method"]) == (method, method):
-                cells = rows.setdefault((row["backbone"], row["settings"]), {})
-                cells[row["hyperparameter"]] = row["value"]
+    for row in shared_rows(method, shared):
+        cells = rows.setdefault((row["backbone"], row["settings"]), {})
+        cells[row["hyperparameter"]] = row["value"]
     for (backbone, told), cells in rows.items():
         settings = {name: values_of(text) for name, text in cells.items() if "search_" not in name}
         alone = {name: value if len(value) > 1 else value[0] for name, value in settings.items()}

@@ -20,6 +20,9 @@ _SHIPPED = {
     "rankcse": PALETTE[5],
     "untrained": PALETTE[6],
     "hicl": PALETTE[7],
+    # Beyond the palette, which every method from outside takes its colour from.
+    **{"dclr": "#7b4fb5", "pcl": "#8c564b", "diffcse": "#17a2a2"},
+    **{"arccse": "#b5892f", "mixcse": "#5a7d2a", "mocose": "#a23b72"},
 }
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")

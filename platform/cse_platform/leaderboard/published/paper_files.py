@@ -23,7 +23,12 @@ from cse_platform.leaderboard.published.papers import (
     line_of_row,
     matches,
 )
-from cse_platform.leaderboard.published.rows import ENDINGS, PublishedRow, PublishedSplit
+from cse_platform.leaderboard.published.rows import (
+    ABOUT_THE_RUN,
+    ENDINGS,
+    PublishedRow,
+    PublishedSplit,
+)
 from cse_platform.leaderboard.records import ConfigurationSetup, LeaderboardRow
 from cse_platform.render.table import grouped
 from cse_platform.sweep.file import load_sweep
@@ -341,6 +346,7 @@ def why_left_out(row: PublishedRow) -> str:
         return "of a trial that runs out of memory"
     if row.configuration is not None:
         return "of settings that no file tries"
-    if row.method not in available_methods():
+    if row.method not in available_methods() or row.settings.keys() <= ABOUT_THE_RUN:
+        # A system that the paper cites, with settings of its own paper, whether we have it or not.
         return "of systems that are not run here"
     return "of settings that no hyperparameter tells, as of a corpus that is cut"

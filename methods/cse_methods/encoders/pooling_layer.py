@@ -1,0 +1,35 @@
+"""The pooling layer that some checkpoints have behind [CLS], which `load_encoder` leaves out."""
+
+from typing import Any
+
+from torch import nn
+
+from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
+from cse_methods.encoders.post_pooling import Dense
+from cse_methods.encoders.reading import naming_the_backbone
+
+
+def read_pooling_layer(name: str) -> Dense | None:
+    """The dense layer with tanh that an encoder's checkpoint has behind [CLS], on the CPU.
+
+    BERT's was trained to tell whether two sentences follow one another; RoBERTa's checkpoints and
+    those of masked language models have none.
+
+    Args:
+        name: as for `load_encoder`.
+
+    Returns:
+        None where the checkpoint, or its whole family, has none.
+
+    Raises:
+        BackboneError: if no encoder has that name, or it cannot be loaded.
+    """
+    from transformers import AutoModel
+
+    auto: Any = AutoModel
+    folder = fetch_backbone(resolve_backbone(name))
+    with naming_the_backbone(name, folder):
+        model, report = auto.from_pretrained(folder, output_loading_info=True)
+    linear = getattr(getattr(model, "pooler", None), "dense", None)
+    lacking = any("pooler." in key for key in report["missing_keys"])
+    return None if lacking or not isinstance(linear, nn.Linear) else Dense(linear.float(), "tanh")

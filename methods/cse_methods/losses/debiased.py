@@ -1,0 +1,154 @@
+"""DCLR: negatives that are noise, and in-batch ones that may be false, which count less."""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cse_methods.losses.lists import check_temperature
+from cse_methods.losses.similarity import check_views, cosine_matrix
+
+DebiasedForm = Literal["bce", "infonce"]
+"""Binary cross-entropy over the softmax, as in the released code, or weighted InfoNCE."""
+
+
+def noise_logits(first: Tensor, second: Tensor, noise: Tensor, *, temperature: float) -> Tensor:
+    r"""Cosines, divided by the temperature, of the anchors with their positives and with noise.
+
+    Args:
+        first: embeddings of the first view, shape (B, D).
+        second: embeddings of the second view, shape (B, D).
+        noise: further negatives of every anchor, shape (M, D), M >= 0.
+        temperature: > 0.
+
+    Returns:
+        Shape (B, B + M); the positive of row i is column i.
+
+    Raises:
+        ValueError: if shapes differ, the batch is empty, or the temperature is not above 0.
+    """
+    check_temperature("temperature", temperature)
+    check_views(first, second)
+    return torch.cat([cosine_matrix(first, second), cosine_matrix(first, noise)], 1) / temperature
+
+
+def noise_ascent(
+    first: Tensor,
+    second: Tensor,
+    noise: Tensor,
+    *,
+    temperature: float,
+    steps: int,
+    step_size: float,
+) -> Tensor:
+    r"""Noise, moved to where it is a harder negative.
+
+    Each step moves every row of the noise up the InfoNCE loss over positives and noise,
+
+    .. math:: n_m \leftarrow n_m + \eta \frac{g_m}{|g_m|}, \quad
+              g_m = \frac{\partial}{\partial n_m} \frac{1}{B} \sum_i -\log
+              \frac{e^{s_{ii} / \tau}}{\sum_j e^{s_{ij} / \tau} + \sum_m e^{q_{im} / \tau}}
+
+    with :math:`s_{ij}` the cosine of views and :math:`q_{im}` that of anchor and noise. A row whose
+    gradient is 0 stays where it is.
+
+    Args:
+        first: embeddings of the first view, shape (B, D); constant.
+        second: embeddings of the second view, shape (B, D); constant.
+        noise: where the noise starts, shape (M, D), M >= 0; constant.
+        temperature: :math:`\tau` > 0.
+        steps: >= 0.
+        step_size: :math:`\eta`, the length of a step.
+
+    Returns:
+        Shape (M, D), constant.
+
+    Source:
+        Zhou et al. 2022 (DCLR), as its released code computes it.
+    """
+    first, second, moved = first.detach(), second.detach(), noise.detach()
+    target = torch.arange(len(first), device=first.device)
+    for _ in range(steps if len(noise) else 0):
+        with torch.enable_grad():
+            start = moved.clone().requires_grad_()
+            logits = noise_logits(first, second, start, temperature=temperature)
+            (gradient,) = torch.autograd.grad(F.cross_entropy(logits, target), start)
+        length = gradient.norm(dim=1, keepdim=True)
+        direction = gradient / length.masked_fill(length == 0, 1)
+        moved = moved + step_size * direction
+    return moved
+
+
+def false_negative_weights(first: Tensor, second: Tensor, *, phi: float, noise: int = 0) -> Tensor:
+    r"""Weights of the negatives: 0 where another model takes a sentence for a false negative.
+
+    Args:
+        first: that model's embeddings of the first view, shape (B, D).
+        second: its embeddings of the second view, shape (B, D).
+        phi: :math:`\phi`; a pair with a cosine above it is a false negative.
+        noise: M further columns, of noise, which is never a false negative.
+
+    Returns:
+        Shape (B, B + M), constant; 1 for positives.
+
+    Raises:
+        ValueError: if shapes differ or the batch is empty.
+
+    Source:
+        Zhou et al. 2022 (DCLR), and its released code.
+    """
+    check_views(first, second)
+    similarities = cosine_matrix(first.detach(), second.detach())
+    weights = (similarities <= phi).to(similarities.dtype).fill_diagonal_(1)
+    return torch.cat([weights, weights.new_ones(len(weights), noise)], dim=1)
+
+
+def debiased_loss(logits: Tensor, weights: Tensor, *, form: DebiasedForm) -> Tensor:
+    r"""The loss of anchors that look for their positive among weighted negatives.
+
+    With :math:`P = \mathrm{softmax}_k(w_{ik} l_{ik})` by rows, the form `bce` is
+
+    .. math:: L = -\frac{1}{B (B + M)} \sum_i \Big( \log P_{ii}
+              + \sum_{k \ne i} \log (1 - P_{ik}) \Big)
+
+    in which a negative of weight 0 has the logit 0: it counts as one with the cosine 0. The form
+    `infonce` leaves it out,
+
+    .. math:: L = -\frac{1}{B} \sum_i \log \frac{e^{l_{ii}}}{\sum_k w_{ik} e^{l_{ik}}}
+
+    Args:
+        logits: :math:`l`, shape (B, B + M), as `noise_logits` gives them.
+        weights: :math:`w`, 0 or 1, of that shape; 1 for positives.
+        form: which of the two.
+
+    Returns:
+        Scalar, in nats, >= 0.
+
+    Raises:
+        ValueError: if the shapes differ, or a row has a positive alone.
+
+    Source:
+        Zhou et al. 2022 (DCLR): `bce` is its released code; there a probability that rounds to 1
+        makes the loss NaN.
+    """
+    if logits.shape != weights.shape or logits.dim() != 2 or logits.shape[1] < 2:
+        raise ValueError(
+            "expected logits and weights of one shape (B, B + M), B + M >= 2, got "
+            f"{tuple(logits.shape)} and {tuple(weights.shape)}"
+        )
+    if form == "infonce":
+        target = torch.arange(len(logits), device=logits.device)
+        return F.cross_entropy(logits.masked_fill(weights == 0, -torch.inf), target)
+    weighted = logits * weights
+    own = torch.eye(*logits.shape, dtype=torch.bool, device=logits.device)
+    return -torch.where(own, weighted.log_softmax(dim=1), _log_of_the_others(weighted)).mean()
+
+
+def _log_of_the_others(logits: Tensor) -> Tensor:
+    """log(1 - P), also where P rounds to 1; that can be the largest of a row alone."""
+    largest = F.one_hot(logits.argmax(dim=1), logits.shape[1]).bool()
+    others = logits.masked_fill(largest, -torch.inf).logsumexp(dim=1, keepdim=True)
+    of_the_largest = others - logits.logsumexp(dim=1, keepdim=True)
+    small = logits.softmax(dim=1).masked_fill(largest, 0)
+    return torch.where(largest, of_the_largest, torch.log1p(-small))

@@ -1,0 +1,175 @@
+"""DCLR: SimCSE with noise as further negatives, and without those that may be false.
+
+Paper: Zhou et al., ACL 2022, https://arxiv.org/abs/2205.00656.
+Departs from the released code: both models read attention masks, where they attend to padding
+there; the complementary model drops nothing out (`complementary_dropout` is the code's); phi bounds
+the cosine at every temperature, where the code compares cosine / temperature with 20 phi; noise
+whose gradient is 0 stays, where it becomes 0 there; the loss is computed so that it stays finite
+where a probability rounds to 1; dev embeddings are [CLS], as at test time, where the code scores
+what its pooling layer gives.
+Where it is silent: a complementary model without a pooling layer gives its own embeddings.
+"""
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from cse_methods.contract import Paper, Run, TrainingConfig
+from cse_methods.data.corpora import load_corpus
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.pooling_layer import read_pooling_layer
+from cse_methods.encoders.post_pooling import TrainingHead
+from cse_methods.losses.debiased import (
+    DebiasedForm,
+    debiased_loss,
+    false_negative_weights,
+    noise_ascent,
+    noise_logits,
+)
+from cse_methods.published.tables import published_settings
+from cse_methods.registry import register
+from cse_methods.settings import setting
+from cse_methods.training import loop as training
+from cse_methods.training.objective import Objective
+from cse_methods.training.student import Batch, Student, StudentProtocol
+
+
+class DCLRConfig(TrainingConfig):
+    """Settings of DCLR."""
+
+    temperature: float = setting(
+        0.05, gt=0, description="divides cosines", symbol="τ", source="released code"
+    )
+    complementary_model: str = Field(
+        min_length=1,
+        description="frozen encoder that finds false negatives: short name, hub id or folder",
+        json_schema_extra={"source": "released code"},
+    )
+    phi: float = setting(
+        0.9,
+        ge=-1,
+        le=1,
+        description="a negative with a cosine above it, by the complementary model, is false; "
+        "1 keeps all",
+        symbol="φ",
+        source="released code",
+    )
+    noise_times: float = setting(
+        1.0,
+        ge=0,
+        le=10,
+        description="rows of noise for each sentence of a batch",
+        source="released code",
+    )
+    noise_steps: int = setting(
+        4,
+        ge=0,
+        le=10,
+        description="steps that make the noise harder to tell from positives",
+        source="released code",
+    )
+    noise_step_size: float = setting(
+        1e-3, ge=0, description="length of such a step", source="released code"
+    )
+    form: DebiasedForm = setting(
+        "bce",
+        description="the loss: binary cross-entropy over the softmax, in which a false negative "
+        "has the logit 0, or InfoNCE without it",
+        source="released code",
+    )
+    complementary_dropout: bool = setting(
+        False,
+        description="whether the complementary model drops out, so that its two views differ",
+        source="released code",
+    )
+    pooling_layer: bool = setting(
+        True,
+        description="the backbone's own dense + tanh between pooler and head, in training only; "
+        "one that its checkpoint lacks is drawn. With head: false it is all that follows the "
+        "pooler",
+        source="released code",
+    )
+
+    def encoders(self) -> tuple[str, ...]:
+        """The backbone, then the complementary model."""
+        return (self.backbone, self.complementary_model)
+
+
+class DCLR(Objective):
+    """Each sentence finds its other view among those of the batch that are not alike, and noise."""
+
+    def __init__(self, config: DCLRConfig, student: Student) -> None:
+        super().__init__()
+        self.config = config
+        self.pooling_layer: nn.Module = nn.Identity()
+        if config.pooling_layer:
+            own = read_pooling_layer(config.backbone)
+            self.pooling_layer = own or TrainingHead(student.encoder.width)
+        # In a list, so that no checkpoint holds what never changes.
+        self._complementary = [_complementary(config).to(student.encoder.device)]
+
+    @property
+    def complementary_model(self) -> Encoder:
+        """The frozen encoder that finds false negatives, with its pooling layer if it has one."""
+        return self._complementary[0]
+
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        """The debiased contrastive loss."""
+        config, plain = self.config, student.encoder.template
+        encoded = student.encode(student.pieces_of(batch, plain), plain, plain, head=False)
+        first, second = (student.head(self.pooling_layer(view)) for view in encoded)
+        count = int(len(first) * config.noise_times)
+        drawn = torch.randn(count, first.shape[1]).to(first)
+        noise = noise_ascent(
+            first,
+            second,
+            drawn,
+            temperature=config.temperature,
+            steps=config.noise_steps,
+            step_size=config.noise_step_size,
+        )
+        weights = false_negative_weights(
+            *self._complementary_views(student, batch), phi=config.phi, noise=count
+        )
+        logits = noise_logits(first, second, noise, temperature=config.temperature)
+        return {"contrastive": debiased_loss(logits, weights, form=config.form)}
+
+    @torch.no_grad()
+    def _complementary_views(self, student: StudentProtocol, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The complementary model's two views, which are the same unless it drops out."""
+        model = self.complementary_model
+        plain = model.template
+        contents = model.pieces(batch.sentences, plain, max_length=self.config.max_length)
+        views = [plain] * (2 if self.config.complementary_dropout else 1)
+        encoded = student.encode(contents, *views, head=False, encoder=model)
+        return encoded[0], encoded[-1]
+
+
+def _complementary(config: DCLRConfig) -> Encoder:
+    """The complementary model with its own weights, which take no gradient."""
+    encoder = load_encoder(config.complementary_model)
+    if encoder.pooling.pooler == "cls" and (
+        layer := read_pooling_layer(config.complementary_model)
+    ):
+        encoder = encoder.with_post_pooling(layer)
+    return encoder.requires_grad_(False).train(config.complementary_dropout)
+
+
+@register(
+    "dclr",
+    config=DCLRConfig,
+    paper=Paper(
+        "Debiased Contrastive Learning of Unsupervised Sentence Representations",
+        "https://arxiv.org/abs/2205.00656",
+        2022,
+    ),
+    revision=1,
+    published=published_settings("dclr"),
+)
+def train(config: DCLRConfig, run: Run) -> dict[str, float]:
+    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
+    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
+    return training.train(
+        config, run, corpus=corpus, objective=lambda student: DCLR(config, student)
+    )
