@@ -17,6 +17,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "sncse": [{"negations": "NEGATIONS"}],
     "arccse": [{"triplet_min_length": 4}],
     "mixcse": [{"suppressed": "remove"}],
+    "mocose": [{"queue_size": 12, "queue_start": 4}, {"train_target_projection": True}],
     "compcse": [
         {"partitions": 3, "aggregation": "concat-project", "compose": "both"},
         {"subsampling": "subsuming", "d0": 16},

@@ -1,0 +1,212 @@
+"""MoCoSE: a sentence finds its key of a slowly moving encoder, among a queue of earlier keys.
+
+Paper: Cao et al., Findings of ACL 2022, https://arxiv.org/abs/2202.13093.
+Follows the released code: keys come through the trained encoder's own embeddings and take
+gradients; the queue starts with random rows.
+Departs from it: the checkpoint is picked on dev, where the code picks it on the test sets, so
+expect less than the paper prints; the target's projection follows the trained one alone
+(`train_target_projection: true` trains it too); the momentum stays 1 beyond its schedule. Its
+perturbation of word embeddings is left out, for it is smaller than what float32 can hold; so are
+its augmentations, which are off by default.
+"""
+
+import copy
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
+from cse_methods.data.corpora import load_corpus
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.pooling_layer import read_pooling_layer
+from cse_methods.errors import TrainingError
+from cse_methods.losses.info_nce import info_nce
+from cse_methods.published.tables import published_settings
+from cse_methods.registry import register
+from cse_methods.settings import setting
+from cse_methods.training import loop as training
+from cse_methods.training.key_queue import KeyQueue, ema_momentum
+from cse_methods.training.momentum import moving_average_
+from cse_methods.training.objective import Objective
+from cse_methods.training.student import Batch, Student, StudentProtocol
+
+
+class MoCoSEConfig(TrainingConfig):
+    """Settings of MoCoSE."""
+
+    head_poolers: ClassVar[tuple[Pooler, ...]] = ()  # it has heads of its own
+
+    temperature: float = setting(
+        0.05, gt=0, description="divides cosines", symbol="τ", source="released code"
+    )
+    queue_size: int = setting(
+        512,
+        ge=1,
+        le=8192,
+        description="earlier keys that are negatives too",
+        symbol="K",
+        source="authors' slides",
+    )
+    queue_start: int = setting(
+        128,
+        ge=0,
+        description="random rows that are negatives from the first step on",
+        source="released code",
+    )
+    ema_decay: float = setting(
+        0.85,
+        ge=0,
+        lt=1,
+        description="momentum of the target branch at the first step; it grows to 1",
+        symbol="decay",
+        source="authors' slides",
+    )
+    ema_total_steps: int = setting(
+        15000,
+        ge=1,
+        description="steps until the momentum is 1",
+        source="released code",
+    )
+    prediction_layers: int = setting(
+        2,
+        ge=1,
+        le=3,
+        description="linear layers that the query passes alone",
+        source="released code",
+    )
+    detach_keys: bool = setting(
+        False,
+        description="whether keys are constant; otherwise the embedding layer learns from them too",
+        source="released code",
+    )
+    train_target_projection: bool = setting(
+        False,
+        description="whether the target's projection is trained, beside following the online one",
+        source="released code",
+    )
+
+
+class Projection(nn.Sequential):
+    """A linear layer, a normalisation and dropout, of vectors of shape (B, D)."""
+
+    def __init__(self, width: int, dropout: float) -> None:
+        super().__init__(
+            nn.Linear(width, width), nn.LayerNorm(width, eps=1e-12), nn.Dropout(dropout)
+        )
+
+
+def prediction_head(width: int, layers: int, dropout: float) -> nn.Sequential:
+    """Build the layers that the query passes alone: projections, then a linear layer with tanh."""
+    before = [Projection(width, dropout) for _ in range(layers - 1)]
+    return nn.Sequential(*before, nn.Linear(width, width), nn.Tanh())
+
+
+class SharedEmbeddings(nn.Module):
+    """The embedding layer of another encoder, whose parameters are not this module's."""
+
+    def __init__(self, embeddings: nn.Module) -> None:
+        super().__init__()
+        self._shared = [embeddings]
+
+    def forward(self, *args: object, **named: object) -> Tensor:
+        """Embed as the other encoder does."""
+        embedded: Tensor = self._shared[0](*args, **named)
+        return embedded
+
+
+class MoCoSE(Objective):
+    """Queries of the online branch find their keys, which come from the target branch."""
+
+    def __init__(self, config: MoCoSEConfig, student: Student) -> None:
+        super().__init__()
+        self.config = config
+        encoder = student.encoder
+        width, dropout = encoder.width, encoder.dropout
+        own = read_pooling_layer(config.backbone) if encoder.pooling.pooler == "cls" else None
+        # The pre-trained layer without its tanh.
+        self.pooler = own.linear if own else nn.Linear(width, width)
+        self.projection = Projection(width, dropout)
+        self.prediction = prediction_head(width, config.prediction_layers, dropout)
+        self.target_encoder = _target_encoder(encoder)
+        self.target_pooler = copy.deepcopy(self.pooler).requires_grad_(False)
+        self.target_projection = copy.deepcopy(self.projection).requires_grad_(
+            config.train_target_projection
+        )
+        self.queue = KeyQueue.of_random_rows(
+            width, size=config.queue_size, start=config.queue_start
+        )
+        self.step = 0
+
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        """The contrastive loss, after the target branch has moved; then keys enter the queue."""
+        self.step += 1
+        self._move_target(student.encoder)
+        plain = student.encoder.template
+        contents = student.pieces_of(batch, plain)
+        (online,) = student.encode(contents, plain, head=False)
+        (target,) = student.encode(contents, plain, head=False, encoder=self.target_encoder)
+        queries = self.prediction(self.projection(self.pooler(online)))
+        keys = self.target_projection(self.target_pooler(target))
+        if self.config.detach_keys:
+            keys = keys.detach()
+        negatives = self.queue.negatives().to(keys)
+        contrastive = info_nce(queries, keys, temperature=self.config.temperature, queue=negatives)
+        self.queue.add(keys)
+        return {"contrastive": contrastive}
+
+    def _move_target(self, encoder: Encoder) -> None:
+        """Move the target branch, all but its embeddings, towards the online one."""
+        momentum = ema_momentum(
+            self.step, decay=self.config.ema_decay, total_steps=self.config.ema_total_steps
+        )
+        for target, online in (
+            (self.target_encoder.model.encoder, encoder.model.encoder),
+            (self.target_pooler, self.pooler),
+            (self.target_projection, self.projection),
+        ):
+            moving_average_(target, online, momentum=momentum)
+
+    def get_extra_state(self) -> dict[str, Tensor]:
+        """The queue, which grows, and the step that the momentum follows from."""
+        counts = torch.tensor([self.queue.filled, self.step])
+        return {"queue": self.queue.rows, "counts": counts}
+
+    def set_extra_state(self, state: dict[str, Tensor]) -> None:
+        """Take the queue and the step of a checkpoint."""
+        self.queue.rows = state["queue"]
+        self.queue.filled, self.step = state["counts"].tolist()
+
+
+def _target_encoder(encoder: Encoder) -> Encoder:
+    """Copy the encoder's layers; its embeddings stay those of the encoder itself.
+
+    TrainingError if its family has no embeddings and layers by these names.
+    """
+    embeddings = getattr(encoder.model, "embeddings", None)
+    if embeddings is None or not hasattr(encoder.model, "encoder"):
+        kind = type(encoder.model).__name__
+        raise TrainingError(f"mocose trains encoders of BERT's make, got a {kind}")
+    target = copy.deepcopy(encoder).requires_grad_(False).train()
+    target.model.embeddings = SharedEmbeddings(embeddings)
+    return target
+
+
+@register(
+    "mocose",
+    config=MoCoSEConfig,
+    paper=Paper(
+        "Exploring the Impact of Negative Samples of Contrastive Learning: A Case Study of "
+        "Sentence Embedding",
+        "https://arxiv.org/abs/2202.13093",
+        2022,
+    ),
+    revision=1,
+    published=published_settings("mocose"),
+)
+def train(config: MoCoSEConfig, run: Run) -> dict[str, float]:
+    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
+    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
+    return training.train(
+        config, run, corpus=corpus, objective=lambda student: MoCoSE(config, student)
+    )
