@@ -29,7 +29,11 @@ SEARCHED_ON = {
     ("hicl", "slicing_length"): {"roberta-large"},  # figure 2, with two of the bases
 }
 """The backbones of an ablation, where the shared table repeats its space on every backbone."""
-NO_SETTINGS = {"devices", "start_from", "dev_metric", "positive_contrast"}
+NO_SETTINGS = {
+    *("devices", "start_from", "dev_metric", "positive_contrast", "seed", "mask_rates"),
+    *("fgsm_epsilon", "token_cutoff", "feature_cutoff", "output_dim", "projection_layers"),
+    *("triplet_dropout", "triplet_min_length"),
+}
 """Rows of the shared tables that no number or name of a setting of ours can hold."""
 OUR_NAMES = {
     "unsup-simcse-bert-base-uncased": "simcse-bert-base",
@@ -59,7 +63,7 @@ def space_of(text: str) -> Any:
 
 def shared_rows(method: str, shared: Path) -> Iterator[dict[str, str]]:
     """The rows of a method, without those from memory and those that are no setting here."""
-    for table in ("hyperparameters", "baselines1_hyperparameters"):
+    for table in ("hyperparameters", *(f"baselines{n}_hyperparameters" for n in (1, 2))):
         with (shared / "published" / f"{table}.csv").open(newline="") as stream:
             for row in csv.DictReader(stream):
                 told = table == "hyperparameters" or not row["settings"]
