@@ -7,9 +7,9 @@ from cse_methods.tasks import AVG_STS, AVG_TRANSFER
 METHODS = {
     **{"simcse": "SimCSE", "esimcse": "ESimCSE", "sncse": "SNCSE", "compcse": "CompCSE"},
     **{"hicl": "HiCL", "rankcse": "RankCSE", "whitenedcse": "WhitenedCSE"},
-    **{"dclr": "DCLR", "untrained": "untrained"},
+    **{"dclr": "DCLR", "pcl": "PCL", "untrained": "untrained"},
     # Of published numbers alone.
-    **{"pcl": "PCL", "arccse": "ArcCSE", "diffcse": "DiffCSE", "mocose": "MoCoSE"},
+    **{"arccse": "ArcCSE", "diffcse": "DiffCSE", "mocose": "MoCoSE"},
     **{"l2p-csr": "L2P-CSR", "is-bert": "IS-BERT", "consert": "ConSERT", "declutr": "DeCLUTR"},
     **{"bert-whitening": "BERT-whitening", "bert-flow": "BERT-flow", "paser": "PaSeR"},
     **{"glove-avg": "GloVe, average", "skip-thought": "Skip-thought", "use": "USE", "ct": "CT"},

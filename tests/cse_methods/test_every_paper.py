@@ -36,10 +36,15 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
             "pooling_layer": False,
         },
     ],
+    "pcl": [
+        {},
+        {"peer": "fixed", "fixed_peer": "BACKBONE", "peer_pooling": "cls", "augmentations": ["rp"]},
+        {"peer": "none", "augmentations": [], "gradient_accumulation": 2},
+    ],
     "untrained": [{"whitening": True, "whitening_sentences": 400}],
 }
 """Settings to try of a method, and those without a default; without an entry, its defaults. TINY
-becomes the folder of a tiny encoder, NEGATIONS a file."""
+becomes the folder of a tiny encoder, BACKBONE that of the backbone, NEGATIONS a file."""
 SICKR = {"dev": {"checkpoint": "sickr", "search": "sickr", "also": []}}
 """The smaller dev set alone: encoding it is most of the time that these tests take."""
 BOTH_DEV_SETS = "simcse"
@@ -91,8 +96,9 @@ def trained(
     teacher_cache: None,
 ) -> TrainedOnce:
     place, name, variant = request.param
-    own = {key: settled(value, places) for key, value in variant.items()}
     backbone = {"backbone": str({"tiny_bert": tiny_bert, "tiny_roberta": tiny_roberta}[place])}
+    known = places | {"BACKBONE": backbone["backbone"]}
+    own = {key: settled(value, known) for key, value in variant.items()}
     dev = {} if name == BOTH_DEV_SETS else SICKR
     return train_once(name, backbone | dev | own, folder=tmp_path_factory.mktemp("trained"))
 

@@ -1,0 +1,244 @@
+"""PCL: several augmentations of a sentence as positives, and a peer network that is taught along.
+
+Paper: Wu et al., EMNLP 2022, https://arxiv.org/abs/2201.12093.
+Departs from the released code: the peer reads attention masks, where it attends to padding there;
+a fixed peer is the encoder that is named, where the code loads one and the same whatever the
+backbone.
+Where it is silent: a fixed peer drops nothing out.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig
+from cse_methods.data.corpora import load_corpus
+from cse_methods.encoders.augmented_pieces import (
+    changed_pieces,
+    delete_pieces,
+    insert_copies,
+    reverse_pieces,
+    shuffle_pieces,
+)
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.pooling_layer import read_pooling_layer
+from cse_methods.encoders.post_pooling import TrainingHead
+from cse_methods.errors import SettingError, TrainingError
+from cse_methods.losses.peer_contrast import peer_contrast
+from cse_methods.published.tables import published_settings
+from cse_methods.registry import register
+from cse_methods.settings import setting
+from cse_methods.training import loop as training
+from cse_methods.training.objective import Objective
+from cse_methods.training.student import Batch, Student, StudentProtocol
+
+Augmentation = Literal["sf", "rv", "de", "rp", "dp"]
+"""Shuffled, reversed, with pieces deleted, with pieces repeated, or a plain copy (dropout)."""
+PEERS = ("trained", "fixed")
+
+
+class PCLConfig(TrainingConfig):
+    """Settings of PCL."""
+
+    head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls",)
+    conditions: ClassVar[Conditions] = {
+        "fixed_peer": {"peer": ("fixed",)},
+        "peer_pooling": {"peer": PEERS},
+        "within_weight": {"peer": PEERS},
+        "cross_weight": {"peer": PEERS},
+        "peer_weight": {"peer": ("trained",)},
+        "positive_contrast_weight": {"positive_contrast": (True,)},
+    }
+
+    temperature: float = setting(
+        0.05, gt=0, description="divides cosines", symbol="τ", source="released code"
+    )
+    augmentations: Annotated[tuple[Augmentation, ...], Field(max_length=16)] = setting(
+        ("sf", "rv", "de", "rp", "sf", "rv", "de", "rp"),
+        description="views beside the sentence and its dropout copy: sf shuffled, rv reversed, "
+        "de with pieces deleted, rp with pieces repeated, dp one more copy",
+        source="released code",
+    )
+    augmentation_rate: float = setting(
+        0.2,
+        gt=0,
+        lt=1,
+        description="share of the pieces that are deleted or repeated",
+        source="released code",
+    )
+    peer: Literal["trained", "fixed", "none"] = setting(
+        "trained",
+        description="the second network: the backbone again, trained along; a frozen encoder; "
+        "or none",
+        source="released code",
+    )
+    fixed_peer: str | None = setting(
+        None,
+        min_length=1,
+        description="the frozen encoder: short name, hub id or folder",
+        source="released code",
+    )
+    peer_pooling: Literal["pooler", "cls"] = setting(
+        "pooler",
+        description="what the head follows in the peer: the checkpoint's own dense + tanh, drawn "
+        "where it has none, or the plain pooler",
+        source="released code",
+    )
+    positive_contrast: bool = setting(
+        True,
+        description="whether positives are told from negatives by a binary cross-entropy too",
+        source="released code",
+    )
+    positive_contrast_weight: float = setting(1.0, ge=0, description="weight of these terms")
+    within_weight: float = setting(
+        1.0, ge=0, description="weight of the divergence of the networks' own distributions"
+    )
+    cross_weight: float = setting(
+        1.0, ge=0, description="weight of the divergence of those with each other's positives"
+    )
+    peer_weight: float = setting(1.0, ge=0, description="weight of the peer's contrastive loss")
+
+    @model_validator(mode="after")
+    def _refuse_a_fixed_peer_without_name(self) -> Self:
+        if self.peer == "fixed" and self.fixed_peer is None:
+            raise SettingError("fixed_peer", "peer: fixed needs the encoder's name as fixed_peer")
+        return self
+
+    def encoders(self) -> tuple[str, ...]:
+        """The backbone, then a fixed peer."""
+        return (self.backbone, *([self.fixed_peer] if self.fixed_peer else []))
+
+
+class Augmenter:
+    """Changes a sentence's pieces, drawn with torch's own generator.
+
+    Args:
+        rate: share of the pieces that are deleted or repeated.
+        longest: pieces that a sentence grows to at most, without special ones.
+    """
+
+    def __init__(self, rate: float, longest: int) -> None:
+        self.rate = rate
+        self.longest = longest
+
+    def __call__(self, kind: Augmentation, content: Sequence[int]) -> list[int]:
+        """The content, changed in the way of that name."""
+        if kind == "rv":
+            return reverse_pieces(content)
+        if kind == "dp":
+            return list(content)
+        count, changed = len(content), changed_pieces(len(content), self.rate)
+        if kind == "sf":
+            return shuffle_pieces(content, torch.randperm(count).tolist())
+        if kind == "de":
+            return delete_pieces(content, [_below(count - k) for k in range(changed)])
+        copies = range(max(0, min(changed, self.longest - count)))
+        choices = [_below(count + k) for k in copies]
+        return insert_copies(content, choices, [_below(count + k + 1) for k in copies])
+
+
+def _below(end: int) -> int:
+    return int(torch.randint(end, ()))
+
+
+class PCL(Objective):
+    """Each network finds a sentence's other views, and the two rank them alike."""
+
+    def __init__(self, config: PCLConfig, student: Student) -> None:
+        super().__init__()
+        self.config = config
+        longest = config.max_length - len(student.encoder.template)
+        self.augmenter = Augmenter(config.augmentation_rate, longest)
+        trained = config.peer == "trained"
+        self.add_module("trained_peer", _peer(config, student.encoder) if trained else None)
+        # In a list, so that no checkpoint holds what never changes.
+        self._fixed = [_fixed_peer(config, student.encoder)] if config.peer == "fixed" else []
+
+    @property
+    def peer(self) -> Encoder | None:
+        """The second network, without the head; None without one."""
+        return self._fixed[0] if self._fixed else cast(Encoder | None, self.trained_peer)
+
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        """The terms of both networks, weighted."""
+        plain, config = student.encoder.template, self.config
+        contents = student.pieces_of(batch, plain)
+        changes: list[Callable[[list[int]], list[int]]] = [
+            partial(self.augmenter, kind) for kind in config.augmentations
+        ]
+        rows = contents * 2 + [change(content) for change in changes for content in contents]
+        read = partial(self._read, student, rows, len(contents))
+        peer = None if self.peer is None else read(encoder=self.peer)
+        if peer is not None and config.peer == "fixed":
+            peer = peer.detach()
+        terms = peer_contrast(read(), peer, temperature=config.temperature)
+        weights = {
+            "infonce": 1.0,
+            "peer_infonce": config.peer_weight,
+            "within": config.within_weight,
+            "cross": config.cross_weight,
+        }
+        if config.positive_contrast:
+            names = ("positive_contrast", "peer_positive_contrast")
+            weights |= dict.fromkeys(names, config.positive_contrast_weight)
+        return {name: weights[name] * term for name, term in terms.items() if name in weights}
+
+    @staticmethod
+    def _read(student: StudentProtocol, rows: list[list[int]], size: int, **how: Any) -> Tensor:
+        """Embeddings of the views, after the head, shape (B, V, D)."""
+        (embeddings,) = student.encode(rows, student.encoder.template, **how)
+        return embeddings.view(-1, size, embeddings.shape[1]).transpose(0, 1)
+
+
+def _peer(config: PCLConfig, encoder: Encoder) -> Encoder:
+    """The backbone once more, with weights of its own, and its pooling layer."""
+    copied = copy.deepcopy(encoder)
+    if config.peer_pooling == "pooler":
+        layer = read_pooling_layer(config.backbone) or TrainingHead(encoder.width)
+        copied = copied.with_post_pooling(layer.to(encoder.device))
+    return copied.train()
+
+
+def _fixed_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
+    """The named encoder, without gradient.
+
+    Raises:
+        TrainingError: if it does not read the backbone's word pieces or is of another width.
+    """
+    name = str(config.fixed_peer)
+    peer = load_encoder(name, pooler=config.pooler, max_length=config.max_length)
+    vocabularies = [one.tokenizer.get_vocab() for one in (peer, encoder)]
+    if peer.width != encoder.width or vocabularies[0] != vocabularies[1]:
+        raise TrainingError(
+            f"fixed_peer: {name} shares rows and head with {config.backbone}; take an encoder "
+            f"with its vocabulary and its width, {encoder.width}"
+        )
+    if config.peer_pooling == "pooler":
+        peer = peer.with_post_pooling(read_pooling_layer(name) or TrainingHead(encoder.width))
+    return peer.to(encoder.device).requires_grad_(False).eval()
+
+
+@register(
+    "pcl",
+    config=PCLConfig,
+    paper=Paper(
+        "PCL: Peer-Contrastive Learning with Diverse Augmentations for Unsupervised Sentence "
+        "Embeddings",
+        "https://arxiv.org/abs/2201.12093",
+        2022,
+    ),
+    revision=1,
+    published=published_settings("pcl"),
+)
+def train(config: PCLConfig, run: Run) -> dict[str, float]:
+    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
+    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
+    return training.train(
+        config, run, corpus=corpus, objective=lambda student: PCL(config, student)
+    )

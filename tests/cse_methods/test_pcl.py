@@ -1,0 +1,129 @@
+"""PCL's own: augmentations as drawn, the peer and what a checkpoint keeps of it, the terms."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from torch.testing import assert_close
+from transformers import BertModel
+
+from cse_methods.data.builtin.pairs import builtin_corpus
+from cse_methods.errors import TrainingError
+from cse_methods.losses.peer_contrast import peer_contrast
+from cse_methods.papers.pcl import PCL, Augmenter, PCLConfig
+from cse_methods.training.student import Batch, Student
+
+SENTENCES = list(builtin_corpus()[:6])
+BATCH = Batch(SENTENCES, np.arange(len(SENTENCES)))
+
+
+def started(backbone: Path, **settings: Any) -> tuple[Student, PCL]:
+    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin"}
+    config = PCLConfig.model_validate(origin | settings)
+    torch.manual_seed(0)
+    student = Student.from_config(config).train()
+    return student, PCL(config, student)
+
+
+def test_what_the_augmentations_make_of_a_sentence() -> None:
+    torch.manual_seed(0)
+    content, augment = list(range(10, 20)), Augmenter(0.2, 30)
+    assert augment("dp", content) == content
+    assert augment("rv", content) == content[::-1]
+    assert Counter(augment("sf", content)) == Counter(content)
+    assert augment("sf", content) != content
+    shorter, longer = augment("de", content), augment("rp", content)
+    assert [piece for piece in content if piece in shorter] == shorter
+    assert (len(shorter), len(longer)) == (8, 12)
+    assert set(longer) == set(content)
+    assert len(Augmenter(0.2, 11)("rp", content)) == 11  # as long as a row may be
+    assert Augmenter(0.2, 10)("rp", content) == content
+    assert [Augmenter(0.5, 30)(kind, []) for kind in ("sf", "rv", "de", "rp")] == [[]] * 4
+
+
+def test_the_peer_is_the_checkpoint_again_and_is_trained(tiny_bert: Path) -> None:
+    student, objective = started(tiny_bert)
+    stored, peer = BertModel.from_pretrained(tiny_bert).state_dict(), objective.peer
+    assert peer is not None
+    for name, weight in peer.model.state_dict().items():
+        assert torch.equal(weight, stored[name]), name
+    assert peer.training
+    assert peer.model is not student.encoder.model
+    torch.stack([*objective(student, BATCH).values()]).sum().backward()
+    used = [name for name, one in peer.named_parameters() if one.grad is not None]
+    assert "model.embeddings.word_embeddings.weight" in used
+    assert any(name.startswith("tail") for name in used)  # its pooling layer
+    assert any(name.startswith("trained_peer.model") for name in objective.state_dict())
+
+
+def test_a_fixed_peer_is_frozen_and_in_no_checkpoint(tiny_bert: Path) -> None:
+    student, objective = started(tiny_bert, peer="fixed", fixed_peer=str(tiny_bert))
+    assert objective.peer is not None
+    assert not list(objective.parameters())
+    assert not objective.state_dict()
+    terms = objective(student, BATCH)
+    assert terms.keys() == {"infonce", "positive_contrast", "within", "cross"}
+    terms["within"].backward()
+    assert all(one.grad is None for one in objective.peer.parameters())
+    assert next(student.encoder.parameters()).grad is not None
+
+
+def test_the_peer_reads_the_mask(tiny_bert: Path) -> None:
+    """What it makes of a sentence does not follow from how long the others are."""
+    student, objective = started(tiny_bert, peer="fixed", fixed_peer=str(tiny_bert))
+    rows = [[20, 21, 22], [20, 21, 22, 23, 24, 25, 26, 27]]
+    template, peer = student.encoder.template, objective.peer
+    (together,) = student.encode(rows, template, encoder=peer)
+    (alone,) = student.encode(rows[:1], template, encoder=peer)
+    assert_close(together[0], alone[0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({"peer": "none", "positive_contrast": False}, {"infonce"}),
+        ({"peer": "none"}, {"infonce", "positive_contrast"}),
+        ({"positive_contrast": False}, {"infonce", "peer_infonce", "within", "cross"}),
+    ],
+)
+def test_terms_that_are_switched_off(
+    settings: dict[str, Any], names: set[str], tiny_bert: Path
+) -> None:
+    student, objective = started(tiny_bert, **settings)
+    assert objective(student, BATCH).keys() == names
+
+
+def test_weights_of_the_terms(tiny_bert: Path) -> None:
+    def terms(**settings: float) -> dict[str, float]:
+        student, objective = started(tiny_bert, **settings)
+        torch.manual_seed(0)
+        return {name: term.item() for name, term in objective(student, BATCH).items()}
+
+    plain = terms()
+    weighted = terms(cross_weight=2, within_weight=3, peer_weight=4, positive_contrast_weight=0)
+    factors = {"cross": 2, "within": 3, "peer_infonce": 4, "infonce": 1}
+    for name, value in plain.items():
+        assert weighted[name] == pytest.approx(factors.get(name, 0) * value)
+
+
+def test_the_loss_stays_finite_in_float32() -> None:
+    views = torch.eye(2, 8).repeat(3, 1, 1).transpose(0, 1).contiguous().requires_grad_()
+    terms = peer_contrast(views, -views, temperature=0.001)
+    torch.stack([*terms.values()]).sum().backward()
+    assert views.grad is not None
+    assert views.grad.isfinite().all()
+
+
+def test_what_is_refused(tiny_bert: Path, tiny_roberta: Path) -> None:
+    with pytest.raises(ValidationError, match="needs the encoder's name"):
+        started(tiny_bert, peer="fixed")
+    with pytest.raises(ValidationError, match="no effect with peer"):
+        started(tiny_bert, peer="none", cross_weight=0.5)
+    with pytest.raises(ValidationError, match="augmentations"):
+        started(tiny_bert, augmentations=["sf"] * 17)
+    with pytest.raises(TrainingError, match="with its vocabulary and its width, 32"):
+        started(tiny_bert, peer="fixed", fixed_peer=str(tiny_roberta))
