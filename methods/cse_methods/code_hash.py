@@ -21,7 +21,10 @@ import cse_methods
 from cse_methods.contract import Method
 from cse_methods.files.digest import FileVersion, file_version
 
-ROOMS = ("papers", "losses", "training", "encoders", "metrics", "transfer", "data.language")
+ROOMS = (
+    *("papers", "losses", "augmentation", "training", "encoders", "metrics", "transfer"),
+    "data.language",
+)
 """What of this package makes numbers. The key of a trial knows everything else by its content:
 settings with their defaults, sentences as they are read, gold scores and weights."""
 

@@ -7,10 +7,16 @@ from cse_methods.tasks import AVG_STS, AVG_TRANSFER
 METHODS = {
     **{"simcse": "SimCSE", "esimcse": "ESimCSE", "sncse": "SNCSE", "compcse": "CompCSE"},
     **{"hicl": "HiCL", "rankcse": "RankCSE", "whitenedcse": "WhitenedCSE"},
-    **{"dclr": "DCLR", "pcl": "PCL", "untrained": "untrained"},
+    **{"dclr": "DCLR", "pcl": "PCL", "arccse": "ArcCSE", "mixcse": "MixCSE", "mocose": "MoCoSE"},
+    "untrained": "untrained",
     # Of published numbers alone.
-    **{"arccse": "ArcCSE", "diffcse": "DiffCSE", "mocose": "MoCoSE"},
-    **{"l2p-csr": "L2P-CSR", "is-bert": "IS-BERT", "consert": "ConSERT", "declutr": "DeCLUTR"},
+    **{
+        "diffcse": "DiffCSE",
+        "l2p-csr": "L2P-CSR",
+        "is-bert": "IS-BERT",
+        "consert": "ConSERT",
+        "declutr": "DeCLUTR",
+    },
     **{"bert-whitening": "BERT-whitening", "bert-flow": "BERT-flow", "paser": "PaSeR"},
     **{"glove-avg": "GloVe, average", "skip-thought": "Skip-thought", "use": "USE", "ct": "CT"},
     **{"first-last-avg": "first-last average", "last-avg": "last average", "cls": "[CLS]"},

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cse_methods.encoders.augmented_pieces import (
+from cse_methods.augmentation.pieces import (
     changed_pieces,
     delete_pieces,
     insert_copies,

@@ -16,15 +16,15 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig
-from cse_methods.data.corpora import load_corpus
-from cse_methods.encoders.augmented_pieces import (
+from cse_methods.augmentation.pieces import (
     changed_pieces,
     delete_pieces,
     insert_copies,
     reverse_pieces,
     shuffle_pieces,
 )
+from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig
+from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.pooling_layer import read_pooling_layer

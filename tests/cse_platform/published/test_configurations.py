@@ -52,10 +52,17 @@ def test_what_a_row_does_not_want_is_a_value_too() -> None:
     assert refused == {("rankcse", "gamma", 0), ("hicl", "beta", 0)}
 
 
+NOT_RUN_ON = {
+    *(("dclr", "bert-large"), ("dclr", "roberta-large")),  # they start from SimCSE's checkpoints
+    *(("pcl", backbone) for backbone in ("bert-large", "roberta-base", "roberta-large")),
+}
+"""Systems on backbones for which their authors give no settings, or another start."""
+
+
 def test_rows_without_a_counterpart_are_meant() -> None:
     for row in ROWS:
         cut = row.settings.get("training_text") == "full"
-        nothing = row.system in NOT_RUN or cut
+        nothing = row.system in NOT_RUN or cut or (row.system, row.backbone) in NOT_RUN_ON
         assert (row.configuration is None) is nothing, row
 
 
@@ -79,10 +86,10 @@ def test_a_tables_sweep_fills_its_lines(path: Path) -> None:
 
 
 NOT_RUN = {
-    *("bert-flow", "consert", "ct", "dclr", "declutr", "diffcse", "glove-avg", "is-bert"),
-    *("l2p-csr", "mocose", "paser", "pcl", "skip-thought", "use"),
+    *("bert-flow", "consert", "ct", "declutr", "diffcse", "glove-avg", "is-bert"),
+    *("l2p-csr", "paser", "skip-thought", "use"),
 }
-"""Systems that no sweep file of the papers trains, though some are methods of ours."""
+"""Systems that no method of ours trains."""
 
 
 def test_a_row_is_left_out_for_its_reason() -> None:
@@ -98,7 +105,7 @@ def test_a_row_is_left_out_for_its_reason() -> None:
 
 @pytest.mark.parametrize(
     ("paper", "filled", "unfilled"),
-    [("compcse", 205, 96), ("hicl", 556, 3), ("rankcse", 474, 136), ("whitenedcse", 166, 144)],
+    [("compcse", 253, 48), ("hicl", 556, 3), ("rankcse", 522, 88), ("whitenedcse", 230, 80)],
 )
 def test_every_published_cell_is_filled_or_has_its_reason(
     paper: str, filled: int, unfilled: int

@@ -346,7 +346,8 @@ def why_left_out(row: PublishedRow) -> str:
         return "of a trial that runs out of memory"
     if row.configuration is not None:
         return "of settings that no file tries"
-    if row.method not in available_methods() or row.settings.keys() <= ABOUT_THE_RUN:
-        # A system that the paper cites, with settings of its own paper, whether we have it or not.
+    if row.method not in available_methods():
         return "of systems that are not run here"
+    if row.settings.keys() <= ABOUT_THE_RUN:  # its authors say nothing of it, or start elsewhere
+        return "of systems that are not run here on that backbone"
     return "of settings that no hyperparameter tells, as of a corpus that is cut"
