@@ -154,9 +154,10 @@ def test_data_and_switch_have_to_fit(settings: dict[str, Any], datum: str) -> No
 @pytest.mark.parametrize("method", sorted(set(available_methods()) - {"simcse"}))
 def test_methods_of_single_sentences_take_no_columns(method: str) -> None:
     corpus = {"name": "a.csv", "columns": ["x", "y"]}
-    needed = {"teachers": ["mini"]} if method == "rankcse" else {}
+    needed = {"rankcse": {"teachers": ["mini"]}, "dclr": {"complementary_model": "mini"}}
+    settings = needed.get(method, {}) | {"backbone": "mini", "corpus": corpus}
     with pytest.raises(ValidationError, match=r"a\.csv has 2 columns"):
-        get_method(method).config.model_validate(needed | {"backbone": "mini", "corpus": corpus})
+        get_method(method).config.model_validate(settings)
 
 
 def test_unsupervised_trials_keep_their_settings() -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from cse_methods.tasks import Tasks
 from cse_platform.gc_settings import collect_rarely
-from cse_platform.runner.cluster.slots import hide_unassigned_gpus
+from cse_platform.runner.gpus import hide_unassigned_gpus
 from cse_platform.runner.models import local_copy
 
 if TYPE_CHECKING:

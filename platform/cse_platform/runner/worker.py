@@ -31,8 +31,8 @@ from cse_methods.guard import guard
 from cse_methods.registry import get_method
 from cse_platform.errors import SettingsError, WorkerBusyError
 from cse_platform.gc_settings import collect_rarely
-from cse_platform.runner.cluster.slots import hide_unassigned_gpus
 from cse_platform.runner.failures import report_of
+from cse_platform.runner.gpus import hide_unassigned_gpus
 from cse_platform.runner.models import keep_model, wait_for_room
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.problems import joined_problems, problems_in

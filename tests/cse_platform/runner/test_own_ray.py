@@ -48,7 +48,7 @@ print(ray.get(process.remote()) == scorer.pid)
 
 GPUS_SEEN = """
 import json, os, ray
-from cse_platform.runner.cluster.slots import hide_unassigned_gpus
+from cse_platform.runner.gpus import hide_unassigned_gpus
 
 ray.init("local", num_cpus=1, num_gpus=1, include_dashboard=False, log_to_driver=False)
 

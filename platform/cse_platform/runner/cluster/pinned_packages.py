@@ -18,7 +18,6 @@ TRIAL_PACKAGES = (
     "psutil",
     "pyarrow",
     "pydantic",
-    "ruamel.yaml",
     "safetensors",
     "scikit-learn",
     "scipy",
@@ -38,6 +37,7 @@ DRIVER_PACKAGES = (
     "optuna",
     "psycopg",
     "rich",
+    "ruamel.yaml",
     "sqlalchemy",
     "threadpoolctl",
 )

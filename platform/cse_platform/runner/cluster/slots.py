@@ -1,7 +1,4 @@
-"""Counts the trials that fit on the nodes of a Ray cluster, and runs single tasks on one node.
-
-A process that was given no GPU is kept from seeing any.
-"""
+"""Counts the trials that fit on the nodes of a Ray cluster, and runs single tasks on one node."""
 
 import os
 from collections.abc import Callable, Container, Mapping
@@ -119,14 +116,3 @@ def ask(node: str, question: Callable[[Any], Any], about: Any, environment: dict
         runtime_env=environment,
     )
     return task.remote(about)
-
-
-def hide_unassigned_gpus() -> None:
-    """Hide every GPU from this process, unless Ray has assigned it one.
-
-    Ray shows a worker that asks for no GPU all those of its node, and methods take one that they
-    see. Call it before torch looks for GPUs.
-    """
-    if ray.is_initialized() and not ray.get_runtime_context().get_accelerator_ids()["GPU"]:
-        for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
-            os.environ[name] = ""
