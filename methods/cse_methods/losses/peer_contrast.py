@@ -97,14 +97,14 @@ def peer_contrast(views: Tensor, peer: Tensor | None, *, temperature: float) -> 
     if peer is None:
         return terms
     of_peer = rows(peer, peer)
-    terms["within"] = _divergence(of_peer, of_views)
-    terms["cross"] = _divergence(rows(peer, views), rows(views, peer))
+    terms["within"] = _compute_divergence(of_peer, of_views)
+    terms["cross"] = _compute_divergence(rows(peer, views), rows(views, peer))
     if peer.requires_grad:
         names = ("peer_infonce", "peer_positive_contrast")
         terms |= zip(names, own_terms(peer, of_peer), strict=True)
     return terms
 
 
-def _divergence(target: Tensor, rows: Tensor) -> Tensor:
+def _compute_divergence(target: Tensor, rows: Tensor) -> Tensor:
     """KL(target | rows), a mean over entries; both are logarithms."""
     return (target.exp() * (target - rows)).mean()

@@ -145,22 +145,22 @@ class ArcCSE(TwoViewObjective):
             spans = NestedSpans.of(
                 len(content), light_rate=config.light_mask_rate, heavy_rate=config.heavy_mask_rate
             )
-            start = _draw(spans.light_starts)
+            start = _draw_place(spans.light_starts)
             light.append(mask_span(content, start, spans.light, mask=mask))
-            around = _draw(spans.heavy_starts(start))
+            around = _draw_place(spans.heavy_starts(start))
             heavy.append(mask_span(content, around, spans.heavy, mask=mask))
-        with _dropout(student.encoder, on=config.triplet_dropout):
+        with _switch_dropout(student.encoder, on=config.triplet_dropout):
             (vectors,) = student.encode([*contents, *light, *heavy], template)
         return masking_triplet(*vectors.chunk(3), margin=config.triplet_margin)
 
 
-def _draw(places: range) -> int:
+def _draw_place(places: range) -> int:
     """Draw one of the places with torch's own generator."""
     return places[int(torch.randint(len(places), ()))]
 
 
 @contextmanager
-def _dropout(encoder: nn.Module, *, on: bool) -> Iterator[None]:
+def _switch_dropout(encoder: nn.Module, *, on: bool) -> Iterator[None]:
     """Switch the encoder's dropout on or off; gradients flow either way."""
     before = encoder.training
     encoder.train(on)

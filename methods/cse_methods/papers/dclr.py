@@ -107,7 +107,7 @@ class DCLR(Objective):
             own = read_pooling_layer(config.backbone)
             self.pooling_layer = own or TrainingHead(student.encoder.width)
         # In a list, so that no checkpoint holds what never changes.
-        self._complementary = [_complementary(config).to(student.encoder.device)]
+        self._complementary = [_load_complementary(config).to(student.encoder.device)]
 
     @property
     def complementary_model(self) -> Encoder:
@@ -146,7 +146,7 @@ class DCLR(Objective):
         return encoded[0], encoded[-1]
 
 
-def _complementary(config: DCLRConfig) -> Encoder:
+def _load_complementary(config: DCLRConfig) -> Encoder:
     """The complementary model with its own weights, which take no gradient."""
     encoder = load_encoder(config.complementary_model)
     if encoder.pooling.pooler == "cls" and (

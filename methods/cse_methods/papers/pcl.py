@@ -137,13 +137,13 @@ class Augmenter:
         if kind == "sf":
             return shuffle_pieces(content, torch.randperm(count).tolist())
         if kind == "de":
-            return delete_pieces(content, [_below(count - k) for k in range(changed)])
+            return delete_pieces(content, [_draw_below(count - k) for k in range(changed)])
         copies = range(max(0, min(changed, self.longest - count)))
-        choices = [_below(count + k) for k in copies]
-        return insert_copies(content, choices, [_below(count + k + 1) for k in copies])
+        choices = [_draw_below(count + k) for k in copies]
+        return insert_copies(content, choices, [_draw_below(count + k + 1) for k in copies])
 
 
-def _below(end: int) -> int:
+def _draw_below(end: int) -> int:
     return int(torch.randint(end, ()))
 
 
@@ -156,9 +156,9 @@ class PCL(Objective):
         longest = config.max_length - len(student.encoder.template)
         self.augmenter = Augmenter(config.augmentation_rate, longest)
         trained = config.peer == "trained"
-        self.add_module("trained_peer", _peer(config, student.encoder) if trained else None)
+        self.add_module("trained_peer", _copy_peer(config, student.encoder) if trained else None)
         # In a list, so that no checkpoint holds what never changes.
-        self._fixed = [_fixed_peer(config, student.encoder)] if config.peer == "fixed" else []
+        self._fixed = [_load_fixed_peer(config, student.encoder)] if config.peer == "fixed" else []
 
     @property
     def peer(self) -> Encoder | None:
@@ -173,7 +173,7 @@ class PCL(Objective):
             partial(self.augmenter, kind) for kind in config.augmentations
         ]
         rows = contents * 2 + [change(content) for change in changes for content in contents]
-        read = partial(self._read, student, rows, len(contents))
+        read = partial(self._encode_views, student, rows, len(contents))
         peer = None if self.peer is None else read(encoder=self.peer)
         if peer is not None and config.peer == "fixed":
             peer = peer.detach()
@@ -190,13 +190,15 @@ class PCL(Objective):
         return {name: weights[name] * term for name, term in terms.items() if name in weights}
 
     @staticmethod
-    def _read(student: StudentProtocol, rows: list[list[int]], size: int, **how: Any) -> Tensor:
+    def _encode_views(
+        student: StudentProtocol, rows: list[list[int]], size: int, **how: Any
+    ) -> Tensor:
         """Embeddings of the views, after the head, shape (B, V, D)."""
         (embeddings,) = student.encode(rows, student.encoder.template, **how)
         return embeddings.view(-1, size, embeddings.shape[1]).transpose(0, 1)
 
 
-def _peer(config: PCLConfig, encoder: Encoder) -> Encoder:
+def _copy_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
     """The backbone once more, with weights of its own, and its pooling layer."""
     copied = copy.deepcopy(encoder)
     if config.peer_pooling == "pooler":
@@ -205,7 +207,7 @@ def _peer(config: PCLConfig, encoder: Encoder) -> Encoder:
     return copied.train()
 
 
-def _fixed_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
+def _load_fixed_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
     """The named encoder, without gradient.
 
     Raises:
