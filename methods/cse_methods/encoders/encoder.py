@@ -8,6 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.packed_forward import hidden_states, read_one_piece
 from cse_methods.encoders.packing import PACKED
@@ -149,7 +150,7 @@ class Encoder(nn.Module):
         # Found here: where the mask is on a GPU, the host would have to wait for it.
         pieces = mask.flatten().nonzero().squeeze(1)
         inputs = {"input_ids": ids, "attention_mask": mask.long(), "pieces": pieces}
-        return {name: value.to(self.device) for name, value in inputs.items()}
+        return {name: send_tensor(value, self.device) for name, value in inputs.items()}
 
     def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """What `pad` returns to embeddings of shape (B, D), float32, before any head."""
@@ -181,10 +182,11 @@ class Encoder(nn.Module):
 
     def encode_rows(self, rows: Sequence[list[int]]) -> Tensor:
         """Embeddings of N rows of word pieces at test time: shape (N, D), float32, on the CPU."""
-        vectors = torch.empty(len(rows), self.width)
-        for places, batch in self.batches(rows):
-            vectors[places] = batch
-        return vectors
+        if not rows:
+            return torch.empty(0, self.width)
+        places, batches = zip(*self._device_batches(rows), strict=True)
+        vectors = torch.cat(batches).cpu()  # at once: each copy would wait for its batch
+        return vectors[torch.tensor([place for own in places for place in own]).argsort()]
 
     def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor]]:
         """Embeddings of rows of word pieces, as at test time, in batches of similar length.
@@ -197,11 +199,8 @@ class Encoder(nn.Module):
         Yields:
             Places in `rows`, and their vectors: shape (B, D), float32, on the CPU.
         """
-        at_once = PIECES_AT_ONCE.get(self.device.type, PIECES_AT_ONCE["cpu"])
-        for places in batched_by_length([len(row) for row in rows], at_once=at_once):
-            with self._evaluating():
-                vectors = self(self.pad([rows[place] for place in places])).cpu()
-            yield places, vectors
+        for places, vectors in self._device_batches(rows):
+            yield places, vectors.cpu()
 
     def save(self, folder: Path) -> None:
         """Write a folder from which `load_encoder` gives an encoder with the same vectors.
@@ -226,6 +225,14 @@ class Encoder(nn.Module):
             post_pooling=write_layers(folder, self.post_pooling),
         )
 
+    def _device_batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor]]:
+        """As `batches`, with the vectors on the encoder's device."""
+        at_once = PIECES_AT_ONCE.get(self.device.type, PIECES_AT_ONCE["cpu"])
+        for places in batched_by_length([len(row) for row in rows], at_once=at_once):
+            with self._evaluating():
+                vectors = self(self.pad([rows[place] for place in places]))
+            yield places, vectors
+
     def _vectors(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """What the pooler makes of each row, shape (B, D), float32."""
         ids, mask = inputs["input_ids"], inputs["attention_mask"]
@@ -235,12 +242,15 @@ class Encoder(nn.Module):
             column = 0 if marked is None else marked
             return read_one_piece(self.model, inputs, column, first_position=first).float()
         every_layer = self.pooling.pooler in ("avg_top2", "avg_first_last")
-        if self._packs and len(inputs["pieces"]) < ids.numel():
+        padded = len(inputs["pieces"]) < ids.numel()
+        if self._packs and padded:
             states = hidden_states(
                 self.model, inputs, first_position=first, every_layer=every_layer
             )
         else:
-            output = self.model(ids, attention_mask=mask, output_hidden_states=every_layer)
+            # A mask that hides nothing would be read by the library, and the host wait for it.
+            visible = mask if padded else None
+            output = self.model(ids, attention_mask=visible, output_hidden_states=every_layer)
             states = output.hidden_states if every_layer else [output.last_hidden_state]
         # Averages of half-precision vectors would lose what the layers kept.
         return pool([state.float() for state in states], mask, self.pooling, marked=marked)

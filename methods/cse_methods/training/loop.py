@@ -11,6 +11,7 @@ from torch import Tensor
 from cse_methods.allocator import keep_freed_memory
 from cse_methods.contract import Run, TrainingConfig
 from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.devices import default_device
 from cse_methods.errors import TrainingError
 from cse_methods.training.checkpoint import Best, TrainingState, load_checkpoint, save_checkpoint
 from cse_methods.training.dev_evaluation import DevSuite
@@ -76,7 +77,7 @@ def start(
 ) -> TrainingState:
     """The pre-trained backbone with a fresh head, objective and optimiser, before step 1."""
     keep_freed_memory()
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = default_device()
     student = Student.from_config(config).to(device)
     own = objective(student).to(device)
     trained = [p for p in (*student.parameters(), *own.parameters()) if p.requires_grad]
@@ -84,7 +85,7 @@ def start(
     optimizer = torch.optim.AdamW(
         trained, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
     )
-    scaler = torch.amp.GradScaler(device, enabled=config.precision == "fp16")
+    scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "fp16")
     return TrainingState(config, seed, schedule, student, own, optimizer, scaler)
 
 
@@ -101,7 +102,11 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
     for batch in training_batches(state, corpus, until=step):
         for name, part in optimise(state, losses_of(state, batch)).items():
             sums[name] = sums[name] + part if name in sums else part
-    means = {f"train/loss_{name}": total.item() / (step - first) for name, total in sums.items()}
+    totals = torch.stack(list(sums.values())).tolist()
+    means = {
+        f"train/loss_{name}": total / (step - first)
+        for name, total in zip(sums, totals, strict=True)
+    }
     loss = sum(means.values())
     if not math.isfinite(loss):
         precision = state.config.precision

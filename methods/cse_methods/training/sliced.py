@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.template import Template
 from cse_methods.encoders.word_pieces import cut_segments
@@ -81,8 +82,9 @@ class SlicedStudent:
         sequence = torch.tensor([row for row, own in enumerate(sliced) for _ in own])
         weights = torch.tensor([max(1, len(segment) + self.special) for segment in segments])
         views = self.student.encode(segments, *templates, head=head, encoder=encoder)
-        sequence, weights = sequence.to(views[0].device), weights.to(views[0].device)
-        pooled = tuple(
-            pool_segments(view, sequence, weights if self.weighted else None) for view in views
-        )
+        device = views[0].device
+        sequence = send_tensor(sequence, device)
+        weighing = send_tensor(weights, device) if self.weighted else None
+        count = len(contents)
+        pooled = tuple(pool_segments(view, sequence, weighing, count=count) for view in views)
         return Segments(views, sequence, pooled)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from cse_methods.contract import Precision, TrainingConfig
+from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import TrainingHead
@@ -149,7 +150,8 @@ class Student(nn.Module):
             return self._chunked(layers, encoder, rows).chunk(len(templates))
         place = {row: number for number, row in enumerate(dict.fromkeys(map(tuple, rows)))}
         vectors = self._chunked(layers, encoder, list(map(list, place)))
-        return vectors[[place[tuple(row)] for row in rows]].chunk(len(templates))
+        order = torch.tensor([place[tuple(row)] for row in rows])
+        return vectors[send_tensor(order, vectors.device)].chunk(len(templates))
 
     def _chunked(self, layers: nn.Module, encoder: Encoder, rows: list[list[int]]) -> Tensor:
         if self.chunks == 1:
