@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from cse_methods.contract import Precision, TrainingConfig
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.families import refuse_half_precision
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.encoders.template import Template
@@ -104,6 +105,7 @@ class Student(nn.Module):
             attention=config.attention,
             dropout=config.dropout,
         )
+        refuse_half_precision(encoder.model.config, config.precision, config.backbone)
         head = TrainingHead(encoder.width) if config.head else nn.Identity()
         return cls(
             encoder,
