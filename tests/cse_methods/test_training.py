@@ -103,6 +103,16 @@ def test_every_epoch_is_an_order_of_its_own(tiny_bert: Path) -> None:
     assert orders(started(settings(tiny_bert), seed=4), until=5) != rows[:5]
 
 
+def test_a_batch_knows_its_step(tiny_bert: Path) -> None:
+    state = started(settings(tiny_bert, max_steps=7))
+    state.step = 3
+    found = []
+    for batch in training_batches(state, CORPUS, until=6):
+        found.append((batch.step, batch.total_steps))
+        state.step += 1
+    assert found == [(4, 7), (5, 7), (6, 7)]
+
+
 @pytest.mark.parametrize("step", [1, 4, 5, 7])
 def test_the_step_alone_is_the_position(step: int, tiny_bert: Path) -> None:
     config = settings(tiny_bert, max_steps=10)

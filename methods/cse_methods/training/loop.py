@@ -161,7 +161,7 @@ def training_batches(state: TrainingState, corpus: Corpus, *, until: int) -> Ite
         rows = state.objective.batch_rows(order[place : place + size])
         sentences = [corpus.sentences[row] for row in rows]
         columns = tuple([column[row] for row in rows] for column in corpus.columns)
-        yield Batch(sentences, rows, columns)
+        yield Batch(sentences, rows, columns, state.step + 1, state.schedule.total)
 
 
 def optimise(state: TrainingState, parts: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -37,6 +37,9 @@ class Batch:
     """Their places in the corpus, shape (B,), to look up what belongs to a sentence."""
     columns: tuple[list[str], ...] = ()
     """Of a corpus with columns: all of them, of which the first is `sentences`."""
+    step: int = 1
+    """The optimiser step that it is for, from 1 to `total_steps`; schedules follow from it."""
+    total_steps: int = 1
 
 
 class StudentProtocol(Protocol):
