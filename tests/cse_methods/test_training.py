@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from cse_methods.contract import TrainingConfig
+from cse_methods.contract import OptimizerName, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.papers import simcse
 from cse_methods.training.loop import losses_of, optimise, start, train, training_batches
 from cse_methods.training.objective import Objective
+from cse_methods.training.optimizers import ParameterGroup
 from cse_methods.training.schedule import Schedule
 from cse_methods.training.student import Batch, Student, StudentProtocol, dropout_views
 
@@ -75,6 +76,13 @@ def test_the_learning_rate_warms_up_and_decays() -> None:
     assert [plan.learning_rate_factor(step) for step in range(11)] == pytest.approx(expected)
     plan = schedule(max_steps=4)
     assert [plan.learning_rate_factor(step) for step in range(5)] == [1, 3 / 4, 1 / 2, 1 / 4, 0]
+
+
+def test_other_schedules_follow_the_warm_up() -> None:
+    plan = schedule(max_steps=6, warmup_ratio=0.3, learning_rate_schedule="constant")
+    assert [plan.learning_rate_factor(step) for step in range(7)] == [0, 1 / 2, 1, 1, 1, 1, 1]
+    plan = schedule(max_steps=6, learning_rate_schedule={"4": 0.25, "1": 0.5})
+    assert [plan.learning_rate_factor(step) for step in range(6)] == [1, 1, 0.5, 0.5, 0.5, 0.25]
 
 
 @given(steps=st.integers(1, 500), ratio=st.floats(0, 0.99))
@@ -144,11 +152,14 @@ def test_steps_by_hand(tiny_bert: Path) -> None:
 
 
 def test_weight_decay_by_hand(tiny_bert: Path) -> None:
-    """AdamW: 1 - 0.1 * 0.5 * 1, and then the step of 0.1."""
+    """AdamW: 1 - 0.1 * 0.5 * 1, and then the step of 0.1; a bias does not decay."""
     state = started(settings(tiny_bert, weight_decay=0.5))
-    torch.nn.init.ones_(state.student.head.linear.bias)
-    bias = pushed_bias(state, steps=1)
-    assert_close(bias, torch.full_like(bias, 0.85))
+    linear = state.student.head.linear
+    for parameter in (linear.weight, linear.bias):
+        torch.nn.init.ones_(parameter)
+    optimise(state, {"contrastive": linear.weight.sum() + linear.bias.sum()})
+    assert_close(linear.weight, torch.full_like(linear.weight, 0.85))
+    assert_close(linear.bias, torch.full_like(linear.bias, 0.9))
 
 
 @pytest.mark.parametrize(("limit", "norm"), [(2.0, 2.0), (99.0, 16.9706), (None, 16.9706)])
@@ -161,6 +172,58 @@ def test_gradients_are_clipped(
     bias = pushed_bias(state, steps=1)
     average = state.optimizer.state[bias]["exp_avg"]
     assert average.norm().item() == pytest.approx(norm / 10, rel=1e-5)
+
+
+class Grouped(Objective):
+    """A layer of its own that learns ten times as fast and decays whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(32, 1)
+
+    def parameter_groups(self, student: Student) -> list[ParameterGroup]:
+        return [ParameterGroup([self.layer], learning_rate_factor=10, weight_decay=0.02)]
+
+
+def test_a_group_has_its_own_learning_rate_and_weight_decay(tiny_bert: Path) -> None:
+    """Its rate is 1: 1 - 1 * 0.02 * 1, and then the step of 1, biases too."""
+    state = start(settings(tiny_bert), 0, schedule(), lambda _: Grouped())
+    layer, bias = state.objective.layer, state.student.head.linear.bias
+    for parameter in (layer.weight, layer.bias, bias):
+        torch.nn.init.ones_(parameter)
+    optimise(state, {"contrastive": layer.weight.sum() + layer.bias.sum() + bias.sum()})
+    for parameter, value in ((layer.weight, -0.02), (layer.bias, -0.02), (bias, 0.9)):
+        assert_close(parameter, torch.full_like(parameter, value), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_all_groups_are_clipped_together(precision: str, tiny_bert: Path) -> None:
+    """33 gradients of 3 and 32 of 4 have norm sqrt(33 * 9 + 32 * 16) = 28.44 before, 1 after."""
+    state = start(settings(tiny_bert, precision=precision), 0, schedule(), lambda _: Grouped())
+    layer, bias = state.objective.layer, state.student.head.linear.bias
+    optimise(state, {"contrastive": 3 * (layer.weight.sum() + layer.bias.sum()) + 4 * bias.sum()})
+    averages = [state.optimizer.state[p]["exp_avg"] for p in (layer.weight, layer.bias, bias)]
+    assert len(state.optimizer.param_groups) == 2
+    assert_close(averages[0], torch.full((1, 32), 0.3 / 28.4429), rtol=1e-5, atol=0)
+    norm = torch.cat([average.flatten() for average in averages]).norm()
+    assert norm.item() == pytest.approx(0.1, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", get_args(OptimizerName))
+def test_every_optimizer_goes_on_bit_for_bit(
+    name: str, tiny_bert: Path, new_run: Callable[..., Any]
+) -> None:
+    own = {"optimizer": name, "weight_decay": 0.1, "learning_rate": 1e-3}
+    plan = {"learning_rate_schedule": {1: 0.5, 3: 0.25}, "precision": "fp16"}
+    plain = settings(tiny_bert).model_dump() | own | plan
+    config = simcse.SimCSEConfig.model_validate(plain | {"dev": {"search": "sickr", "also": []}})
+    run = new_run()
+    simcse.train(config, run)
+    rates = [point.get("train/learning_rate") for point in run.curve.values()]
+    assert rates == [None, 1e-3, 0.5e-3, 0.25e-3]
+    resumed = new_run(resume_from=run.folder / "2")
+    simcse.train(config, resumed)
+    assert resumed.curve == {step: run.curve[step] for step in (4, 5)}
 
 
 def chunked(backbone: Path, *, chunks: int, dropout: float) -> Student:

@@ -198,7 +198,7 @@ def _target_encoder(encoder: Encoder) -> Encoder:
         "https://arxiv.org/abs/2202.13093",
         2022,
     ),
-    revision=1,
+    revision=2,
     published=published_settings("mocose"),
 )
 def train(config: MoCoSEConfig, run: Run) -> dict[str, float]:

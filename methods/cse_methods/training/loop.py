@@ -15,6 +15,7 @@ from cse_methods.errors import TrainingError
 from cse_methods.training.checkpoint import Best, TrainingState, load_checkpoint, save_checkpoint
 from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.training.objective import Objective
+from cse_methods.training.optimizers import grouped_parameters, make_optimizer
 from cse_methods.training.schedule import Schedule
 from cse_methods.training.student import Batch, Student
 from cse_methods.training.tokenized_corpus import TokenizedCorpus
@@ -79,11 +80,10 @@ def start(
     device = "cuda" if torch.cuda.is_available() else "cpu"
     student = Student.from_config(config).to(device)
     own = objective(student).to(device)
-    trained = [p for p in (*student.parameters(), *own.parameters()) if p.requires_grad]
-    # Fused takes a third of the time of PyTorch's default, on CPU too.
-    optimizer = torch.optim.AdamW(
-        trained, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
+    groups = grouped_parameters(
+        (student, own), own.parameter_groups(student), weight_decay=config.weight_decay
     )
+    optimizer = make_optimizer(config, groups)
     scaler = torch.amp.GradScaler(device, enabled=config.precision == "fp16")
     return TrainingState(config, seed, schedule, student, own, optimizer, scaler)
 
@@ -114,7 +114,8 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
     return {
         "train/loss": loss,
         **means,
-        "train/learning_rate": state.optimizer.param_groups[0]["lr"],
+        "train/learning_rate": state.config.learning_rate
+        * state.schedule.learning_rate_factor(step - 1),
         "perf/sentences_per_second": (step - first) * state.config.batch_size / seconds,
     }
 
@@ -168,12 +169,12 @@ def optimise(state: TrainingState, parts: dict[str, Tensor]) -> dict[str, Tensor
     """One optimiser step down the sum of `parts`, which are returned detached."""
     factor = state.schedule.learning_rate_factor(state.step)
     for group in state.optimizer.param_groups:
-        group["lr"] = state.config.learning_rate * factor
+        group["lr"] = state.config.learning_rate * factor * group["learning_rate_factor"]
     loss = torch.stack(list(parts.values())).sum()
     torch.autograd.backward(state.scaler.scale(loss))
     if state.config.max_grad_norm is not None:
         state.scaler.unscale_(state.optimizer)
-        trained = state.optimizer.param_groups[0]["params"]
+        trained = [p for group in state.optimizer.param_groups for p in group["params"]]
         torch.nn.utils.clip_grad_norm_(trained, state.config.max_grad_norm)
     state.scaler.step(state.optimizer)
     state.scaler.update()

@@ -1,5 +1,6 @@
 """What a paper hands to the training loop."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cse_methods.encoders.encoder import Encoder
+from cse_methods.training.optimizers import ParameterGroup
 from cse_methods.training.student import Batch, RowTemplate, Student, StudentProtocol
 
 
@@ -38,6 +40,15 @@ class Objective(nn.Module):
             As many distinct places, shape (B,); by default those that were drawn.
         """
         return drawn
+
+    def parameter_groups(self, student: Student) -> Sequence[ParameterGroup]:
+        """What is not trained with the trial's learning rate and weight decay; by default nothing.
+
+        Whatever takes a gradient in the student and in this objective is trained, in a group of
+        these or outside all.
+        """
+        del student
+        return ()
 
     def evaluation_encoder(self, student: Student) -> Encoder:
         """The encoder that is scored and saved: its vectors are the method's embeddings."""
