@@ -8,6 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from cse_methods.encoders.edits import UNEDITED, Edits, edited, piece_positions
 from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.packed_forward import hidden_states, read_one_piece
 from cse_methods.encoders.packing import PACKED
@@ -151,9 +152,13 @@ class Encoder(nn.Module):
         inputs = {"input_ids": ids, "attention_mask": mask.long(), "pieces": pieces}
         return {name: value.to(self.device) for name, value in inputs.items()}
 
-    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        """What `pad` returns to embeddings of shape (B, D), float32, before any head."""
-        embeddings = self._vectors(inputs)
+    def forward(self, inputs: Mapping[str, Tensor], edits: Edits = UNEDITED) -> Tensor:
+        """What `pad` returns to embeddings of shape (B, D), float32, before any head.
+
+        Raises:
+            BackboneError: if the edits do not fit the rows or the model.
+        """
+        embeddings = self._vectors(inputs, edits)
         for layer in self.post_pooling:
             embeddings = layer(embeddings)
         return embeddings
@@ -226,24 +231,40 @@ class Encoder(nn.Module):
             post_pooling=write_layers(folder, self.post_pooling),
         )
 
-    def _vectors(self, inputs: Mapping[str, Tensor]) -> Tensor:
+    def _vectors(self, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
         """What the pooler makes of each row, shape (B, D), float32."""
-        ids, mask = inputs["input_ids"], inputs["attention_mask"]
-        first = self._family.first_position
-        marked = self._marked(ids)
-        if self._packs and self._family.bert_layers and self.pooling.reads_one_piece:
-            column = 0 if marked is None else marked
-            return read_one_piece(self.model, inputs, column, first_position=first).float()
-        every_layer = self.pooling.pooler in ("avg_top2", "avg_first_last")
-        if self._packs and len(inputs["pieces"]) < ids.numel():
-            states = hidden_states(
-                self.model, inputs, first_position=first, every_layer=every_layer
-            )
-        else:
-            output = self.model(ids, attention_mask=mask, output_hidden_states=every_layer)
-            states = output.hidden_states if every_layer else [output.last_hidden_state]
+        mask, marked = inputs["attention_mask"], self._marked(inputs["input_ids"])
+        with edited(self.model, inputs, edits):
+            if self._packs and self._family.bert_layers and self.pooling.reads_one_piece:
+                column = 0 if marked is None else marked
+                positions = self._positions(inputs, edits)
+                return read_one_piece(self.model, inputs, column, positions).float()
+            states = self._hidden_states(inputs, edits)
         # Averages of half-precision vectors would lose what the layers kept.
         return pool([state.float() for state in states], mask, self.pooling, marked=marked)
+
+    def _hidden_states(self, inputs: Mapping[str, Tensor], edits: Edits) -> Sequence[Tensor]:
+        """The vectors of all word pieces, of every layer that the pooler reads, (B, L, D) each."""
+        ids, mask = inputs["input_ids"], inputs["attention_mask"]
+        every_layer = self.pooling.pooler in ("avg_top2", "avg_first_last")
+        if self._packs and len(inputs["pieces"]) < ids.numel():
+            positions = self._positions(inputs, edits)
+            return hidden_states(self.model, inputs, positions, every_layer=every_layer)
+        given = {"attention_mask": mask, "output_hidden_states": every_layer}
+        if edits.positions is not None:
+            # As in RoBERTa, padding has the row before the first one, where there is such a row.
+            padding = max(0, self._family.first_position - 1)
+            rows = torch.full((ids.numel(),), padding, device=ids.device)
+            rows[inputs["pieces"]] = self._positions(inputs, edits)
+            given["position_ids"] = rows.view_as(ids)
+        output = self.model(ids, **given)
+        return output.hidden_states if every_layer else [output.last_hidden_state]
+
+    def _positions(self, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
+        """The row of the position table that each word piece has, shape (T,)."""
+        first = self._family.first_position
+        positions = self.model.config.max_position_embeddings - first
+        return first + piece_positions(inputs, edits, limit=positions)
 
     def _marked(self, ids: Tensor) -> Tensor | None:
         """The place of the last mask of each row: an earlier one is the sentence's own."""
