@@ -26,6 +26,8 @@ from cse_methods.training.student import Batch, Student, StudentProtocol, dropou
 
 CORPUS = Corpus("numbers", [f"the pilot counts {number}" for number in range(22)], "")
 
+SICKR = {"checkpoint": "sickr", "search": "sickr", "also": []}
+
 
 def settings(backbone: Path | str = "mini", **others: Any) -> TrainingConfig:
     """Four sentences a step, five steps of 0.1 each to go by hand."""
@@ -187,7 +189,7 @@ class Grouped(Objective):
 
 def test_a_group_has_its_own_learning_rate_and_weight_decay(tiny_bert: Path) -> None:
     """Its rate is 1: 1 - 1 * 0.02 * 1, and then the step of 1, biases too."""
-    state = start(settings(tiny_bert), 0, schedule(), lambda _: Grouped())
+    state: Any = start(settings(tiny_bert), 0, schedule(), lambda _: Grouped())
     layer, bias = state.objective.layer, state.student.head.linear.bias
     for parameter in (layer.weight, layer.bias, bias):
         torch.nn.init.ones_(parameter)
@@ -199,7 +201,8 @@ def test_a_group_has_its_own_learning_rate_and_weight_decay(tiny_bert: Path) -> 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_all_groups_are_clipped_together(precision: str, tiny_bert: Path) -> None:
     """33 gradients of 3 and 32 of 4 have norm sqrt(33 * 9 + 32 * 16) = 28.44 before, 1 after."""
-    state = start(settings(tiny_bert, precision=precision), 0, schedule(), lambda _: Grouped())
+    config = settings(tiny_bert, precision=precision)
+    state: Any = start(config, 0, schedule(), lambda _: Grouped())
     layer, bias = state.objective.layer, state.student.head.linear.bias
     optimise(state, {"contrastive": 3 * (layer.weight.sum() + layer.bias.sum()) + 4 * bias.sum()})
     averages = [state.optimizer.state[p]["exp_avg"] for p in (layer.weight, layer.bias, bias)]
@@ -318,6 +321,49 @@ def test_a_learning_rate_that_ruins_a_real_trial(new_run: Callable[..., Any]) ->
     config = simcse.SimCSEConfig.model_validate(plain | {"dev": {"search": "sickr", "also": []}})
     with pytest.raises(TrainingError, match="the loss is nan between steps 1 and 2"):
         simcse.train(config, new_run())
+
+
+class Tempered(Objective):
+    """Learns a temperature, and says what it is under a name of its choice."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.temperature = torch.nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        first, second = dropout_views(student, batch.sentences, count=2)
+        contrastive = info_nce(first, second, temperature=1.0)
+        return {"contrastive": contrastive + self.temperature}
+
+    def metrics(self) -> dict[str, float]:
+        return {self.name: self.temperature.item()}
+
+
+def test_numbers_that_are_no_loss_stand_in_the_curve(
+    tiny_bert: Path, new_run: Callable[..., Any]
+) -> None:
+    """Adam brings it down by the learning rate, 0.1 times 1 and 4/5, then 3/5 and 2/5."""
+    config, run = settings(tiny_bert, dev=SICKR, max_grad_norm=None), new_run()
+    train(config, run, corpus=CORPUS, objective=lambda _: Tempered("temperature"))
+    assert "train/temperature" not in run.curve[0]
+    found = [run.curve[step]["train/temperature"] for step in (2, 4)]
+    assert found == pytest.approx([0.32, 0.22])
+    assert run.curve[2]["train/loss"] == run.curve[2]["train/loss_contrastive"]
+
+
+@pytest.mark.parametrize("name", ["loss", "loss_contrastive", "learning_rate", "progress"])
+def test_names_of_the_loop_are_taken(
+    name: str, tiny_bert: Path, new_run: Callable[..., Any]
+) -> None:
+    message = f"Tempered.metrics gives train/{name}, which the training loop reports itself"
+    with pytest.raises(TrainingError, match=message):
+        train(
+            settings(tiny_bert, dev=SICKR),
+            new_run(),
+            corpus=CORPUS,
+            objective=lambda _: Tempered(name),
+        )
 
 
 class Wrong(Objective):

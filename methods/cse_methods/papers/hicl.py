@@ -147,6 +147,10 @@ class HiCL(Objective):
         """The base's."""
         return self.base.parameter_groups(student)
 
+    def metrics(self) -> dict[str, float]:
+        """The base's."""
+        return self.base.metrics()
+
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """The global, local and entailment losses, and the margin loss of the base sncse."""
         config = self.config

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 import torch
@@ -59,10 +59,9 @@ def train(
     else:
         load_checkpoint(run.resume_from, state, best)
     while state.step < schedule.total:
-        losses = train_until(schedule.next_report(state.step), state, corpus)
-        progress = {"train/progress": state.step / schedule.total}
+        trained = train_until(schedule.next_report(state.step), state, corpus)
         encoder = state.objective.evaluation_encoder(state.student)
-        metrics = losses | progress | dev.evaluate(encoder)
+        metrics = trained | dev.evaluate(encoder)
         best.consider(state.step, metrics, encoder)
         run.report(
             step=state.step,
@@ -93,7 +92,8 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
 
     Returns:
         `train/loss`, the mean over the steps trained; `train/loss_<part>`, which sum to it;
-        `train/learning_rate` of the last step; `perf/sentences_per_second`.
+        `train/learning_rate` of the last step; `train/progress`; what the objective has to say,
+        `train/<name>`; `perf/sentences_per_second`.
     """
     started, first = time.perf_counter(), state.step
     sums: dict[str, Tensor] = {}
@@ -111,13 +111,27 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
             + ("" if precision == "fp32" else " or precision: fp32")
         )
     seconds = time.perf_counter() - started
-    return {
+    factor = state.schedule.learning_rate_factor(step - 1)
+    own = {
         "train/loss": loss,
         **means,
-        "train/learning_rate": state.config.learning_rate
-        * state.schedule.learning_rate_factor(step - 1),
+        "train/learning_rate": state.config.learning_rate * factor,
+        "train/progress": step / state.schedule.total,
         "perf/sentences_per_second": (step - first) * state.config.batch_size / seconds,
     }
+    return own | further_metrics(state.objective, beside=own)
+
+
+def further_metrics(objective: Objective, *, beside: Collection[str]) -> dict[str, float]:
+    """What the objective reports, as `train/<name>`; TrainingError if a name is taken."""
+    metrics = {f"train/{name}": value for name, value in objective.metrics().items()}
+    if taken := sorted(metrics.keys() & set(beside)):
+        kind = type(objective)
+        raise TrainingError(
+            f"{kind.__module__}.{kind.__qualname__}.metrics gives {taken[0]}, which the training "
+            "loop reports itself; give it another name"
+        )
+    return metrics
 
 
 def losses_of(state: TrainingState, batch: Batch) -> dict[str, Tensor]:

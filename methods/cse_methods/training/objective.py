@@ -50,6 +50,13 @@ class Objective(nn.Module):
         del student
         return ()
 
+    def metrics(self) -> dict[str, float]:
+        """Numbers that are no part of the loss, by name, such as a learned temperature.
+
+        They are asked for at every dev point after a step, and reported as `train/<name>`.
+        """
+        return {}
+
     def evaluation_encoder(self, student: Student) -> Encoder:
         """The encoder that is scored and saved: its vectors are the method's embeddings."""
         return student.encoder
