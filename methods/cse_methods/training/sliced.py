@@ -11,7 +11,7 @@ from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.template import Template
 from cse_methods.encoders.word_pieces import cut_segments
 from cse_methods.losses.segments import pool_segments
-from cse_methods.training.student import Batch, RowTemplate, StudentProtocol
+from cse_methods.training.student import Batch, RowTemplate, StudentProtocol, Tokens
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,17 @@ class SlicedStudent:
             contents, *templates, head=head, encoder=encoder, edits=edits
         )
         return segments.sentences
+
+    def encode_tokens(
+        self,
+        contents: Sequence[list[int]],
+        template: RowTemplate,
+        *,
+        encoder: Encoder | None = None,
+        edits: Edits = UNEDITED,
+    ) -> Tokens:
+        """The student's, of whole sentences."""
+        return self.student.encode_tokens(contents, template, encoder=encoder, edits=edits)
 
     def encode_segments(
         self,

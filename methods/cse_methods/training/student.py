@@ -45,6 +45,18 @@ class Batch:
     total_steps: int = 1
 
 
+@dataclass(frozen=True)
+class Tokens:
+    """The vectors of a batch's word pieces, special ones included."""
+
+    vectors: Tensor
+    """Shape (B, L, D), float32; what stands at padding means nothing."""
+    mask: Tensor
+    """1 for word pieces, 0 for padding, shape (B, L)."""
+    pooled: Tensor
+    """What the pooler makes of them, shape (B, D), before layers after it and the head."""
+
+
 class StudentProtocol(Protocol):
     """What an objective can ask of a student; `Student` says what each member gives."""
 
@@ -66,6 +78,15 @@ class StudentProtocol(Protocol):
         encoder: Encoder | None = None,
         edits: Edits = UNEDITED,
     ) -> tuple[Tensor, ...]: ...
+
+    def encode_tokens(
+        self,
+        contents: Sequence[list[int]],
+        template: RowTemplate,
+        *,
+        encoder: Encoder | None = None,
+        edits: Edits = UNEDITED,
+    ) -> "Tokens": ...
 
 
 class Student(nn.Module):
@@ -160,6 +181,28 @@ class Student(nn.Module):
         place = {row: number for number, row in enumerate(dict.fromkeys(map(tuple, rows)))}
         vectors = self._chunked(layers, list(map(list, place)), edits)
         return vectors[[place[tuple(row)] for row in rows]].chunk(len(templates))
+
+    def encode_tokens(
+        self,
+        contents: Sequence[list[int]],
+        template: RowTemplate,
+        *,
+        encoder: Encoder | None = None,
+        edits: Edits = UNEDITED,
+    ) -> Tokens:
+        """The vectors of the word pieces of each content, which are not cut into chunks.
+
+        Args are those of `encode`.
+
+        Raises:
+            BackboneError: if the pooler reads more than the last layer.
+        """
+        encoder = encoder or self.encoder
+        inputs = encoder.pad([template(content) for content in contents])
+        device, dtype = self.encoder.device.type, self.autocast
+        with torch.autocast(device, dtype=dtype, enabled=dtype is not None):
+            vectors = encoder.token_vectors(inputs, edits)
+        return Tokens(vectors, inputs["attention_mask"], encoder.pool_tokens(vectors, inputs))
 
     def _chunked(self, layers: Layers, rows: list[list[int]], edits: Edits) -> Tensor:
         pad = layers[0].pad
