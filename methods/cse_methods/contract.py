@@ -327,6 +327,14 @@ class TrainingConfig(MethodConfig):
         description="all gradients together are clipped to this L2 norm; null does not clip",
     )
     eval_steps: int = Field(default=125, ge=1, description="optimiser steps between dev points")
+    patience: int | None = Field(
+        default=None,
+        ge=1,
+        description="dev points in a row without a better one that end a trial; null trains on",
+    )
+    test_pooler: Pooler | None = Field(
+        default=None, description="the pooler at dev and test; null: that of training"
+    )
     precision: Precision = Field(default="fp32", description="of the forward pass")
     head: bool = Field(
         default=True,
@@ -344,6 +352,21 @@ class TrainingConfig(MethodConfig):
         """The head follows the pooler."""
         pooler = values.get("pooler") or cls.model_fields["pooler"].default
         return {**super().dependent_defaults(values), "head": pooler in cls.head_poolers}
+
+    @model_validator(mode="after")
+    def _refuse_a_prompt_at_one_end(self) -> Self:
+        if self.test_pooler is not None and "mask" in {self.pooler, self.test_pooler}:
+            raise SettingError(
+                "test_pooler",
+                f"test_pooler={self.test_pooler} with pooler={self.pooler}: a prompt is read at "
+                "its mask in training and at test alike; leave test_pooler out",
+            )
+        return self
+
+    @property
+    def evaluated_pooler(self) -> Pooler:
+        """The pooler at dev and test."""
+        return self.test_pooler or self.pooler
 
 
 def _columns_problem(corpus: str, given: int, taken: int) -> str:

@@ -1,7 +1,7 @@
 """The loop by hand: when it steps, on what, how far, and what it does when that goes wrong."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -10,14 +10,19 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from torch import Tensor
 from torch.testing import assert_close
 
-from cse_methods.contract import OptimizerName, TrainingConfig
+from cse_methods.contract import BEST_FOLDER, OptimizerName, TrainingConfig
 from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.papers import simcse
+from cse_methods.training.checkpoint import Best
+from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.training.loop import losses_of, optimise, start, train, training_batches
 from cse_methods.training.objective import Objective
 from cse_methods.training.optimizers import ParameterGroup
@@ -364,6 +369,94 @@ def test_names_of_the_loop_are_taken(
             corpus=CORPUS,
             objective=lambda _: Tempered(name),
         )
+
+
+class Scored(Objective):
+    """Trains nothing that counts; its encoders at dev points are what it is given."""
+
+    def __init__(self, *encoders: Encoder) -> None:
+        super().__init__()
+        self.encoders = [encoders]
+        self.loss = torch.nn.Parameter(torch.ones(()))
+
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        return {"contrastive": self.loss.square()}
+
+    def evaluation_encoders(self, student: Student) -> Sequence[Encoder]:
+        return self.encoders[0] or super().evaluation_encoders(student)
+
+
+def test_a_trial_ends_when_its_patience_does(tiny_bert: Path, new_run: Callable[..., Any]) -> None:
+    """The encoder stays as it is, so the first dev point is the best one."""
+    config = settings(tiny_bert, max_steps=20, patience=2, dev=SICKR)
+    run = new_run()
+    returned = train(config, run, corpus=CORPUS, objective=lambda _: Scored())
+    assert list(run.curve) == [0, 2, 4, 6]
+    assert run.curve[6]["train/progress"] == 6 / 20
+    assert returned["dev/sickr_spearman"] == run.curve[2]["dev/sickr_spearman"]
+    for step, rest in ((4, [6]), (6, [])):  # a resumed trial ends where it would have
+        resumed = new_run(resume_from=run.folder / str(step))
+        train(config, resumed, corpus=CORPUS, objective=lambda _: Scored())
+        assert list(resumed.curve) == rest
+
+
+def test_patience_counts_from_the_best() -> None:
+    plain = settings(patience=2, eval_steps=4)
+    best = Best("sickr", step=8)
+    assert [best.is_out_of_patience(step, plain) for step in (8, 12, 14, 16)] == [
+        *(False, False, True, True)
+    ]
+    assert not best.is_out_of_patience(100, settings(eval_steps=4))
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_better_of_two_encoders_is_kept(
+    order: tuple[int, int], tiny_bert: Path, new_run: Callable[..., Any]
+) -> None:
+    encoders = [load_encoder("mini"), load_encoder(str(tiny_bert), pooler="avg")]
+    chosen = [encoders[place] for place in order]
+    config, run = settings(tiny_bert, dev=SICKR, max_steps=2), new_run()
+    train(config, run, corpus=CORPUS, objective=lambda _: Scored(*chosen))
+    expected = DevSuite(config.dev, data="builtin").evaluate(encoders[0])
+    assert {name: run.curve[2][name] for name in expected} == expected
+    kept = load_encoder(str(run.folder / "2" / BEST_FOLDER))
+    assert torch.equal(kept.encode(CORPUS.sentences), encoders[0].encode(CORPUS.sentences))
+
+
+def test_an_encoder_without_a_score_is_not_the_better(
+    tiny_bert: Path, new_run: Callable[..., Any]
+) -> None:
+    broken, sound = load_encoder(str(tiny_bert)), load_encoder("mini")
+    torch.nn.init.zeros_(broken.model.encoder.layer[-1].output.LayerNorm.weight)
+    config, run = settings(tiny_bert, dev=SICKR, max_steps=2), new_run()
+    train(config, run, corpus=CORPUS, objective=lambda _: Scored(broken, sound))
+    assert math.isfinite(run.curve[2]["dev/sickr_spearman"])
+
+
+def test_another_pooler_at_test(tiny_bert: Path, new_run: Callable[..., Any]) -> None:
+    config = settings(tiny_bert, pooler="avg", test_pooler="avg_top2", max_steps=2, dev=SICKR)
+    run, poolers = new_run(), []
+
+    class Trained(Scored):
+        def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+            poolers.append(student.encoder.pooling.pooler)
+            (view,) = dropout_views(student, batch.sentences, count=1)
+            return {"contrastive": view.square().sum()}
+
+    train(config, run, corpus=CORPUS, objective=lambda _: Trained())
+    assert set(poolers) == {"avg"}
+    suite = DevSuite(config.dev, data="builtin")
+    untrained = suite.evaluate(load_encoder(str(tiny_bert), pooler="avg_top2"))
+    assert run.curve[0] == untrained
+    kept = load_encoder(str(run.folder / "2" / BEST_FOLDER))
+    assert kept.pooling.pooler == "avg_top2"
+    scores = suite.evaluate(kept)
+    assert scores == {name: run.curve[2][name] for name in scores}
+
+
+def test_a_prompt_is_read_in_training_and_at_test() -> None:
+    with pytest.raises(ValidationError, match="a prompt is read at its mask in training and at"):
+        settings("mini", test_pooler="mask")
 
 
 class Wrong(Objective):

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from cse_methods.contract import Pooler
 from cse_methods.encoders.edits import UNEDITED, Edits, edited, piece_positions
 from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.packed_forward import hidden_states, read_one_piece
@@ -77,6 +79,17 @@ class Encoder(nn.Module):
             BackboneError: if the pooler reads more than the last layer.
         """
         return self._extended(token_layers=layers)
+
+    def with_pooler(self, pooler: Pooler) -> "Encoder":
+        """An encoder that shares this one's weights and reads another pooler than `mask`."""
+        return Encoder(
+            self.model,
+            self.tokenizer,
+            replace(self.pooling, pooler=pooler, prompt=None),
+            limit=self.limit,
+            token_layers=self.token_layers,
+            post_pooling=self.post_pooling,
+        )
 
     def _extended(
         self, *, token_layers: Sequence[TokenLayer] = (), post_pooling: Sequence[SavedLayer] = ()

@@ -11,6 +11,7 @@ from torch import Tensor
 from cse_methods.allocator import keep_freed_memory
 from cse_methods.contract import Run, TrainingConfig
 from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import TrainingError
 from cse_methods.training.checkpoint import Best, TrainingState, load_checkpoint, save_checkpoint
 from cse_methods.training.dev_evaluation import DevSuite
@@ -29,7 +30,8 @@ def train(
 ) -> dict[str, float]:
     """Train the backbone of `config` on `corpus` and keep the checkpoint that is best on dev.
 
-    Reports to `run` at step 0 (the untrained backbone), every `eval_steps` and at the last step.
+    Reports to `run` at step 0 (the untrained backbone), every `eval_steps` and at the last step,
+    which comes early where `patience` dev points in a row are not better.
     On one machine with equal threads a trial repeats bit for bit, resumed or not.
 
     Args:
@@ -55,13 +57,13 @@ def train(
         student.tokenized = TokenizedCorpus(student.encoder, corpus, max_length=config.max_length)
     best = Best(config.dev.checkpoint)
     if run.resume_from is None:
-        run.report(step=0, metrics=dev.evaluate(state.student.encoder))
+        run.report(step=0, metrics=dev.evaluate(as_at_test(state.student.encoder, config)))
     else:
         load_checkpoint(run.resume_from, state, best)
-    while state.step < schedule.total:
+    while state.step < schedule.total and not best.is_out_of_patience(state.step, config):
         trained = train_until(schedule.next_report(state.step), state, corpus)
-        encoder = state.objective.evaluation_encoder(state.student)
-        metrics = trained | dev.evaluate(encoder)
+        scores, encoder = score_encoders(state, dev, by=best.metric)
+        metrics = trained | scores
         best.consider(state.step, metrics, encoder)
         run.report(
             step=state.step,
@@ -69,6 +71,23 @@ def train(
             save=lambda folder: save_checkpoint(folder, state, best),
         )
     return best.metrics
+
+
+def as_at_test(encoder: Encoder, config: TrainingConfig) -> Encoder:
+    """The encoder with the pooler that dev and test sets are read with."""
+    return encoder if config.test_pooler is None else encoder.with_pooler(config.test_pooler)
+
+
+def score_encoders(
+    state: TrainingState, dev: DevSuite, *, by: str
+) -> tuple[dict[str, float], Encoder]:
+    """The dev metrics of the objective's best encoder by one of them, and that encoder."""
+    encoders = [
+        as_at_test(encoder, state.config)
+        for encoder in state.objective.evaluation_encoders(state.student)
+    ]
+    scored = [(dev.evaluate(encoder), encoder) for encoder in encoders]
+    return max(scored, key=lambda one: -math.inf if math.isnan(one[0][by]) else one[0][by])
 
 
 def start(

@@ -61,6 +61,10 @@ class Objective(nn.Module):
         """The encoder that is scored and saved: its vectors are the method's embeddings."""
         return student.encoder
 
+    def evaluation_encoders(self, student: Student) -> Sequence[Encoder]:
+        """Several encoders of which the best on dev is saved, at each dev point; mostly one."""
+        return (self.evaluation_encoder(student),)
+
 
 @dataclass(frozen=True)
 class TwoViews:
