@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cse_methods.contract import Above as Above
     from cse_methods.contract import Conditions as Conditions
     from cse_methods.contract import Method as Method
     from cse_methods.contract import MethodConfig as MethodConfig
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "contract": (
-        *("Conditions", "Method", "MethodConfig", "Paper", "PublishedSettings", "Run"),
+        *("Above", "Conditions", "Method", "MethodConfig", "Paper", "PublishedSettings", "Run"),
         "TrainingConfig",
     ),
     "data.corpora": ("Corpus", "load_corpus"),
