@@ -20,6 +20,11 @@ from cse_methods.settings import Settings
 
 Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last", "mask"]
 Precision = Literal["fp32", "bf16", "fp16"]
+OptimizerName = Literal["adamw", "adamw_without_bias_correction", "bert_adamw", "rmsprop"]
+LearningRateSchedule = (
+    Literal["linear", "constant"] | dict[Annotated[int, Field(ge=0)], Annotated[float, Field(ge=0)]]
+)
+"""How the learning rate falls; as a mapping, the factor once more than so many steps are done."""
 
 BEST_FOLDER = "best"
 """The folder of the best encoder inside a checkpoint, in sentence-transformers layout."""
@@ -125,7 +130,21 @@ def real_number(value: object) -> float | None:
     return None
 
 
-Conditions = Mapping[str, Mapping[str, tuple[Any, ...]]]
+@dataclass(frozen=True)
+class Above:
+    """The numbers above a bound, as a condition: `{"rate": {"weight": Above(0)}}`."""
+
+    bound: float
+
+    def __contains__(self, value: object) -> bool:
+        number = real_number(value)
+        return number is not None and number > self.bound
+
+    def __str__(self) -> str:
+        return f"above {self.bound:g}"
+
+
+Conditions = Mapping[str, Mapping[str, tuple[Any, ...] | Above]]
 """By setting: it has an effect only while each named other setting has one of these values."""
 
 
@@ -188,11 +207,10 @@ class MethodConfig(Settings):
         for name, (other, allowed) in self._inactive().items():
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:
-                need = allowed[0] if len(allowed) == 1 else list(allowed)
                 raise SettingError(
                     name,
                     f"{name}={value} has no effect with {other}: {getattr(self, other)}; "
-                    f"leave it out, or search it `when: {{{other}: {need}}}`",
+                    f"leave it out, or {_name_a_way_in(other, allowed)}",
                 )
         return self
 
@@ -221,7 +239,7 @@ class MethodConfig(Settings):
         del values
         return {}
 
-    def _inactive(self) -> dict[str, tuple[str, tuple[Any, ...]]]:
+    def _inactive(self) -> dict[str, tuple[str, tuple[Any, ...] | Above]]:
         """Settings without effect here, each with the setting to blame and its needed values."""
         return {
             name: (other, allowed)
@@ -296,15 +314,45 @@ class TrainingConfig(MethodConfig):
         ge=1,
         description="chunks a batch is encoded in to save memory; negatives stay the whole batch",
     )
-    learning_rate: float = Field(default=3e-5, gt=0, description="of AdamW; decays linearly to 0")
+    optimizer: OptimizerName = Field(
+        default="adamw",
+        description="bert_adamw has no bias correction either, and decays before the step; "
+        "rmsprop has Keras' constants",
+    )
+    optimizer_epsilon: float | None = Field(
+        default=None,
+        gt=0,
+        description="added to the root of a mean square; null: 1e-8 of adamw, 1e-7 of rmsprop, "
+        "1e-6 of the others",
+    )
+    learning_rate: float = Field(default=3e-5, gt=0, description="the highest of the trial")
+    learning_rate_schedule: LearningRateSchedule = Field(
+        default="linear",
+        description="linear falls to 0; {500: 0.8, 1000: 0.6} gives factors by the steps done, "
+        "0.8 after more than 500",
+    )
     warmup_ratio: float = Field(
         default=0.0, ge=0, lt=1, description="share of the steps that warm up"
     )
-    weight_decay: float = Field(default=0.0, ge=0, description="of AdamW")
+    weight_decay: float = Field(
+        default=0.0,
+        ge=0,
+        description="of all but biases and normalisation layers; of rmsprop an L2 penalty",
+    )
     max_grad_norm: float | None = Field(
-        default=1.0, gt=0, description="gradients are clipped to this L2 norm; null does not clip"
+        default=1.0,
+        gt=0,
+        description="all gradients together are clipped to this L2 norm; null does not clip",
     )
     eval_steps: int = Field(default=125, ge=1, description="optimiser steps between dev points")
+    patience: int | None = Field(
+        default=None,
+        ge=1,
+        description="dev points in a row without a better one that end a trial; null trains on",
+    )
+    test_pooler: Pooler | None = Field(
+        default=None, description="the pooler at dev and test; null: that of training"
+    )
     precision: Annotated[Precision, BeforeValidator(_settle_precision)] = Field(
         default="fp32",
         description="of the forward pass; `auto` becomes bf16 where the processor or the GPU has "
@@ -326,6 +374,29 @@ class TrainingConfig(MethodConfig):
         """The head follows the pooler."""
         pooler = values.get("pooler") or cls.model_fields["pooler"].default
         return {**super().dependent_defaults(values), "head": pooler in cls.head_poolers}
+
+    @model_validator(mode="after")
+    def _refuse_a_prompt_at_one_end(self) -> Self:
+        if self.test_pooler is not None and "mask" in {self.pooler, self.test_pooler}:
+            raise SettingError(
+                "test_pooler",
+                f"test_pooler={self.test_pooler} with pooler={self.pooler}: a prompt is read at "
+                "its mask in training and at test alike; leave test_pooler out",
+            )
+        return self
+
+    @property
+    def evaluated_pooler(self) -> Pooler:
+        """The pooler at dev and test."""
+        return self.test_pooler or self.pooler
+
+
+def _name_a_way_in(other: str, allowed: tuple[Any, ...] | Above) -> str:
+    """How a setting gets an effect that only another one's values give it."""
+    if isinstance(allowed, Above):
+        return f"take {other} {allowed}"
+    need = allowed[0] if len(allowed) == 1 else list(allowed)
+    return f"search it `when: {{{other}: {need}}}`"
 
 
 def _columns_problem(corpus: str, given: int, taken: int) -> str:

@@ -93,6 +93,12 @@ def lab(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Iterator[L
         yield Lab(settings, places, folder / "runs")
 
 
+def waits_of_a_step(case: str, config: MethodConfig) -> int:
+    """A scaled loss with an optimiser that is not fused makes one more: is a gradient infinite?"""
+    assert isinstance(config, TrainingConfig)
+    return WAITING.get(case, 0) + (config.precision == "fp16" and config.optimizer != "adamw")
+
+
 def waits_within(ledger: Ledger, function: str) -> Counter[Wait]:
     return Counter({w: n for w, n in ledger.waits.items() if function in w.functions})
 
@@ -121,7 +127,7 @@ def test_a_trial_is_as_on_the_cpu_and_waits_at_dev_points_alone(case: str, lab: 
         resumed = lab.train(case, config, run.folder / "2")
     assert run.curve == expected.curve
     assert resumed.curve == {4: expected.curve[4]}
-    check_waits(ledger, steps=6, spans=3, points=4, a_step=WAITING.get(case, 0))
+    check_waits(ledger, steps=6, spans=3, points=4, a_step=waits_of_a_step(case, config))
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
@@ -132,7 +138,7 @@ def test_so_it_is_in_half_precision(case: str, precision: str, lab: Lab) -> None
     with device_ledger() as ledger:
         run = lab.train(case, config)
     assert run.curve == expected.curve
-    check_waits(ledger, steps=2, spans=1, points=2, a_step=WAITING.get(case, 0))
+    check_waits(ledger, steps=2, spans=1, points=2, a_step=waits_of_a_step(case, config))
 
 
 def test_an_untrained_trial_is_as_on_the_cpu_resumed_too(lab: Lab) -> None:
@@ -206,8 +212,8 @@ PLANTS = [
     Plant("papers.rankcse", "send_tensor(self.teachers.similarities(batch.rows), first.device)",
           "self.teachers.similarities(batch.rows)", "rankcse"),
     Plant("papers.esimcse", "send_tensor(self.queue, entries.device)", "self.queue", "esimcse"),
-    Plant("papers.pcl", "peer.to(encoder.device)", "peer", "pcl-peer-fixed_peer"),
-    Plant("papers.dclr", ".to(student.encoder.device)", "", "dclr"),
+    Plant("training.frozen", "held._apply(*change, **options)", "pass", "pcl-peer-fixed_peer"),
+    Plant("training.frozen", "held._apply(*change, **options)", "pass", "dclr"),
     Plant("papers.dclr", "send_tensor(torch.randn(count, first.shape[1]), first.device)",
           "torch.randn(count, first.shape[1])", "dclr"),
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from cse_methods.encoders.families import FAMILIES, Family
 from cse_methods.encoders.sentence_transformers_format import (
     Pooling,
     dense_folders,
+    other_folders,
     read_length,
     read_modules,
     read_pooling,
@@ -196,12 +197,17 @@ def weights_sha256(folder: Path) -> str:
     }
     whole = (folder / "tokenizer.json").is_file()
     tokenizer = TOKENIZER if whole else (*TOKENIZER, *SENTENCE_PIECE)
-    names = sorted((shards or {"pytorch_model.bin"}) | {"config.json", *tokenizer} | dense)
+    others = {
+        file.relative_to(folder).as_posix()
+        for name in other_folders(folder)
+        for file in (folder / name).glob("*")
+    }
+    names = sorted((shards or {"pytorch_model.bin"}) | {"config.json", *tokenizer} | dense | others)
     files = [folder / name for name in names if (folder / name).is_file()]
     lines = [f"{file.relative_to(folder).as_posix()} {file_sha256(file)}\n" for file in files]
     # Only where they are: encoders without have the hash that they always had.
-    if layers := read_modules(folder)[2:]:
-        lines.append(f"layers {' '.join(f'{layer.kind} {layer.path}' for layer in layers)}\n")
+    if len(modules := read_modules(folder)) > len(("Transformer", "Pooling")):
+        lines.append(f"modules {' '.join(f'{kind} {path}' for kind, path in modules)}\n")
     if (length := _shorter_length(folder)) is not None:
         lines.append(f"length {length}\n")
     return hashlib.sha256("".join(lines).encode()).hexdigest()
