@@ -358,6 +358,11 @@ class TrainingConfig(MethodConfig):
         description="of the forward pass; `auto` becomes bf16 where the processor or the GPU has "
         "units for it, else fp32",
     )
+    deterministic: bool = Field(
+        default=False,
+        description="kernels of a GPU that repeat their numbers where there are any, which are "
+        "slower; CPUs repeat theirs anyway",
+    )
     head: bool = Field(
         default=True,
         description="dense + tanh after the pooler, in training only; null: as the paper has it",

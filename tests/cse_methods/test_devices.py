@@ -14,16 +14,20 @@ import pytest
 import torch
 from device_ledger import Ledger, Wait, device_ledger
 from method_variants import VARIANTS, settled
+from torch import Tensor
 
 from cse_methods.contract import MethodConfig, TrainingConfig
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.encoders import encoder as encoding
+from cse_methods.errors import TrainingError
 from cse_methods.evaluation.embeddings import StoredEmbeddings
 from cse_methods.evaluation.models import open_model
+from cse_methods.papers.simcse import SimCSE, SimCSEConfig
 from cse_methods.registry import available_methods, get_method
 from cse_methods.testing import RecordedRun
+from cse_methods.training.loop import train
 from cse_methods.training.neighbours import nearest_sentences
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors
 
@@ -185,6 +189,43 @@ def test_an_evaluation_reads_the_same_vectors(
     assert ledger is not None
     assert ledger.operations > 50
     assert torch.equal(*found)
+
+
+class FullMemory(SimCSE):
+    """Asks for more than there is at its second step."""
+
+    def losses(self, first: Tensor, second: Tensor, **others: Any) -> dict[str, Tensor]:
+        if others["batch"].step == 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 MiB. GPU 0 …")
+        return super().losses(first, second, **others)
+
+
+def test_a_full_gpu_is_answered_with_advice(lab: Lab, tmp_path: Path) -> None:
+    config = lab.configured("simcse", gradient_accumulation=2)
+    assert isinstance(config, SimCSEConfig)
+    corpus = load_corpus(config.corpus, config.data)
+    told = (
+        r"memory is full, with batch_size 6, .* \(CUDA out of memory\); set "
+        "gradient_accumulation: 4, .* smaller batch_size, or a larger resources.gpu"
+    )
+    with device_ledger(), pytest.raises(TrainingError, match=told):
+        train(config, RecordedRun(tmp_path), corpus=corpus, objective=lambda _: FullMemory(config))
+
+
+def test_deterministic_kernels_are_taken_for_the_trial_alone(lab: Lab, tmp_path: Path) -> None:
+    found: list[bool] = []
+
+    class Run(RecordedRun):
+        def report(self, **point: Any) -> None:
+            found.append(torch.are_deterministic_algorithms_enabled())
+
+    settings = torch.backends.cuda.mem_efficient_sdp_enabled()
+    for wanted in (True, False):
+        config = lab.configured("simcse", max_steps=2, deterministic=wanted)
+        get_method("simcse").train(config, Run(tmp_path))
+        assert not torch.are_deterministic_algorithms_enabled()
+        assert torch.backends.cuda.mem_efficient_sdp_enabled() == settings
+    assert found == [True, True, False, False]
 
 
 @dataclass(frozen=True)
