@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.edits import UNEDITED, Edits
 from cse_methods.encoders.encoder import Encoder
@@ -59,6 +62,12 @@ class SlicedStudent:
     def pieces_of(self, batch: Batch, template: Template) -> list[list[int]]:
         """The student's."""
         return self.student.pieces_of(batch, template)
+
+    def pieces_at(
+        self, rows: NDArray[np.int64], texts: Corpus, template: Template, *, whole: bool = False
+    ) -> list[list[int]]:
+        """The student's."""
+        return self.student.pieces_at(rows, texts, template, whole=whole)
 
     def encode(
         self,

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from cse_methods.contract import Precision, TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.edits import UNEDITED, Edits
 from cse_methods.encoders.encoder import Encoder
@@ -71,6 +72,10 @@ class StudentProtocol(Protocol):
     def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]: ...
 
     def pieces_of(self, batch: Batch, template: Template) -> list[list[int]]: ...
+
+    def pieces_at(
+        self, rows: NDArray[np.int64], texts: Corpus, template: Template, *, whole: bool = False
+    ) -> list[list[int]]: ...
 
     def encode(
         self,
@@ -152,6 +157,20 @@ class Student(nn.Module):
         if self.tokenized is None:
             return self.pieces(batch.sentences, template)
         return self.tokenized.rows(batch.rows, template)
+
+    def pieces_at(
+        self, rows: NDArray[np.int64], texts: Corpus, template: Template, *, whole: bool = False
+    ) -> list[list[int]]:
+        """The same of the texts at some places of what a method has beside the corpus.
+
+        They are kept where the corpus is. If `whole`, a text is cut where the model's positions end
+        and not at what a training row holds.
+        """
+        max_length = self.encoder.limit if whole else self.max_length
+        if self.tokenized is None:
+            chosen = [texts.sentences[row] for row in rows]
+            return self.encoder.pieces(chosen, template, max_length=max_length)
+        return self.tokenized.beside(texts, max_length=max_length).rows(rows, template)
 
     def encode(
         self,
