@@ -213,7 +213,7 @@ def _inverse_root_of_pairs(covariance: Tensor, rounding: Tensor | float) -> Tens
     root = torch.where(singular, torch.nan, determinant).sqrt()
     rows = [second + root, -shared, -shared, first + root]
     scale = root * (first + second + 2 * root).sqrt()
-    return (torch.stack(rows, dim=-1) / scale.unsqueeze(-1)).unflatten(-1, (2, 2))
+    return (torch.stack(rows, dim=-1) / scale.unsqueeze(-1)).view_as(exact)
 
 
 def _first_order(covariance: Tensor, values: Tensor, vectors: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -21,18 +22,19 @@ def deterministic_algorithms(wanted: bool) -> Iterator[None]:
         return
     # Read when cuBLAS starts; of the two values that repeat it is the faster one.
     os.environ.setdefault(_WORKSPACE, ":4096:8")
+    attention: Any = torch.backends.cuda  # whose functions have no types
     before = (
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
         torch.backends.cudnn.benchmark,
-        torch.backends.cuda.mem_efficient_sdp_enabled(),
+        attention.mem_efficient_sdp_enabled(),
     )
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.backends.cudnn.benchmark = False
-    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    attention.enable_mem_efficient_sdp(False)
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
         torch.backends.cudnn.benchmark = before[2]
-        torch.backends.cuda.enable_mem_efficient_sdp(before[3])
+        attention.enable_mem_efficient_sdp(before[3])
