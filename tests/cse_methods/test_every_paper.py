@@ -41,6 +41,11 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"peer": "fixed", "fixed_peer": "BACKBONE", "peer_pooling": "cls", "augmentations": ["rp"]},
         {"peer": "none", "augmentations": [], "gradient_accumulation": 2},
     ],
+    "promptbert": [
+        {},
+        {"freeze_template": True, "bare_positions": "from_zero", "gradient_accumulation": 2},
+        {"denoise": False, "prompts": ["{} is [MASK].", "{} is [MASK]."]},
+    ],
     "untrained": [{"whitening": True, "whitening_sentences": 400}],
 }
 """Settings to try of a method, and those without a default; without an entry, its defaults. TINY

@@ -83,6 +83,11 @@ class Encoder(nn.Module):
         return int(self.model.config.hidden_size)
 
     @property
+    def first_position(self) -> int:
+        """The row of the position table that the first word piece has."""
+        return self._family.first_position
+
+    @property
     def dropout(self) -> float:
         """The highest dropout of its vectors and attention in training."""
         return max(float(getattr(self.model.config, name)) for name in self._family.dropout)
@@ -131,16 +136,20 @@ class Encoder(nn.Module):
         )
         return list(ids["input_ids"])
 
-    def pad(self, rows: Sequence[list[int]]) -> dict[str, Tensor]:
+    def pad(
+        self, rows: Sequence[list[int]], positions: Sequence[list[int]] | None = None
+    ) -> dict[str, Tensor]:
         """What `forward` reads, padded to the longest row.
 
         Args:
             rows: B >= 1 rows of word pieces, special ones included.
+            positions: of each piece, the row of the position table; None counts through each row.
 
         Returns:
             On the encoder's device, `input_ids` and `attention_mask`, each of shape (B, L), and
-            `pieces`, the places of the T word pieces among the B * L, shape (T,). Token types are
-            left out: single sentences have the first only, and some families have none.
+            `pieces`, the places of the T word pieces among the B * L, shape (T,); `positions`, of
+            shape (B, L), where they are given. Token types are left out: single sentences have the
+            first only, and some families have none.
         """
         lengths = torch.tensor([len(row) for row in rows])
         mask = torch.arange(max(map(len, rows))) < lengths[:, None]
@@ -149,6 +158,9 @@ class Encoder(nn.Module):
         # Found here: where the mask is on a GPU, the host would have to wait for it.
         pieces = mask.flatten().nonzero().squeeze(1)
         inputs = {"input_ids": ids, "attention_mask": mask.long(), "pieces": pieces}
+        if positions is not None:
+            inputs["positions"] = torch.zeros_like(ids)
+            inputs["positions"][mask] = torch.tensor([place for row in positions for place in row])
         return {name: value.to(self.device) for name, value in inputs.items()}
 
     def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
@@ -229,7 +241,7 @@ class Encoder(nn.Module):
     def _vectors(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """What the pooler makes of each row, shape (B, D), float32."""
         ids, mask = inputs["input_ids"], inputs["attention_mask"]
-        first = self._family.first_position
+        first = self.first_position
         marked = self._marked(ids)
         if self._packs and self._family.bert_layers and self.pooling.reads_one_piece:
             column = 0 if marked is None else marked
@@ -240,7 +252,8 @@ class Encoder(nn.Module):
                 self.model, inputs, first_position=first, every_layer=every_layer
             )
         else:
-            output = self.model(ids, attention_mask=mask, output_hidden_states=every_layer)
+            own = {"position_ids": inputs["positions"]} if "positions" in inputs else {}
+            output = self.model(ids, attention_mask=mask, output_hidden_states=every_layer, **own)
             states = output.hidden_states if every_layer else [output.last_hidden_state]
         # Averages of half-precision vectors would lose what the layers kept.
         return pool([state.float() for state in states], mask, self.pooling, marked=marked)

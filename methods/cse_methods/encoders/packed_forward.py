@@ -59,7 +59,8 @@ def read_one_piece(
 def _packed(inputs: Mapping[str, Tensor], first_position: int) -> tuple[Packing, Tensor, Tensor]:
     """The rows without padding: their packing, word pieces and positions, shape (T,) each."""
     packing = Packing(inputs["attention_mask"], inputs["pieces"])
-    positions = first_position + packing.pieces % packing.length
+    own = packing.pieces % packing.length
+    positions = packing.pack(inputs["positions"]) if "positions" in inputs else own + first_position
     return packing, packing.pack(inputs["input_ids"]), positions
 
 

@@ -68,6 +68,10 @@ class SlicedStudent:
         """As a student's: one vector a sentence, pooled from its segments, in each template."""
         return self.encode_segments(contents, *templates, head=head, encoder=encoder).sentences
 
+    def encode_at(self, rows: Sequence[list[int]], positions: Sequence[list[int]]) -> Tensor:
+        """The student's."""
+        return self.student.encode_at(rows, positions)
+
     def encode_segments(
         self,
         contents: Sequence[list[int]],

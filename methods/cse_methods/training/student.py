@@ -60,6 +60,8 @@ class StudentProtocol(Protocol):
         encoder: Encoder | None = None,
     ) -> tuple[Tensor, ...]: ...
 
+    def encode_at(self, rows: Sequence[list[int]], positions: Sequence[list[int]]) -> Tensor: ...
+
 
 class Student(nn.Module):
     """An encoder and the head that follows it in training.
@@ -150,6 +152,18 @@ class Student(nn.Module):
         place = {row: number for number, row in enumerate(dict.fromkeys(map(tuple, rows)))}
         vectors = self._chunked(layers, encoder, list(map(list, place)))
         return vectors[[place[tuple(row)] for row in rows]].chunk(len(templates))
+
+    def encode_at(self, rows: Sequence[list[int]], positions: Sequence[list[int]]) -> Tensor:
+        """Embeddings of a few rows whose pieces stand at other positions, before the head.
+
+        Args:
+            rows: B >= 1 rows of word pieces, special ones included.
+            positions: those of each row's pieces, as `Encoder.pad` takes them.
+
+        Returns:
+            Shape (B, D), float32.
+        """
+        return self._encode(self.encoder, self.encoder.pad(rows, positions))
 
     def _chunked(self, layers: nn.Module, encoder: Encoder, rows: list[list[int]]) -> Tensor:
         if self.chunks == 1:
