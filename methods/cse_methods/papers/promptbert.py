@@ -118,7 +118,7 @@ class PromptBERT(Objective):
             for length in rows
         ]
         with torch.set_grad_enabled(not config.freeze_template):
-            bare = student.encode_at([template([])] * len(rows), positions)
+            bare = student.read(student.encoder.pad([template([])] * len(rows), positions))
         return denoise(vectors, bare, [rows[length] for length in lengths])
 
 

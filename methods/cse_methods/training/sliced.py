@@ -1,6 +1,6 @@
 """A student that encodes sentences by segments, as HiCL does, for any objective."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -68,9 +68,9 @@ class SlicedStudent:
         """As a student's: one vector a sentence, pooled from its segments, in each template."""
         return self.encode_segments(contents, *templates, head=head, encoder=encoder).sentences
 
-    def encode_at(self, rows: Sequence[list[int]], positions: Sequence[list[int]]) -> Tensor:
+    def read(self, inputs: Mapping[str, Tensor], *, head: bool = False) -> Tensor:
         """The student's."""
-        return self.student.encode_at(rows, positions)
+        return self.student.read(inputs, head=head)
 
     def encode_segments(
         self,

@@ -60,7 +60,7 @@ class StudentProtocol(Protocol):
         encoder: Encoder | None = None,
     ) -> tuple[Tensor, ...]: ...
 
-    def encode_at(self, rows: Sequence[list[int]], positions: Sequence[list[int]]) -> Tensor: ...
+    def read(self, inputs: Mapping[str, Tensor], *, head: bool = False) -> Tensor: ...
 
 
 class Student(nn.Module):
@@ -153,17 +153,15 @@ class Student(nn.Module):
         vectors = self._chunked(layers, encoder, list(map(list, place)))
         return vectors[[place[tuple(row)] for row in rows]].chunk(len(templates))
 
-    def encode_at(self, rows: Sequence[list[int]], positions: Sequence[list[int]]) -> Tensor:
-        """Embeddings of a few rows whose pieces stand at other positions, before the head.
+    def read(self, inputs: Mapping[str, Tensor], *, head: bool = False) -> Tensor:
+        """Embeddings of what `Encoder.pad` gives, in one piece: shape (B, D), float32.
 
         Args:
-            rows: B >= 1 rows of word pieces, special ones included.
-            positions: those of each row's pieces, as `Encoder.pad` takes them.
-
-        Returns:
-            Shape (B, D), float32.
+            inputs: with other positions or with masks, where an objective has them.
+            head: whether the head follows the pooler.
         """
-        return self._encode(self.encoder, self.encoder.pad(rows, positions))
+        layers = nn.Sequential(self.encoder, self.head) if head else self.encoder
+        return self._encode(layers, inputs)
 
     def _chunked(self, layers: nn.Module, encoder: Encoder, rows: list[list[int]]) -> Tensor:
         if self.chunks == 1:
