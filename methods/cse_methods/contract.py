@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from numbers import Complex, Real
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -19,6 +19,11 @@ from cse_methods.settings import Settings
 
 Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last", "mask"]
 Precision = Literal["fp32", "bf16", "fp16"]
+OptimizerName = Literal["adamw", "adamw_without_bias_correction", "bert_adamw", "rmsprop"]
+LearningRateSchedule = (
+    Literal["linear", "constant"] | dict[Annotated[int, Field(ge=0)], Annotated[float, Field(ge=0)]]
+)
+"""How the learning rate falls; as a mapping, the factor once more than so many steps are done."""
 
 BEST_FOLDER = "best"
 """The folder of the best encoder inside a checkpoint, in sentence-transformers layout."""
@@ -291,15 +296,45 @@ class TrainingConfig(MethodConfig):
         ge=1,
         description="chunks a batch is encoded in to save memory; negatives stay the whole batch",
     )
-    learning_rate: float = Field(default=3e-5, gt=0, description="of AdamW; decays linearly to 0")
+    optimizer: OptimizerName = Field(
+        default="adamw",
+        description="adamw; adamw_without_bias_correction, as transformers 3 has it; bert_adamw, "
+        "the same with weight decay before the step; rmsprop with Keras' constants",
+    )
+    optimizer_epsilon: float | None = Field(
+        default=None,
+        gt=0,
+        description="added to the root of a gradient's mean square; null: 1e-8 of adamw, 1e-7 of "
+        "rmsprop, 1e-6 of the others",
+    )
+    learning_rate: float = Field(default=3e-5, gt=0, description="the highest of the trial")
+    learning_rate_schedule: LearningRateSchedule = Field(
+        default="linear",
+        description="linear decays to 0, constant stays; {500: 0.8, 1000: 0.6} is 0.8 of "
+        "learning_rate once more than 500 steps are done, 0.6 after 1000",
+    )
     warmup_ratio: float = Field(
         default=0.0, ge=0, lt=1, description="share of the steps that warm up"
     )
-    weight_decay: float = Field(default=0.0, ge=0, description="of AdamW")
+    weight_decay: float = Field(
+        default=0.0,
+        ge=0,
+        description="of all but biases and normalisation layers; of rmsprop an L2 penalty",
+    )
     max_grad_norm: float | None = Field(
-        default=1.0, gt=0, description="gradients are clipped to this L2 norm; null does not clip"
+        default=1.0,
+        gt=0,
+        description="all gradients together are clipped to this L2 norm; null does not clip",
     )
     eval_steps: int = Field(default=125, ge=1, description="optimiser steps between dev points")
+    patience: int | None = Field(
+        default=None,
+        ge=1,
+        description="dev points in a row without a better one that end a trial; null trains on",
+    )
+    test_pooler: Pooler | None = Field(
+        default=None, description="the pooler at dev and test; null: that of training"
+    )
     precision: Precision = Field(default="fp32", description="of the forward pass")
     head: bool = Field(
         default=True,
@@ -317,6 +352,21 @@ class TrainingConfig(MethodConfig):
         """The head follows the pooler."""
         pooler = values.get("pooler") or cls.model_fields["pooler"].default
         return {**super().dependent_defaults(values), "head": pooler in cls.head_poolers}
+
+    @model_validator(mode="after")
+    def _refuse_a_prompt_at_one_end(self) -> Self:
+        if self.test_pooler is not None and "mask" in {self.pooler, self.test_pooler}:
+            raise SettingError(
+                "test_pooler",
+                f"test_pooler={self.test_pooler} with pooler={self.pooler}: a prompt is read at "
+                "its mask in training and at test alike; leave test_pooler out",
+            )
+        return self
+
+    @property
+    def evaluated_pooler(self) -> Pooler:
+        """The pooler at dev and test."""
+        return self.test_pooler or self.pooler
 
 
 def _columns_problem(corpus: str, given: int, taken: int) -> str:

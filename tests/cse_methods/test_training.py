@@ -1,29 +1,37 @@
 """The loop by hand: when it steps, on what, how far, and what it does when that goes wrong."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from torch import Tensor
 from torch.testing import assert_close
 
-from cse_methods.contract import TrainingConfig
+from cse_methods.contract import BEST_FOLDER, OptimizerName, TrainingConfig
 from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.papers import simcse
+from cse_methods.training.checkpoint import Best
+from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.training.loop import losses_of, optimise, start, train, training_batches
 from cse_methods.training.objective import Objective
+from cse_methods.training.optimizers import ParameterGroup
 from cse_methods.training.schedule import Schedule
 from cse_methods.training.student import Batch, Student, StudentProtocol, dropout_views
 
 CORPUS = Corpus("numbers", [f"the pilot counts {number}" for number in range(22)], "")
+
+SICKR = {"checkpoint": "sickr", "search": "sickr", "also": []}
 
 
 def settings(backbone: Path | str = "mini", **others: Any) -> TrainingConfig:
@@ -77,6 +85,13 @@ def test_the_learning_rate_warms_up_and_decays() -> None:
     assert [plan.learning_rate_factor(step) for step in range(5)] == [1, 3 / 4, 1 / 2, 1 / 4, 0]
 
 
+def test_other_schedules_follow_the_warm_up() -> None:
+    plan = schedule(max_steps=6, warmup_ratio=0.3, learning_rate_schedule="constant")
+    assert [plan.learning_rate_factor(step) for step in range(7)] == [0, 1 / 2, 1, 1, 1, 1, 1]
+    plan = schedule(max_steps=6, learning_rate_schedule={"4": 0.25, "1": 0.5})
+    assert [plan.learning_rate_factor(step) for step in range(6)] == [1, 1, 0.5, 0.5, 0.5, 0.25]
+
+
 @given(steps=st.integers(1, 500), ratio=st.floats(0, 0.99))
 def test_the_learning_rate_is_never_negative_nor_above_its_peak(steps: int, ratio: float) -> None:
     plan = schedule(max_steps=steps, warmup_ratio=ratio)
@@ -101,6 +116,16 @@ def test_every_epoch_is_an_order_of_its_own(tiny_bert: Path) -> None:
     assert set(first) | set(second) <= set(range(22))
     assert first != second
     assert orders(started(settings(tiny_bert), seed=4), until=5) != rows[:5]
+
+
+def test_a_batch_knows_its_step(tiny_bert: Path) -> None:
+    state = started(settings(tiny_bert, max_steps=7))
+    state.step = 3
+    found = []
+    for batch in training_batches(state, CORPUS, until=6):
+        found.append((batch.step, batch.total_steps))
+        state.step += 1
+    assert found == [(4, 7), (5, 7), (6, 7)]
 
 
 @pytest.mark.parametrize("step", [1, 4, 5, 7])
@@ -134,11 +159,14 @@ def test_steps_by_hand(tiny_bert: Path) -> None:
 
 
 def test_weight_decay_by_hand(tiny_bert: Path) -> None:
-    """AdamW: 1 - 0.1 * 0.5 * 1, and then the step of 0.1."""
+    """AdamW: 1 - 0.1 * 0.5 * 1, and then the step of 0.1; a bias does not decay."""
     state = started(settings(tiny_bert, weight_decay=0.5))
-    torch.nn.init.ones_(state.student.head.linear.bias)
-    bias = pushed_bias(state, steps=1)
-    assert_close(bias, torch.full_like(bias, 0.85))
+    linear = state.student.head.linear
+    for parameter in (linear.weight, linear.bias):
+        torch.nn.init.ones_(parameter)
+    optimise(state, {"contrastive": linear.weight.sum() + linear.bias.sum()})
+    assert_close(linear.weight, torch.full_like(linear.weight, 0.85))
+    assert_close(linear.bias, torch.full_like(linear.bias, 0.9))
 
 
 @pytest.mark.parametrize(("limit", "norm"), [(2.0, 2.0), (99.0, 16.9706), (None, 16.9706)])
@@ -151,6 +179,59 @@ def test_gradients_are_clipped(
     bias = pushed_bias(state, steps=1)
     average = state.optimizer.state[bias]["exp_avg"]
     assert average.norm().item() == pytest.approx(norm / 10, rel=1e-5)
+
+
+class Grouped(Objective):
+    """A layer of its own that learns ten times as fast and decays whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(32, 1)
+
+    def parameter_groups(self, student: Student) -> list[ParameterGroup]:
+        return [ParameterGroup([self.layer], learning_rate_factor=10, weight_decay=0.02)]
+
+
+def test_a_group_has_its_own_learning_rate_and_weight_decay(tiny_bert: Path) -> None:
+    """Its rate is 1: 1 - 1 * 0.02 * 1, and then the step of 1, biases too."""
+    state: Any = start(settings(tiny_bert), 0, schedule(), lambda _: Grouped())
+    layer, bias = state.objective.layer, state.student.head.linear.bias
+    for parameter in (layer.weight, layer.bias, bias):
+        torch.nn.init.ones_(parameter)
+    optimise(state, {"contrastive": layer.weight.sum() + layer.bias.sum() + bias.sum()})
+    for parameter, value in ((layer.weight, -0.02), (layer.bias, -0.02), (bias, 0.9)):
+        assert_close(parameter, torch.full_like(parameter, value), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_all_groups_are_clipped_together(precision: str, tiny_bert: Path) -> None:
+    """33 gradients of 3 and 32 of 4 have norm sqrt(33 * 9 + 32 * 16) = 28.44 before, 1 after."""
+    config = settings(tiny_bert, precision=precision)
+    state: Any = start(config, 0, schedule(), lambda _: Grouped())
+    layer, bias = state.objective.layer, state.student.head.linear.bias
+    optimise(state, {"contrastive": 3 * (layer.weight.sum() + layer.bias.sum()) + 4 * bias.sum()})
+    averages = [state.optimizer.state[p]["exp_avg"] for p in (layer.weight, layer.bias, bias)]
+    assert len(state.optimizer.param_groups) == 2
+    assert_close(averages[0], torch.full((1, 32), 0.3 / 28.4429), rtol=1e-5, atol=0)
+    norm = torch.cat([average.flatten() for average in averages]).norm()
+    assert norm.item() == pytest.approx(0.1, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", get_args(OptimizerName))
+def test_every_optimizer_goes_on_bit_for_bit(
+    name: str, tiny_bert: Path, new_run: Callable[..., Any]
+) -> None:
+    own = {"optimizer": name, "weight_decay": 0.1, "learning_rate": 1e-3}
+    plan = {"learning_rate_schedule": {1: 0.5, 3: 0.25}, "precision": "fp16"}
+    plain = settings(tiny_bert).model_dump() | own | plan
+    config = simcse.SimCSEConfig.model_validate(plain | {"dev": {"search": "sickr", "also": []}})
+    run = new_run()
+    simcse.train(config, run)
+    rates = [point.get("train/learning_rate") for point in run.curve.values()]
+    assert rates == [None, 1e-3, 0.5e-3, 0.25e-3]
+    resumed = new_run(resume_from=run.folder / "2")
+    simcse.train(config, resumed)
+    assert resumed.curve == {step: run.curve[step] for step in (4, 5)}
 
 
 def chunked(backbone: Path, *, chunks: int, dropout: float) -> Student:
@@ -245,6 +326,137 @@ def test_a_learning_rate_that_ruins_a_real_trial(new_run: Callable[..., Any]) ->
     config = simcse.SimCSEConfig.model_validate(plain | {"dev": {"search": "sickr", "also": []}})
     with pytest.raises(TrainingError, match="the loss is nan between steps 1 and 2"):
         simcse.train(config, new_run())
+
+
+class Tempered(Objective):
+    """Learns a temperature, and says what it is under a name of its choice."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.temperature = torch.nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        first, second = dropout_views(student, batch.sentences, count=2)
+        contrastive = info_nce(first, second, temperature=1.0)
+        return {"contrastive": contrastive + self.temperature}
+
+    def metrics(self) -> dict[str, float]:
+        return {self.name: self.temperature.item()}
+
+
+def test_numbers_that_are_no_loss_stand_in_the_curve(
+    tiny_bert: Path, new_run: Callable[..., Any]
+) -> None:
+    """Adam brings it down by the learning rate, 0.1 times 1 and 4/5, then 3/5 and 2/5."""
+    config, run = settings(tiny_bert, dev=SICKR, max_grad_norm=None), new_run()
+    train(config, run, corpus=CORPUS, objective=lambda _: Tempered("temperature"))
+    assert "train/temperature" not in run.curve[0]
+    found = [run.curve[step]["train/temperature"] for step in (2, 4)]
+    assert found == pytest.approx([0.32, 0.22])
+    assert run.curve[2]["train/loss"] == run.curve[2]["train/loss_contrastive"]
+
+
+@pytest.mark.parametrize("name", ["loss", "loss_contrastive", "learning_rate", "progress"])
+def test_names_of_the_loop_are_taken(
+    name: str, tiny_bert: Path, new_run: Callable[..., Any]
+) -> None:
+    message = f"Tempered.metrics gives train/{name}, which the training loop reports itself"
+    with pytest.raises(TrainingError, match=message):
+        train(
+            settings(tiny_bert, dev=SICKR),
+            new_run(),
+            corpus=CORPUS,
+            objective=lambda _: Tempered(name),
+        )
+
+
+class Scored(Objective):
+    """Trains nothing that counts; its encoders at dev points are what it is given."""
+
+    def __init__(self, *encoders: Encoder) -> None:
+        super().__init__()
+        self.encoders = [encoders]
+        self.loss = torch.nn.Parameter(torch.ones(()))
+
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        return {"contrastive": self.loss.square()}
+
+    def evaluation_encoders(self, student: Student) -> Sequence[Encoder]:
+        return self.encoders[0] or super().evaluation_encoders(student)
+
+
+def test_a_trial_ends_when_its_patience_does(tiny_bert: Path, new_run: Callable[..., Any]) -> None:
+    """The encoder stays as it is, so the first dev point is the best one."""
+    config = settings(tiny_bert, max_steps=20, patience=2, dev=SICKR)
+    run = new_run()
+    returned = train(config, run, corpus=CORPUS, objective=lambda _: Scored())
+    assert list(run.curve) == [0, 2, 4, 6]
+    assert run.curve[6]["train/progress"] == 6 / 20
+    assert returned["dev/sickr_spearman"] == run.curve[2]["dev/sickr_spearman"]
+    for step, rest in ((4, [6]), (6, [])):  # a resumed trial ends where it would have
+        resumed = new_run(resume_from=run.folder / str(step))
+        train(config, resumed, corpus=CORPUS, objective=lambda _: Scored())
+        assert list(resumed.curve) == rest
+
+
+def test_patience_counts_from_the_best() -> None:
+    plain = settings(patience=2, eval_steps=4)
+    best = Best("sickr", step=8)
+    assert [best.is_out_of_patience(step, plain) for step in (8, 12, 14, 16)] == [
+        *(False, False, True, True)
+    ]
+    assert not best.is_out_of_patience(100, settings(eval_steps=4))
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_better_of_two_encoders_is_kept(
+    order: tuple[int, int], tiny_bert: Path, new_run: Callable[..., Any]
+) -> None:
+    encoders = [load_encoder("mini"), load_encoder(str(tiny_bert), pooler="avg")]
+    chosen = [encoders[place] for place in order]
+    config, run = settings(tiny_bert, dev=SICKR, max_steps=2), new_run()
+    train(config, run, corpus=CORPUS, objective=lambda _: Scored(*chosen))
+    expected = DevSuite(config.dev, data="builtin").evaluate(encoders[0])
+    assert {name: run.curve[2][name] for name in expected} == expected
+    kept = load_encoder(str(run.folder / "2" / BEST_FOLDER))
+    assert torch.equal(kept.encode(CORPUS.sentences), encoders[0].encode(CORPUS.sentences))
+
+
+def test_an_encoder_without_a_score_is_not_the_better(
+    tiny_bert: Path, new_run: Callable[..., Any]
+) -> None:
+    broken, sound = load_encoder(str(tiny_bert)), load_encoder("mini")
+    torch.nn.init.zeros_(broken.model.encoder.layer[-1].output.LayerNorm.weight)
+    config, run = settings(tiny_bert, dev=SICKR, max_steps=2), new_run()
+    train(config, run, corpus=CORPUS, objective=lambda _: Scored(broken, sound))
+    assert math.isfinite(run.curve[2]["dev/sickr_spearman"])
+
+
+def test_another_pooler_at_test(tiny_bert: Path, new_run: Callable[..., Any]) -> None:
+    config = settings(tiny_bert, pooler="avg", test_pooler="avg_top2", max_steps=2, dev=SICKR)
+    run, poolers = new_run(), []
+
+    class Trained(Scored):
+        def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+            poolers.append(student.encoder.pooling.pooler)
+            (view,) = dropout_views(student, batch.sentences, count=1)
+            return {"contrastive": view.square().sum()}
+
+    train(config, run, corpus=CORPUS, objective=lambda _: Trained())
+    assert set(poolers) == {"avg"}
+    suite = DevSuite(config.dev, data="builtin")
+    untrained = suite.evaluate(load_encoder(str(tiny_bert), pooler="avg_top2"))
+    assert run.curve[0] == untrained
+    kept = load_encoder(str(run.folder / "2" / BEST_FOLDER))
+    assert kept.pooling.pooler == "avg_top2"
+    scores = suite.evaluate(kept)
+    assert scores == {name: run.curve[2][name] for name in scores}
+
+
+def test_a_prompt_is_read_in_training_and_at_test() -> None:
+    with pytest.raises(ValidationError, match="a prompt is read at its mask in training and at"):
+        settings("mini", test_pooler="mask")
 
 
 class Wrong(Objective):

@@ -13,6 +13,7 @@ from cse_methods.contract import Pooler
 from cse_methods.encoders.sentence_transformers_format import (
     Pooling,
     dense_folders,
+    other_folders,
     read_modules,
     read_pooling,
 )
@@ -190,7 +191,12 @@ def weights_sha256(folder: Path) -> str:
     dense = {f"{name}/model.safetensors" for name in dense_folders(folder)}
     whole = (folder / "tokenizer.json").is_file()
     tokenizer = TOKENIZER if whole else (*TOKENIZER, *SENTENCE_PIECE)
-    names = sorted((shards or {"pytorch_model.bin"}) | {"config.json", *tokenizer} | dense)
+    others = {
+        file.relative_to(folder).as_posix()
+        for name in other_folders(folder)
+        for file in (folder / name).iterdir()
+    }
+    names = sorted((shards or {"pytorch_model.bin"}) | {"config.json", *tokenizer} | dense | others)
     files = [folder / name for name in names if (folder / name).is_file()]
     lines = [f"{file.relative_to(folder).as_posix()} {file_sha256(file)}\n" for file in files]
     return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -2,18 +2,21 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from cse_methods.contract import Pooler
+from cse_methods.encoders.edits import UNEDITED, Edits, edited, piece_positions
 from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.packed_forward import hidden_states, read_one_piece
 from cse_methods.encoders.packing import PACKED
 from cse_methods.encoders.pooling import pool
-from cse_methods.encoders.post_pooling import Layer, output_width, write_layers
 from cse_methods.encoders.reading import quiet
+from cse_methods.encoders.saved_layers import SavedLayer, TokenLayer, last_width, write_layers
 from cse_methods.encoders.sentence_transformers_format import Pooling, write_format
 from cse_methods.encoders.template import Template, plain_template, prompt_template
 from cse_methods.encoders.word_pieces import batched_by_length
@@ -21,6 +24,8 @@ from cse_methods.errors import BackboneError
 
 PIECES_AT_ONCE = {"cpu": 4096, "cuda": 65_536}
 """Word pieces of a batch at test time, padding included, by device: they bound the memory."""
+_SEVERAL_LAYERS = ("avg_top2", "avg_first_last")
+"""The poolers that read more than the last layer."""
 
 
 class Encoder(nn.Module):
@@ -31,6 +36,7 @@ class Encoder(nn.Module):
         tokenizer: the model's own.
         pooling: how the vectors of word pieces become one.
         limit: word pieces the model can read, special ones included.
+        token_layers: the layers between the last vectors of word pieces and the pooler, in order.
         post_pooling: the layers after the pooler, in order.
 
     Attributes:
@@ -44,39 +50,77 @@ class Encoder(nn.Module):
         pooling: Pooling,
         *,
         limit: int,
-        post_pooling: Sequence[Layer] = (),
+        token_layers: Sequence[TokenLayer] = (),
+        post_pooling: Sequence[SavedLayer] = (),
     ) -> None:
         super().__init__()
+        if token_layers:
+            _refuse_several_layers(pooling)
         self.model = model
         self.tokenizer = tokenizer
         self.pooling = pooling
         self.limit = limit
         # Checkpoints hold the weights of these layers under the name `tail`.
         self.add_module("tail", nn.ModuleList(post_pooling))
+        self.add_module("token_tail", nn.ModuleList(token_layers))
         self._packs = model.config._attn_implementation == PACKED
         self._family = encoder_family(model.config)
         prompt = pooling.prompt
         self.template = prompt_template(prompt, tokenizer) if prompt else plain_template(tokenizer)
 
-    def with_post_pooling(self, *layers: Layer) -> "Encoder":
+    def with_post_pooling(self, *layers: SavedLayer) -> "Encoder":
         """An encoder that shares this one's weights and has further layers at the end."""
+        return self._extended(post_pooling=layers)
+
+    def with_token_layers(self, *layers: TokenLayer) -> "Encoder":
+        """An encoder that shares this one's weights, with further layers before the pooler.
+
+        Raises:
+            BackboneError: if the pooler reads more than the last layer.
+        """
+        return self._extended(token_layers=layers)
+
+    def with_pooler(self, pooler: Pooler) -> "Encoder":
+        """An encoder that shares this one's weights and reads another pooler than `mask`."""
+        return Encoder(
+            self.model,
+            self.tokenizer,
+            replace(self.pooling, pooler=pooler, prompt=None),
+            limit=self.limit,
+            token_layers=self.token_layers,
+            post_pooling=self.post_pooling,
+        )
+
+    def _extended(
+        self, *, token_layers: Sequence[TokenLayer] = (), post_pooling: Sequence[SavedLayer] = ()
+    ) -> "Encoder":
         return Encoder(
             self.model,
             self.tokenizer,
             self.pooling,
             limit=self.limit,
-            post_pooling=[*self.post_pooling, *layers],
+            token_layers=[*self.token_layers, *token_layers],
+            post_pooling=[*self.post_pooling, *post_pooling],
         )
 
     @property
-    def post_pooling(self) -> list[Layer]:
+    def token_layers(self) -> list[TokenLayer]:
+        """The layers before the pooler, in order."""
+        return list(cast(Iterable[TokenLayer], self.token_tail))
+
+    @property
+    def post_pooling(self) -> list[SavedLayer]:
         """The layers after the pooler, in order."""
-        return list(cast(Iterable[Layer], self.tail))
+        return list(cast(Iterable[SavedLayer], self.tail))
 
     @property
     def width(self) -> int:
         """D of the embeddings."""
-        return output_width(self.post_pooling) or self._hidden_width
+        return last_width(self.post_pooling) or self._pooled_width
+
+    @property
+    def _pooled_width(self) -> int:
+        return last_width(self.token_layers) or self._hidden_width
 
     @property
     def _hidden_width(self) -> int:
@@ -136,20 +180,16 @@ class Encoder(nn.Module):
         )
         return list(ids["input_ids"])
 
-    def pad(
-        self, rows: Sequence[list[int]], positions: Sequence[list[int]] | None = None
-    ) -> dict[str, Tensor]:
+    def pad(self, rows: Sequence[list[int]]) -> dict[str, Tensor]:
         """What `forward` reads, padded to the longest row.
 
         Args:
             rows: B >= 1 rows of word pieces, special ones included.
-            positions: of each piece, the row of the position table; None counts through each row.
 
         Returns:
             On the encoder's device, `input_ids` and `attention_mask`, each of shape (B, L), and
-            `pieces`, the places of the T word pieces among the B * L, shape (T,); `positions`, of
-            shape (B, L), where they are given. Token types are left out: single sentences have the
-            first only, and some families have none.
+            `pieces`, the places of the T word pieces among the B * L, shape (T,). Token types are
+            left out: single sentences have the first only, and some families have none.
         """
         lengths = torch.tensor([len(row) for row in rows])
         mask = torch.arange(max(map(len, rows))) < lengths[:, None]
@@ -158,14 +198,15 @@ class Encoder(nn.Module):
         # Found here: where the mask is on a GPU, the host would have to wait for it.
         pieces = mask.flatten().nonzero().squeeze(1)
         inputs = {"input_ids": ids, "attention_mask": mask.long(), "pieces": pieces}
-        if positions is not None:
-            inputs["positions"] = torch.zeros_like(ids)
-            inputs["positions"][mask] = torch.tensor([place for row in positions for place in row])
         return {name: value.to(self.device) for name, value in inputs.items()}
 
-    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        """What `pad` returns to embeddings of shape (B, D), float32, before any head."""
-        embeddings = self._vectors(inputs)
+    def forward(self, inputs: Mapping[str, Tensor], edits: Edits = UNEDITED) -> Tensor:
+        """What `pad` returns to embeddings of shape (B, D), float32, before any head.
+
+        Raises:
+            BackboneError: if the edits do not fit the rows or the model.
+        """
+        embeddings = self._vectors(inputs, edits)
         for layer in self.post_pooling:
             embeddings = layer(embeddings)
         return embeddings
@@ -233,30 +274,73 @@ class Encoder(nn.Module):
         write_format(
             folder,
             self.pooling,
-            width=self._hidden_width,
+            width=self._pooled_width,
             max_length=self.limit,
-            post_pooling=write_layers(folder, self.post_pooling),
+            token_layers=write_layers(folder, self.token_layers, first=1),
+            post_pooling=write_layers(folder, self.post_pooling, first=2 + len(self.token_layers)),
         )
 
-    def _vectors(self, inputs: Mapping[str, Tensor]) -> Tensor:
+    def token_vectors(self, inputs: Mapping[str, Tensor], edits: Edits = UNEDITED) -> Tensor:
+        """What the pooler reads of the last layer, the layers before it included.
+
+        Args and errors are those of `forward`.
+
+        Returns:
+            Shape (B, L, D), float32; what stands at padding means nothing.
+        """
+        with edited(self.model, inputs, edits):
+            vectors = self._hidden_states(inputs, edits)[-1].float()
+        for layer in self.token_layers:
+            vectors = layer(vectors, inputs["attention_mask"])
+        return vectors.float()
+
+    def pool_tokens(self, vectors: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
+        """What the pooler makes of `token_vectors`, shape (B, D).
+
+        Raises:
+            BackboneError: if it reads more than the last layer.
+        """
+        _refuse_several_layers(self.pooling)
+        marked = self._marked(inputs["input_ids"])
+        return pool([vectors], inputs["attention_mask"], self.pooling, marked=marked)
+
+    def _vectors(self, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
         """What the pooler makes of each row, shape (B, D), float32."""
-        ids, mask = inputs["input_ids"], inputs["attention_mask"]
-        first = self.first_position
-        marked = self._marked(ids)
-        if self._packs and self._family.bert_layers and self.pooling.reads_one_piece:
-            column = 0 if marked is None else marked
-            return read_one_piece(self.model, inputs, column, first_position=first).float()
-        every_layer = self.pooling.pooler in ("avg_top2", "avg_first_last")
-        if self._packs and len(inputs["pieces"]) < ids.numel():
-            states = hidden_states(
-                self.model, inputs, first_position=first, every_layer=every_layer
-            )
-        else:
-            own = {"position_ids": inputs["positions"]} if "positions" in inputs else {}
-            output = self.model(ids, attention_mask=mask, output_hidden_states=every_layer, **own)
-            states = output.hidden_states if every_layer else [output.last_hidden_state]
+        if self.token_layers:
+            return self.pool_tokens(self.token_vectors(inputs, edits), inputs)
+        mask, marked = inputs["attention_mask"], self._marked(inputs["input_ids"])
+        with edited(self.model, inputs, edits):
+            if self._packs and self._family.bert_layers and self.pooling.reads_one_piece:
+                column = 0 if marked is None else marked
+                positions = self._positions(inputs, edits)
+                return read_one_piece(self.model, inputs, column, positions).float()
+            states = self._hidden_states(inputs, edits)
         # Averages of half-precision vectors would lose what the layers kept.
         return pool([state.float() for state in states], mask, self.pooling, marked=marked)
+
+    def _hidden_states(self, inputs: Mapping[str, Tensor], edits: Edits) -> Sequence[Tensor]:
+        """The vectors of all word pieces, of every layer that the pooler reads, (B, L, D) each."""
+        ids, mask = inputs["input_ids"], inputs["attention_mask"]
+        every_layer = self.pooling.pooler in _SEVERAL_LAYERS
+        packs = self._packs and not any(layer.reads_padding for layer in self.token_layers)
+        if packs and len(inputs["pieces"]) < ids.numel():
+            positions = self._positions(inputs, edits)
+            return hidden_states(self.model, inputs, positions, every_layer=every_layer)
+        given = {"attention_mask": mask, "output_hidden_states": every_layer}
+        if edits.positions is not None:
+            # As in RoBERTa, padding has the row before the first one, where there is such a row.
+            padding = max(0, self._family.first_position - 1)
+            rows = torch.full((ids.numel(),), padding, device=ids.device)
+            rows[inputs["pieces"]] = self._positions(inputs, edits)
+            given["position_ids"] = rows.view_as(ids)
+        output = self.model(ids, **given)
+        return output.hidden_states if every_layer else [output.last_hidden_state]
+
+    def _positions(self, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
+        """The row of the position table that each word piece has, shape (T,)."""
+        first = self.first_position
+        positions = self.model.config.max_position_embeddings - first
+        return first + piece_positions(inputs, edits, lowest=-first, limit=positions)
 
     def _marked(self, ids: Tensor) -> Tensor | None:
         """The place of the last mask of each row: an earlier one is the sentence's own."""
@@ -275,3 +359,11 @@ class Encoder(nn.Module):
                 yield
         finally:
             self.train(training)
+
+
+def _refuse_several_layers(pooling: Pooling) -> None:
+    if pooling.pooler in _SEVERAL_LAYERS:
+        raise BackboneError(
+            f"the pooler {pooling.pooler} reads several layers of the model, and here the vectors "
+            "of word pieces are those of the last one; take the pooler avg, cls or mask"
+        )

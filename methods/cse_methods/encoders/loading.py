@@ -10,8 +10,8 @@ from cse_methods.contract import Pooler
 from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import encoder_family
+from cse_methods.encoders.layer_reading import read_layers
 from cse_methods.encoders.packing import register_packed_attention
-from cse_methods.encoders.post_pooling import read_layers
 from cse_methods.encoders.reading import naming_the_backbone, read_encoder
 from cse_methods.errors import BackboneError
 
@@ -62,9 +62,14 @@ def load_encoder(
         reading.config.update(dict.fromkeys(family.dropout, dropout))
     options = {"dtype": dtype, "attn_implementation": family.kernel(attention), **family.options}
     model = _load_model(name, folder, config=reading.config, **options)
-    layers = read_layers(folder)
+    token_layers, layers = read_layers(folder)
     return Encoder(
-        model, reading.tokenizer, reading.pooling, limit=reading.limit, post_pooling=layers
+        model,
+        reading.tokenizer,
+        reading.pooling,
+        limit=reading.limit,
+        token_layers=token_layers,
+        post_pooling=layers,
     ).eval()
 
 

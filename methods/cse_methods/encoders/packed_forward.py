@@ -14,17 +14,18 @@ from cse_methods.encoders.packing import Packing
 
 
 def hidden_states(
-    model: Any, inputs: Mapping[str, Tensor], *, first_position: int, every_layer: bool
+    model: Any, inputs: Mapping[str, Tensor], positions: Tensor, *, every_layer: bool
 ) -> list[Tensor]:
     """The vectors of all word pieces, of every layer or the last one, each of shape (B, L, D).
 
     Args:
         model: loaded with the kernel `packed`.
         inputs: as `Encoder.pad` gives them.
-        first_position: the row of the position table that the first word piece has.
+        positions: the row of the position table that each word piece has, shape (T,).
         every_layer: whether the embeddings and every layer are asked for.
     """
-    packing, ids, positions = _packed(inputs, first_position)
+    packing = Packing(inputs["attention_mask"], inputs["pieces"])
+    ids = packing.pack(inputs["input_ids"])
     output = model(
         ids.unsqueeze(0),
         position_ids=positions.unsqueeze(0),
@@ -36,7 +37,7 @@ def hidden_states(
 
 
 def read_one_piece(
-    model: Any, inputs: Mapping[str, Tensor], column: Tensor | int, *, first_position: int
+    model: Any, inputs: Mapping[str, Tensor], column: Tensor | int, positions: Tensor
 ) -> Tensor:
     """The last layer's vector of one word piece of each sentence, shape (B, D).
 
@@ -44,9 +45,10 @@ def read_one_piece(
         model: of a family with BERT's layers, loaded with the kernel `packed`.
         inputs: as `Encoder.pad` gives them.
         column: the place of that piece in its row, shape (B,).
-        first_position: the row of the position table that the first word piece has.
+        positions: the row of the position table that each word piece has, shape (T,).
     """
-    packing, ids, positions = _packed(inputs, first_position)
+    packing = Packing(inputs["attention_mask"], inputs["pieces"])
+    ids = packing.pack(inputs["input_ids"])
     lengths = inputs["attention_mask"].sum(dim=1)
     read = lengths.cumsum(0) - lengths + column
     hidden = model.embeddings(input_ids=ids.unsqueeze(0), position_ids=positions.unsqueeze(0))
@@ -54,14 +56,6 @@ def read_one_piece(
     for layer in layers:
         hidden = layer(hidden, packing=packing)
     return _last(last, hidden.squeeze(0), packing, read)
-
-
-def _packed(inputs: Mapping[str, Tensor], first_position: int) -> tuple[Packing, Tensor, Tensor]:
-    """The rows without padding: their packing, word pieces and positions, shape (T,) each."""
-    packing = Packing(inputs["attention_mask"], inputs["pieces"])
-    own = packing.pieces % packing.length
-    positions = packing.pack(inputs["positions"]) if "positions" in inputs else own + first_position
-    return packing, packing.pack(inputs["input_ids"]), positions
 
 
 def _last(layer: Any, hidden: Tensor, packing: Packing, read: Tensor) -> Tensor:

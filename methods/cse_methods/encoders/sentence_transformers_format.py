@@ -1,15 +1,16 @@
 """The sentence-transformers format: the files of a saved encoder that say how it pools.
 
 Beside the model and tokenizer files lie modules.json, sentence_bert_config.json,
-config_sentence_transformers.json, 1_Pooling/config.json and a folder for each layer after the
-pooler, such as 2_Dense; a modules.json that lists anything else is refused. `cls` and `avg` are
+config_sentence_transformers.json, 1_Pooling/config.json and a folder for each layer before or after
+the pooler, such as 2_Dense; a modules.json that lists anything else is refused. `cls` and `avg` are
 pooling modes that sentence-transformers has itself. For the other poolers the configuration names
 a mode that it does not know and refuses to load, rather than giving other vectors than ours.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -19,6 +20,10 @@ from cse_methods.errors import BackboneError, UnknownModelError
 _POOLING_FOLDER = "1_Pooling"
 _FLAGS: dict[str, Pooler] = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "avg"}
 _NAMES: dict[str, Pooler] = {"mean": "avg", **{pooler: pooler for pooler in get_args(Pooler)}}
+OWN_KIND = "cse_methods."
+"""What the names of layers begin with that sentence-transformers does not have."""
+_TOKEN_KINDS, _LAYER_KINDS = {"CNN"}, {"Dense", "Normalize"}
+"""What it has itself and is read here, before and after the pooler."""
 _MODULES_FILE = "modules.json"
 _TEXTS_FILE = "sentence_bert_config.json"
 _TEXTS_FILES = "sentence_*_config.json"  # older releases named it after the family
@@ -58,21 +63,22 @@ def read_pooling(folder: Path) -> Pooling | None:
         BackboneError: if the file cannot be read.
     """
     modules = read_modules(folder)
-    file = folder / (modules[1].path if modules else _POOLING_FOLDER) / "config.json"
+    pooler = next((module.path for module in modules if module.kind == "Pooling"), _POOLING_FOLDER)
+    file = folder / pooler / "config.json"
     if not modules and not file.is_file():
         return None
     try:
         stored = json.loads(file.read_text("utf-8"))
-        pooler = _pooler(stored)
+        mode = _pooler(stored)
         first_layer, prompt = int(stored.get("first_layer", 1)), stored.get("prompt")
     except (OSError, ValueError, AttributeError, TypeError) as problem:
         raise BackboneError(f"{file} is not a pooling configuration: {problem}") from problem
-    if pooler is None:
+    if mode is None:
         raise UnknownModelError(
             f"{file} pools in a way that is not among {', '.join(get_args(Pooler))}; name one "
             "of these as the pooler of a copy of the folder without it and modules.json"
         )
-    return Pooling(pooler, first_layer, prompt)
+    return Pooling(mode, first_layer, prompt)
 
 
 def read_modules(folder: Path) -> list[Module]:
@@ -80,6 +86,7 @@ def read_modules(folder: Path) -> list[Module]:
 
     Returns:
         A Transformer in the folder itself, a Pooling, then any number of Dense and Normalize.
+        A CNN and layers of our own kinds may stand between the first two, the latter at the end.
 
     Raises:
         UnknownModelError: if it has other modules, or these in another order or place.
@@ -100,6 +107,22 @@ def read_modules(folder: Path) -> list[Module]:
             "beside modules.json, Pooling, then Dense and Normalize"
         )
     return modules
+
+
+def token_layers_of(modules: Sequence[Module]) -> list[Module]:
+    """Those of a list as of `read_modules` that come before the pooler."""
+    return list(takewhile(lambda module: module.kind != "Pooling", modules[1:]))
+
+
+def layers_of(modules: Sequence[Module]) -> list[Module]:
+    """Those of a list as of `read_modules` that come after the pooler."""
+    return list(modules[2 + len(token_layers_of(modules)) :])
+
+
+def other_folders(folder: Path) -> list[str]:
+    """The folders of a saved encoder's layers that are neither dense nor normalisation."""
+    known = {"Transformer", "Pooling", *_LAYER_KINDS}
+    return [module.path for module in read_modules(folder) if module.kind not in known]
 
 
 def dense_folders(folder: Path) -> list[str]:
@@ -131,22 +154,34 @@ def write_format(
     *,
     width: int,
     max_length: int,
+    token_layers: Sequence[Module] = (),
     post_pooling: Sequence[Module] = (),
 ) -> None:
     """Add to a folder of model and tokenizer files what makes it a sentence encoder.
 
     `width` is that of the pooler's vectors; `max_length` counts special word pieces too.
     """
-    first = [Module("Transformer", ""), Module("Pooling", _POOLING_FOLDER)]
+    pooler = pooling_folder(token_layers)
+    steps = [Module("Transformer", ""), *token_layers, Module("Pooling", pooler), *post_pooling]
     modules = [
-        {"idx": n, "name": str(n), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for n, (kind, path) in enumerate([*first, *post_pooling])
+        {"idx": n, "name": str(n), "path": path, "type": _type(kind)}
+        for n, (kind, path) in enumerate(steps)
     ]
     _write(folder / _MODULES_FILE, modules)
     _write(folder / _TEXTS_FILE, {"max_seq_length": max_length})
     _write(folder / _OPTIONS_FILE, {"similarity_fn_name": "cosine"})
     stored = {"word_embedding_dimension": width} | _mode(pooling)
-    _write(folder / _POOLING_FOLDER / "config.json", stored)
+    _write(folder / pooler / "config.json", stored)
+
+
+def pooling_folder(token_layers: Sequence[object]) -> str:
+    """The folder of the pooler behind these layers."""
+    return f"{1 + len(token_layers)}_Pooling"
+
+
+def _type(kind: str) -> str:
+    """What modules.json names."""
+    return kind if kind.startswith(OWN_KIND) else f"sentence_transformers.models.{kind}"
 
 
 def _kind(type_: str) -> str:
@@ -155,10 +190,17 @@ def _kind(type_: str) -> str:
 
 
 def _is_ours(modules: Sequence[Module]) -> bool:
-    match modules:
-        case [Module("Transformer", "."), Module("Pooling"), *rest]:
-            return {module.kind for module in rest} <= {"Dense", "Normalize"}
-    return False
+    before, after = token_layers_of(modules), layers_of(modules)
+    return (
+        modules[:1] == [Module("Transformer", ".")]
+        and len(modules) > 1 + len(before)
+        and all(_is_read(module.kind, _TOKEN_KINDS) for module in before)
+        and all(_is_read(module.kind, _LAYER_KINDS) for module in after)
+    )
+
+
+def _is_read(kind: str, kinds: Collection[str]) -> bool:
+    return kind in kinds or kind.startswith(OWN_KIND)
 
 
 def _pooler(stored: dict[str, Any]) -> Pooler | None:

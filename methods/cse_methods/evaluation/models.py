@@ -66,7 +66,7 @@ class OwnModel:
     @property
     def reading(self) -> Mapping[str, Any]:
         pooling, layers = self.encoder.pooling, self.encoder.post_pooling
-        own = {
+        own: dict[str, Any] = {
             "pooler": pooling.pooler,
             "dense_layers": sum(isinstance(layer, Dense) for layer in layers),
             "normalized": any(isinstance(layer, Normalize) for layer in layers),
@@ -74,6 +74,13 @@ class OwnModel:
             "slicing_length": self.slicing_length,
             "lower_cased": lower_cases(self.encoder.tokenizer),
         }
+        others = [
+            layer.kind
+            for layer in (*self.encoder.token_layers, *layers)
+            if not isinstance(layer, (Dense, Normalize))
+        ]
+        if others:
+            own["other_layers"] = others
         if pooling.pooler == "avg_first_last":
             own["first_layer"] = pooling.first_layer
         return own | ({"prompt": pooling.prompt} if pooling.prompt else {})

@@ -8,17 +8,16 @@ within a heavy one, both at random places; sentences that are too short give no 
 follow the head; batch size, learning rate and epochs are SimCSE's.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Self
 
 import torch
 from pydantic import model_validator
-from torch import Tensor, nn
+from torch import Tensor
 
 from cse_methods.augmentation.spans import NestedSpans, mask_span
 from cse_methods.contract import Paper, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
+from cse_methods.encoders.edits import Edits
 from cse_methods.errors import SettingError
 from cse_methods.losses.arc_con import arc_con, masking_triplet
 from cse_methods.published.tables import published_settings
@@ -92,16 +91,6 @@ class ArcCSEConfig(TrainingConfig):
             )
         return self
 
-    @model_validator(mode="after")
-    def _refuse_chunks_without_dropout(self) -> Self:
-        if self.triplet_weight and not self.triplet_dropout and self.gradient_accumulation > 1:
-            raise SettingError(
-                "gradient_accumulation",
-                "chunks are encoded again with dropout, and triplets have none; take "
-                "gradient_accumulation: 1, or triplet_dropout: true",
-            )
-        return self
-
 
 class ArcCSE(TwoViewObjective):
     """Two views under dropout with a margin on their angle, and triplets of long sentences."""
@@ -149,25 +138,14 @@ class ArcCSE(TwoViewObjective):
             light.append(mask_span(content, start, spans.light, mask=mask))
             around = _draw_place(spans.heavy_starts(start))
             heavy.append(mask_span(content, around, spans.heavy, mask=mask))
-        with _switch_dropout(student.encoder, on=config.triplet_dropout):
-            (vectors,) = student.encode([*contents, *light, *heavy], template)
+        edits = Edits(dropout=config.triplet_dropout)
+        (vectors,) = student.encode([*contents, *light, *heavy], template, edits=edits)
         return masking_triplet(*vectors.chunk(3), margin=config.triplet_margin)
 
 
 def _draw_place(places: range) -> int:
     """Draw one of the places with torch's own generator."""
     return places[int(torch.randint(len(places), ()))]
-
-
-@contextmanager
-def _switch_dropout(encoder: nn.Module, *, on: bool) -> Iterator[None]:
-    """Switch the encoder's dropout on or off; gradients flow either way."""
-    before = encoder.training
-    encoder.train(on)
-    try:
-        yield
-    finally:
-        encoder.train(before)
 
 
 @register(

@@ -31,6 +31,7 @@ from cse_methods.published.tables import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
+from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
@@ -106,13 +107,14 @@ class DCLR(Objective):
         if config.pooling_layer:
             own = read_pooling_layer(config.backbone)
             self.pooling_layer = own or TrainingHead(student.encoder.width)
-        # In a list, so that no checkpoint holds what never changes.
-        self._complementary = [_load_complementary(config).to(student.encoder.device)]
+        self.complementary = FrozenModule(
+            _load_complementary(config), dropout=config.complementary_dropout
+        )
 
     @property
     def complementary_model(self) -> Encoder:
         """The frozen encoder that finds false negatives, with its pooling layer if it has one."""
-        return self._complementary[0]
+        return self.complementary.module
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """The debiased contrastive loss."""
@@ -147,13 +149,13 @@ class DCLR(Objective):
 
 
 def _load_complementary(config: DCLRConfig) -> Encoder:
-    """The complementary model with its own weights, which take no gradient."""
+    """The complementary model, with its pooling layer if it has one."""
     encoder = load_encoder(config.complementary_model)
     if encoder.pooling.pooler == "cls" and (
         layer := read_pooling_layer(config.complementary_model)
     ):
         encoder = encoder.with_post_pooling(layer)
-    return encoder.requires_grad_(False).train(config.complementary_dropout)
+    return encoder
 
 
 @register(

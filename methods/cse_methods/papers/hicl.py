@@ -9,6 +9,7 @@ segment, before they are pooled; segments have special pieces of their own; the 
 margins included, is the global one; sentences are read whole at test time.
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -28,6 +29,7 @@ from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
 from cse_methods.training.objective import Objective, TwoViewObjective
+from cse_methods.training.optimizers import ParameterGroup
 from cse_methods.training.sliced import SlicedStudent
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
@@ -140,6 +142,14 @@ class HiCL(Objective):
         super().__init__()
         self.config = config
         self.base = base
+
+    def parameter_groups(self, student: Student) -> Sequence[ParameterGroup]:
+        """The base's."""
+        return self.base.parameter_groups(student)
+
+    def metrics(self) -> dict[str, float]:
+        """The base's."""
+        return self.base.metrics()
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """The global, local and entailment losses, and the margin loss of the base sncse."""

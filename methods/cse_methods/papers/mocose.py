@@ -136,12 +136,10 @@ class MoCoSE(Objective):
         self.queue = KeyQueue.of_random_rows(
             width, size=config.queue_size, start=config.queue_start
         )
-        self.step = 0
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """The contrastive loss, after the target branch has moved; then keys enter the queue."""
-        self.step += 1
-        self._move_target(student.encoder)
+        self._move_target(student.encoder, step=batch.step)
         plain = student.encoder.template
         contents = student.pieces_of(batch, plain)
         (online,) = student.encode(contents, plain, head=False)
@@ -155,10 +153,10 @@ class MoCoSE(Objective):
         self.queue.add(keys)
         return {"contrastive": contrastive}
 
-    def _move_target(self, encoder: Encoder) -> None:
+    def _move_target(self, encoder: Encoder, *, step: int) -> None:
         """Move the target branch, all but its embeddings, towards the online one."""
         momentum = ema_momentum(
-            self.step, decay=self.config.ema_decay, total_steps=self.config.ema_total_steps
+            step, decay=self.config.ema_decay, total_steps=self.config.ema_total_steps
         )
         for target, online in (
             (self.target_encoder.model.encoder, encoder.model.encoder),
@@ -168,14 +166,13 @@ class MoCoSE(Objective):
             moving_average_(target, online, momentum=momentum)
 
     def get_extra_state(self) -> dict[str, Tensor]:
-        """The queue, which grows, and the step that the momentum follows from."""
-        counts = torch.tensor([self.queue.filled, self.step])
-        return {"queue": self.queue.rows, "counts": counts}
+        """The queue, which grows, and how many keys have come."""
+        return {"queue": self.queue.rows, "counts": torch.tensor([self.queue.filled])}
 
     def set_extra_state(self, state: dict[str, Tensor]) -> None:
-        """Take the queue and the step of a checkpoint."""
+        """Take the queue of a checkpoint."""
         self.queue.rows = state["queue"]
-        self.queue.filled, self.step = state["counts"].tolist()
+        self.queue.filled = int(state["counts"][0])
 
 
 def _target_encoder(encoder: Encoder) -> Encoder:
@@ -201,7 +198,7 @@ def _target_encoder(encoder: Encoder) -> Encoder:
         "https://arxiv.org/abs/2202.13093",
         2022,
     ),
-    revision=1,
+    revision=2,
     published=published_settings("mocose"),
 )
 def train(config: MoCoSEConfig, run: Run) -> dict[str, float]:

@@ -35,6 +35,7 @@ from cse_methods.published.tables import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
+from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
@@ -157,13 +158,14 @@ class PCL(Objective):
         self.augmenter = Augmenter(config.augmentation_rate, longest)
         trained = config.peer == "trained"
         self.add_module("trained_peer", _copy_peer(config, student.encoder) if trained else None)
-        # In a list, so that no checkpoint holds what never changes.
-        self._fixed = [_load_fixed_peer(config, student.encoder)] if config.peer == "fixed" else []
+        self.fixed: FrozenModule[Encoder] | None = None
+        if config.peer == "fixed":
+            self.fixed = FrozenModule(_load_fixed_peer(config, student.encoder))
 
     @property
     def peer(self) -> Encoder | None:
         """The second network, without the head; None without one."""
-        return self._fixed[0] if self._fixed else cast(Encoder | None, self.trained_peer)
+        return self.fixed.module if self.fixed else cast(Encoder | None, self.trained_peer)
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """The terms of both networks, weighted."""
@@ -208,7 +210,7 @@ def _copy_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
 
 
 def _load_fixed_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
-    """The named encoder, without gradient.
+    """The named encoder, which is never trained.
 
     Raises:
         TrainingError: if it does not read the backbone's word pieces or is of another width.
@@ -223,7 +225,7 @@ def _load_fixed_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
         )
     if config.peer_pooling == "pooler":
         peer = peer.with_post_pooling(read_pooling_layer(name) or TrainingHead(encoder.width))
-    return peer.to(encoder.device).requires_grad_(False).eval()
+    return peer
 
 
 @register(

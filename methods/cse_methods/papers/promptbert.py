@@ -17,6 +17,7 @@ from torch import Tensor
 from cse_methods.contract import Conditions, Paper, Run
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.bare_template import denoise, template_positions
+from cse_methods.encoders.edits import Edits
 from cse_methods.encoders.template import SENTENCE, STOPPED_SENTENCE, Template
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.published.tables import published_settings
@@ -112,13 +113,14 @@ class PromptBERT(Objective):
     ) -> Tensor:
         """Subtract the bare template's vectors, one for each length that the batch has."""
         config, rows = self.config, {length: row for row, length in enumerate(sorted({*lengths}))}
-        first = student.encoder.first_position if config.bare_positions == "own" else 0
+        first = 0 if config.bare_positions == "own" else -student.encoder.first_position
         positions = [
             template_positions(template, length if config.shift_positions else 0, first=first)
             for length in rows
         ]
         with torch.set_grad_enabled(not config.freeze_template):
-            bare = student.read(student.encoder.pad([template([])] * len(rows), positions))
+            edits = Edits(positions=positions)
+            (bare,) = student.encode([[]] * len(rows), template, head=False, edits=edits)
         return denoise(vectors, bare, [rows[length] for length in lengths])
 
 

@@ -59,6 +59,7 @@ class Best:
 
     task: str
     step: int = 0
+    """The step of the best, 0 while there is none."""
     metrics: dict[str, float] = field(default_factory=dict)
     _folder: "tempfile.TemporaryDirectory[str] | None" = None
 
@@ -68,11 +69,20 @@ class Best:
             self._folder = tempfile.TemporaryDirectory(prefix="cse-best-")
         return Path(self._folder.name)
 
+    @property
+    def metric(self) -> str:
+        """The name of the metric that it is the best by."""
+        return dev_metric(self.task)
+
+    def is_out_of_patience(self, step: int, config: TrainingConfig) -> bool:
+        """Whether as many dev points as `config.patience` have passed since the best, at `step`."""
+        points = math.ceil((step - self.step) / config.eval_steps)
+        return config.patience is not None and points >= config.patience
+
     def consider(self, step: int, metrics: dict[str, float], encoder: Encoder) -> None:
         """Keep `encoder` if it is better than all before; the earliest of equals stays."""
-        name = dev_metric(self.task)
         # NaN is greater than nothing, so it is never kept.
-        if metrics[name] > self.metrics.get(name, -math.inf):
+        if metrics[self.metric] > self.metrics.get(self.metric, -math.inf):
             self.step, self.metrics = step, dict(metrics)
             encoder.save(self.folder)
 

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 import torch
@@ -11,10 +11,12 @@ from torch import Tensor
 from cse_methods.allocator import keep_freed_memory
 from cse_methods.contract import Run, TrainingConfig
 from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import TrainingError
 from cse_methods.training.checkpoint import Best, TrainingState, load_checkpoint, save_checkpoint
 from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.training.objective import Objective
+from cse_methods.training.optimizers import grouped_parameters, make_optimizer
 from cse_methods.training.schedule import Schedule
 from cse_methods.training.student import Batch, Student
 from cse_methods.training.tokenized_corpus import TokenizedCorpus
@@ -28,7 +30,8 @@ def train(
 ) -> dict[str, float]:
     """Train the backbone of `config` on `corpus` and keep the checkpoint that is best on dev.
 
-    Reports to `run` at step 0 (the untrained backbone), every `eval_steps` and at the last step.
+    Reports to `run` at step 0 (the untrained backbone), every `eval_steps` and at the last step,
+    which comes early where `patience` dev points in a row are not better.
     On one machine with equal threads a trial repeats bit for bit, resumed or not.
 
     Args:
@@ -54,14 +57,13 @@ def train(
         student.tokenized = TokenizedCorpus(student.encoder, corpus, max_length=config.max_length)
     best = Best(config.dev.checkpoint)
     if run.resume_from is None:
-        run.report(step=0, metrics=dev.evaluate(state.student.encoder))
+        run.report(step=0, metrics=dev.evaluate(as_at_test(state.student.encoder, config)))
     else:
         load_checkpoint(run.resume_from, state, best)
-    while state.step < schedule.total:
-        losses = train_until(schedule.next_report(state.step), state, corpus)
-        progress = {"train/progress": state.step / schedule.total}
-        encoder = state.objective.evaluation_encoder(state.student)
-        metrics = losses | progress | dev.evaluate(encoder)
+    while state.step < schedule.total and not best.is_out_of_patience(state.step, config):
+        trained = train_until(schedule.next_report(state.step), state, corpus)
+        scores, encoder = score_encoders(state, dev, by=best.metric)
+        metrics = trained | scores
         best.consider(state.step, metrics, encoder)
         run.report(
             step=state.step,
@@ -69,6 +71,23 @@ def train(
             save=lambda folder: save_checkpoint(folder, state, best),
         )
     return best.metrics
+
+
+def as_at_test(encoder: Encoder, config: TrainingConfig) -> Encoder:
+    """The encoder with the pooler that dev and test sets are read with."""
+    return encoder if config.test_pooler is None else encoder.with_pooler(config.test_pooler)
+
+
+def score_encoders(
+    state: TrainingState, dev: DevSuite, *, by: str
+) -> tuple[dict[str, float], Encoder]:
+    """The dev metrics of the objective's best encoder by one of them, and that encoder."""
+    encoders = [
+        as_at_test(encoder, state.config)
+        for encoder in state.objective.evaluation_encoders(state.student)
+    ]
+    scored = [(dev.evaluate(encoder), encoder) for encoder in encoders]
+    return max(scored, key=lambda one: -math.inf if math.isnan(one[0][by]) else one[0][by])
 
 
 def start(
@@ -79,11 +98,10 @@ def start(
     device = "cuda" if torch.cuda.is_available() else "cpu"
     student = Student.from_config(config).to(device)
     own = objective(student).to(device)
-    trained = [p for p in (*student.parameters(), *own.parameters()) if p.requires_grad]
-    # Fused takes a third of the time of PyTorch's default, on CPU too.
-    optimizer = torch.optim.AdamW(
-        trained, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
+    groups = grouped_parameters(
+        (student, own), own.parameter_groups(student), weight_decay=config.weight_decay
     )
+    optimizer = make_optimizer(config, groups)
     scaler = torch.amp.GradScaler(device, enabled=config.precision == "fp16")
     return TrainingState(config, seed, schedule, student, own, optimizer, scaler)
 
@@ -93,7 +111,8 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
 
     Returns:
         `train/loss`, the mean over the steps trained; `train/loss_<part>`, which sum to it;
-        `train/learning_rate` of the last step; `perf/sentences_per_second`.
+        `train/learning_rate` of the last step; `train/progress`; what the objective has to say,
+        `train/<name>`; `perf/sentences_per_second`.
     """
     started, first = time.perf_counter(), state.step
     sums: dict[str, Tensor] = {}
@@ -111,12 +130,27 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
             + ("" if precision == "fp32" else " or precision: fp32")
         )
     seconds = time.perf_counter() - started
-    return {
+    factor = state.schedule.learning_rate_factor(step - 1)
+    own = {
         "train/loss": loss,
         **means,
-        "train/learning_rate": state.optimizer.param_groups[0]["lr"],
+        "train/learning_rate": state.config.learning_rate * factor,
+        "train/progress": step / state.schedule.total,
         "perf/sentences_per_second": (step - first) * state.config.batch_size / seconds,
     }
+    return own | further_metrics(state.objective, beside=own)
+
+
+def further_metrics(objective: Objective, *, beside: Collection[str]) -> dict[str, float]:
+    """What the objective reports, as `train/<name>`; TrainingError if a name is taken."""
+    metrics = {f"train/{name}": value for name, value in objective.metrics().items()}
+    if taken := sorted(metrics.keys() & set(beside)):
+        kind = type(objective)
+        raise TrainingError(
+            f"{kind.__module__}.{kind.__qualname__}.metrics gives {taken[0]}, which the training "
+            "loop reports itself; give it another name"
+        )
+    return metrics
 
 
 def losses_of(state: TrainingState, batch: Batch) -> dict[str, Tensor]:
@@ -161,19 +195,19 @@ def training_batches(state: TrainingState, corpus: Corpus, *, until: int) -> Ite
         rows = state.objective.batch_rows(order[place : place + size])
         sentences = [corpus.sentences[row] for row in rows]
         columns = tuple([column[row] for row in rows] for column in corpus.columns)
-        yield Batch(sentences, rows, columns)
+        yield Batch(sentences, rows, columns, state.step + 1, state.schedule.total)
 
 
 def optimise(state: TrainingState, parts: dict[str, Tensor]) -> dict[str, Tensor]:
     """One optimiser step down the sum of `parts`, which are returned detached."""
     factor = state.schedule.learning_rate_factor(state.step)
     for group in state.optimizer.param_groups:
-        group["lr"] = state.config.learning_rate * factor
+        group["lr"] = state.config.learning_rate * factor * group["learning_rate_factor"]
     loss = torch.stack(list(parts.values())).sum()
     torch.autograd.backward(state.scaler.scale(loss))
     if state.config.max_grad_norm is not None:
         state.scaler.unscale_(state.optimizer)
-        trained = state.optimizer.param_groups[0]["params"]
+        trained = [p for group in state.optimizer.param_groups for p in group["params"]]
         torch.nn.utils.clip_grad_norm_(trained, state.config.max_grad_norm)
     state.scaler.step(state.optimizer)
     state.scaler.update()

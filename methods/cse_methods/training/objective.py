@@ -1,5 +1,6 @@
 """What a paper hands to the training loop."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cse_methods.encoders.encoder import Encoder
+from cse_methods.training.optimizers import ParameterGroup
 from cse_methods.training.student import Batch, RowTemplate, Student, StudentProtocol
 
 
@@ -39,9 +41,29 @@ class Objective(nn.Module):
         """
         return drawn
 
+    def parameter_groups(self, student: Student) -> Sequence[ParameterGroup]:
+        """What is not trained with the trial's learning rate and weight decay; by default nothing.
+
+        Whatever takes a gradient in the student and in this objective is trained, in a group of
+        these or outside all.
+        """
+        del student
+        return ()
+
+    def metrics(self) -> dict[str, float]:
+        """Numbers that are no part of the loss, by name, such as a learned temperature.
+
+        They are asked for at every dev point after a step, and reported as `train/<name>`.
+        """
+        return {}
+
     def evaluation_encoder(self, student: Student) -> Encoder:
         """The encoder that is scored and saved: its vectors are the method's embeddings."""
         return student.encoder
+
+    def evaluation_encoders(self, student: Student) -> Sequence[Encoder]:
+        """Several encoders of which the best on dev is saved, at each dev point; mostly one."""
+        return (self.evaluation_encoder(student),)
 
 
 @dataclass(frozen=True)

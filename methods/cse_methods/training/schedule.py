@@ -1,9 +1,11 @@
 """When a trial warms up, reports and ends."""
 
 import math
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cse_methods.contract import TrainingConfig
+from cse_methods.contract import LearningRateSchedule, TrainingConfig
 from cse_methods.errors import TrainingError
 
 
@@ -15,6 +17,7 @@ class Schedule:
     warmup: int
     eval_steps: int
     per_epoch: int
+    learning_rate: LearningRateSchedule = "linear"
 
     @classmethod
     def of(cls, config: TrainingConfig, *, sentences: int) -> "Schedule":
@@ -30,16 +33,38 @@ class Schedule:
                 "take a smaller batch or a larger corpus"
             )
         total = config.max_steps or math.ceil(config.epochs * per_epoch)
-        return cls(total, math.ceil(config.warmup_ratio * total), config.eval_steps, per_epoch)
+        warmup = math.ceil(config.warmup_ratio * total)
+        return cls(total, warmup, config.eval_steps, per_epoch, config.learning_rate_schedule)
 
     def next_report(self, step: int) -> int:
         return min(self.total, (step // self.eval_steps + 1) * self.eval_steps)
 
     def learning_rate_factor(self, step: int) -> float:
-        """The factor for the step that follows `step` others: linear warm-up, then linear decay.
+        """The factor for the step that follows `step` others: linear warm-up, then the schedule.
 
-        It is 0 at step 0 if there is a warm-up, 1 at its end, 0 after `total` steps.
+        It is 0 at step 0 if there is a warm-up, and 1 at its end. The linear schedule is 0 after
+        `total` steps.
         """
         if step < self.warmup:
             return step / self.warmup
-        return max(0, self.total - step) / max(1, self.total - self.warmup)
+        if self.learning_rate == "constant":
+            return 1
+        if self.learning_rate == "linear":
+            return max(0, self.total - step) / max(1, self.total - self.warmup)
+        boundaries = sorted(self.learning_rate)
+        factors = [self.learning_rate[boundary] for boundary in boundaries]
+        return piecewise_constant(step, boundaries, [1, *factors])
+
+
+def piecewise_constant(step: int, boundaries: Sequence[int], values: Sequence[float]) -> float:
+    """The value of the first boundary that `step` is not above, or the last value.
+
+    Args:
+        step: steps done, >= 0.
+        boundaries: rising.
+        values: one more than boundaries.
+
+    Source:
+        `PiecewiseConstantDecay` of Keras, as Carlsson et al. 2021 (CT) use it.
+    """
+    return values[bisect_left(boundaries, step)]

@@ -1,16 +1,17 @@
 """A student that encodes sentences by segments, as HiCL does, for any objective."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from cse_methods.encoders.edits import UNEDITED, Edits
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.template import Template
 from cse_methods.encoders.word_pieces import cut_segments
 from cse_methods.losses.segments import pool_segments
-from cse_methods.training.student import Batch, RowTemplate, StudentProtocol
+from cse_methods.training.student import Batch, RowTemplate, StudentProtocol, Tokens
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,27 @@ class SlicedStudent:
         *templates: RowTemplate,
         head: bool = True,
         encoder: Encoder | None = None,
+        edits: Edits = UNEDITED,
     ) -> tuple[Tensor, ...]:
-        """As a student's: one vector a sentence, pooled from its segments, in each template."""
-        return self.encode_segments(contents, *templates, head=head, encoder=encoder).sentences
+        """As a student's: one vector a sentence, pooled from its segments, in each template.
 
-    def read(self, inputs: Mapping[str, Tensor], *, head: bool = False) -> Tensor:
-        """The student's."""
-        return self.student.read(inputs, head=head)
+        The rows that are edited are those of segments.
+        """
+        segments = self.encode_segments(
+            contents, *templates, head=head, encoder=encoder, edits=edits
+        )
+        return segments.sentences
+
+    def encode_tokens(
+        self,
+        contents: Sequence[list[int]],
+        template: RowTemplate,
+        *,
+        encoder: Encoder | None = None,
+        edits: Edits = UNEDITED,
+    ) -> Tokens:
+        """The student's, of whole sentences."""
+        return self.student.encode_tokens(contents, template, encoder=encoder, edits=edits)
 
     def encode_segments(
         self,
@@ -78,13 +93,14 @@ class SlicedStudent:
         *templates: RowTemplate,
         head: bool = True,
         encoder: Encoder | None = None,
+        edits: Edits = UNEDITED,
     ) -> Segments:
         """As `Student.encode`, with a template round every segment: segments and their pools."""
         sliced = [cut_segments(content, self.length - self.special) for content in contents]
         segments = [segment for own in sliced for segment in own]
         sequence = torch.tensor([row for row, own in enumerate(sliced) for _ in own])
         weights = torch.tensor([max(1, len(segment) + self.special) for segment in segments])
-        views = self.student.encode(segments, *templates, head=head, encoder=encoder)
+        views = self.student.encode(segments, *templates, head=head, encoder=encoder, edits=edits)
         sequence, weights = sequence.to(views[0].device), weights.to(views[0].device)
         pooled = tuple(
             pool_segments(view, sequence, weights if self.weighted else None) for view in views

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from cse_methods.contract import Precision, TrainingConfig
+from cse_methods.encoders.edits import UNEDITED, Edits
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import TrainingHead
@@ -24,6 +25,8 @@ AUTOCAST: dict[Precision, torch.dtype | None] = {
 }
 
 
+Layers = tuple[Encoder] | tuple[Encoder, nn.Module]
+"""An encoder, and the head where it follows."""
 RowTemplate = Callable[[Sequence[int]], list[int]]
 """Makes the row that the model reads from the word pieces of a sentence; a `Template` is one."""
 
@@ -37,6 +40,21 @@ class Batch:
     """Their places in the corpus, shape (B,), to look up what belongs to a sentence."""
     columns: tuple[list[str], ...] = ()
     """Of a corpus with columns: all of them, of which the first is `sentences`."""
+    step: int = 1
+    """The optimiser step that it is for, from 1 to `total_steps`; schedules follow from it."""
+    total_steps: int = 1
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The vectors of a batch's word pieces, special ones included."""
+
+    vectors: Tensor
+    """Shape (B, L, D), float32; what stands at padding means nothing."""
+    mask: Tensor
+    """1 for word pieces, 0 for padding, shape (B, L)."""
+    pooled: Tensor
+    """What the pooler makes of them, shape (B, D), before layers after it and the head."""
 
 
 class StudentProtocol(Protocol):
@@ -58,9 +76,17 @@ class StudentProtocol(Protocol):
         *templates: RowTemplate,
         head: bool = True,
         encoder: Encoder | None = None,
+        edits: Edits = UNEDITED,
     ) -> tuple[Tensor, ...]: ...
 
-    def read(self, inputs: Mapping[str, Tensor], *, head: bool = False) -> Tensor: ...
+    def encode_tokens(
+        self,
+        contents: Sequence[list[int]],
+        template: RowTemplate,
+        *,
+        encoder: Encoder | None = None,
+        edits: Edits = UNEDITED,
+    ) -> "Tokens": ...
 
 
 class Student(nn.Module):
@@ -130,52 +156,74 @@ class Student(nn.Module):
         *templates: RowTemplate,
         head: bool = True,
         encoder: Encoder | None = None,
+        edits: Edits = UNEDITED,
     ) -> tuple[Tensor, ...]:
         """One encoding of each content in each template.
 
-        Without dropout, rows that are the same are encoded once.
+        Without dropout and edits, rows that are the same are encoded once. A pass whose embeddings
+        are edited is not cut into chunks.
 
         Args:
             contents: B >= 1 sentences' word pieces without special ones.
             templates: each makes the rows of one view.
             head: whether the head follows the pooler.
             encoder: another one of the same family in place of the student's own.
+            edits: of all these rows, the contents in the first template before those in the next.
 
         Returns:
             A tensor of shape (B, D), float32, for each template.
         """
         rows = [template(content) for template in templates for content in contents]
         encoder = encoder or self.encoder
-        layers = nn.Sequential(encoder, self.head) if head else encoder
-        if encoder.dropout:
-            return self._chunked(layers, encoder, rows).chunk(len(templates))
+        layers = (encoder, self.head) if head else (encoder,)
+        if encoder.dropout or edits.embeddings is not None or edits.positions is not None:
+            return self._chunked(layers, rows, edits).chunk(len(templates))
         place = {row: number for number, row in enumerate(dict.fromkeys(map(tuple, rows)))}
-        vectors = self._chunked(layers, encoder, list(map(list, place)))
+        vectors = self._chunked(layers, list(map(list, place)), edits)
         return vectors[[place[tuple(row)] for row in rows]].chunk(len(templates))
 
-    def read(self, inputs: Mapping[str, Tensor], *, head: bool = False) -> Tensor:
-        """Embeddings of what `Encoder.pad` gives, in one piece: shape (B, D), float32.
+    def encode_tokens(
+        self,
+        contents: Sequence[list[int]],
+        template: RowTemplate,
+        *,
+        encoder: Encoder | None = None,
+        edits: Edits = UNEDITED,
+    ) -> Tokens:
+        """The vectors of the word pieces of each content, which are not cut into chunks.
 
-        Args:
-            inputs: with other positions or with masks, where an objective has them.
-            head: whether the head follows the pooler.
+        Args are those of `encode`.
+
+        Raises:
+            BackboneError: if the pooler reads more than the last layer.
         """
-        layers = nn.Sequential(self.encoder, self.head) if head else self.encoder
-        return self._encode(layers, inputs)
-
-    def _chunked(self, layers: nn.Module, encoder: Encoder, rows: list[list[int]]) -> Tensor:
-        if self.chunks == 1:
-            return self._encode(layers, encoder.pad(rows))
-        size = -(-len(rows) // self.chunks)
-        parts = [encoder.pad(rows[start : start + size]) for start in range(0, len(rows), size)]
-        return torch.cat(
-            [checkpoint(self._encode, layers, part, use_reentrant=False) for part in parts]
-        )
-
-    def _encode(self, layers: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
+        encoder = encoder or self.encoder
+        inputs = encoder.pad([template(content) for content in contents])
         device, dtype = self.encoder.device.type, self.autocast
         with torch.autocast(device, dtype=dtype, enabled=dtype is not None):
-            embeddings: Tensor = layers(inputs)
+            vectors = encoder.token_vectors(inputs, edits)
+        return Tokens(vectors, inputs["attention_mask"], encoder.pool_tokens(vectors, inputs))
+
+    def _chunked(self, layers: Layers, rows: list[list[int]], edits: Edits) -> Tensor:
+        pad = layers[0].pad
+        if self.chunks == 1 or edits.embeddings is not None:
+            return self._encode(layers, pad(rows), edits)
+        size = -(-len(rows) // self.chunks)
+        parts = [
+            (pad(rows[start : start + size]), edits.of_rows(start, start + size))
+            for start in range(0, len(rows), size)
+        ]
+        return torch.cat(
+            [checkpoint(self._encode, layers, *part, use_reentrant=False) for part in parts]
+        )
+
+    def _encode(self, layers: Layers, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
+        device, dtype = self.encoder.device.type, self.autocast
+        encoder, *head = layers
+        with torch.autocast(device, dtype=dtype, enabled=dtype is not None):
+            embeddings: Tensor = encoder(inputs, edits)
+            for layer in head:
+                embeddings = layer(embeddings)
         return embeddings.float()
 
 

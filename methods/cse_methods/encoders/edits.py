@@ -1,0 +1,105 @@
+"""What a method changes in one pass of an encoder: embeddings, positions, dropout."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from cse_methods.encoders.packing import Packing
+from cse_methods.errors import BackboneError
+
+EmbeddingEdit = Callable[[Tensor, Tensor], Tensor]
+"""From vectors of shape (B, L, D) and their mask, (B, L) with 1 for word pieces, to new vectors of
+the same shape. What stands at padding is read by nothing."""
+
+
+@dataclass(frozen=True)
+class Edits:
+    """Changes of one pass over B rows of word pieces, special ones included."""
+
+    embeddings: EmbeddingEdit | None = None
+    """What the encoder's layers read in place of the output of its embedding layer, which ends in
+    normalisation and dropout. It is called once for all rows of the pass."""
+    positions: Sequence[Sequence[int]] | None = None
+    """For each row the position of each of its pieces, counted from 0; None counts them. Below 0
+    are the rows of the position table before the first one, which RoBERTa has."""
+    dropout: bool = True
+    """Whether there is dropout in training; gradients flow either way."""
+
+    def of_rows(self, start: int, stop: int) -> Self:
+        """The changes of some of the rows."""
+        positions = None if self.positions is None else self.positions[start:stop]
+        return replace(self, positions=positions)
+
+
+UNEDITED = Edits()
+
+
+def piece_positions(
+    inputs: Mapping[str, Tensor], edits: Edits, *, lowest: int, limit: int
+) -> Tensor:
+    """The position of each of the T word pieces of a batch, counted from 0, shape (T,).
+
+    Args:
+        inputs: as `Encoder.pad` gives them.
+        edits: may give other positions than the places of the pieces in their rows.
+        lowest: the first row of the position table, counted from that of the first position.
+        limit: positions that the model has.
+
+    Raises:
+        BackboneError: if the edits have not one position for each piece, or one that is not there.
+    """
+    mask, pieces = inputs["attention_mask"], inputs["pieces"]
+    if edits.positions is None:
+        return pieces % mask.shape[1]
+    positions = [place for row in edits.positions for place in row]
+    lengths = mask.sum(dim=1).tolist()
+    if [len(row) for row in edits.positions] != lengths:
+        raise BackboneError(
+            f"a pass over rows of {lengths} word pieces is given "
+            f"{[len(row) for row in edits.positions]} positions; each piece has one"
+        )
+    if not lowest <= min(positions) <= max(positions) < limit:
+        raise BackboneError(
+            f"a pass is given positions from {min(positions)} to {max(positions)}; the backbone "
+            f"has those from {lowest} to {limit - 1}"
+        )
+    return torch.tensor(positions, device=pieces.device)
+
+
+@contextmanager
+def edited(model: Any, inputs: Mapping[str, Tensor], edits: Edits) -> Iterator[None]:
+    """Let a model read other embeddings, and drop nothing out if the edits say so.
+
+    Raises:
+        BackboneError: if the model has no embedding layer whose output could be changed.
+    """
+    silenced = model.training and not edits.dropout
+    with ExitStack() as after:
+        if silenced:
+            after.callback(model.train)
+            model.eval()
+        if edits.embeddings is not None:
+            layer = getattr(model, "embeddings", None)
+            if not isinstance(layer, nn.Module):
+                kind = type(model).__name__
+                raise BackboneError(f"a {kind} has no module `embeddings` whose output is edited")
+            change = partial(_change_embeddings, inputs, edits.embeddings)
+            after.callback(layer.register_forward_hook(change).remove)
+        yield
+
+
+def _change_embeddings(
+    inputs: Mapping[str, Tensor], edit: EmbeddingEdit, layer: nn.Module, given: Any, vectors: Tensor
+) -> Tensor:
+    """Edit what an embedding layer gives, for padded rows or for rows without padding."""
+    del layer, given
+    mask = inputs["attention_mask"]
+    if vectors.shape[:2] == mask.shape:
+        return edit(vectors, mask)
+    packing = Packing(mask, inputs["pieces"])
+    return packing.pack(edit(packing.unpack(vectors.squeeze(0)), mask)).unsqueeze(0)
