@@ -46,6 +46,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"freeze_template": True, "bare_positions": "from_zero", "gradient_accumulation": 2},
         {"denoise": False, "prompts": ["{} is [MASK].", "{} is [MASK]."]},
     ],
+    "l2pcsr": [{}, {"masked_layers": 0, "masked": "tokens", "perturb_steps": 1}],
     "untrained": [{"whitening": True, "whitening_sentences": 400}],
 }
 """Settings to try of a method, and those without a default; without an entry, its defaults. TINY

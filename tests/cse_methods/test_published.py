@@ -41,6 +41,8 @@ OUR_NAMES = {
     "32 (without template and specials)": "32",
 }
 """How encoders and a length are written here that the shared tables write otherwise."""
+THEIR_NAMES = {"l2pcsr": "l2p-csr"}
+"""How the shared tables name methods whose name is no module's."""
 METHODS = [name for name in available_methods() if name != "untrained"]
 HEAD = "backbone,variant,hyperparameter,value,source\n"
 
@@ -70,7 +72,8 @@ def shared_rows(method: str, shared: Path) -> Iterator[dict[str, str]]:
                 told = table == "hyperparameters" or not row["settings"]
                 ours = row["hyperparameter"] not in NO_SETTINGS
                 remembered = row["source"].startswith("memory")
-                if (row["paper"], row["method"]) != (method, method) or remembered:
+                theirs = THEIR_NAMES.get(method, method)
+                if (row["paper"], row["method"]) != (theirs, theirs) or remembered:
                     continue
                 if told and ours:
                     yield row | {"value": OUR_NAMES.get(row["value"], row["value"])}

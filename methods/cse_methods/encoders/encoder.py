@@ -310,13 +310,20 @@ class Encoder(nn.Module):
             return self.pool_tokens(self.token_vectors(inputs, edits), inputs)
         mask, marked = inputs["attention_mask"], self._marked(inputs["input_ids"])
         with edited(self.model, inputs, edits):
-            if self._packs and self._family.bert_layers and self.pooling.reads_one_piece:
+            if self._reads_one_piece(edits):
                 column = 0 if marked is None else marked
                 positions = self._positions(inputs, edits)
                 return read_one_piece(self.model, inputs, column, positions).float()
             states = self._hidden_states(inputs, edits)
         # Averages of half-precision vectors would lose what the layers kept.
         return pool([state.float() for state in states], mask, self.pooling, marked=marked)
+
+    def _reads_one_piece(self, edits: Edits) -> bool:
+        """Whether the last layer need not be computed as a whole."""
+        whole = len(edits.layers) == self.model.config.num_hidden_layers
+        return (
+            self._packs and self._family.bert_layers and self.pooling.reads_one_piece and not whole
+        )
 
     def _hidden_states(self, inputs: Mapping[str, Tensor], edits: Edits) -> Sequence[Tensor]:
         """The vectors of all word pieces, of every layer that the pooler reads, (B, L, D) each."""
