@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cse_methods.contract import Above as Above
     from cse_methods.contract import Conditions as Conditions
     from cse_methods.contract import Method as Method
     from cse_methods.contract import MethodConfig as MethodConfig
@@ -17,8 +18,12 @@ if TYPE_CHECKING:
     from cse_methods.contract import TrainingConfig as TrainingConfig
     from cse_methods.data.corpora import Corpus as Corpus
     from cse_methods.data.corpora import load_corpus as load_corpus
+    from cse_methods.encoders.edits import Edits as Edits
     from cse_methods.encoders.encoder import Encoder as Encoder
     from cse_methods.encoders.loading import load_encoder as load_encoder
+    from cse_methods.encoders.saved_layers import SavedLayer as SavedLayer
+    from cse_methods.encoders.saved_layers import TokenLayer as TokenLayer
+    from cse_methods.encoders.saved_layers import register_layer as register_layer
     from cse_methods.errors import CseError as CseError
     from cse_methods.errors import SettingError as SettingError
     from cse_methods.errors import TrainingError as TrainingError
@@ -43,23 +48,28 @@ if TYPE_CHECKING:
     from cse_methods.settings import setting as setting
     from cse_methods.tasks import parse_tasks as parse_tasks
     from cse_methods.training.dev_evaluation import DevSuite as DevSuite
+    from cse_methods.training.frozen import FrozenModule as FrozenModule
     from cse_methods.training.loop import train as train
     from cse_methods.training.objective import Objective as Objective
     from cse_methods.training.objective import TwoViewObjective as TwoViewObjective
     from cse_methods.training.objective import TwoViews as TwoViews
+    from cse_methods.training.optimizers import ParameterGroup as ParameterGroup
     from cse_methods.training.student import Batch as Batch
     from cse_methods.training.student import Student as Student
     from cse_methods.training.student import StudentProtocol as StudentProtocol
+    from cse_methods.training.student import Tokens as Tokens
     from cse_methods.training.student import dropout_views as dropout_views
 
 _MODULES = {
     "contract": (
-        *("Conditions", "Method", "MethodConfig", "Paper", "PublishedSettings", "Run"),
+        *("Above", "Conditions", "Method", "MethodConfig", "Paper", "PublishedSettings", "Run"),
         "TrainingConfig",
     ),
     "data.corpora": ("Corpus", "load_corpus"),
+    "encoders.edits": ("Edits",),
     "encoders.encoder": ("Encoder",),
     "encoders.loading": ("load_encoder",),
+    "encoders.saved_layers": ("SavedLayer", "TokenLayer", "register_layer"),
     "errors": ("CseError", "SettingError", "TrainingError"),
     "evaluation.evaluate": ("evaluate",),
     "evaluation.models": ("open_model",),
@@ -77,9 +87,11 @@ _MODULES = {
     "settings": ("setting",),
     "tasks": ("parse_tasks",),
     "training.dev_evaluation": ("DevSuite",),
+    "training.frozen": ("FrozenModule",),
     "training.loop": ("train",),
     "training.objective": ("Objective", "TwoViewObjective", "TwoViews"),
-    "training.student": ("Batch", "Student", "StudentProtocol", "dropout_views"),
+    "training.optimizers": ("ParameterGroup",),
+    "training.student": ("Batch", "Student", "StudentProtocol", "Tokens", "dropout_views"),
 }
 HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -129,7 +129,21 @@ def real_number(value: object) -> float | None:
     return None
 
 
-Conditions = Mapping[str, Mapping[str, tuple[Any, ...]]]
+@dataclass(frozen=True)
+class Above:
+    """The numbers above a bound, as a condition: `{"rate": {"weight": Above(0)}}`."""
+
+    bound: float
+
+    def __contains__(self, value: object) -> bool:
+        number = real_number(value)
+        return number is not None and number > self.bound
+
+    def __str__(self) -> str:
+        return f"above {self.bound:g}"
+
+
+Conditions = Mapping[str, Mapping[str, tuple[Any, ...] | Above]]
 """By setting: it has an effect only while each named other setting has one of these values."""
 
 
@@ -192,11 +206,10 @@ class MethodConfig(Settings):
         for name, (other, allowed) in self._inactive().items():
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:
-                need = allowed[0] if len(allowed) == 1 else list(allowed)
                 raise SettingError(
                     name,
                     f"{name}={value} has no effect with {other}: {getattr(self, other)}; "
-                    f"leave it out, or search it `when: {{{other}: {need}}}`",
+                    f"leave it out, or {_name_a_way_in(other, allowed)}",
                 )
         return self
 
@@ -225,7 +238,7 @@ class MethodConfig(Settings):
         del values
         return {}
 
-    def _inactive(self) -> dict[str, tuple[str, tuple[Any, ...]]]:
+    def _inactive(self) -> dict[str, tuple[str, tuple[Any, ...] | Above]]:
         """Settings without effect here, each with the setting to blame and its needed values."""
         return {
             name: (other, allowed)
@@ -298,20 +311,20 @@ class TrainingConfig(MethodConfig):
     )
     optimizer: OptimizerName = Field(
         default="adamw",
-        description="adamw; adamw_without_bias_correction, as transformers 3 has it; bert_adamw, "
-        "the same with weight decay before the step; rmsprop with Keras' constants",
+        description="bert_adamw has no bias correction either, and decays before the step; "
+        "rmsprop has Keras' constants",
     )
     optimizer_epsilon: float | None = Field(
         default=None,
         gt=0,
-        description="added to the root of a gradient's mean square; null: 1e-8 of adamw, 1e-7 of "
-        "rmsprop, 1e-6 of the others",
+        description="added to the root of a mean square; null: 1e-8 of adamw, 1e-7 of rmsprop, "
+        "1e-6 of the others",
     )
     learning_rate: float = Field(default=3e-5, gt=0, description="the highest of the trial")
     learning_rate_schedule: LearningRateSchedule = Field(
         default="linear",
-        description="linear decays to 0, constant stays; {500: 0.8, 1000: 0.6} is 0.8 of "
-        "learning_rate once more than 500 steps are done, 0.6 after 1000",
+        description="linear falls to 0; {500: 0.8, 1000: 0.6} gives factors by the steps done, "
+        "0.8 after more than 500",
     )
     warmup_ratio: float = Field(
         default=0.0, ge=0, lt=1, description="share of the steps that warm up"
@@ -367,6 +380,14 @@ class TrainingConfig(MethodConfig):
     def evaluated_pooler(self) -> Pooler:
         """The pooler at dev and test."""
         return self.test_pooler or self.pooler
+
+
+def _name_a_way_in(other: str, allowed: tuple[Any, ...] | Above) -> str:
+    """How a setting gets an effect that only another one's values give it."""
+    if isinstance(allowed, Above):
+        return f"take {other} {allowed}"
+    need = allowed[0] if len(allowed) == 1 else list(allowed)
+    return f"search it `when: {{{other}: {need}}}`"
 
 
 def _columns_problem(corpus: str, given: int, taken: int) -> str:

@@ -10,7 +10,14 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from cse_methods.contract import Method, MethodConfig, Paper, PublishedSettings, TrainingConfig
+from cse_methods.contract import (
+    Above,
+    Method,
+    MethodConfig,
+    Paper,
+    PublishedSettings,
+    TrainingConfig,
+)
 from cse_methods.entry_points import blame
 from cse_methods.errors import BrokenMethodError
 from cse_methods.published.tables import Departure, departures
@@ -192,10 +199,12 @@ def _tried(
         yield from column.settings.items()
 
 
-def _condition(condition: Mapping[str, tuple[Any, ...]]) -> str:
-    return "; ".join(
-        f"{other}: {' or '.join(map(yaml_text, allowed))}" for other, allowed in condition.items()
-    )
+def _condition(condition: Mapping[str, tuple[Any, ...] | Above]) -> str:
+    return "; ".join(f"{other}: {_say_values(allowed)}" for other, allowed in condition.items())
+
+
+def _say_values(allowed: tuple[Any, ...] | Above) -> str:
+    return str(allowed) if isinstance(allowed, Above) else " or ".join(map(yaml_text, allowed))
 
 
 def _throughout(published: Sequence[PublishedSettings]) -> dict[str, Any]:

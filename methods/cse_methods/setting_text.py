@@ -80,6 +80,8 @@ def _kind(schema: Schema, models: Mapping[str, str]) -> str:
             # Behind a validator of ours, pydantic writes the one for the other.
             least = rest.get("minItems", rest.get("minLength", 0))
             return f"[{_kind(part, models)}, …]" + (f", {least} or more" if least else "")
+        case {"additionalProperties": dict() as entry}:
+            return f"a mapping to {_kind(entry, models)}"
     bounds = [f"{sign} {schema[key]:g}" for key, sign in _BOUNDS.items() if key in schema]
     return f"{_SCALARS[schema['type']]} {', '.join(bounds)}".strip()
 

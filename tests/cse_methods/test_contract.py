@@ -2,15 +2,16 @@
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
-from cse_methods.contract import TrainingConfig
+from cse_methods.contract import Above, Conditions, TrainingConfig
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
+from cse_methods.describe import setting_rows
 from cse_methods.registry import available_methods, get_method
 from cse_methods.testing import RecordedRun
 
@@ -80,6 +81,29 @@ def test_hyperparameters_leave_out_what_a_search_does_not_turn_and_what_is_inact
     assert values["batch_size"] == 64
     assert not {"backbone", "corpus", "data", "dev"} & set(values)
     assert not {"dropout", "max_steps"} & set(values)
+
+
+class Weighted(TrainingConfig):
+    """A rate that means nothing where its loss weighs nothing."""
+
+    conditions: ClassVar[Conditions] = {"mask_rate": {"mlm_weight": Above(0)}}
+
+    mlm_weight: float | None = Field(default=0.1, ge=0, description="weight of a further loss")
+    mask_rate: float = Field(default=0.15, gt=0, lt=1, description="share of masked pieces")
+
+
+@pytest.mark.parametrize("weight", [0, None])
+def test_a_condition_may_be_a_comparison(weight: float | None) -> None:
+    origin = {"backbone": "mini", "corpus": "builtin"}
+    rated = Weighted.model_validate(origin | {"mlm_weight": 1e-9, "mask_rate": 0.3})
+    assert rated.hyperparameters()["mask_rate"] == 0.3
+    without = Weighted.model_validate(origin | {"mlm_weight": weight})
+    assert "mask_rate" not in without.hyperparameters()
+    (row,) = [one for one in setting_rows(Weighted) if one.name == "mask_rate"]
+    assert row.only_with == "mlm_weight: above 0"
+    message = r"no effect with mlm_weight: .*; leave it out, or take mlm_weight above 0"
+    with pytest.raises(ValidationError, match=message):
+        Weighted.model_validate(origin | {"mlm_weight": weight, "mask_rate": 0.3})
 
 
 def test_a_null_that_was_chosen_stays() -> None:

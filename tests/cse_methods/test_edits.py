@@ -63,7 +63,9 @@ def test_embeddings_are_edited_in_packed_and_in_padded_rows(
     encoder = encoder_of(tiny_folder, pooler, attention=kernel)
     inputs = encoder.pad(encoder.rows(SENTENCES))
     expected = by_hand(encoder, cut_features)
-    assert_close(encoder(inputs, Edits(embeddings=cut_features)), expected, rtol=1e-5, atol=1e-5)
+    assert_close(
+        encoder(inputs, edits=Edits(embeddings=cut_features)), expected, rtol=1e-5, atol=1e-5
+    )
     assert not torch.allclose(encoder(inputs), expected, atol=1e-3)
 
 
@@ -73,7 +75,9 @@ def test_every_family_s_embeddings_can_be_edited(family: str, tmp_path: Path) ->
     encoder = encoder_of(tmp_path, "avg")
     inputs = encoder.pad(encoder.rows(SENTENCES))
     expected = by_hand(encoder, cut_features)
-    assert_close(encoder(inputs, Edits(embeddings=cut_features)), expected, rtol=1e-5, atol=1e-5)
+    assert_close(
+        encoder(inputs, edits=Edits(embeddings=cut_features)), expected, rtol=1e-5, atol=1e-5
+    )
 
 
 def test_gradients_reach_what_an_edit_puts_in(tiny_bert: Path) -> None:
@@ -82,7 +86,7 @@ def test_gradients_reach_what_an_edit_puts_in(tiny_bert: Path) -> None:
     given = torch.randn(3, 32, requires_grad=True)
     edits = Edits(embeddings=lambda x, _: torch.cat([given.unsqueeze(1), x[:, 1:]], dim=1))
     inputs = encoder.pad(encoder.rows(SENTENCES))
-    torch.autograd.backward(encoder(inputs, edits)[1].square().sum())
+    torch.autograd.backward(encoder(inputs, edits=edits)[1].square().sum())
     assert given.grad is not None
     assert given.grad.abs().sum(dim=1).gt(0).tolist() == [False, True, False]
 
@@ -94,9 +98,9 @@ def test_positions_of_a_pass(pooler: Pooler, kernel: str, tiny_folder: Path) -> 
     rows = encoder.rows(SENTENCES)
     inputs = encoder.pad(rows)
     counted = [list(range(len(row))) for row in rows]
-    assert_close(encoder(inputs, Edits(positions=counted)), encoder(inputs))
+    assert_close(encoder(inputs, edits=Edits(positions=counted)), encoder(inputs))
     turned = [places[::-1] for places in counted]
-    found = encoder(inputs, Edits(positions=turned))
+    found = encoder(inputs, edits=Edits(positions=turned))
     first = int(encoder.model.config.model_type == "roberta") * 2
     for row, places, vector in zip(rows, turned, found, strict=True):
         ids, where = torch.tensor([row]), torch.tensor([places]) + first
@@ -122,7 +126,7 @@ def test_positions_that_do_not_fit(
 ) -> None:
     encoder = encoder_of(tiny_bert)
     with pytest.raises(BackboneError, match=problem):
-        encoder(encoder.pad([[2, 9, 3], [2, 9, 9, 3]]), Edits(positions=positions))
+        encoder(encoder.pad([[2, 9, 3], [2, 9, 9, 3]]), edits=Edits(positions=positions))
 
 
 def test_a_pass_without_dropout_in_training(tiny_bert: Path) -> None:
@@ -183,9 +187,9 @@ def test_triplets_without_dropout_can_be_encoded_in_chunks(tiny_bert: Path) -> N
 def test_nothing_is_left_behind(tiny_bert: Path) -> None:
     encoder = encoder_of(tiny_bert)
     inputs = encoder.pad(encoder.rows(SENTENCES))
-    before = encoder(inputs, UNEDITED)
+    before = encoder(inputs, edits=UNEDITED)
     with pytest.raises(ZeroDivisionError):
-        encoder(inputs, Edits(embeddings=lambda x, _: x / (1 // 0), dropout=False))
+        encoder(inputs, edits=Edits(embeddings=lambda x, _: x / (1 // 0), dropout=False))
     assert encoder.model.training
     assert torch.equal(encoder(inputs), before)
     assert bool(before.isfinite().all())

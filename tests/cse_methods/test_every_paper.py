@@ -13,6 +13,15 @@ from cse_methods.testing import CHECKS, TrainedOnce, train_once
 SHORT = {"max_length": 64}
 """HiCL's default is more than the tiny encoders have positions."""
 VARIANTS: dict[str, list[dict[str, Any]]] = {
+    "simcse": [
+        {},
+        {
+            "optimizer": "rmsprop",
+            "learning_rate_schedule": "constant",
+            "weight_decay": 0.1,
+            "test_pooler": "avg_top2",
+        },
+    ],
     "rankcse": [{"teachers": ["TINY"]}, {"teachers": ["TINY"], "neighbours": 3, "dropout": 0.0}],
     "sncse": [{"negations": "NEGATIONS"}],
     "arccse": [{"triplet_min_length": 4}],

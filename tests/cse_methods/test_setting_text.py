@@ -44,6 +44,8 @@ def field(annotation: Any, **told: Any) -> Setting:
         (field(Literal["z+"] | int), "z+ or whole number"),
         (field(tuple[str, str]), "[text, text]"),
         (field(tuple[Annotated[float, Field(ge=0)], ...] | None), "[number >= 0, …] or null"),
+        (field(Literal["a"] | dict[int, Annotated[float, Field(ge=0)]]),
+         "a or a mapping to number >= 0"),
         (field(list[Named], min_length=2), "[{name, size}, …], 2 or more"),
         ((MethodConfig, "corpus"),
          "text or [{name, drop_empty, split_at, column, columns}, …], 1 or more"),

@@ -194,7 +194,7 @@ def weights_sha256(folder: Path) -> str:
     others = {
         file.relative_to(folder).as_posix()
         for name in other_folders(folder)
-        for file in (folder / name).iterdir()
+        for file in (folder / name).glob("*")
     }
     names = sorted((shards or {"pytorch_model.bin"}) | {"config.json", *tokenizer} | dense | others)
     files = [folder / name for name in names if (folder / name).is_file()]

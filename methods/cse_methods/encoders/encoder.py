@@ -200,7 +200,7 @@ class Encoder(nn.Module):
         inputs = {"input_ids": ids, "attention_mask": mask.long(), "pieces": pieces}
         return {name: value.to(self.device) for name, value in inputs.items()}
 
-    def forward(self, inputs: Mapping[str, Tensor], edits: Edits = UNEDITED) -> Tensor:
+    def forward(self, inputs: Mapping[str, Tensor], *, edits: Edits = UNEDITED) -> Tensor:
         """What `pad` returns to embeddings of shape (B, D), float32, before any head.
 
         Raises:

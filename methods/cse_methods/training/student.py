@@ -221,7 +221,7 @@ class Student(nn.Module):
         device, dtype = self.encoder.device.type, self.autocast
         encoder, *head = layers
         with torch.autocast(device, dtype=dtype, enabled=dtype is not None):
-            embeddings: Tensor = encoder(inputs, edits)
+            embeddings: Tensor = encoder(inputs, edits=edits)
             for layer in head:
                 embeddings = layer(embeddings)
         return embeddings.float()
