@@ -32,14 +32,17 @@ SEARCHED_ON = {
 NO_SETTINGS = {
     *("devices", "start_from", "dev_metric", "positive_contrast", "seed", "mask_rates"),
     *("fgsm_epsilon", "token_cutoff", "feature_cutoff", "output_dim", "projection_layers"),
-    *("triplet_dropout", "triplet_min_length"),
+    *("triplet_dropout", "triplet_min_length", "denoise", "freeze_template"),
 }
 """Rows of the shared tables that no number or name of a setting of ours can hold."""
 OUR_NAMES = {
     "unsup-simcse-bert-base-uncased": "simcse-bert-base",
     "unsup-simcse-roberta-base": "simcse-roberta-base",
+    "32 (without template and specials)": "32",
 }
-"""How encoders are named here that the shared tables name otherwise."""
+"""How encoders and a length are written here that the shared tables write otherwise."""
+THEIR_NAMES = {"l2pcsr": "l2p-csr"}
+"""How the shared tables name methods whose name is no module's."""
 METHODS = [name for name in available_methods() if name != "untrained"]
 HEAD = "backbone,variant,hyperparameter,value,source\n"
 
@@ -69,7 +72,8 @@ def shared_rows(method: str, shared: Path) -> Iterator[dict[str, str]]:
                 told = table == "hyperparameters" or not row["settings"]
                 ours = row["hyperparameter"] not in NO_SETTINGS
                 remembered = row["source"].startswith("memory")
-                if (row["paper"], row["method"]) != (method, method) or remembered:
+                theirs = THEIR_NAMES.get(method, method)
+                if (row["paper"], row["method"]) != (theirs, theirs) or remembered:
                     continue
                 if told and ours:
                     yield row | {"value": OUR_NAMES.get(row["value"], row["value"])}
@@ -82,6 +86,7 @@ def columns_of(method: str, shared: Path) -> Iterator[dict[str, Any]]:
         cells = rows.setdefault((row["backbone"], row["settings"]), {})
         cells[row["hyperparameter"]] = row["value"]
     for (backbone, told), cells in rows.items():
+        join_templates(cells)
         settings = {name: values_of(text) for name, text in cells.items() if "search_" not in name}
         alone = {name: value if len(value) > 1 else value[0] for name, value in settings.items()}
         named = told.replace("beta>0 (HiCL v2)", f"beta={cells.get('beta')}")
@@ -103,6 +108,13 @@ def columns_of(method: str, shared: Path) -> Iterator[dict[str, Any]]:
                 and (name, variant.get("base")) != ("slicing_length", "esimcse")
             },
         }
+
+
+def join_templates(cells: dict[str, str]) -> None:
+    """Make of the two templates of a column our pair of prompts."""
+    pair = [cells.pop(name) for name in ("template_1", "template_2") if name in cells]
+    if pair:
+        cells["prompts"] = "|".join(pair).replace("{x}", "{}").replace("<mask>", "[MASK]")
 
 
 def of_base(variant: dict[str, Any], backbone: str) -> dict[str, Any]:

@@ -6,7 +6,13 @@ from types import SimpleNamespace
 import pytest
 from transformers import AutoTokenizer
 
-from cse_methods.encoders.template import Template, plain_template, prompt_problem, prompt_template
+from cse_methods.encoders.template import (
+    SPACED_STOP,
+    Template,
+    plain_template,
+    prompt_problem,
+    prompt_template,
+)
 from cse_methods.errors import BackboneError
 
 PROMPT = 'This sentence : " {} " means [MASK] .'
@@ -30,7 +36,7 @@ def test_a_row_is_what_stands_before_the_sentence_and_after() -> None:
     ],
 )
 def test_in_a_prompt_a_sentence_ends_and_begins_a_word(sentence: str, text: str) -> None:
-    assert Template((), (), prompted=True).text(sentence) == text
+    assert Template((), (), prompted=True, stop=SPACED_STOP).text(sentence) == text
     assert Template((), ()).text(sentence) == sentence
 
 

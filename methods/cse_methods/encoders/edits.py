@@ -25,10 +25,18 @@ class Edits:
     embeddings: EmbeddingEdit | None = None
     """What the encoder's layers read in place of the output of its embedding layer, which ends in
     normalisation and dropout. It is called once for all rows of the pass."""
+    layers: Sequence[EmbeddingEdit] = ()
+    """What follows the first layer, the second and so on in place of their output."""
     positions: Sequence[Sequence[int]] | None = None
-    """For each row the position of each of its pieces, counted from 0; None counts them."""
+    """For each row the position of each of its pieces, counted from 0; None counts them. Below 0
+    are the rows of the position table before the first one, which RoBERTa has."""
     dropout: bool = True
     """Whether there is dropout in training; gradients flow either way."""
+
+    @property
+    def are_of_rows(self) -> bool:
+        """Whether vectors are edited, for all rows at once."""
+        return self.embeddings is not None or bool(self.layers)
 
     def of_rows(self, start: int, stop: int) -> Self:
         """The changes of some of the rows."""
@@ -39,12 +47,15 @@ class Edits:
 UNEDITED = Edits()
 
 
-def piece_positions(inputs: Mapping[str, Tensor], edits: Edits, *, limit: int) -> Tensor:
+def piece_positions(
+    inputs: Mapping[str, Tensor], edits: Edits, *, lowest: int, limit: int
+) -> Tensor:
     """The position of each of the T word pieces of a batch, counted from 0, shape (T,).
 
     Args:
         inputs: as `Encoder.pad` gives them.
         edits: may give other positions than the places of the pieces in their rows.
+        lowest: the first row of the position table, counted from that of the first position.
         limit: positions that the model has.
 
     Raises:
@@ -62,10 +73,10 @@ def piece_positions(inputs: Mapping[str, Tensor], edits: Edits, *, limit: int) -
             f"a pass over rows of {lengths} word pieces is given {given} positions; each piece "
             "has one"
         )
-    if not 0 <= min(positions) <= max(positions) < limit:
+    if not lowest <= min(positions) <= max(positions) < limit:
         raise BackboneError(
             f"a pass is given positions from {min(positions)} to {max(positions)}; the backbone "
-            f"has those from 0 to {limit - 1}"
+            f"has those from {lowest} to {limit - 1}"
         )
     return send_tensor(torch.tensor(positions), pieces.device)
 
@@ -75,7 +86,8 @@ def edited(model: Any, inputs: Mapping[str, Tensor], edits: Edits) -> Iterator[N
     """Let a model read other embeddings, and drop nothing out if the edits say so.
 
     Raises:
-        BackboneError: if the model has no embedding layer whose output could be changed.
+        BackboneError: if the model has no embedding layer, or fewer layers, whose output could be
+            changed.
     """
     silenced = model.training and not edits.dropout
     with ExitStack() as after:
@@ -87,15 +99,31 @@ def edited(model: Any, inputs: Mapping[str, Tensor], edits: Edits) -> Iterator[N
             if not isinstance(layer, nn.Module):
                 kind = type(model).__name__
                 raise BackboneError(f"a {kind} has no module `embeddings` whose output is edited")
-            change = partial(_change_embeddings, inputs, edits.embeddings)
+            change = partial(_change_output, inputs, edits.embeddings)
+            after.callback(layer.register_forward_hook(change).remove)
+        for layer, edit in zip(_first_layers(model, len(edits.layers)), edits.layers, strict=True):
+            change = partial(_change_output, inputs, edit)
             after.callback(layer.register_forward_hook(change).remove)
         yield
 
 
-def _change_embeddings(
+def _first_layers(model: Any, count: int) -> list[nn.Module]:
+    """The first layers of a model; BackboneError if it has not so many of BERT's."""
+    if not count:
+        return []
+    layers = getattr(getattr(model, "encoder", None), "layer", [])
+    if len(layers) < count:
+        raise BackboneError(
+            f"a {type(model).__name__} has {len(layers)} layers whose output is edited, and a pass "
+            f"edits {count}"
+        )
+    return list(layers[:count])
+
+
+def _change_output(
     inputs: Mapping[str, Tensor], edit: EmbeddingEdit, layer: nn.Module, given: Any, vectors: Tensor
 ) -> Tensor:
-    """Edit what an embedding layer gives, for padded rows or for rows without padding."""
+    """Edit what a layer gives, for padded rows or for rows without padding."""
     del layer, given
     mask = inputs["attention_mask"]
     if vectors.shape[:2] == mask.shape:

@@ -128,6 +128,11 @@ class Encoder(nn.Module):
         return int(self.model.config.hidden_size)
 
     @property
+    def first_position(self) -> int:
+        """The row of the position table that the first word piece has."""
+        return self._family.first_position
+
+    @property
     def dropout(self) -> float:
         """The highest dropout of its vectors and attention in training."""
         return max(float(getattr(self.model.config, name)) for name in self._family.dropout)
@@ -312,13 +317,20 @@ class Encoder(nn.Module):
             return self.pool_tokens(self.token_vectors(inputs, edits), inputs)
         mask, marked = inputs["attention_mask"], self._marked(inputs["input_ids"])
         with edited(self.model, inputs, edits):
-            if self._packs and self._family.bert_layers and self.pooling.reads_one_piece:
+            if self._reads_one_piece(edits):
                 column = 0 if marked is None else marked
                 positions = self._positions(inputs, edits)
                 return read_one_piece(self.model, inputs, column, positions).float()
             states = self._hidden_states(inputs, edits)
         # Averages of half-precision vectors would lose what the layers kept.
         return pool([state.float() for state in states], mask, self.pooling, marked=marked)
+
+    def _reads_one_piece(self, edits: Edits) -> bool:
+        """Whether the last layer need not be computed as a whole."""
+        whole = len(edits.layers) == self.model.config.num_hidden_layers
+        return (
+            self._packs and self._family.bert_layers and self.pooling.reads_one_piece and not whole
+        )
 
     def _hidden_states(self, inputs: Mapping[str, Tensor], edits: Edits) -> Sequence[Tensor]:
         """The vectors of all word pieces, of every layer that the pooler reads, (B, L, D) each."""
@@ -343,9 +355,9 @@ class Encoder(nn.Module):
 
     def _positions(self, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
         """The row of the position table that each word piece has, shape (T,)."""
-        first = self._family.first_position
+        first = self.first_position
         positions = self.model.config.max_position_embeddings - first
-        return first + piece_positions(inputs, edits, limit=positions)
+        return first + piece_positions(inputs, edits, lowest=-first, limit=positions)
 
     def _marked(self, ids: Tensor) -> Tensor | None:
         """The place of the last mask of each row: an earlier one is the sentence's own."""

@@ -12,10 +12,9 @@ from typing import Self
 from pydantic import model_validator
 from torch import Tensor
 
-from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
+from cse_methods.contract import Paper, Run
 from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.data.language.negations import find_tagger, negations_of
-from cse_methods.encoders.template import prompt_problem
 from cse_methods.errors import SettingError
 from cse_methods.files.text import sha256_of
 from cse_methods.losses.bidirectional_margin import bidirectional_margin
@@ -25,15 +24,13 @@ from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
 from cse_methods.training.objective import TwoViewObjective, TwoViews
+from cse_methods.training.prompted_config import PromptedConfig
 from cse_methods.training.student import Batch, StudentProtocol
 
 
-class SNCSEConfig(TrainingConfig):
+class SNCSEConfig(PromptedConfig):
     """Settings of SNCSE."""
 
-    pooler: Pooler = setting(
-        "mask", description="how the vectors of tokens become one vector", source="released code"
-    )
     temperature: float = setting(
         0.05, gt=0, description="divides cosines", symbol="τ", source="released code"
     )
@@ -73,21 +70,6 @@ class SNCSEConfig(TrainingConfig):
     )
 
     @model_validator(mode="after")
-    def _refuse_what_is_no_prompt(self) -> Self:
-        for problem in filter(None, map(prompt_problem, self.prompts)):
-            raise SettingError("prompts", problem)
-        return self
-
-    @model_validator(mode="after")
-    def _refuse_prompts_read_elsewhere(self) -> Self:
-        if self.test_prompt() is not None and self.pooler != "mask":
-            raise SettingError(
-                "pooler",
-                f"a prompt is read at its mask, got pooler={self.pooler}; leave pooler out",
-            )
-        return self
-
-    @model_validator(mode="after")
     def _refuse_crossed_margins(self) -> Self:
         if self.margin_low > self.margin_high:
             raise SettingError(
@@ -96,10 +78,6 @@ class SNCSEConfig(TrainingConfig):
                 "no difference of cosines lies between them",
             )
         return self
-
-    def test_prompt(self) -> str | None:
-        """The first prompt, for the pooler `mask`."""
-        return self.prompts[0]
 
     def files(self) -> tuple[str, ...]:
         """The file of negations, if there is one."""

@@ -183,7 +183,7 @@ class Student(nn.Module):
         """One encoding of each content in each template.
 
         Without dropout and edits, rows that are the same are encoded once. A pass whose embeddings
-        are edited is not cut into chunks.
+        or layers are edited is not cut into chunks.
 
         Args:
             contents: B >= 1 sentences' word pieces without special ones.
@@ -198,7 +198,7 @@ class Student(nn.Module):
         rows = [template(content) for template in templates for content in contents]
         encoder = encoder or self.encoder
         layers = (encoder, self.head) if head else (encoder,)
-        if encoder.dropout or edits.embeddings is not None or edits.positions is not None:
+        if encoder.dropout or edits.are_of_rows or edits.positions is not None:
             return self._chunked(layers, rows, edits).chunk(len(templates))
         place = {row: number for number, row in enumerate(dict.fromkeys(map(tuple, rows)))}
         vectors = self._chunked(layers, list(map(list, place)), edits)
@@ -229,7 +229,7 @@ class Student(nn.Module):
 
     def _chunked(self, layers: Layers, rows: list[list[int]], edits: Edits) -> Tensor:
         pad = layers[0].pad
-        if self.chunks == 1 or edits.embeddings is not None:
+        if self.chunks == 1 or edits.are_of_rows:
             return self._encode(layers, pad(rows), edits)
         size = -(-len(rows) // self.chunks)
         parts = [

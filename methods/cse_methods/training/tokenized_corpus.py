@@ -79,6 +79,7 @@ class TokenizedCorpus:
             "corpus": self._corpus.sha256,
             "longest": min(self._max_length, self._encoder.limit) - len(template),
             "prompted": template.prompted,
+            "stop": template.stop,
         }
         file = cache_folder("tokenized") / f"{cache_key(parts)}.pieces"
         try:

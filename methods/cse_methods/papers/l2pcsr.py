@@ -1,0 +1,128 @@
+"""L2P-CSR: SimCSE under masks on the lower layers that are moved to where they make pairs harder.
+
+Paper: Zhou et al., IEEE/ACM TASLP 31, 2023, https://doi.org/10.1109/TASLP.2023.3304485.
+Departs from the released code: the encoder reads attention masks in training, where it attends to
+padding there; masks have the encoder's width, where the code has that of base models; dev points
+are picked by one dev set, where the code takes the mean of two.
+As there, [CLS] and [SEP] are masked like other pieces, and no mask is left at test time.
+Where it is silent: its one script has a learning rate of 1e-6 and leaves open what it starts from;
+its README names the pre-trained models. The text of the paper was not compared.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from cse_methods.augmentation.learned_masks import fuse_masks, learn_masks, make_masks
+from cse_methods.contract import Paper, Run, TrainingConfig
+from cse_methods.data.corpora import load_corpus
+from cse_methods.encoders.edits import Edits, EmbeddingEdit
+from cse_methods.losses.info_nce import info_nce
+from cse_methods.published.tables import published_settings
+from cse_methods.registry import register
+from cse_methods.settings import setting
+from cse_methods.training import loop as training
+from cse_methods.training.objective import Objective
+from cse_methods.training.student import Batch, StudentProtocol
+
+Masked = Literal["both", "tokens", "features"]
+
+
+class L2PCSRConfig(TrainingConfig):
+    """Settings of L2P-CSR."""
+
+    temperature: float = setting(
+        0.05, gt=0, description="divides cosines", symbol="τ", source="released script"
+    )
+    perturb_steps: int = setting(
+        4,
+        ge=0,
+        le=10,
+        description="steps that move the masks to where they make pairs harder; each costs a pass",
+        source="released code",
+    )
+    step_size: float = setting(
+        0.1, ge=0, description="length of such a step", source="released code"
+    )
+    threshold: float = setting(
+        0.05,
+        ge=0,
+        lt=1,
+        description="scores drawn from [0, 1] above it keep what they mask",
+        source="released code",
+    )
+    masked_layers: int = setting(
+        2,
+        ge=0,
+        description="layers, from the first on, whose output is masked, beside the embeddings; "
+        "2 for BERT and 1 for RoBERTa in the released code",
+        source="released code",
+    )
+    masked: Masked = setting(
+        "both",
+        description="what is masked: word pieces, features of the whole batch, or half by each",
+        source="released code",
+    )
+
+
+class L2PCSR(Objective):
+    """Each sentence finds its other view; both are read through learned masks."""
+
+    def __init__(self, config: L2PCSRConfig) -> None:
+        super().__init__()
+        self.config = config
+
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        """The contrastive loss under the masks that were learned for this batch."""
+        config, template = self.config, student.encoder.template
+        contents = student.pieces_of(batch, template)
+
+        def loss_of(masks: Tensor) -> Tensor:
+            first, *others = map(_multiply_by, masks.unbind())
+            edits = Edits(embeddings=first, layers=others)
+            views = student.encode(contents, template, template, edits=edits)
+            return info_nce(*views, temperature=config.temperature)
+
+        scores = learn_masks(
+            loss_of,
+            *self._draw_scores(2 * len(contents), max(map(len, map(template, contents))), student),
+            steps=config.perturb_steps,
+            step_size=config.step_size,
+            threshold=config.threshold,
+        )
+        masks = fuse_masks(tuple(make_masks(x, threshold=config.threshold) for x in scores))
+        return {"contrastive": loss_of(masks)}
+
+    def _draw_scores(self, rows: int, length: int, student: StudentProtocol) -> list[Tensor]:
+        """Draw the scores of every masked place: of word pieces, and of the batch's features."""
+        places, encoder = self.config.masked_layers + 1, student.encoder
+        width = int(encoder.model.config.hidden_size)
+        shapes = {"tokens": (places, rows, length, 1), "features": (places, 1, 1, width)}
+        return [
+            torch.rand(shape, device=encoder.device)
+            for kind, shape in shapes.items()
+            if self.config.masked in (kind, "both")
+        ]
+
+
+def _multiply_by(mask: Tensor) -> EmbeddingEdit:
+    """The edit that multiplies vectors by a mask."""
+    return lambda vectors, _: vectors * mask
+
+
+@register(
+    "l2pcsr",
+    config=L2PCSRConfig,
+    paper=Paper(
+        "Learning to Perturb for Contrastive Learning of Unsupervised Sentence Representations",
+        "https://doi.org/10.1109/TASLP.2023.3304485",
+        2023,
+    ),
+    revision=1,
+    published=published_settings("l2pcsr"),
+)
+def train(config: L2PCSRConfig, run: Run) -> dict[str, float]:
+    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
+    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
+    return training.train(config, run, corpus=corpus, objective=lambda _: L2PCSR(config))

@@ -1,0 +1,141 @@
+"""PromptBERT: a sentence in two templates, each vector less what its template adds by itself.
+
+Paper: Jiang et al., EMNLP 2022, https://arxiv.org/abs/2201.04337.
+Departs from the released code: dev sets are scored as test sets are, where the code subtracts the
+bare template's vectors on dev and leaves out the final stop; a bare template's positions begin
+where the model's own do, where the code begins at 0, which for RoBERTa is not the same
+(`bare_positions: from_zero` is the code's); word pieces are cut alike in training and at test time.
+As there, a sentence gets a final stop at test time alone, and `max_length` does not count its
+template. Continuous templates and the supervised runs are left out.
+"""
+
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from cse_methods.contract import Conditions, Paper, Run
+from cse_methods.data.corpora import load_corpus
+from cse_methods.encoders.bare_template import denoise, template_positions
+from cse_methods.encoders.edits import Edits
+from cse_methods.encoders.template import SENTENCE, STOPPED_SENTENCE, Template
+from cse_methods.losses.info_nce import info_nce
+from cse_methods.published.tables import published_settings
+from cse_methods.registry import register
+from cse_methods.settings import setting
+from cse_methods.training import loop as training
+from cse_methods.training.objective import Objective
+from cse_methods.training.prompted_config import PromptedConfig
+from cse_methods.training.student import Batch, StudentProtocol
+
+_DENOISED = {"denoise": (True,)}
+
+
+class PromptBERTConfig(PromptedConfig):
+    """Settings of PromptBERT."""
+
+    conditions: ClassVar[Conditions] = dict.fromkeys(
+        ("freeze_template", "shift_positions", "bare_positions"), _DENOISED
+    )
+
+    prompts: tuple[str, str] = setting(
+        ('This sentence of "{}" means [MASK].', 'This sentence : "{}" means [MASK].'),
+        description="templates of the two views; the same one twice leaves the views to dropout, "
+        "and the first is used at test time",
+        source="released scripts",
+    )
+    max_length: int = setting(
+        32,
+        ge=4,
+        le=512,
+        description="training sentences are cut to this many word pieces; template and special "
+        "ones come on top",
+        source="released scripts",
+    )
+    temperature: float = setting(
+        0.05, gt=0, description="divides cosines", symbol="τ", source="released scripts"
+    )
+    denoise: bool = setting(
+        True,
+        description="whether the vector of the bare template is subtracted in training",
+        source="released scripts",
+    )
+    freeze_template: bool = setting(
+        False,
+        description="whether the vector of the bare template is constant",
+        source="released code",
+    )
+    shift_positions: bool = setting(
+        True,
+        description="whether the bare template's end stands where it does behind the sentence",
+        source="released code",
+    )
+    bare_positions: Literal["own", "from_zero"] = setting(
+        "own",
+        description="where a bare template begins: at the model's first position, or at 0, which "
+        "for RoBERTa is another; the released code has 0",
+        source="released code",
+    )
+
+    def test_prompt(self) -> str | None:
+        """The first template, in which a sentence without a final mark gets a stop."""
+        return self.prompts[0].replace(SENTENCE, STOPPED_SENTENCE)
+
+
+class PromptBERT(Objective):
+    """A sentence in one template finds itself in the other, both without their templates."""
+
+    def __init__(self, config: PromptBERTConfig) -> None:
+        super().__init__()
+        self.config = config
+
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        """The contrastive loss."""
+        encoder = student.encoder
+        templates = [encoder.prompt(words) for words in self.config.prompts]
+        room = encoder.limit - max(map(len, templates))
+        # Cut without a template, which does not count, and without a final stop.
+        contents = student.pieces_of(batch, Template((), (), prompted=True))
+        contents = [content[:room] for content in contents]
+        views = student.encode(contents, *templates, head=False)
+        if self.config.denoise:
+            lengths = [len(content) for content in contents]
+            views = tuple(
+                self._subtract_template(view, template, lengths, student)
+                for view, template in zip(views, templates, strict=True)
+            )
+        first, second = map(student.head, views)
+        loss = info_nce(first, second, temperature=self.config.temperature)
+        return {"contrastive": loss}
+
+    def _subtract_template(
+        self, vectors: Tensor, template: Template, lengths: list[int], student: StudentProtocol
+    ) -> Tensor:
+        """Subtract the bare template's vectors, one for each length that the batch has."""
+        config, rows = self.config, {length: row for row, length in enumerate(sorted({*lengths}))}
+        first = 0 if config.bare_positions == "own" else -student.encoder.first_position
+        positions = [
+            template_positions(template, length if config.shift_positions else 0, first=first)
+            for length in rows
+        ]
+        with torch.set_grad_enabled(not config.freeze_template):
+            edits = Edits(positions=positions)
+            (bare,) = student.encode([[]] * len(rows), template, head=False, edits=edits)
+        return denoise(vectors, bare, [rows[length] for length in lengths])
+
+
+@register(
+    "promptbert",
+    config=PromptBERTConfig,
+    paper=Paper(
+        "PromptBERT: Improving BERT Sentence Embeddings with Prompts",
+        "https://arxiv.org/abs/2201.04337",
+        2022,
+    ),
+    revision=1,
+    published=published_settings("promptbert"),
+)
+def train(config: PromptBERTConfig, run: Run) -> dict[str, float]:
+    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
+    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
+    return training.train(config, run, corpus=corpus, objective=lambda _: PromptBERT(config))

@@ -1,0 +1,42 @@
+"""The settings of methods that read a sentence's vector at the mask of a prompt."""
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from cse_methods.contract import Pooler, TrainingConfig
+from cse_methods.encoders.template import prompt_problem
+from cse_methods.errors import SettingError
+
+
+class PromptedConfig(TrainingConfig):
+    """The settings of a method that reads each of two views in a prompt of its own."""
+
+    pooler: Pooler = Field(
+        default="mask",
+        description="how the vectors of tokens become one vector",
+        json_schema_extra={"source": "released code"},
+    )
+    prompts: tuple[str, str] = Field(
+        description="prompts around a sentence in its two views; the first is used at test time",
+        json_schema_extra={"source": "released code"},
+    )
+
+    @model_validator(mode="after")
+    def _refuse_what_is_no_prompt(self) -> Self:
+        for problem in filter(None, map(prompt_problem, self.prompts)):
+            raise SettingError("prompts", problem)
+        return self
+
+    @model_validator(mode="after")
+    def _refuse_prompts_read_elsewhere(self) -> Self:
+        if self.test_prompt() is not None and self.pooler != "mask":
+            raise SettingError(
+                "pooler",
+                f"a prompt is read at its mask, got pooler={self.pooler}; leave pooler out",
+            )
+        return self
+
+    def test_prompt(self) -> str | None:
+        """The first prompt, for the pooler `mask`."""
+        return self.prompts[0]

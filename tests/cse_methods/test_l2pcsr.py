@@ -1,0 +1,115 @@
+"""L2P-CSR's own: where masks are multiplied in, what they do to the loss, and what a step costs."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+from transformers import AutoModel
+
+from cse_methods.augmentation.learned_masks import fuse_masks, make_masks, move_scores
+from cse_methods.data.builtin.pairs import builtin_corpus
+from cse_methods.errors import BackboneError
+from cse_methods.papers.l2pcsr import L2PCSR, L2PCSRConfig
+from cse_methods.training.student import Batch, Student
+
+SENTENCES = list(builtin_corpus()[:6])
+
+
+def started(backbone: Path, **settings: Any) -> tuple[Student, L2PCSR]:
+    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin", "dropout": 0.0}
+    config = L2PCSRConfig.model_validate(origin | settings)
+    torch.manual_seed(0)
+    student = Student.from_config(config).train()
+    return student, L2PCSR(config)
+
+
+def loss(student: Student, objective: L2PCSR, seed: int = 0) -> Tensor:
+    torch.manual_seed(seed)
+    return objective(student, Batch(SENTENCES, np.arange(len(SENTENCES))))["contrastive"]
+
+
+@pytest.mark.parametrize("masked_layers", [0, 1, 2])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_the_loss_is_that_of_the_library_s_layers(
+    attention: str, masked_layers: int, tiny_folder: Path
+) -> None:
+    """Row by row, layer by layer, with masks that were drawn and not learned."""
+    student, objective = started(
+        tiny_folder,
+        attention=attention,
+        masked_layers=masked_layers,
+        perturb_steps=0,
+        threshold=0.3,
+    )
+    encoder = student.encoder
+    rows = encoder.rows(SENTENCES, max_length=32) * 2
+    torch.manual_seed(0)
+    places, longest = masked_layers + 1, max(map(len, rows))
+    tokens, features = torch.rand(places, len(rows), longest, 1), torch.rand(places, 1, 1, 32)
+    factors = ((tokens > 0.3).float() + (features > 0.3).float()) / 2
+    model = AutoModel.from_pretrained(tiny_folder, add_pooling_layer=False).eval()
+    vectors = []
+    for number, row in enumerate(rows):
+        own = factors[:, number, : len(row)]
+        hidden = model.embeddings(torch.tensor([row])) * own[0]
+        for place, layer in enumerate(model.encoder.layer, 1):
+            hidden = layer(hidden)
+            if place <= masked_layers:
+                hidden = hidden * own[place]
+        vectors.append(student.head(hidden[0, 0]))
+    first, second = torch.nn.functional.normalize(torch.stack(vectors), dim=1).chunk(2)
+    expected = torch.nn.functional.cross_entropy(first @ second.T / 0.05, torch.arange(6))
+    assert_close(loss(student, objective), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("masked", ["both", "tokens", "features"])
+def test_learned_masks_make_pairs_harder(masked: str, tiny_bert: Path) -> None:
+    plain, learned = (
+        sum(
+            loss(*started(tiny_bert, masked=masked, threshold=0.4, perturb_steps=steps), seed)
+            for seed in range(4)
+        )
+        for steps in (0, 4)
+    )
+    assert learned > plain
+
+
+def test_a_step_leaves_no_gradient_but_that_of_the_last_pass(tiny_bert: Path) -> None:
+    student, objective = started(tiny_bert)
+    passes = []
+    student.encoder.register_forward_hook(lambda *_: passes.append(1))
+    value = loss(student, objective)
+    assert len(passes) == 5
+    assert all(parameter.grad is None for parameter in student.parameters())
+    value.backward()
+    assert student.encoder.model.embeddings.word_embeddings.weight.grad is not None
+
+
+def test_no_mask_is_simcse(tiny_bert: Path) -> None:
+    student, objective = started(tiny_bert, threshold=0.0, perturb_steps=0)
+    views = student.encode(
+        student.pieces(SENTENCES, student.encoder.template), *[student.encoder.template] * 2
+    )
+    first, second = (torch.nn.functional.normalize(view, dim=1) for view in views)
+    expected = torch.nn.functional.cross_entropy(first @ second.T / 0.05, torch.arange(6))
+    assert_close(loss(student, objective), expected)
+
+
+def test_scores_and_masks_by_hand() -> None:
+    scores, gradient = torch.tensor([[0.95, 0.04], [0.3, 0.4]]), torch.tensor([[3.0, -4], [0, 0]])
+    moved = move_scores(scores, gradient, step_size=0.1)
+    assert_close(moved, torch.tensor([[1.0, 0.0], [1.0, 1.0]]))  # 0.95 + 0.06, 0.04 - 0.08; none
+    masks = make_masks(torch.tensor([0.05, 0.06]), threshold=0.05)
+    assert masks.tolist() == [0, 1]
+    fused = fuse_masks((torch.tensor([[1.0], [0.0]]), torch.tensor([[1.0, 0.0]])))
+    assert fused.tolist() == [[1, 0.5], [0.5, 0]]
+    assert fuse_masks((masks,)).tolist() == [0, 1]
+
+
+def test_more_layers_than_there_are(tiny_bert: Path) -> None:
+    with pytest.raises(BackboneError, match="a BertModel has 2 layers whose output is edited, and"):
+        loss(*started(tiny_bert, masked_layers=3))

@@ -1,0 +1,143 @@
+"""PromptBERT's own: how sentences are cut, what is subtracted, and the form that is tested."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from torch.testing import assert_close
+from transformers import AutoModel, AutoTokenizer
+
+from cse_methods.data.builtin.pairs import builtin_corpus
+from cse_methods.encoders.bare_template import denoise, template_positions
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.template import Template
+from cse_methods.papers.promptbert import PromptBERT, PromptBERTConfig
+from cse_methods.training.student import Batch, Student
+
+SENTENCES = list(builtin_corpus()[:6])
+PROMPTS = ["This sentence : ' {} ' means [MASK].", "The sentence : ' {} ' means [MASK]."]
+
+
+def started(backbone: Path, **settings: Any) -> tuple[Student, PromptBERT]:
+    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin"}
+    config = PromptBERTConfig.model_validate(origin | {"prompts": PROMPTS} | settings)
+    torch.manual_seed(0)
+    student = Student.from_config(config).train()
+    return student, PromptBERT(config)
+
+
+def loss(student: Student, objective: PromptBERT) -> torch.Tensor:
+    torch.manual_seed(0)
+    return objective(student, Batch(SENTENCES, np.arange(len(SENTENCES))))["contrastive"]
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_the_loss_is_that_of_the_library_s_model(attention: str, tiny_folder: Path) -> None:
+    """Row by row, with the bare template at positions written out by hand."""
+    student, objective = started(tiny_folder, dropout=0.0, attention=attention)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
+    model = AutoModel.from_pretrained(tiny_folder, add_pooling_layer=False).eval()
+    first_position = 2 if model.config.model_type == "roberta" else 0
+    views = []
+    for prompt in PROMPTS:
+        before, after = prompt.replace("[MASK]", tokenizer.mask_token).split(" {}")
+        prefix, suffix = (
+            tokenizer(text, add_special_tokens=False)["input_ids"] for text in (before, after)
+        )
+        vectors = []
+        for sentence in SENTENCES:
+            own = tokenizer(f" {sentence}", add_special_tokens=False)["input_ids"][:32]
+            head, end = [tokenizer.cls_token_id, *prefix], [*suffix, tokenizer.sep_token_id]
+            hidden = []
+            for content, gap in ((own, 0), ([], len(own))):
+                row = torch.tensor([[*head, *content, *end]])
+                place = first_position + torch.arange(row.shape[1])
+                place[len(head) + len(content) :] += gap
+                states = model(row, position_ids=place[None]).last_hidden_state
+                hidden.append(states[row == tokenizer.mask_token_id][0])
+            vectors.append(student.head(hidden[0] - hidden[1]))
+        views.append(torch.nn.functional.normalize(torch.stack(vectors), dim=1))
+    logits = views[0] @ views[1].T / 0.05
+    expected = torch.nn.functional.cross_entropy(logits, torch.arange(len(SENTENCES)))
+    assert_close(loss(student, objective), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_each_switch_changes_the_loss(tiny_roberta: Path) -> None:
+    switches: list[dict[str, Any]] = [
+        {"denoise": False},
+        {"shift_positions": False},
+        {"bare_positions": "from_zero"},
+        {"prompts": PROMPTS[:1] * 2},
+    ]
+    losses = {
+        loss(*started(tiny_roberta, dropout=0.0, **switch)).item() for switch in [{}, *switches]
+    }
+    assert len(losses) == 5
+
+
+def test_a_frozen_template_keeps_the_loss_and_changes_the_gradient(tiny_bert: Path) -> None:
+    found = {}
+    for frozen in (False, True):
+        student, objective = started(tiny_bert, freeze_template=frozen)
+        value = loss(student, objective)
+        value.backward()
+        weight = student.encoder.model.embeddings.position_embeddings.weight
+        assert weight.grad is not None
+        found[frozen] = value.item(), weight.grad
+    assert found[True][0] == found[False][0]
+    assert not torch.equal(found[True][1], found[False][1])
+
+
+def test_a_long_sentence_is_cut_without_its_template(tiny_bert: Path) -> None:
+    """To `max_length`, or to what the model has room for beside the template."""
+    seen: list[list[int]] = []
+
+    class Watched(PromptBERT):
+        def _subtract_template(
+            self, vectors: Any, template: Any, lengths: Any, student: Any
+        ) -> Any:
+            seen.append(lengths)
+            return super()._subtract_template(vectors, template, lengths, student)
+
+    for max_length, longest in [(10, 10), (64, None)]:
+        student, objective = started(tiny_bert, max_length=max_length)
+        templates = [student.encoder.prompt(words) for words in PROMPTS]
+        room = longest or student.encoder.limit - max(map(len, templates))
+        Watched(objective.config)(student, Batch(["rain " * 99, "Rain"], np.arange(2)))
+        assert max(seen[-1]) == room
+
+
+def test_a_stop_ends_a_sentence_at_test_time(tiny_roberta: Path, tmp_path: Path) -> None:
+    student, _ = started(tiny_roberta)
+    student.encoder.eval().save(tmp_path)
+    for encoder in (student.encoder, load_encoder(str(tmp_path))):
+        template = encoder.template
+        assert template.text("Rain falls") == " Rain falls."
+        assert (
+            template.text("Rain falls!") == " Rain falls!."
+        )  # an exclamation mark is none of its marks
+        for ended in ("Rain?", "'Rain'", 'say "Rain"', "Rain.", ""):
+            assert template.text(ended) == f" {ended}"
+    kept = load_encoder(str(tmp_path)).encode(SENTENCES)
+    assert torch.equal(kept, student.encoder.encode(SENTENCES))
+
+
+def test_positions_and_lengths_by_hand() -> None:
+    template = Template((7, 8, 9), (5, 6))
+    assert template_positions(template, 0) == [0, 1, 2, 3, 4]
+    assert template_positions(template, 3, first=2) == [2, 3, 4, 8, 9]
+    bare = torch.tensor([[1.0], [2.0]])
+    assert denoise(torch.tensor([[5.0], [5.0]]), bare, [1, 0]).tolist() == [[3.0], [4.0]]
+    with pytest.raises(ValueError, match="expected 1 lengths, one a vector, got 2"):
+        denoise(torch.ones(1, 1), bare, [1, 0])
+
+
+def test_what_has_no_effect_is_refused(tiny_bert: Path) -> None:
+    for name, value in [("freeze_template", True), ("shift_positions", False)]:
+        with pytest.raises(ValidationError, match=f"{name}={value} has no effect with denoise"):
+            started(tiny_bert, denoise=False, **{name: value})
+    with pytest.raises(ValidationError, match="a prompt is read at its mask"):
+        started(tiny_bert, pooler="cls")
