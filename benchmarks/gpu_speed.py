@@ -48,6 +48,9 @@ class Scale:
     sizes: tuple[tuple[str, str, int, int], ...]
     """A name, a method, sentences of a batch and the longest row."""
     steps: int
+    words: tuple[int, ...]
+    """The lengths of the corpus's texts."""
+    texts: int
     multiply: int
     """The side of the matrices whose product measures what the device can do."""
 
@@ -61,12 +64,16 @@ ON_GPU = Scale(
         ("RankCSE 128 x 32", "rankcse", 128, 32),
     ),
     steps=100,
+    words=(16, 32, 400),
+    texts=20_000,
     multiply=8192,
 )
 REHEARSED = Scale(
     *(2, 64),
     sizes=(("SimCSE 8 x 32", "simcse", 8, 32), ("HiCL 4 x 64", "hicl", 4, 64)),
     steps=3,
+    words=(8, 16, 40),
+    texts=100,
     multiply=512,
 )
 
@@ -159,8 +166,8 @@ def write_files(folder: Path, scale: Scale) -> dict[str, str]:
     BertModel(config, add_pooling_layer=False).save_pretrained(folder / "encoder")
     tokenizer.save_pretrained(folder / "encoder")
     rng, words = Random(0), [word for one in builtin_corpus() for word in one.split()]
-    texts = [" ".join(rng.choices(words, k=rng.choice((16, 32, 400)))) for _ in range(20_000)]
-    texts = list(dict.fromkeys(texts))[: 200 if scale is REHEARSED else None]
+    texts = [" ".join(rng.choices(words, k=rng.choice(scale.words))) for _ in range(scale.texts)]
+    texts = list(dict.fromkeys(texts))
     (folder / "corpus.txt").write_text("".join(f"{text}\n" for text in texts), "utf-8")
     (folder / "negations.tsv").write_text("".join(f"{t}\tNot {t}\n" for t in texts), "utf-8")
     return {"backbone": str(folder / "encoder"), "corpus": str(folder / "corpus.txt")}

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
+from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.template import Template
 
 
@@ -44,4 +46,4 @@ def denoise(vectors: Tensor, bare: Tensor, lengths: Sequence[int] | Tensor) -> T
     """
     if len(lengths) != len(vectors):
         raise ValueError(f"expected {len(vectors)} lengths, one a vector, got {len(lengths)}")
-    return vectors - bare[lengths]
+    return vectors - bare[send_tensor(torch.as_tensor(lengths), bare.device)]
