@@ -16,9 +16,9 @@ from cse_dashboards.page.app import create_app
 from cse_dashboards.page.show import arranged, reference
 from cse_methods.names import PAPER_PAGES, method_name
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.filters import SORT_COLUMNS
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
+from cse_platform.leaderboard.render.columns import ORDERS
 from cse_platform.leaderboard.store import open_store as open_store
 from cse_platform.render.table import Cell, ColumnHead, Table
 
@@ -172,7 +172,7 @@ def test_an_empty_leaderboard_says_what_fills_it(
 def test_what_a_head_sorts_by(lab: Leaderboard) -> None:
     tables = board_tables(Board(lab.rows()), wide=True)
     sorts = {head.name: head.sort for table in tables for head in table.heads}
-    assert {*sorts.values()} <= {*SORT_COLUMNS, ""}
+    assert {*sorts.values()} <= {*ORDERS, ""}
     expected = {
         "dev stsb (builtin)": "dev",
         "dev set": "dev_set",

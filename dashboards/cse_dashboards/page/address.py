@@ -18,8 +18,9 @@ from pydantic import (
 
 from cse_dashboards.errors import AddressError
 from cse_platform.leaderboard.conditions import Condition, Where, read_where
-from cse_platform.leaderboard.filters import SORT_COLUMNS, Filters
+from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.records import FamilyName
+from cse_platform.leaderboard.render.columns import ORDERS
 from cse_platform.leaderboard.trials_table import TrialChoice
 from cse_platform.sweep.problems import dotted_path, problems_in
 
@@ -148,8 +149,8 @@ class BoardAddress(_Filtered):
     @field_validator("sort")
     @classmethod
     def _check_sort_column(cls, column: str) -> str:
-        if column not in SORT_COLUMNS:
-            raise ValueError(f"no column {column!r}; expected {', '.join(SORT_COLUMNS)}")
+        if column not in ORDERS:
+            raise ValueError(f"no column {column!r}; expected {', '.join(ORDERS)}")
         return column
 
 

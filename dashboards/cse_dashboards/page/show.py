@@ -27,8 +27,8 @@ from cse_methods.names import (
 )
 from cse_methods.published.released import MARK, SCORED_BY
 from cse_platform.leaderboard.conditions import Condition, Span, coded, named_value
-from cse_platform.leaderboard.filters import SCORE_COLUMNS, TEXT_COLUMNS
 from cse_platform.leaderboard.render.board import PUBLISHED
+from cse_platform.leaderboard.render.columns import ORDERS, SCORE_COLUMNS
 from cse_platform.render.formats import clock, percent
 from cse_platform.render.table import Table, TableRow
 
@@ -110,7 +110,7 @@ def arranged(table: Table) -> Table:
 
 def direction(column: str) -> str:
     """Return the order of rows sorted by that column, in ARIA's words."""
-    return "ascending" if column in TEXT_COLUMNS else "descending"
+    return "descending" if ORDERS[column].descending else "ascending"
 
 
 def leads_to(head: str, text: str) -> str | None:

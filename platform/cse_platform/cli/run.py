@@ -22,7 +22,8 @@ from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.records import family_of
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.documents import document_tables, measured, print_document
+from cse_platform.leaderboard.render.documents import document_tables, print_document
+from cse_platform.leaderboard.render.front import measured
 from cse_platform.leaderboard.statistics.intervals import lower_bound
 from cse_platform.render.formats import counted, percent, short_settings
 from cse_platform.render.terminal import print_page

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard.board import MAIN_FAMILIES, board_rows
-from cse_platform.leaderboard.filters import Catalogue, Filters, catalogue, sort_rows
+from cse_platform.leaderboard.filters import Catalogue, Filters, catalogue
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     FamilyName,
@@ -113,6 +113,7 @@ class Leaderboard:
             with_headline,
             with_rank_intervals,
         )
+        from cse_platform.leaderboard.render.columns import sort_rows
 
         with self._store.session() as session:
             families = MAIN_FAMILIES if tasks is None else (tasks,)
@@ -534,6 +535,22 @@ class Leaderboard:
         from cse_platform.leaderboard.sweeps import sweep_overview
 
         return self._ask(sweep_overview, name)
+
+    def best_of_sweep(self, sweep: str) -> "TrialSummary | None":
+        """The complete trial with the highest dev score, of those that keep the constraints.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        from cse_platform.leaderboard.sweeps import best_of_sweep
+
+        return self._ask(best_of_sweep, sweep)
+
+    def configuration_values(self, trial: str) -> dict[str, Any] | None:
+        """All hyperparameters of the trial of a whole key; None if there is none."""
+        from cse_platform.leaderboard.trials import configuration_values
+
+        return self._ask(configuration_values, trial)
 
     def stamps(self, sweep: str | None = None) -> "dict[str, SweepStamp]":
         """Stamps that change when a sweep changes, by name: of all sweeps, or of one.

@@ -262,6 +262,21 @@ def sweep_overview(session: Session, name: str, *, now: datetime | None = None) 
     return _build_overviews(session, [sweep], now)[sweep]
 
 
+def best_of_sweep(session: Session, name: str) -> TrialSummary | None:
+    """The complete trial with the highest dev score, of those that keep the sweep's constraints.
+
+    None if there is none.
+
+    Raises:
+        NotFoundError: if there is no such sweep.
+    """
+    sweep = find_sweep(session, name)
+    aims = aims_of(sweep.spec)
+    if aims.constraints:
+        return _find_best(_select_feasible(session, sweep, aims))
+    return best_trials(session, [sweep.id]).get(name)
+
+
 def _build_overviews(
     session: Session, sweeps: Sequence[int], now: datetime | None
 ) -> dict[int, SweepOverview]:

@@ -9,8 +9,8 @@ import pytest
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.filters import sort_rows
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.render.columns import sort_rows
 from cse_platform.leaderboard.store import Store
 from cse_platform.tracking.events import Event
 

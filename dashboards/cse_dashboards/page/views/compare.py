@@ -19,7 +19,7 @@ from cse_platform.errors import ComparisonError, NotFoundError, QueryError
 from cse_platform.leaderboard.records import BOARD_FAMILIES, FamilyName, LeaderboardRow
 from cse_platform.leaderboard.references import describe_row, named_rows, shared_tasks
 from cse_platform.leaderboard.render.board import ALPHA, interval_cell, score_cell, shown_dev_set
-from cse_platform.leaderboard.render.documents import comparison_table
+from cse_platform.leaderboard.render.comparison import comparison_table
 from cse_platform.leaderboard.render.trial_page import IDENTITY_DIGITS
 from cse_platform.leaderboard.statistics.results import Comparison, TaskComparison
 from cse_platform.render.formats import probability, signed_percent

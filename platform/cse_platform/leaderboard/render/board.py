@@ -17,7 +17,7 @@ from cse_platform.leaderboard.records import (
 from cse_platform.leaderboard.statistics.results import Comparison, Interval
 from cse_platform.leaderboard.trials import BUILTIN
 from cse_platform.render.formats import HASH_DIGITS, percent
-from cse_platform.render.table import Cell, Column
+from cse_platform.render.table import Cell, Column, Order
 from cse_platform.tracking.events import IMPORTED
 from cse_platform.tracking.history import (
     COSTS,
@@ -129,6 +129,13 @@ class Entry:
     """The mark of the method's name."""
 
     @property
+    def content(self) -> LeaderboardRow | PublishedRow:
+        """The row of ours, or the published one."""
+        row = self.row or self.published
+        assert row is not None
+        return row
+
+    @property
     def ranked_on_builtin(self) -> bool:
         """Whether the headline's score, or dev where there is none, is on built-in data."""
         ranked = self.scores.get(self.headline) or self.scores.get(DEV)
@@ -209,7 +216,7 @@ def score_column(name: str, *, title: str = "", compared: bool = True) -> Column
         title=title,
         align="right",
         compared=value if compared else None,
-        sort=name,
+        order=Order(name, value),
     )
 
 
