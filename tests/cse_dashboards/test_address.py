@@ -95,8 +95,8 @@ def test_a_form_repeats_what_a_link_lists() -> None:
     address = CompareAddress.read(query)
     assert address.rows == ("a", "b", "c")
     assert address.link() == "/compare?rows=a,b,c"
-    assert address.against("c") == "/compare?rows=c,a,b"
-    assert address.without("b") == "/compare?rows=a,c"
+    assert address.link_against("c") == "/compare?rows=c,a,b"
+    assert address.link_without("b") == "/compare?rows=a,c"
     assert CompareAddress.read([("a", "x"), ("b", "y")]).link() == "/compare?rows=y,x"
 
 

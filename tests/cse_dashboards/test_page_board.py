@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 from page_text import body, copied, heads, told
 
 from cse_dashboards.page.app import create_app
-from cse_dashboards.page.show import arranged, reference
+from cse_dashboards.page.show import arrange_columns, reference
 from cse_methods.names import PAPER_PAGES, method_name
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.render.board import Board
@@ -188,7 +188,7 @@ def test_trials_stand_before_the_scores_by_task() -> None:
     names = ("method", "avg sts", "n", "dev", "sts12", "stsb", "configuration", "trial", "finished")
     row = tuple(Cell(name) for name in names)
     heads = tuple(ColumnHead(name, sort=name.replace(" ", "_")) for name in names)
-    moved = arranged(Table(heads, ((row,), (row,))))
+    moved = arrange_columns(Table(heads, ((row,), (row,))))
     expected = ["method", "avg sts", "n", "dev", "trial", "finished", "sts12", "stsb"]
     assert [head.name for head in moved.heads] == [*expected, "configuration"]
     assert [cell.text for cell in moved.rows[1]] == [*expected, "configuration"]

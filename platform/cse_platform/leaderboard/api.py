@@ -108,7 +108,7 @@ class Leaderboard:
             StoreError: for what the database says.
             PublishedError: if a file of published numbers means nothing.
         """
-        from cse_platform.leaderboard.published.papers import gap
+        from cse_platform.leaderboard.published.papers import find_gap
         from cse_platform.leaderboard.ranking import (
             with_headline,
             with_rank_intervals,
@@ -130,7 +130,7 @@ class Leaderboard:
             else:
                 rows = with_headline(rows, family)
         published = self.published(ablations=True)
-        return sort_rows([replace(row, gap=gap(row, published)) for row in rows], sort)
+        return sort_rows([replace(row, gap=find_gap(row, published)) for row in rows], sort)
 
     def frame(
         self,
@@ -193,7 +193,7 @@ class Leaderboard:
         Raises:
             PublishedError: if a file means nothing, or there is no such table.
         """
-        from cse_platform.leaderboard.published.rows import merged, published_rows
+        from cse_platform.leaderboard.published.rows import merge_repeated_rows, published_rows
 
         rows = published_rows(
             backbone=backbone,
@@ -202,7 +202,7 @@ class Leaderboard:
             tables=tables,
             ablations=ablations,
         )
-        return merged(rows)
+        return merge_repeated_rows(rows)
 
     def paper_table(self, paper: str, table: str, filters: Filters | None = None) -> "PaperTable":
         """Our numbers in the rows and columns of a paper's table, beside the paper's own.

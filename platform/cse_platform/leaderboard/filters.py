@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, CompoundSelect, Select, and_, false, func,
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from cse_methods.published.released import SCORED_BY, names_of_released
-from cse_platform.leaderboard.annotations import tagged, written_tags
+from cse_platform.leaderboard.annotations import select_tagged, written_tags
 from cse_platform.leaderboard.tables import (
     ConfigurationRecord,
     GroupRecord,
@@ -104,11 +104,11 @@ def _select_held_trials(sweeps: ColumnElement[bool]) -> Select[int]:
 def _select_tagged_trials(tag: str) -> CompoundSelect[int]:
     """Select the trials that have a tag, or whose configuration or a sweep of theirs has it."""
     in_file = select(SweepTagRecord.sweep_id).where(SweepTagRecord.tag == tag)
-    sweeps = or_(SweepRecord.id.in_(in_file), SweepRecord.name.in_(tagged("sweep", tag)))
-    configurations = ConfigurationRecord.hash.in_(tagged("configuration", tag))
+    sweeps = or_(SweepRecord.id.in_(in_file), SweepRecord.name.in_(select_tagged("sweep", tag)))
+    configurations = ConfigurationRecord.hash.in_(select_tagged("configuration", tag))
     return union(
         _select_held_trials(sweeps),
-        select(TrialRecord.id).where(TrialRecord.key.in_(tagged("trial", tag))),
+        select(TrialRecord.id).where(TrialRecord.key.in_(select_tagged("trial", tag))),
         select(TrialRecord.id).join(TrialRecord.configuration).where(configurations),
     )
 

@@ -196,18 +196,18 @@ def _make_cells(
 ) -> Iterator[TableRow]:
     """Make the cells of rows; rows of one kind are compared with each other."""
     written = [[column.cell(row) for row in rows] for column in columns]
-    kinds = grouped(range(len(rows)), lambda index: apart(rows[index])).values()
+    kinds = group_by(range(len(rows)), lambda index: apart(rows[index])).values()
     for cells, column in zip(written, columns, strict=True):
         if (fraction := column.compared) is None:
             continue
         for kind in kinds:
-            emphasis = places([fraction(rows[index]) for index in kind])
+            emphasis = find_emphasis([fraction(rows[index]) for index in kind])
             for index, each in zip(kind, emphasis, strict=True):
                 cells[index] = replace(cells[index], emphasis=each)
     yield from zip(*written, strict=True)
 
 
-def places(fractions: Sequence[float | None]) -> list[Emphasis]:
+def find_emphasis(fractions: Sequence[float | None]) -> list[Emphasis]:
     """Find the best and the second of a column's fractions.
 
     They are compared as they are shown: equal ones share a place. A single one is neither.
@@ -222,7 +222,7 @@ def places(fractions: Sequence[float | None]) -> list[Emphasis]:
 _Key = TypeVar("_Key", bound=Hashable)
 
 
-def grouped(rows: Iterable[_R], key: Callable[[_R], _Key]) -> dict[_Key, list[_R]]:
+def group_by(rows: Iterable[_R], key: Callable[[_R], _Key]) -> dict[_Key, list[_R]]:
     """Group rows by key, in the order in which keys appear."""
     groups: dict[_Key, list[_R]] = {}
     for row in rows:

@@ -10,7 +10,7 @@ from flask import Response, render_template
 from cse_dashboards.errors import AddressError
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.page.address import BoardAddress, PapersAddress, PaperTableAddress
-from cse_dashboards.page.show import arranged, source_pages
+from cse_dashboards.page.show import arrange_columns, source_pages
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.names import backbone_name, method_name
 from cse_platform.leaderboard.published.paper_files import PaperProgress
@@ -152,7 +152,7 @@ def _build_context(
 ) -> dict[str, Any]:
     """Build the variables of the templates."""
     board = _build_board(address, rows, marked=whole)
-    tables = [arranged(table) for table in board_tables(board, wide=True)]
+    tables = [arrange_columns(table) for table in board_tables(board, wide=True)]
     return {
         "address": address,
         "board": board,

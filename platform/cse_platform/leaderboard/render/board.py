@@ -117,7 +117,7 @@ class ShownScore:
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of every table that it is in: a row of ours, or a published one."""
+    """A line of the board's tables: a row of ours or a published one."""
 
     headline: str
     """The column that it is ranked by: a test score, or `dev`."""

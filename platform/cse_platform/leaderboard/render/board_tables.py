@@ -33,7 +33,7 @@ from cse_platform.leaderboard.render.shown_columns import (
     ranking_columns,
     shown_columns,
 )
-from cse_platform.render.table import Cell, Column, Table, grouped, to_table
+from cse_platform.render.table import Cell, Column, Table, group_by, to_table
 
 LEGEND = {
     STARRED: "Starred: the configuration, or one of its trials.",
@@ -124,7 +124,7 @@ def _group_by_ranking(listed: Sequence[Entry]) -> Iterator[tuple[str, bool, list
 
     It is dev where no entry has a score of the headline.
     """
-    groups = grouped(listed, lambda entry: (entry.headline, entry.ranked_on_builtin))
+    groups = group_by(listed, lambda entry: (entry.headline, entry.ranked_on_builtin))
     for (headline, builtin), group in groups.items():
         has_scores = any(headline in entry.scores for entry in group)
         yield (
@@ -304,7 +304,7 @@ def _make_paper_table(
             Column("method", named, title="Method"),
             *(replace(c, compared=None) if c.name in mixed else c for c in columns),
         ],
-        grouped(scored, _read_backbone).values(),
+        group_by(scored, _read_backbone).values(),
         title=f"{_name_measure(board, block)} x 100{on}{', built-in data' if builtin else ''}",
         notes=[*_note_seeds(scored), *_note_sources(marks), *mixed.values()],
         legend=LEGEND | above_means(board),

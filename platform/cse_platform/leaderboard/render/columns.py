@@ -385,7 +385,7 @@ _SCORES_RECORD = (
 
 
 def estimate_records(scores: Mapping[str, Estimate], *, prefix: str) -> dict[str, Any]:
-    """List what is known of each score beside its mean, by column."""
+    """List the std, interval, best, seeds, source and values of each score, by column."""
     return {
         f"{prefix}_{name}": {column: part(score) for column, score in scores.items()}
         for name, part in ESTIMATE_PARTS.items()

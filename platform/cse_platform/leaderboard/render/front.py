@@ -8,7 +8,7 @@ from cse_platform.render.table import Column, Table, to_csv, to_table
 from cse_platform.sweep.objectives import SECONDS, is_fraction
 
 
-def measured(name: str, value: float) -> str:
+def format_measured(name: str, value: float) -> str:
     """Format a measured value for people, by the name of its objective or constraint."""
     if is_fraction(name):
         return percent(value)
@@ -23,11 +23,11 @@ def front_table(front: ParetoFront) -> Table:
     infeasible = f", {broken} of them infeasible by {' and '.join(front.constraints)}"
     notes = [f"Not on it: {others} others{infeasible * (broken > 0)}."] if others else []
     columns = [
-        Column[FrontRow]("trial", lambda row: row.trial, align="right"),
-        Column[FrontRow]("configuration", lambda row: row.configuration[:HASH_DIGITS]),
-        *(_make_objective_column(objective.name, front) for objective in front.objectives),
-        Column[FrontRow]("seeds", lambda row: len(row.seeds), align="right"),
-        Column[FrontRow]("settings", lambda row: short_settings(row.values)),
+        _COLUMNS["trial"],
+        _COLUMNS["configuration"],
+        *_make_objective_columns(front),
+        _COLUMNS["seeds"],
+        _COLUMNS["settings"],
     ]
     objectives = ", ".join(map(str, front.objectives))
     return to_table(
@@ -35,15 +35,39 @@ def front_table(front: ParetoFront) -> Table:
     )
 
 
-def _make_objective_column(name: str, front: ParetoFront) -> Column[FrontRow]:
-    shown = f"dev {front.dev}" if name == "dev" else name
-    return Column(
-        name,
-        lambda row: row.measured[name],
-        lambda value: measured(name, value),
-        title=f"{shown} x 100" if is_fraction(name) else shown,
-        align="right",
+def _make_objective_columns(front: ParetoFront) -> list[Column[FrontRow]]:
+    def make_column(name: str) -> Column[FrontRow]:
+        shown = f"dev {front.dev}" if name == "dev" else name
+        return Column(
+            name,
+            lambda row: row.measured[name],
+            lambda value: format_measured(name, value),
+            title=f"{shown} x 100" if is_fraction(name) else shown,
+            align="right",
+        )
+
+    return [make_column(objective.name) for objective in front.objectives]
+
+
+_COLUMNS: dict[str, Column[FrontRow]] = {
+    column.name: column
+    for column in (
+        Column[FrontRow](
+            "configuration",
+            lambda row: row.configuration,
+            lambda digits: digits[:HASH_DIGITS],
+        ),
+        Column[FrontRow]("trial", lambda row: row.trial, align="right"),
+        Column[FrontRow]("key", lambda row: row.key),
+        Column[FrontRow](
+            "seeds", lambda row: row.seeds, lambda seeds: str(len(seeds)), align="right"
+        ),
+        Column[FrontRow]("feasible", lambda row: row.feasible),
+        Column[FrontRow]("on_front", lambda row: row.on_front),
+        Column[FrontRow]("settings", lambda row: row.values, short_settings),
     )
+}
+"""Every column but the objectives; in CSV each setting has one of its own."""
 
 
 def front_record(front: ParetoFront) -> dict[str, Any]:
@@ -61,18 +85,9 @@ def front_csv(front: ParetoFront) -> str:
     """Write a line for each configuration, on the front or not; hyperparameters come last."""
     names = dict.fromkeys(name for row in front.rows for name in row.values)
 
-    def of(name: str) -> Column[FrontRow]:
-        return Column(name, lambda row: getattr(row, name))
-
-    def setting(name: str) -> Column[FrontRow]:
+    def make_column(name: str) -> Column[FrontRow]:
         return Column(name, lambda row: row.values.get(name))
 
-    def objective(name: str) -> Column[FrontRow]:
-        return Column(name, lambda row: row.measured[name])
-
-    columns = [
-        *map(of, ("configuration", "trial", "key", "seeds", "feasible", "on_front")),
-        *(objective(named.name) for named in front.objectives),
-        *map(setting, names),
-    ]
+    columns = [column for name, column in _COLUMNS.items() if name != "settings"]
+    columns += [*_make_objective_columns(front), *map(make_column, names)]
     return to_csv(columns, front.rows)

@@ -13,7 +13,7 @@ from cse_platform.leaderboard.records import Estimate
 from cse_platform.leaderboard.render.board import published_cell, score_cell
 from cse_platform.leaderboard.render.columns import estimate_records
 from cse_platform.render.formats import HASH_DIGITS, signed_percent
-from cse_platform.render.table import Cell, Column, Table, grouped, to_csv, to_table
+from cse_platform.render.table import Cell, Column, Table, group_by, to_csv, to_table
 from cse_platform.tracking.history import COSTS
 
 PaperCell = tuple[PaperLine, str]
@@ -67,7 +67,7 @@ def paper_layout(table: PaperTable) -> Table:
             Column("method", lambda line: line.method),
             *map(_make_paper_column, table.columns),
         ],
-        grouped(lines, lambda line: line.backbone).values(),
+        group_by(lines, lambda line: line.backbone).values(),
         title=f"{table.paper} {table.table}{scale}",
         notes=(*([PAPERS_NOISE] if alone else []), *table.notes),
         legend=LEGEND,
@@ -181,7 +181,7 @@ def _format_our_name(line: PaperLine) -> str:
 
 def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
     """Make a table for each paper: its tables and figures, then the file of all of them."""
-    papers = list(grouped(listed, lambda progress: progress.paper).values())
+    papers = list(group_by(listed, lambda progress: progress.paper).values())
     return [
         to_table(
             [
@@ -206,7 +206,7 @@ def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
                     align="right",
                 ),
             ],
-            grouped(of_paper, lambda progress: progress.table == WHOLE).values(),
+            group_by(of_paper, lambda progress: progress.table == WHOLE).values(),
             title=f"{of_paper[0].paper}: what our trials fill",
             notes=[
                 *_note_left_out(of_paper),
