@@ -289,9 +289,9 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
         requirements, given, seed=f"{spec.search.seed} {draft.number}", worn=worn
     )
     if not suited.learns:
-        settled = points.anywhere()
+        settled = points.draw_anywhere()
     else:
-        settled = points.around(point) if is_worn else points.near(point)
+        settled = points.draw_around(point) if is_worn else points.draw_near(point)
     draft.set_values({name: (spec.space[name], value) for name, value in settled.items()})
     return settled
 

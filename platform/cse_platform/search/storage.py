@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreDownError, StoreError
-from cse_platform.postgres import patience
+from cse_platform.postgres import connection_timeouts
 from cse_platform.secrets import mask_url
 
 OPENING_LOCK = 0x0C5E_0BE4
@@ -71,7 +71,7 @@ def _lock_store(url: str) -> Iterator[None]:
 
 
 def _build_engine_options(url: str) -> dict[str, Any]:
-    return {"pool_pre_ping": True, "connect_args": patience(make_url(url))}
+    return {"pool_pre_ping": True, "connect_args": connection_timeouts(make_url(url))}
 
 
 _SHARE = 0.1
