@@ -51,6 +51,8 @@ class Draft:
         learned: Sequence[FrozenTrial] = (),
     ) -> None:
         self._storage, self._study_id = study._storage, study._study_id
+        self.get_study_id_from_name = study._storage.get_study_id_from_name
+        self.get_study_directions = study._storage.get_study_directions
         self._begun = begun or _make_blank_trial(len(trials))
         self.others = [trial for trial in trials if trial.number != self._begun.number]
         self._shown = show_failures([*learned, *self.others], study.directions)
@@ -108,7 +110,8 @@ class Draft:
                 internal = drawn.to_internal_repr(self.trial.params[name])
                 self._storage.set_trial_param(known, name, internal, drawn)
 
-    # What follows is the part of Optuna's storage that a sampler and a trial call.
+    # What follows is the part of Optuna's storage that a sampler and a trial call. It has no other,
+    # so that nothing else is answered from the study's own storage, without what is held back.
 
     def get_all_trials(
         self,
@@ -121,8 +124,10 @@ class Draft:
         return copy.deepcopy(shown) if deepcopy else shown
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
-        own = trial_id == self.trial._trial_id
-        return self.trial if own else self._storage.get_trial(trial_id)
+        """Return the trial that is drawn; KeyError for any other."""
+        if trial_id != self.trial._trial_id:
+            raise KeyError(f"trial {trial_id} is not drawn here; {self.trial._trial_id} is")
+        return self.trial
 
     def get_trial_system_attrs(self, trial_id: int) -> dict[str, Any]:
         return self.get_trial(trial_id).system_attrs
@@ -130,19 +135,17 @@ class Draft:
     def set_trial_param(
         self, trial_id: int, name: str, internal: float, distribution: BaseDistribution
     ) -> None:
-        """Do nothing: Optuna's `Trial` puts the value into `trial` itself."""
+        """Check the trial: Optuna's `Trial` puts the value into it itself."""
+        self.get_trial(trial_id)
 
     def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
-        self.trial.system_attrs[key] = value
+        self.get_trial(trial_id).system_attrs[key] = value
 
     def get_study_system_attrs(self, study_id: int) -> dict[str, Any]:
         return self._study_attrs
 
     def set_study_system_attr(self, study_id: int, key: str, value: Any) -> None:
         self._study_attrs[key] = self._changed[key] = value
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._storage, name)
 
 
 def _make_blank_trial(number: int) -> FrozenTrial:

@@ -13,6 +13,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from search_studies import alone, lived, opened, score, tell_live
 
 from cse_platform.search.learning import FAILURE_CAUSE, RETRY_OF, show_failures
+from cse_platform.search.proposals import propose
 from cse_platform.sweep.spec import SweepSpec
 
 SPACE = {"x": {"low": 0.0, "high": 1.0}, "y": {"low": 0.0, "high": 1.0}}
@@ -92,6 +93,27 @@ def test_no_value_that_is_not_finite_reaches_a_sampler() -> None:
     assert _told(trials) == [("COMPLETE", [0.5])] * 3
     assert _told(_trials(_complete(-math.inf))) == [("FAIL", None)]
     assert _told(_trials(_failed("trial"))) == [("FAIL", None)]  # nothing is worse than nothing
+
+
+@pytest.mark.parametrize("last", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_not_finite_does_not_blind_the_sampler(last: float) -> None:
+    """A Gaussian process that is fitted to one proposes by chance from then on, in silence."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    base = {"sweep": "small", "method": "cheap", "backbone": "mini", "corpus": "builtin"}
+    search = {"sampler": "gp", "trials": 30, "seed": 3}
+    spec = SweepSpec.model_validate({**base, "space": SPACE, "search": search})
+    study = optuna.create_study(direction="maximize")
+    distances = []
+    for number in range(22):
+        point = propose(study, spec, study.get_trials(deepcopy=False)).assignment
+        distances.append(math.hypot(point["x"] - 0.3, point["y"] - 0.7))
+        if number == 11:
+            trial = study.get_trials(deepcopy=False)[number]
+            optuna.Trial(study, trial._trial_id).report(last, 1)
+            study.tell(number, state=TrialState.PRUNED)
+        else:
+            study.tell(number, score(point))
+    assert sum(distance < 0.2 for distance in distances[-10:]) >= 6
 
 
 def test_a_pruned_trial_can_be_the_worst() -> None:
