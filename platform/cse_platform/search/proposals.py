@@ -12,7 +12,8 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from cse_platform.search.distributions import build_distribution, decode, encode, suggest
-from cse_platform.search.learning import learned_trials, show_failures
+from cse_platform.search.failures import FailurePredictor, show_failures
+from cse_platform.search.learning import learned_trials
 from cse_platform.search.samplers.build import build_sampler
 from cse_platform.search.samplers.cmaes import VECTOR
 from cse_platform.sweep.samplers import Gp, Sampler, choose_sampler
@@ -271,19 +272,24 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
     """Draw until a point is suitable.
 
     A suitable point satisfies `require`, and its cell has not been proposed `MOST_PROPOSED` times:
-    a Gaussian process whose best point lies in a corner proposes that corner for ever. Where no
-    draw is suitable, the result is a point near the last one, or around it if only its cell is
-    worn. A sampler that learns nothing draws evenly at random, so it gets a point anywhere.
+    a Gaussian process whose best point lies in a corner proposes that corner for ever. All draws
+    but the last must also not be predicted to fail. Where no draw is suitable, the result is a
+    point near the last one, or around it if only its cell is worn. A sampler that learns nothing
+    draws evenly at random, so it gets a point anywhere.
     """
     requirements, objectives = spec.requirements, len(draft.study.directions)
     suited = choose_sampler(
         spec.search.sampler, spec.space, trial=draft.number, objectives=objectives
     )
     worn = _find_worn_cells(draft.others, spec.space) if _may_repeat(suited, spec.space) else set()
+    predictor = FailurePredictor(draft.others if _looks_past_failures(suited) else (), spec.space)
     for attempt in range(suited.redraws):
         point = _draw_point(draft, spec, attempt=attempt)
         given = {name: value for name, value in point.items() if name in draft.given_names}
         is_worn = given != point and spec.space.cell(point) in worn
+        is_risky = given != point and predictor.predicts_failure(point)
+        if is_risky and attempt < suited.redraws - 1:
+            continue
         if not is_worn and requirements.broken_by(point) is None:
             return point
         if is_worn and isinstance(suited, Gp):
@@ -306,6 +312,14 @@ def _may_repeat(suited: Sampler, space: Space) -> bool:
     """
     real = any(dimension.is_real and not dimension.when for _, dimension in space.items())
     return isinstance(suited, Gp) or (suited.learns and not real)
+
+
+def _looks_past_failures(suited: Sampler) -> bool:
+    """Return True if the sampler learns, and does not model where trials fail by itself.
+
+    A Gaussian process does: its scores fall steeply there.
+    """
+    return suited.learns and not isinstance(suited, Gp)
 
 
 def _find_worn_cells(trials: Sequence[FrozenTrial], space: Space) -> set[str]:
