@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from scipy.stats import kendalltau
 
-from cse_platform.search.coordinates import build_coordinates, measure_distances
+from cse_platform.search.coordinates import Floats, build_coordinates, measure_distances
 from cse_platform.search.distributions import build_distribution, encode
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import LearnedTrial
@@ -22,8 +21,6 @@ MOST_OWN = 200
 """Number of newest own trials that are compared, so that an ask stays cheap."""
 WIDTH = 0.2
 """Width of a trial's influence on predictions, as a share of each dimension."""
-
-_Floats = NDArray[np.float64]
 
 
 def learned_trials(
@@ -53,7 +50,7 @@ def learned_trials(
 
 
 def _measure_guidance(
-    others: Sequence[LearnedTrial], space: Space, own: Sequence[FrozenTrial], values: _Floats
+    others: Sequence[LearnedTrial], space: Space, own: Sequence[FrozenTrial], values: Floats
 ) -> float:
     """Measure how far others are a guide: twice a rank correlation, cut to 0 to 1.
 
@@ -77,7 +74,7 @@ def pick_evenly(ranked: Sequence[LearnedTrial], count: int) -> list[LearnedTrial
     return [ranked[round(place * (len(ranked) - 1) / (count - 1))] for place in range(count)]
 
 
-def _rescale_values(others: Sequence[LearnedTrial], own: _Floats) -> list[float]:
+def _rescale_values(others: Sequence[LearnedTrial], own: Floats) -> list[float]:
     """Rescale the values of these trials to the own ones, as soon as there are two."""
     if len(own) < 2:
         return [trial.value for trial in others]
