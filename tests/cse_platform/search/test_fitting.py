@@ -113,21 +113,28 @@ def test_the_spread_sample_leaves_no_hole() -> None:
     assert apart.max() < 0.15
 
 
-def test_the_best_of_each_objective_is_fitted_to_feasible_ones_first() -> None:
-    rng = np.random.default_rng(2)
-    rows = rng.random((600, 2))
-    rows[10], rows[20], rows[30] = (2.0, 0.9), (0.0, -2.0), (3.0, -3.0)
-    trials = _trials(rows.tolist())
-    for number, trial in enumerate(trials):
-        trial.system_attrs = {"constraints:size": 1.0 if number in range(30, 530) else -1.0}
-    chosen = _selected(trials, np.zeros((600, 2)), MAXIMIZE, MINIMIZE)
-    assert {10, 20, *range(30)} <= set(chosen)
+def test_the_best_of_each_objective_is_fitted_to() -> None:
+    rows = np.random.default_rng(2).random((600, 2))
+    rows[410], rows[420] = (2.0, 0.9), (0.0, -2.0)
+    chosen = _selected(_trials(rows.tolist()), np.zeros((600, 2)), MAXIMIZE, MINIMIZE)
+    assert {410, 420} <= set(chosen)
 
 
-def test_choices_are_far_apart_whatever_their_place() -> None:
-    """Two of three choices are rare; a distance of indices would count the last as farthest."""
-    coordinates = np.zeros((600, 2))
-    coordinates[5, 0], coordinates[6, 0] = 1, 2
-    trials = _trials([[float(number)] for number in range(600)])
+def test_feasible_trials_come_before_infeasible_ones() -> None:
+    trials = _trials([[value] for value in np.random.default_rng(2).random(600)])
+    for trial in trials:
+        excess = -1.0 if 400 <= trial.number < 500 else 1.0
+        trial.system_attrs = {"constraints:size": excess}
+    assert set(range(400, 500)) <= set(_selected(trials, np.zeros((600, 2))))
+
+
+def test_two_choices_are_as_far_apart_as_the_ends_of_a_range(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A distance of indices would take the third choice alone for farther than two differences."""
+    monkeypatch.setattr(fitting, "MOST_FITTED", 3)
+    coordinates = np.zeros((6, 2))
+    coordinates[2], coordinates[3] = (2, 0.0), (1, 1.0)
+    trials = _trials([[-float(number)] for number in range(6)])
     chosen = select_trials(trials, [MAXIMIZE], coordinates, np.array([True, False]))
-    assert {5, 6} <= {trial.number for trial in chosen}
+    assert [trial.number for trial in chosen] == [0, 3, 5]
