@@ -282,7 +282,7 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
         spec.search.sampler, spec.space, trial=draft.number, objectives=objectives
     )
     worn = _find_worn_cells(draft.others, spec.space) if _may_repeat(suited, spec.space) else set()
-    predictor = FailurePredictor(draft.others if _looks_past_failures(suited) else (), spec.space)
+    predictor = FailurePredictor(draft.others if _needs_predictor(suited) else (), spec.space)
     for attempt in range(suited.redraws):
         point = _draw_point(draft, spec, attempt=attempt)
         given = {name: value for name, value in point.items() if name in draft.given_names}
@@ -314,7 +314,7 @@ def _may_repeat(suited: Sampler, space: Space) -> bool:
     return isinstance(suited, Gp) or (suited.learns and not real)
 
 
-def _looks_past_failures(suited: Sampler) -> bool:
+def _needs_predictor(suited: Sampler) -> bool:
     """Return True if the sampler learns, and does not model where trials fail by itself.
 
     A Gaussian process does: its scores fall steeply there.
