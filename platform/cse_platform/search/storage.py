@@ -124,6 +124,9 @@ class _CachedStorage:
 
     def __init__(self, storage: BaseStorage, cache: TrialCache) -> None:
         self._storage, self._cache = storage, cache
+        self.get_study_id_from_name = storage.get_study_id_from_name
+        self.get_study_name_from_id = storage.get_study_name_from_id
+        self.get_study_directions = storage.get_study_directions
 
     def get_all_trials(
         self,
@@ -137,6 +140,3 @@ class _CachedStorage:
     def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
         self._storage.set_trial_system_attr(trial_id, key, value)
         self._cache.put(self._storage.get_trial(trial_id))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._storage, name)

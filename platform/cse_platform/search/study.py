@@ -13,7 +13,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreDownError, StoreLostError, SweepRefusedError
 from cse_platform.search.distributions import build_distribution, encode
-from cse_platform.search.learning import FAILURE_CAUSE, RETRY_OF, SOURCE
+from cse_platform.search.failures import FAILURE_CAUSE, RETRY_OF
+from cse_platform.search.learning import SOURCE
 from cse_platform.search.proposals import (
     Proposal,
     ProposedPoints,
