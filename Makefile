@@ -8,7 +8,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 4 --dist loadgroup --no
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-eval bench-resampling bench-leaderboard bench-store bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
+.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-leaderboard bench-store bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -73,6 +73,9 @@ bench-sweep: .venv/installed  ## the time between trials, beside plain Ray Tune
 
 bench-costs: .venv/installed  ## a step of each method beside SimCSE's, and how costs grow; BENCH="--rounds 3"
 	$(BIN)/python benchmarks/step_costs.py $(BENCH)
+
+bench-gpu: .venv/installed  ## training on a GPU: speed, share of its peak, resumed trials; 8 minutes; BENCH="--rehearse"
+	CSE_CACHE=$$(mktemp -d) $(BIN)/python benchmarks/gpu_speed.py $(BENCH)
 
 bench: bench-train bench-sweep bench-costs bench-eval bench-hicl  ## training, sweeps and evaluation beside their peers
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.data.pairs import PairSet
+from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.whitening import whiten
@@ -177,7 +178,7 @@ class Embeddings:
             self._opened = None  # gives the memory back before the next one takes it
             with kept_model(details) as folder:
                 encoder = load_encoder(str(folder))
-            encoder.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+            encoder.to(default_device()).eval()
             self._opened = details.key, encoder
         return self._opened[1]
 

@@ -9,12 +9,13 @@ from numbers import Complex, Real
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from cse_methods.data.corpus_spec import Corpora
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.entry_points import blame
 from cse_methods.errors import BrokenMethodError, CseError, SettingError
+from cse_methods.precision import auto_precision
 from cse_methods.settings import Settings
 
 Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last", "mask"]
@@ -291,6 +292,10 @@ class MethodConfig(Settings):
         return chosen | self.model_dump(mode="json", exclude=left_out, exclude_none=True)
 
 
+def _settle_precision(value: Any) -> Any:
+    return auto_precision() if value == "auto" else value
+
+
 class TrainingConfig(MethodConfig):
     """The settings of every method that trains."""
 
@@ -348,7 +353,16 @@ class TrainingConfig(MethodConfig):
     test_pooler: Pooler | None = Field(
         default=None, description="the pooler at dev and test; null: that of training"
     )
-    precision: Precision = Field(default="fp32", description="of the forward pass")
+    precision: Annotated[Precision, BeforeValidator(_settle_precision)] = Field(
+        default="fp32",
+        description="of the forward pass; `auto` becomes bf16 where the processor or the GPU has "
+        "units for it, else fp32",
+    )
+    deterministic: bool = Field(
+        default=False,
+        description="kernels of a GPU that repeat their numbers where there are any, which are "
+        "slower; CPUs repeat theirs anyway",
+    )
     head: bool = Field(
         default=True,
         description="dense + tanh after the pooler, in training only; null: as the paper has it",

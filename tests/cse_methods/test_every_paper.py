@@ -5,61 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from method_variants import VARIANTS, settled
 
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.registry import available_methods
 from cse_methods.testing import CHECKS, TrainedOnce, train_once
 
-SHORT = {"max_length": 64}
-"""HiCL's default is more than the tiny encoders have positions."""
-VARIANTS: dict[str, list[dict[str, Any]]] = {
-    "simcse": [
-        {},
-        {
-            "optimizer": "rmsprop",
-            "learning_rate_schedule": "constant",
-            "weight_decay": 0.1,
-            "test_pooler": "avg_top2",
-        },
-    ],
-    "rankcse": [{"teachers": ["TINY"]}, {"teachers": ["TINY"], "neighbours": 3, "dropout": 0.0}],
-    "sncse": [{"negations": "NEGATIONS"}],
-    "arccse": [{"triplet_min_length": 4}],
-    "mixcse": [{"suppressed": "remove"}],
-    "mocose": [{"queue_size": 12, "queue_start": 4}, {"train_target_projection": True}],
-    "compcse": [
-        {"partitions": 3, "aggregation": "concat-project", "compose": "both"},
-        {"subsampling": "subsuming", "d0": 16},
-    ],
-    "hicl": [
-        {"base": "esimcse", "slicing_length": 6, "queue_size": 12, **SHORT},
-        {"base": "sncse", "slicing_length": 6, "beta": 0.1, "negations": "NEGATIONS", **SHORT},
-    ],
-    "whitenedcse": [{"positives": 4, "sgw_copies": 2, "test_head": True}, {"whitening": "zca"}],
-    "dclr": [
-        {"complementary_model": "TINY", "phi": 0.5, "noise_times": 1.5},
-        {
-            "complementary_model": "TINY",
-            "form": "infonce",
-            "complementary_dropout": True,
-            "pooling_layer": False,
-        },
-    ],
-    "pcl": [
-        {},
-        {"peer": "fixed", "fixed_peer": "BACKBONE", "peer_pooling": "cls", "augmentations": ["rp"]},
-        {"peer": "none", "augmentations": [], "gradient_accumulation": 2},
-    ],
-    "promptbert": [
-        {},
-        {"freeze_template": True, "bare_positions": "from_zero", "gradient_accumulation": 2},
-        {"denoise": False, "prompts": ["{} is [MASK].", "{} is [MASK]."]},
-    ],
-    "l2pcsr": [{}, {"masked_layers": 0, "masked": "tokens", "perturb_steps": 1}],
-    "untrained": [{"whitening": True, "whitening_sentences": 400}],
-}
-"""Settings to try of a method, and those without a default; without an entry, its defaults. TINY
-becomes the folder of a tiny encoder, BACKBONE that of the backbone, NEGATIONS a file."""
 SICKR = {"dev": {"checkpoint": "sickr", "search": "sickr", "also": []}}
 """The smaller dev set alone: encoding it is most of the time that these tests take."""
 BOTH_DEV_SETS = "simcse"
@@ -86,12 +37,6 @@ def teacher_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CSE_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
-
-
-def settled(value: Any, places: dict[str, Any]) -> Any:
-    if isinstance(value, list):
-        return [settled(entry, places) for entry in value]
-    return places.get(value, value) if isinstance(value, str) else value
 
 
 @pytest.fixture(

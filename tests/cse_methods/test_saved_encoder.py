@@ -1,6 +1,8 @@
 """Encoders on disk: the same vectors again, for us and for sentence-transformers."""
 
 import json
+from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, get_args
 
@@ -57,6 +59,42 @@ def test_a_saved_tail_is_the_same(tiny_folder: Path, tmp_path: Path) -> None:
     assert again.width == 8
     assert torch.equal(again.encode(SENTENCES), before)
     assert weights_sha256(tmp_path) != plain_hash
+
+
+def set_activation(folder: Path) -> None:
+    file = folder / "2_Dense" / "config.json"
+    kinds = ("activation.Tanh", "linear.Identity")
+    file.write_text(file.read_text().replace(*kinds))
+
+
+def leave_normalisation_out(folder: Path) -> None:
+    file = folder / "modules.json"
+    file.write_text(json.dumps(json.loads(file.read_text())[:-1]))
+
+
+def cut_earlier(folder: Path) -> None:
+    file = folder / "sentence_bert_config.json"
+    file.write_text(file.read_text().replace("64", "5"))
+
+
+@pytest.mark.parametrize("change", [set_activation, leave_normalisation_out, cut_earlier])
+def test_what_changes_the_vectors_changes_the_hash(
+    change: Callable[[Path], None], tiny_bert: Path, tmp_path: Path
+) -> None:
+    encoder = load_encoder(str(tiny_bert), pooler="avg")
+    encoder.with_post_pooling(TrainingHead(32), Normalize()).save(tmp_path)
+    before, known = load_encoder(str(tmp_path)).encode(SENTENCES), weights_sha256(tmp_path)
+    change(tmp_path)
+    assert not torch.allclose(load_encoder(str(tmp_path)).encode(SENTENCES), before, atol=1e-4)
+    assert weights_sha256(tmp_path) != known
+
+
+def test_an_encoder_without_layers_keeps_its_hash(tiny_bert: Path, tmp_path: Path) -> None:
+    load_encoder(str(tiny_bert), pooler="avg").save(tmp_path)
+    for folder in (tiny_bert, tmp_path):
+        names = ("config.json", "model.safetensors", "tokenizer.json")
+        lines = [f"{name} {sha256((folder / name).read_bytes()).hexdigest()}\n" for name in names]
+        assert weights_sha256(folder) == sha256("".join(lines).encode()).hexdigest()
 
 
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors"])

@@ -12,7 +12,7 @@ import torch
 from pydantic import ValidationError
 
 from cse_methods.contract import BEST_FOLDER
-from cse_methods.data.corpora import load_corpus
+from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.papers.simcse import SimCSEConfig, SupervisedSimCSE, train
 from cse_methods.registry import available_methods, get_method
@@ -49,10 +49,11 @@ class Given:
         self.encoder = SimpleNamespace(template=object())
         self.read: list[str] = []
 
-    def pieces(self, sentences: list[str], template: object) -> list[str]:
+    def pieces_at(self, rows: Any, texts: Corpus, template: object) -> list[str]:
         assert template is self.encoder.template
-        self.read = list(sentences)
-        return self.read
+        found = [texts.sentences[row] for row in rows]
+        self.read += found
+        return found
 
     def encode(self, contents: list[str], *templates: object) -> tuple[torch.Tensor, ...]:
         assert len(contents) == len(self.vectors) and len(templates) == 1
@@ -61,7 +62,8 @@ class Given:
 
 def loss_of(vectors: list[list[float]], texts: tuple[list[str], ...], **settings: Any) -> float:
     student: Any = Given(vectors)
-    parts = SupervisedSimCSE(configured(**settings))(student, Batch(texts[0], np.arange(2), texts))
+    objective = SupervisedSimCSE(configured(**settings), Corpus("nli", texts[0], "", texts))
+    parts = objective(student, Batch(texts[0], np.arange(2), texts))
     assert list(parts) == ["contrastive"]
     assert student.read == [text for column in texts for text in column]
     return parts["contrastive"].item()
@@ -130,7 +132,7 @@ def test_training_pulls_positives_nearer_than_negatives(
 def test_the_head_stays_at_test_time(tiny_bert: Path, head: bool) -> None:
     config = configured(backbone=str(tiny_bert), head=head)
     student = Student.from_config(config)
-    encoder = SupervisedSimCSE(config).evaluation_encoder(student)
+    encoder = SupervisedSimCSE(config, Corpus("", [], "")).evaluation_encoder(student)
     assert encoder.post_pooling == ([student.head] if head else [])
 
 

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from torch import nn
 
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.files.cache import cache_files
 from cse_methods.files.text import sha256_of
+from cse_methods.training.student import Student
 from cse_methods.training.tokenized_corpus import TokenizedCorpus
 
 SENTENCES = ("The nurse thanks the pilot.", "Rain!", "A small dog runs over the green grass.", "…")
@@ -60,3 +62,18 @@ def test_a_damaged_file_is_cut_again(encoder: Encoder) -> None:
     for damage in (b"", file.read_bytes()[:-9], b"\0" * 8):
         file.write_bytes(damage)
         assert tokenized(encoder).rows(EVERY, encoder.template) == expected
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_texts_beside_a_corpus_are_kept_as_its_own(encoder: Encoder, whole: bool) -> None:
+    """Cut at the training row's length, or where the model's positions end."""
+    long = " ".join(SENTENCES * 3)
+    texts = Corpus("beside", [long, *SENTENCES], sha256_of([long, *SENTENCES]))
+    student = Student(encoder, nn.Identity(), max_length=7)
+    anew = student.pieces_at(EVERY, texts, encoder.template, whole=whole)
+    assert anew == encoder.pieces(
+        [texts.sentences[row] for row in EVERY], encoder.template, max_length=64 if whole else 7
+    )
+    student.tokenized = tokenized(encoder, max_length=7)
+    assert student.pieces_at(EVERY, texts, encoder.template, whole=whole) == anew
+    assert len(cache_files("tokenized")) == 1

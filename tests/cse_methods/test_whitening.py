@@ -247,3 +247,24 @@ def test_statistics_that_cannot_move() -> None:
         moving_statistics(mean, covariance, drawn(0, 8, 5), momentum=0.9)
     with pytest.raises(ValueError, match=r"expected embeddings \(N, D\), got \(4,\)"):
         whiten(mean)
+
+
+@quick
+@given(seed=seeds, scale=st.floats(1e-6, 1e6), tilt=st.floats(-0.999, 0.999))
+def test_pairs_are_whitened_as_by_eigenvectors(seed: int, scale: float, tilt: float) -> None:
+    rows = drawn(seed, 12, 2) * scale
+    rows[:, 1] = tilt * rows[:, 0] + (1 - abs(tilt)) * rows[:, 1]
+    covariance = covariance_of(rows).expand(3, 2, 2)
+    values, vectors = torch.linalg.eigh(covariance)
+    root = (vectors * values.rsqrt().unsqueeze(-2)) @ vectors.mT
+    largest = float(root.abs().max())
+    found = whitening_matrix(covariance)
+    # Both lose what the covariance's condition takes.
+    condition = float(values[0, 1] / values[0, 0])
+    torch.testing.assert_close(found, root, rtol=0, atol=3e-15 * condition * largest)
+
+
+@pytest.mark.parametrize("covariance", [[[2.0, 0], [0, 2]], [[5.0, 4], [4, 5]], [[3.0, 1], [1, 1]]])
+def test_gradients_of_pairs(covariance: list[list[float]]) -> None:
+    start = torch.tensor(covariance, dtype=torch.float64).repeat(2, 1, 1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda c: whitening_matrix((c + c.mT) / 2), start)

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from cse_methods.contract import Pooler
+from cse_methods.encoders.families import FAMILIES, Family
 from cse_methods.encoders.sentence_transformers_format import (
     Pooling,
     dense_folders,
     other_folders,
+    read_length,
     read_modules,
     read_pooling,
 )
@@ -181,14 +183,18 @@ def backbone_width(name: str) -> int | None:
 
 
 def weights_sha256(folder: Path) -> str:
-    """Hash, in hex digits, of what the vectors depend on: weights, configuration and tokenizer.
+    """Hash, in hex digits, of what the vectors depend on.
 
-    A BackboneError if the folder is not a whole encoder.
+    That is weights, configuration and tokenizer, the layers after the pooler, and where a text is
+    cut if that is earlier than the positions end. The pooler is not, because a setting may name
+    another one. A BackboneError if the folder is not a whole encoder.
     """
     if problem := _problem(folder):
         raise BackboneError(problem)
     shards = {file.name for pattern in _SAFETENSORS for file in folder.glob(pattern)}
-    dense = {f"{name}/model.safetensors" for name in dense_folders(folder)}
+    dense = {
+        f"{name}/{file}" for name in dense_folders(folder) for file in ("config.json", WEIGHTS[0])
+    }
     whole = (folder / "tokenizer.json").is_file()
     tokenizer = TOKENIZER if whole else (*TOKENIZER, *SENTENCE_PIECE)
     others = {
@@ -199,7 +205,26 @@ def weights_sha256(folder: Path) -> str:
     names = sorted((shards or {"pytorch_model.bin"}) | {"config.json", *tokenizer} | dense | others)
     files = [folder / name for name in names if (folder / name).is_file()]
     lines = [f"{file.relative_to(folder).as_posix()} {file_sha256(file)}\n" for file in files]
+    # Only where they are: encoders without have the hash that they always had.
+    if len(modules := read_modules(folder)) > len(("Transformer", "Pooling")):
+        lines.append(f"modules {' '.join(f'{kind} {path}' for kind, path in modules)}\n")
+    if (length := _shorter_length(folder)) is not None:
+        lines.append(f"length {length}\n")
     return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _shorter_length(folder: Path) -> int | None:
+    """Word pieces at which a text is cut, if that is before the model's positions end."""
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    file = folder / "tokenizer_config.json"
+    tokenizer = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    family = FAMILIES.get(config.get("model_type"), Family())
+    said = (read_length(folder), tokenizer.get("model_max_length"))
+    lengths = [length for length in said if isinstance(length, int | float)]
+    positions = config.get("max_position_embeddings")
+    if not lengths or not isinstance(positions, int):
+        return None
+    return int(min(lengths)) if min(lengths) < positions - family.first_position else None
 
 
 def _copied(uri: str, copy: Callable[[str], Folder]) -> Folder:

@@ -9,6 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.packing import Packing
 from cse_methods.errors import BackboneError
 
@@ -64,18 +65,20 @@ def piece_positions(
     if edits.positions is None:
         return pieces % mask.shape[1]
     positions = [place for row in edits.positions for place in row]
-    lengths = mask.sum(dim=1).tolist()
-    if [len(row) for row in edits.positions] != lengths:
+    given = [len(row) for row in edits.positions]
+    # The lengths of rows would have to be awaited from a GPU, where their sum has to do.
+    lengths = [len(pieces)] if mask.is_cuda else mask.sum(dim=1).tolist()
+    if lengths != ([sum(given)] if mask.is_cuda else given):
         raise BackboneError(
-            f"a pass over rows of {lengths} word pieces is given "
-            f"{[len(row) for row in edits.positions]} positions; each piece has one"
+            f"a pass over rows of {lengths} word pieces is given {given} positions; each piece "
+            "has one"
         )
     if not lowest <= min(positions) <= max(positions) < limit:
         raise BackboneError(
             f"a pass is given positions from {min(positions)} to {max(positions)}; the backbone "
             f"has those from {lowest} to {limit - 1}"
         )
-    return torch.tensor(positions, device=pieces.device)
+    return send_tensor(torch.tensor(positions), pieces.device)
 
 
 @contextmanager

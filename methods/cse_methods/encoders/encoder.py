@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cse_methods.contract import Pooler
+from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.edits import UNEDITED, Edits, edited, piece_positions
 from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.packed_forward import hidden_states, read_one_piece
@@ -198,7 +199,7 @@ class Encoder(nn.Module):
         # Found here: where the mask is on a GPU, the host would have to wait for it.
         pieces = mask.flatten().nonzero().squeeze(1)
         inputs = {"input_ids": ids, "attention_mask": mask.long(), "pieces": pieces}
-        return {name: value.to(self.device) for name, value in inputs.items()}
+        return {name: send_tensor(value, self.device) for name, value in inputs.items()}
 
     def forward(self, inputs: Mapping[str, Tensor], *, edits: Edits = UNEDITED) -> Tensor:
         """What `pad` returns to embeddings of shape (B, D), float32, before any head.
@@ -234,10 +235,11 @@ class Encoder(nn.Module):
 
     def encode_rows(self, rows: Sequence[list[int]]) -> Tensor:
         """Embeddings of N rows of word pieces at test time: shape (N, D), float32, on the CPU."""
-        vectors = torch.empty(len(rows), self.width)
-        for places, batch in self.batches(rows):
-            vectors[places] = batch
-        return vectors
+        if not rows:
+            return torch.empty(0, self.width)
+        places, batches = zip(*self._device_batches(rows), strict=True)
+        vectors = torch.cat(batches).cpu()  # at once: each copy would wait for its batch
+        return vectors[torch.tensor([place for own in places for place in own]).argsort()]
 
     def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor]]:
         """Embeddings of rows of word pieces, as at test time, in batches of similar length.
@@ -250,11 +252,8 @@ class Encoder(nn.Module):
         Yields:
             Places in `rows`, and their vectors: shape (B, D), float32, on the CPU.
         """
-        at_once = PIECES_AT_ONCE.get(self.device.type, PIECES_AT_ONCE["cpu"])
-        for places in batched_by_length([len(row) for row in rows], at_once=at_once):
-            with self._evaluating():
-                vectors = self(self.pad([rows[place] for place in places])).cpu()
-            yield places, vectors
+        for places, vectors in self._device_batches(rows):
+            yield places, vectors.cpu()
 
     def save(self, folder: Path) -> None:
         """Write a folder from which `load_encoder` gives an encoder with the same vectors.
@@ -279,6 +278,14 @@ class Encoder(nn.Module):
             token_layers=write_layers(folder, self.token_layers, first=1),
             post_pooling=write_layers(folder, self.post_pooling, first=2 + len(self.token_layers)),
         )
+
+    def _device_batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor]]:
+        """As `batches`, with the vectors on the encoder's device."""
+        at_once = PIECES_AT_ONCE.get(self.device.type, PIECES_AT_ONCE["cpu"])
+        for places in batched_by_length([len(row) for row in rows], at_once=at_once):
+            with self._evaluating():
+                vectors = self(self.pad([rows[place] for place in places]))
+            yield places, vectors
 
     def token_vectors(self, inputs: Mapping[str, Tensor], edits: Edits = UNEDITED) -> Tensor:
         """What the pooler reads of the last layer, the layers before it included.
@@ -330,10 +337,13 @@ class Encoder(nn.Module):
         ids, mask = inputs["input_ids"], inputs["attention_mask"]
         every_layer = self.pooling.pooler in _SEVERAL_LAYERS
         packs = self._packs and not any(layer.reads_padding for layer in self.token_layers)
-        if packs and len(inputs["pieces"]) < ids.numel():
+        padded = len(inputs["pieces"]) < ids.numel()
+        if packs and padded:
             positions = self._positions(inputs, edits)
             return hidden_states(self.model, inputs, positions, every_layer=every_layer)
-        given = {"attention_mask": mask, "output_hidden_states": every_layer}
+        # A mask that hides nothing would be read by the library, and the host wait for it.
+        visible = mask if padded else None
+        given = {"attention_mask": visible, "output_hidden_states": every_layer}
         if edits.positions is not None:
             # As in RoBERTa, padding has the row before the first one, where there is such a row.
             padding = max(0, self._family.first_position - 1)

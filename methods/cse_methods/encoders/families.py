@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cse_methods.errors import UnknownModelError
+from cse_methods.errors import BackboneError, UnknownModelError
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,9 @@ class Family:
     packed: bool = True
     """Whether its models can read rows without padding, with the kernel `sdpa`: in ModernBERT some
     layers see near pieces only, and count through the whole row."""
+
+    half_precision: bool = True
+    """Whether its models run in bf16 and fp16."""
 
     bert_layers: bool = False
     """Whether its modules are BERT's, by name and order."""
@@ -46,7 +49,8 @@ FAMILIES: Mapping[str, Family] = {
     "albert": Family(),
     "bert": Family(bert_layers=True),
     "camembert": _ROBERTA,
-    "deberta": _DEBERTA,
+    # Its attention fills what is masked with the least float32, which half precision does not have.
+    "deberta": Family(pooling_layer=False, sdpa=False, half_precision=False),
     "deberta-v2": _DEBERTA,
     "distilbert": Family(dropout=("dropout", "attention_dropout"), pooling_layer=False),
     "electra": Family(pooling_layer=False),
@@ -82,6 +86,15 @@ def refuse_other_families(stored: Mapping[str, Any], name: str) -> None:
     raise UnknownModelError(
         f"backbone {name!r} {reason}; encoders of these families are read: {', '.join(FAMILIES)}"
     )
+
+
+def refuse_half_precision(config: Any, precision: str, name: str) -> None:
+    """Raise BackboneError if a model with this configuration does not run in that precision."""
+    if precision != "fp32" and not encoder_family(config).half_precision:
+        raise BackboneError(
+            f"backbone {name!r} is of the family {config.model_type!r}, which does not run in "
+            f"{precision}; set precision: fp32"
+        )
 
 
 def encoder_family(config: Any) -> Family:

@@ -18,7 +18,11 @@ from cse_methods.encoders.backbones import (
     own_pooling,
     resolve_backbone,
 )
-from cse_methods.encoders.families import encoder_family, refuse_other_families
+from cse_methods.encoders.families import (
+    encoder_family,
+    refuse_half_precision,
+    refuse_other_families,
+)
 from cse_methods.encoders.sentence_transformers_format import (
     Pooling,
     read_length,
@@ -46,14 +50,23 @@ def check_encoder(
     first_layer: int | None = None,
     prompt: str | None = None,
     max_length: int | None = None,
+    precision: str = "fp32",
 ) -> None:
     """Raise what `load_encoder` would, as far as it can be told without weights.
 
-    Args are those of `load_encoder`. An encoder that has to be fetched first is not looked at.
+    An encoder that has to be fetched first is not looked at.
+
+    Args:
+        name: as for `load_encoder`, as are the others.
+        pooler: of the encoder.
+        first_layer: of avg_first_last.
+        prompt: for the pooler `mask`.
+        max_length: word pieces that will be read of a sentence.
+        precision: of the forward pass in training.
     """
     source = resolve_backbone(name)
     if folder := locate_backbone(source):
-        read_encoder(
+        reading = read_encoder(
             source,
             folder,
             pooler=pooler,
@@ -61,6 +74,7 @@ def check_encoder(
             prompt=prompt,
             max_length=max_length,
         )
+        refuse_half_precision(reading.config, precision, name)
 
 
 def own_dropout(name: str) -> float | None:

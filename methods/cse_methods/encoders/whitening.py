@@ -1,13 +1,17 @@
 """Whitening: embeddings to zero mean and unit covariance, whole or in groups of coordinates.
 
 No epsilon is added: a covariance that cannot be inverted is refused, so nothing here gives NaN.
-Statistics and their eigenvectors are float64, whatever the precision of the rows.
+Statistics and their eigenvectors are float64, whatever the precision of the rows. Pairs of
+coordinates take no eigenvectors: their matrix has a closed form. On a GPU, where the host would
+have to wait to see that a pair's covariance cannot be inverted, its matrix is NaN.
 """
 
 from typing import Literal
 
 import torch
 from torch import Tensor
+
+from cse_methods.encoders.devices import send_tensor
 
 Whitening = Literal["none", "pca", "zca", "group", "shuffled-group"]
 """WhitenedCSE's ablation: none; all coordinates as one group; groups; groups drawn anew."""
@@ -34,12 +38,14 @@ def whitening_matrix(
 
     Raises:
         ValueError: if the covariance is not finite or is singular, by its own rounding or that
-            of the rows; or if gradients are asked through pca, whose axes jump where eigenvalues
-            meet.
+            of the rows, but for zca of pairs on a GPU; or if gradients are asked through pca, whose
+            axes jump where eigenvalues meet.
 
     Source:
         Zhuo et al. 2023 (WhitenedCSE), eq. 3 and 12.
     """
+    if kind == "zca" and covariance.shape[-1] == 2:
+        return _inverse_root_of_pairs(covariance, noise)
     values, vectors = _spectrum(covariance.detach(), noise)
     if kind == "zca":
         root = (vectors * values.rsqrt().unsqueeze(-2)) @ vectors.mT
@@ -65,6 +71,7 @@ def whiten(
         rows: embeddings, shape (N, D), N > D / groups.
         groups: number of groups of consecutive coordinates; must divide D.
         permutation: order in which coordinates enter the groups, shape (D,); undone afterwards.
+            On the CPU it is checked without a wait for a GPU that has the rows.
         kind: the rotation within a group.
         detach: treat the whitening matrices as constant in the backward pass, as the released
             code does; the mean is differentiated either way. False needs zca.
@@ -187,6 +194,28 @@ def principal_axes(covariance: Tensor, *, most: int | None = None) -> Tensor:
     return axes.flip(1)[:, :most]
 
 
+def _inverse_root_of_pairs(covariance: Tensor, rounding: Tensor | float) -> Tensor:
+    r"""C^(-1/2) of matrices (..., 2, 2) without their eigenvectors, differentiable everywhere.
+
+    By Cayley and Hamilton the root is :math:`(C + s I) / t` with :math:`s = \sqrt{\det C}` and
+    :math:`t = \sqrt{\mathrm{tr}\,C + 2 s}`; its inverse has the adjugate over
+    :math:`s t`.
+    """
+    exact = covariance.double()
+    first, second, shared = exact[..., 0, 0], exact[..., 1, 1], exact[..., 0, 1]
+    determinant = first * second - shared.square()
+    largest = (first + second + torch.hypot(first - second, 2 * shared)) / 2
+    least = determinant / largest.clamp_min(torch.finfo(torch.float64).tiny)
+    singular = least <= _rounding_of(largest, 2, covariance.dtype) + rounding
+    if not covariance.is_cuda:
+        _refuse_what_is_not_finite(covariance)
+        _refuse_singular(singular, least, largest)
+    root = torch.where(singular, torch.nan, determinant).sqrt()
+    rows = [second + root, -shared, -shared, first + root]
+    scale = root * (first + second + 2 * root).sqrt()
+    return (torch.stack(rows, dim=-1) / scale.unsqueeze(-1)).view_as(exact)
+
+
 def _first_order(covariance: Tensor, values: Tensor, vectors: Tensor) -> Tensor:
     """Zero, with the derivative of C^(-1/2) at the covariance of these eigenvalues and vectors.
 
@@ -215,19 +244,32 @@ def _rounding(parts: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _spectrum(covariance: Tensor, rounding: Tensor | float) -> tuple[Tensor, Tensor]:
+    """Eigenvalues, which rise, and eigenvectors of covariances that can be inverted."""
+    _refuse_what_is_not_finite(covariance)
+    values, vectors = torch.linalg.eigh(covariance.double())
+    least, largest = values[..., 0], values[..., -1]
+    noise = _rounding_of(largest, values.shape[-1], covariance.dtype) + rounding
+    _refuse_singular(least <= noise, least, largest)
+    return values, vectors
+
+
+def _rounding_of(largest: Tensor, width: int, dtype: torch.dtype) -> Tensor:
+    """What of an eigenvalue can be rounding, as in a matrix's numerical rank; below 0 maybe too."""
+    return width * torch.finfo(dtype).eps * largest
+
+
+def _refuse_what_is_not_finite(covariance: Tensor) -> None:
     if not covariance.isfinite().all():
         raise ValueError("a covariance with NaN or infinite values cannot be whitened")
-    values, vectors = torch.linalg.eigh(covariance.double())  # values rise
-    least, largest = values[..., 0], values[..., -1]
-    # As in a matrix's numerical rank: what is below this is rounding, and may be negative.
-    noise = values.shape[-1] * torch.finfo(covariance.dtype).eps * largest + rounding
-    if (least <= noise).any():
-        worst = int((least - noise).argmin())
+
+
+def _refuse_singular(singular: Tensor, least: Tensor, largest: Tensor) -> None:
+    if singular.any():
+        worst = int((least / largest).masked_fill(~singular, torch.inf).argmin())
         raise ValueError(
             f"a covariance is singular: smallest eigenvalue {least.flatten()[worst]:.3g} beside "
             f"largest {largest.flatten()[worst]:.3g}; take more groups or more varied rows"
         )
-    return values, vectors
 
 
 def _check_batch(rows: Tensor, groups: int) -> tuple[int, int]:
@@ -252,10 +294,10 @@ def _order(permutation: Tensor | None, rows: Tensor) -> Tensor:
     identity = torch.arange(rows.shape[1], device=rows.device)
     if permutation is None:
         return identity
-    permutation = permutation.to(rows.device)
-    if permutation.shape != identity.shape or not permutation.sort().values.equal(identity):
+    places = torch.arange(len(identity), device=permutation.device)
+    if permutation.shape != places.shape or not permutation.sort().values.equal(places):
         raise ValueError(
             f"expected a permutation of the {len(identity)} coordinates, "
             f"got {tuple(permutation.shape)} indices that are none"
         )
-    return permutation
+    return send_tensor(permutation, rows.device)

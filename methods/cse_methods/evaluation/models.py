@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cse_methods.contract import Pooler
 from cse_methods.encoders.backbones import split_revision
+from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import Dense, Normalize
@@ -186,7 +187,7 @@ def open_model(
                 "leave out the pooler and the slicing length"
             ) from problem
         return ForeignModel(_load_foreign(name, problem), max_length=max_length)
-    encoder.to("cuda" if torch.cuda.is_available() else "cpu")
+    encoder.to(default_device())
     return OwnModel(encoder, max_length=max_length, slicing_length=slicing_length)
 
 

@@ -147,7 +147,8 @@ def debiased_loss(logits: Tensor, weights: Tensor, *, form: DebiasedForm) -> Ten
 
 def _log_of_the_others(logits: Tensor) -> Tensor:
     """log(1 - P), also where P rounds to 1; that can be the largest of a row alone."""
-    largest = F.one_hot(logits.argmax(dim=1), logits.shape[1]).bool()
+    places = logits.argmax(dim=1, keepdim=True)
+    largest = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, places, True)
     others = logits.masked_fill(largest, -torch.inf).logsumexp(dim=1, keepdim=True)
     of_the_largest = others - logits.logsumexp(dim=1, keepdim=True)
     small = logits.softmax(dim=1).masked_fill(largest, 0)

@@ -43,8 +43,10 @@ def check_lists(**lists: Tensor) -> None:
 
 def without_positive(similarities: Tensor) -> Tensor:
     """The matrix without its diagonal, (B, B) -> (B, B - 1); the order of a row stays."""
-    others = ~torch.eye(len(similarities), dtype=torch.bool, device=similarities.device)
-    return similarities[others].view(len(similarities), -1)
+    size = len(similarities)
+    # Less the first entry, every row of B + 1 entries ends with one of the diagonal.
+    rows = similarities.flatten()[1:].view(size - 1, size + 1)
+    return rows[:, :-1].reshape(size, size - 1)
 
 
 def reduce(per_anchor: Tensor, reduction: Reduction) -> Tensor:

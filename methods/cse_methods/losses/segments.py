@@ -21,7 +21,9 @@ Negatives = Literal["summation", "averaging"]
 """A sequence weighs as much as it has segments, or all sequences weigh alike."""
 
 
-def pool_segments(segments: Tensor, sequence: Tensor, weights: Tensor | None) -> Tensor:
+def pool_segments(
+    segments: Tensor, sequence: Tensor, weights: Tensor | None, *, count: int | None = None
+) -> Tensor:
     r"""Embeddings of sequences: the weighted mean of their segments.
 
     .. math:: h_i = \sum_j \frac{w_{ij}}{\sum_k w_{ik}} h_{ij}
@@ -30,12 +32,15 @@ def pool_segments(segments: Tensor, sequence: Tensor, weights: Tensor | None) ->
         segments: embeddings, shape (S, D).
         sequence: the sequence of each segment, whole numbers, shape (S,).
         weights: of the segments, usually their lengths, >= 0, shape (S,); None for equal ones.
+        count: n, the number of sequences; None reads it from `sequence`, for which the host waits
+            until a GPU has computed that.
 
     Returns:
         Shape (n, D).
 
     Raises:
-        ValueError: if shapes do not match, or a sequence has no segment with a weight above 0.
+        ValueError: if shapes do not match; on a CPU, if a sequence has no segment with a weight
+            above 0. A GPU is not waited for: there the embedding of such a sequence is NaN.
 
     Source:
         Wu et al. 2023 (HiCL), section 3.1; unweighted in its table 3.
@@ -48,9 +53,12 @@ def pool_segments(segments: Tensor, sequence: Tensor, weights: Tensor | None) ->
             f"expected a weight a segment, got {tuple(weights.shape)} weights "
             f"for {tuple(sequence.shape)} segments"
         )
-    shares = F.one_hot(sequence) * weights.to(segments.dtype).unsqueeze(1)  # (S, n)
+    count = int(sequence.max()) + 1 if count is None else count
+    sequences = torch.arange(count, device=sequence.device)
+    own = sequence.unsqueeze(1) == sequences  # (S, n)
+    shares = own * weights.to(segments.dtype).unsqueeze(1)
     totals = shares.sum(dim=0)
-    if not (totals > 0).all():
+    if not totals.is_cuda and not (totals > 0).all():
         empty = int((totals > 0).logical_not().nonzero()[0])
         raise ValueError(f"sequence {empty} has no segment with a weight above 0")
     return (shares / totals).T @ segments
@@ -139,16 +147,16 @@ def entailment(
         Scalar, in nats, averaged over all segments, >= 0; 0 for a single sequence.
 
     Raises:
-        ValueError: if shapes do not match, a segment's sequence is not there, or the temperature
-            is not above 0.
+        ValueError: if shapes do not match or the temperature is not above 0; on a CPU, if a
+            segment's sequence is not there.
 
     Source:
         Wu et al. 2023 (HiCL), eq. 3.
     """
     check_temperature("temperature", temperature)
     _check_sequence(segments, sequence)
-    last = int(sequence.max())
-    if last >= len(sequences):
+    # A GPU stops by itself at a class that is not there; to look first, the host would wait for it.
+    if not sequence.is_cuda and (last := int(sequence.max())) >= len(sequences):
         raise ValueError(f"a segment of sequence {last}, but only {len(sequences)} sequences")
     return F.cross_entropy(cosine_matrix(segments, sequences) / temperature, sequence)
 

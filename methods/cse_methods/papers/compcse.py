@@ -7,17 +7,21 @@ Departs from both: word pieces of the whole sentence are split into parts of equ
 longer; phrases come from a rule-based splitter or a file, where the paper has a discourse parser.
 """
 
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import model_validator
 from torch import Tensor, nn
 
 from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig
-from cse_methods.data.corpora import load_corpus
+from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.data.language.phrases import Subsampling, composition_examples
 from cse_methods.encoders.word_pieces import cut_parts
 from cse_methods.errors import SettingError, TrainingError
+from cse_methods.files.text import sha256_of
 from cse_methods.losses.composition import Aggregation, aggregate, leading, projection_width
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.published.tables import published_settings
@@ -107,6 +111,9 @@ class CompCSE(Objective):
             )
         self.config = config
         self.examples = examples
+        texts = [text for own in examples for text in own]
+        self.texts = Corpus("parts", texts, sha256_of(texts))
+        self.starts = np.cumsum([0, *map(len, examples)])
         read = projection_width(config.aggregation, config.partitions)
         self.projection = nn.Linear(read * width, width, bias=False) if read else None
 
@@ -126,7 +133,7 @@ class CompCSE(Objective):
 
     def _composed(self, student: StudentProtocol, batch: Batch) -> Tensor:
         plain, after = student.encoder.template, self.config.aggregate_after_head
-        parts = [self._parts(student, int(row)) for row in batch.rows]
+        parts = self._cut_examples(student, batch.rows)
         # Part-major: all first parts, then all second ones.
         contents = [part for place in zip(*parts, strict=True) for part in place]
         (encoded,) = student.encode(contents, plain, head=after)
@@ -140,14 +147,20 @@ class CompCSE(Objective):
         embeddings: Tensor = student.head(composed)
         return embeddings
 
-    def _parts(self, student: StudentProtocol, row: int) -> list[Part]:
-        """The word pieces of each part, each cut by itself."""
-        plain, texts = student.encoder.template, self.examples[row]
-        if len(texts) > 1:
-            return student.pieces(texts, plain)
-        (content,) = student.encoder.pieces(texts, plain)
+    def _cut_examples(self, student: StudentProtocol, rows: NDArray[np.int64]) -> list[list[Part]]:
+        """The word pieces of each part of the examples at these places, each cut by itself."""
+        plain = student.encoder.template
+        places = np.concatenate([np.arange(*self.starts[row : row + 2]) for row in rows])
+        cut = iter(student.pieces_at(places, self.texts, plain, whole=True))
+        contents = [list(islice(cut, len(self.examples[row]))) for row in rows]
         room = self.config.max_length - len(plain)
-        return [part[:room] for part in cut_parts(content, self.config.partitions)]
+        return [
+            [part[:room] for part in (own if len(own) > 1 else self._split_whole(own[0]))]
+            for own in contents
+        ]
+
+    def _split_whole(self, content: Part) -> list[Part]:
+        return cut_parts(content, self.config.partitions)
 
 
 @register(

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from cse_methods.contract import Paper, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
+from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.pooling_layer import read_pooling_layer
@@ -122,7 +123,7 @@ class DCLR(Objective):
         encoded = student.encode(student.pieces_of(batch, plain), plain, plain, head=False)
         first, second = (student.head(self.pooling_layer(view)) for view in encoded)
         count = int(len(first) * config.noise_times)
-        drawn = torch.randn(count, first.shape[1]).to(first)
+        drawn = send_tensor(torch.randn(count, first.shape[1]), first.device)
         noise = noise_ascent(
             first,
             second,

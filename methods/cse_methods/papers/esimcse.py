@@ -17,6 +17,7 @@ from transformers import AutoModel
 
 from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
+from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.template import SPECIAL_PIECES
@@ -141,7 +142,7 @@ class ESimCSE(TwoViewObjective):
             first,
             second,
             temperature=self.config.temperature,
-            queue=self.queue.to(first.device) if len(self.queue) else None,
+            queue=send_tensor(self.queue, first.device) if len(self.queue) else None,
             negatives_from=self.negatives_from,
         )
         if self.momentum_encoder is not None:
@@ -152,7 +153,8 @@ class ESimCSE(TwoViewObjective):
         moving_average_(encoder, student.encoder, momentum=self.config.momentum)
         with torch.no_grad():
             (entries,) = student.encode(views.contents, views.templates[0], encoder=encoder)
-        self.queue = enqueue(self.queue.to(entries.device), entries, size=self.config.queue_size)
+        queue = send_tensor(self.queue, entries.device)
+        self.queue = enqueue(queue, entries, size=self.config.queue_size)
 
     def get_extra_state(self) -> dict[str, Tensor]:
         """The queue, which grows, so that it is no buffer."""

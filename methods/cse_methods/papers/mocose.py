@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
+from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.pooling_layer import read_pooling_layer
 from cse_methods.errors import TrainingError
@@ -148,7 +149,7 @@ class MoCoSE(Objective):
         keys = self.target_projection(self.target_pooler(target))
         if self.config.detach_keys:
             keys = keys.detach()
-        negatives = self.queue.negatives().to(keys)
+        negatives = send_tensor(self.queue.negatives(), keys.device)
         contrastive = info_nce(queries, keys, temperature=self.config.temperature, queue=negatives)
         self.queue.add(keys)
         return {"contrastive": contrastive}

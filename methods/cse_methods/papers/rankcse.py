@@ -18,6 +18,7 @@ from torch import Tensor
 
 from cse_methods.contract import Conditions, Paper, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
+from cse_methods.encoders.devices import send_tensor
 from cse_methods.errors import SettingError
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.losses.list_mle import list_mle
@@ -173,7 +174,7 @@ class RankCSE(Objective):
         template = student.encoder.template
         first, second = student.encode(student.pieces_of(batch, template), template, template)
         similarities = cosine_matrix(first, second)
-        ranking = self.teachers.similarities(batch.rows).to(first.device)
+        ranking = send_tensor(self.teachers.similarities(batch.rows), first.device)
         contrastive = info_nce(first, second, temperature=config.tau1, reduction=config.reduction)
         consistency = ranking_consistency(
             similarities, temperature=config.tau1, reduction=config.reduction

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from torch import Tensor
 
 from cse_methods.contract import Conditions, Paper, Run, TrainingConfig
-from cse_methods.data.corpora import load_corpus
+from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
@@ -85,16 +85,20 @@ class SimCSE(TwoViewObjective):
 class SupervisedSimCSE(Objective):
     """Each sentence finds its positive among the batch's positives and hard negatives."""
 
-    def __init__(self, config: SimCSEConfig) -> None:
+    def __init__(self, config: SimCSEConfig, corpus: Corpus) -> None:
         super().__init__()
         self.config = config
+        self.columns = [
+            Corpus(corpus.name, column, f"{corpus.sha256} column {place}")
+            for place, column in enumerate(corpus.columns)
+        ]
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """The contrastive loss, of a batch with columns."""
         template = student.encoder.template
-        texts = [text for column in batch.columns for text in column]
-        (embeddings,) = student.encode(student.pieces(texts, template), template)
-        anchors, positives, *negatives = embeddings.chunk(len(batch.columns))
+        cut = [student.pieces_at(batch.rows, column, template) for column in self.columns]
+        (embeddings,) = student.encode([content for own in cut for content in own], template)
+        anchors, positives, *negatives = embeddings.chunk(len(cut))
         contrastive = info_nce(
             anchors,
             positives,
@@ -124,5 +128,8 @@ class SupervisedSimCSE(Objective):
 def train(config: SimCSEConfig, run: Run) -> dict[str, float]:
     """Train on sentences, pairs or triples; return the metrics of the best checkpoint on dev."""
     corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-    kind = SimCSE if config.supervision is None else SupervisedSimCSE
-    return training.train(config, run, corpus=corpus, objective=lambda _: kind(config))
+
+    def objective(_: Student) -> Objective:
+        return SupervisedSimCSE(config, corpus) if config.supervision else SimCSE(config)
+
+    return training.train(config, run, corpus=corpus, objective=objective)

@@ -16,6 +16,7 @@ from cse_methods.contract import Paper, Run
 from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.data.language.negations import find_tagger, negations_of
 from cse_methods.errors import SettingError
+from cse_methods.files.text import sha256_of
 from cse_methods.losses.bidirectional_margin import bidirectional_margin
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
 from cse_methods.published.tables import published_settings
@@ -99,7 +100,7 @@ class SNCSE(TwoViewObjective):
     ) -> None:
         super().__init__()
         self.config = config
-        self.negations = negations
+        self.negations = Corpus("negations", negations, sha256_of(negations))
         self.negatives_from = negatives_from
 
     def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
@@ -121,8 +122,8 @@ class SNCSE(TwoViewObjective):
         del views
         config = self.config
         other = student.encoder.prompt(config.prompts[1])
-        negations = [self.negations[row] for row in batch.rows]
-        (negated,) = student.encode(student.pieces(negations, other), other)
+        negations = student.pieces_at(batch.rows, self.negations, other)
+        (negated,) = student.encode(negations, other)
         contrastive = info_nce(
             first, second, temperature=config.temperature, negatives_from=self.negatives_from
         )

@@ -14,6 +14,7 @@ import torch
 
 from cse_methods.contract import BEST_FOLDER, Conditions, MethodConfig, Paper, Run
 from cse_methods.data.corpora import load_corpus
+from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import Dense
@@ -61,14 +62,15 @@ def train(config: UntrainedConfig, run: Run) -> dict[str, float]:
     """Score the backbone as it is, then as it is kept; return the latter's dev metrics."""
     dev = DevSuite(config.dev, data=config.data)
     if run.resume_from is not None:
-        return dev.evaluate(load_encoder(str(run.resume_from / BEST_FOLDER)))
+        kept = load_encoder(str(run.resume_from / BEST_FOLDER)).to(default_device())
+        return dev.evaluate(kept)
     encoder = load_encoder(
         config.backbone,
         pooler=config.pooler,
         first_layer=config.first_layer,
         max_length=config.max_length,
         attention=config.attention,
-    ).to("cuda" if torch.cuda.is_available() else "cpu")
+    ).to(default_device())
     run.report(step=0, metrics=dev.evaluate(encoder))
     kept = _whitened(encoder, config, run.seed) if config.whitening else encoder
     metrics = {"train/progress": 1.0} | dev.evaluate(kept)

@@ -184,7 +184,7 @@ class WhitenedCSE(Objective):
 
     def _in_groups(self, rows: Tensor) -> Tensor:
         shuffled = self.config.whitening == "shuffled-group"
-        order = torch.randperm(rows.shape[1]).to(rows.device) if shuffled else None
+        order = torch.randperm(rows.shape[1]) if shuffled else None
         try:
             return whiten(
                 rows, groups=self.groups, permutation=order, detach=self.config.detach_whitening
@@ -194,7 +194,8 @@ class WhitenedCSE(Objective):
 
     def _affine(self) -> tuple[Tensor, Tensor]:
         kind: Rotation = "pca" if self.config.whitening == "pca" else "zca"
-        covariance = self.covariance + RIDGE * torch.eye(len(self.mean)).to(self.covariance)
+        ridge = RIDGE * torch.eye(len(self.mean), dtype=torch.float64, device=self.mean.device)
+        covariance = self.covariance + ridge
         try:
             return affine_whitening(self.mean, covariance, groups=self.groups, kind=kind)
         except ValueError as problem:  # embeddings that are not finite

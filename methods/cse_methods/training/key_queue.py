@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from cse_methods.encoders.devices import send_tensor
+
 
 def ema_momentum(step: int, *, decay: float, total_steps: int) -> float:
     r"""The momentum of a moving average at a step: from `decay` up to 1 along a cosine.
@@ -65,5 +67,5 @@ class KeyQueue:
     def add(self, keys: Tensor) -> None:
         """Put a batch of keys, shape (B, D), in front; cut to K once more than K have come."""
         self.filled += len(keys)
-        joined = torch.cat([keys.detach(), self.rows.to(keys)])
+        joined = torch.cat([keys.detach(), send_tensor(self.rows, keys.device)])
         self.rows = joined[: self.size] if self.filled > self.size else joined

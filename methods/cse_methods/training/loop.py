@@ -11,10 +11,13 @@ from torch import Tensor
 from cse_methods.allocator import keep_freed_memory
 from cse_methods.contract import Run, TrainingConfig
 from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import TrainingError
 from cse_methods.training.checkpoint import Best, TrainingState, load_checkpoint, save_checkpoint
+from cse_methods.training.determinism import deterministic_algorithms
 from cse_methods.training.dev_evaluation import DevSuite
+from cse_methods.training.memory import advising_on_memory
 from cse_methods.training.objective import Objective
 from cse_methods.training.optimizers import grouped_parameters, make_optimizer
 from cse_methods.training.schedule import Schedule
@@ -32,7 +35,8 @@ def train(
 
     Reports to `run` at step 0 (the untrained backbone), every `eval_steps` and at the last step,
     which comes early where `patience` dev points in a row are not better.
-    On one machine with equal threads a trial repeats bit for bit, resumed or not.
+    On the CPUs of one machine, with equal threads, a trial repeats bit for bit, resumed or not; on
+    a GPU as far as `config.deterministic` has it.
 
     Args:
         config: the settings.
@@ -45,9 +49,18 @@ def train(
         earliest of equals; none if no dev score was a number.
 
     Raises:
-        TrainingError: if the corpus gives no whole batch or the loss is not finite.
+        TrainingError: if the corpus gives no whole batch, the loss is not finite, or a GPU's memory
+            is full.
         CheckpointError: if `run.resume_from` is not a whole checkpoint of this configuration.
     """
+    with deterministic_algorithms(config.deterministic), advising_on_memory(config):
+        return train_and_report(config, run, corpus, objective)
+
+
+def train_and_report(
+    config: TrainingConfig, run: Run, corpus: Corpus, objective: Callable[[Student], Objective]
+) -> dict[str, float]:
+    """Train from the start or from a checkpoint to the end, as `train`, under torch's settings."""
     torch.manual_seed(run.seed)
     schedule = Schedule.of(config, sentences=len(corpus.sentences))
     dev = DevSuite(config.dev, data=config.data)
@@ -95,14 +108,14 @@ def start(
 ) -> TrainingState:
     """The pre-trained backbone with a fresh head, objective and optimiser, before step 1."""
     keep_freed_memory()
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = default_device()
     student = Student.from_config(config).to(device)
     own = objective(student).to(device)
     groups = grouped_parameters(
         (student, own), own.parameter_groups(student), weight_decay=config.weight_decay
     )
     optimizer = make_optimizer(config, groups)
-    scaler = torch.amp.GradScaler(device, enabled=config.precision == "fp16")
+    scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "fp16")
     return TrainingState(config, seed, schedule, student, own, optimizer, scaler)
 
 
@@ -120,7 +133,11 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
     for batch in training_batches(state, corpus, until=step):
         for name, part in optimise(state, losses_of(state, batch)).items():
             sums[name] = sums[name] + part if name in sums else part
-    means = {f"train/loss_{name}": total.item() / (step - first) for name, total in sums.items()}
+    totals = torch.stack(list(sums.values())).tolist()
+    means = {
+        f"train/loss_{name}": total / (step - first)
+        for name, total in zip(sums, totals, strict=True)
+    }
     loss = sum(means.values())
     if not math.isfinite(loss):
         precision = state.config.precision

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.devices import default_device
 from cse_methods.errors import BackboneError
 from cse_methods.files.cache import cache_folder, cache_key, cannot_store, written_once
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors, vectors_depend_on
@@ -77,8 +78,7 @@ def _read(file: Path) -> NDArray[np.int32] | None:
 
 
 def _write(vectors: NDArray[np.float32], stream: IO[bytes]) -> None:
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    every = torch.from_numpy(np.array(vectors)).to(device)
+    every = torch.from_numpy(np.array(vectors)).to(default_device())
     every /= every.norm(dim=1, keepdim=True).clamp_min(torch.finfo(every.dtype).tiny)
     count = len(every)
     most, size = min(MOST_NEIGHBOURS, count - 1), max(1, _COSINES_AT_ONCE // count)

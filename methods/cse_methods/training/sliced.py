@@ -3,9 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.edits import UNEDITED, Edits
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.template import Template
@@ -59,6 +63,12 @@ class SlicedStudent:
         """The student's."""
         return self.student.pieces_of(batch, template)
 
+    def pieces_at(
+        self, rows: NDArray[np.int64], texts: Corpus, template: Template, *, whole: bool = False
+    ) -> list[list[int]]:
+        """The student's."""
+        return self.student.pieces_at(rows, texts, template, whole=whole)
+
     def encode(
         self,
         contents: Sequence[list[int]],
@@ -101,8 +111,9 @@ class SlicedStudent:
         sequence = torch.tensor([row for row, own in enumerate(sliced) for _ in own])
         weights = torch.tensor([max(1, len(segment) + self.special) for segment in segments])
         views = self.student.encode(segments, *templates, head=head, encoder=encoder, edits=edits)
-        sequence, weights = sequence.to(views[0].device), weights.to(views[0].device)
-        pooled = tuple(
-            pool_segments(view, sequence, weights if self.weighted else None) for view in views
-        )
+        device = views[0].device
+        sequence = send_tensor(sequence, device)
+        weighing = send_tensor(weights, device) if self.weighted else None
+        count = len(contents)
+        pooled = tuple(pool_segments(view, sequence, weighing, count=count) for view in views)
         return Segments(views, sequence, pooled)

@@ -11,8 +11,11 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from cse_methods.contract import Precision, TrainingConfig
+from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.edits import UNEDITED, Edits
 from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.families import refuse_half_precision
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.encoders.template import Template
@@ -69,6 +72,10 @@ class StudentProtocol(Protocol):
     def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]: ...
 
     def pieces_of(self, batch: Batch, template: Template) -> list[list[int]]: ...
+
+    def pieces_at(
+        self, rows: NDArray[np.int64], texts: Corpus, template: Template, *, whole: bool = False
+    ) -> list[list[int]]: ...
 
     def encode(
         self,
@@ -131,6 +138,7 @@ class Student(nn.Module):
             attention=config.attention,
             dropout=config.dropout,
         )
+        refuse_half_precision(encoder.model.config, config.precision, config.backbone)
         head = TrainingHead(encoder.width) if config.head else nn.Identity()
         return cls(
             encoder,
@@ -149,6 +157,20 @@ class Student(nn.Module):
         if self.tokenized is None:
             return self.pieces(batch.sentences, template)
         return self.tokenized.rows(batch.rows, template)
+
+    def pieces_at(
+        self, rows: NDArray[np.int64], texts: Corpus, template: Template, *, whole: bool = False
+    ) -> list[list[int]]:
+        """The same of the texts at some places of what a method has beside the corpus.
+
+        They are kept where the corpus is. If `whole`, a text is cut where the model's positions end
+        and not at what a training row holds.
+        """
+        max_length = self.encoder.limit if whole else self.max_length
+        if self.tokenized is None:
+            chosen = [texts.sentences[row] for row in rows]
+            return self.encoder.pieces(chosen, template, max_length=max_length)
+        return self.tokenized.beside(texts, max_length=max_length).rows(rows, template)
 
     def encode(
         self,
@@ -180,7 +202,8 @@ class Student(nn.Module):
             return self._chunked(layers, rows, edits).chunk(len(templates))
         place = {row: number for number, row in enumerate(dict.fromkeys(map(tuple, rows)))}
         vectors = self._chunked(layers, list(map(list, place)), edits)
-        return vectors[[place[tuple(row)] for row in rows]].chunk(len(templates))
+        order = torch.tensor([place[tuple(row)] for row in rows])
+        return vectors[send_tensor(order, vectors.device)].chunk(len(templates))
 
     def encode_tokens(
         self,

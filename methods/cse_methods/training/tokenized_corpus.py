@@ -51,6 +51,7 @@ class TokenizedCorpus:
     def __init__(self, encoder: Encoder, corpus: Corpus, *, max_length: int) -> None:
         self._encoder, self._corpus, self._max_length = encoder, corpus, max_length
         self._known: dict[Template, CorpusPieces] = {}
+        self._beside: dict[tuple[str, int], TokenizedCorpus] = {}
 
     def rows(self, rows: NDArray[np.int64], template: Template) -> list[list[int]]:
         """As `Student.pieces` of the sentences at these places.
@@ -61,6 +62,13 @@ class TokenizedCorpus:
         if template not in self._known:
             self._known[template] = self._read_or_cut(template)
         return self._known[template].rows(rows)
+
+    def beside(self, texts: Corpus, *, max_length: int) -> "TokenizedCorpus":
+        """Other texts as the same tokenizer cuts them, such as the negations of the corpus."""
+        key = texts.sha256, max_length
+        if key not in self._beside:
+            self._beside[key] = TokenizedCorpus(self._encoder, texts, max_length=max_length)
+        return self._beside[key]
 
     def _read_or_cut(self, template: Template) -> CorpusPieces:
         tokenizer = self._encoder.tokenizer.backend_tokenizer

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import torch
-
 from cse_methods.data.dev_selection import DevSelection, climbed_sets
 from cse_methods.data.dev_sets import load_dev_pairs
+from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.sentence_transformers_format import read_pooling
 from cse_methods.errors import DataError
@@ -81,7 +80,7 @@ def dev_pairs(trial: TrialDetails) -> DevPairs:
             f"the dev sets of trial {trial.key[:16]} hold other pairs by now than it was judged by"
         )
     with kept_model(trial) as folder:
-        encoder = load_encoder(str(folder)).to("cuda" if torch.cuda.is_available() else "cpu")
+        encoder = load_encoder(str(folder)).to(default_device())
         # The very batches of the training: cosines that differ in a last digit rank otherwise.
         cosines = DevSuite(dev, data=data).similarities(encoder)[trial.dev.search]
     return DevPairs(gold, cosines.numpy())

@@ -119,7 +119,7 @@ def describe_doubts(
             f"no trial is ever stopped early: pruner.min_step is {least}, and the longest trial "
             f"takes {format_count(sizes.most_steps, 'step')}"
         )
-    doubts += _check_eval_steps(configs)
+    doubts += _check_eval_steps(configs) + _check_precision(spec, configs)
     if spec.seeds.confirm and not spec.seeds.further:
         doubts.append(
             f"seeds.confirm has no seed but {spec.seeds.search}, which each trial of the search "
@@ -140,6 +140,16 @@ def _check_eval_steps(configs: Iterable[MethodConfig]) -> list[str]:
                 "the last one alone"
             ]
     return []
+
+
+def _check_precision(spec: SweepSpec, configs: Iterable[MethodConfig]) -> list[str]:
+    """Warn if trials on CPUs compute in a precision that these only emulate."""
+    if spec.resources.gpu != 0 or all(_precision_of(config) != "fp16" for config in configs):
+        return []
+    return [
+        "precision is fp16 and trials run on CPUs, which take about ten times as long for it as "
+        "for fp32; set precision: auto"
+    ]
 
 
 def _check_dropout(spec: SweepSpec, configs: Iterable[MethodConfig]) -> list[str]:
@@ -285,10 +295,18 @@ def _find_absent_encoders(
             yield source
         elif source:
             inspection.attempt(place, partial(check_encoder, name))
-    asked = {(c.backbone, c.pooler, c.first_layer, c.test_prompt(), c.max_length) for c in configs}
-    for name, pooler, first_layer, prompt, max_length in sorted(asked, key=str):
+    asked = {
+        (c.backbone, c.pooler, c.first_layer, c.test_prompt(), c.max_length, _precision_of(c))
+        for c in configs
+    }
+    for name, pooler, first_layer, prompt, max_length, precision in sorted(asked, key=str):
         read = partial(check_encoder, name, pooler=pooler, first_layer=first_layer, prompt=prompt)
-        inspection.attempt(("backbone",), partial(read, max_length=max_length), needs=("backbone",))
+        check = partial(read, max_length=max_length, precision=precision)
+        inspection.attempt(("backbone",), check, needs=("backbone",))
+
+
+def _precision_of(config: MethodConfig) -> str:
+    return config.precision if isinstance(config, TrainingConfig) else "fp32"
 
 
 def _is_absent(source: Backbone) -> bool:

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from cse_methods.contract import MethodConfig
 from cse_methods.data.corpus_spec import Corpora
 from cse_methods.data.dev_selection import DevSelection, dev_metric
+from cse_methods.precision import auto_precision
 from cse_methods.registry import get_method
 from cse_methods.settings import Settings
 from cse_platform.errors import SweepRefusedError
@@ -162,6 +163,17 @@ class SweepSpec(Settings):
         exclude_if=lambda smoke: not smoke,  # as in the journals of older versions
         description="set by --smoke alone: its numbers mean nothing",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _settle_precision(cls, values: Any) -> Any:
+        """Write out what `precision: auto` is where trials run, because it is in their keys."""
+        match values:
+            case {"fixed": {"precision": "auto", **others}}:
+                resources = values.get("resources")
+                gpu = isinstance(resources, dict) and resources.get("gpu", 0) != 0
+                return {**values, "fixed": {**others, "precision": auto_precision(gpu=gpu)}}
+        return values
 
     @model_validator(mode="after")
     def _check_grid(self) -> Self:

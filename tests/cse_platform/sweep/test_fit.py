@@ -11,6 +11,7 @@ import pytest
 
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.backbones import resolve_backbone
+from cse_methods.precision import auto_precision
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep import preflight as fit
@@ -106,6 +107,11 @@ def test_what_must_be_fetched_is_not_opened(spec: Callable[..., SweepSpec]) -> N
             ["eval_steps is 2", "max_steps, 1"],
         ),
         ({"fixed": {"max_steps": 6, "batch_size": 10, "eval_steps": 6}}, []),
+        (
+            {"fixed": {"batch_size": 10, "precision": "fp16"}},
+            ["fp16", "ten times", "precision: auto"],
+        ),
+        ({"fixed": {"batch_size": 10, "precision": "fp16"}, "resources": {"gpu": 0.5}}, []),
         ({"pruner": {"kind": "median", "min_step": 9}}, []),
         ({"pruner": {"kind": "median", "min_step": 10}}, ["pruner.min_step is 10", "10 steps"]),
     ],
@@ -117,6 +123,14 @@ def test_what_does_nothing_is_doubted(
     lines = doubts(sweep, sizes(sweep))
     assert len(lines) == bool(told)
     assert all(part in lines[0] for part in told)
+
+
+def test_a_sweep_says_what_auto_became(spec: Callable[..., SweepSpec]) -> None:
+    auto = {"fixed": {"precision": "auto", "batch_size": 10}}
+    on_cpus, on_gpus = spec(**auto), spec(**auto, resources={"gpu": 1})
+    assert on_cpus.fixed == {"precision": auto_precision(gpu=False), "batch_size": 10}
+    assert on_gpus.fixed == {"precision": auto_precision(gpu=True), "batch_size": 10}
+    assert on_cpus.config({}).hyperparameters()["precision"] == on_cpus.fixed["precision"]
 
 
 def test_resources_against_this_machine() -> None:

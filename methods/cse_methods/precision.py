@@ -1,0 +1,39 @@
+"""What `precision: auto` stands for: bf16 where there are units for it, else fp32."""
+
+from pathlib import Path
+from typing import Literal
+
+_CPU_INFO = Path("/proc/cpuinfo")
+_UNITS = {"amx_bf16", "avx512_bf16", "bf16"}
+"""The flags of processors that multiply bfloat16 themselves: those of x86, then that of Arm."""
+
+
+def auto_precision(*, gpu: bool | None = None) -> Literal["bf16", "fp32"]:
+    """The faster of the two precisions that need no scaling of the loss.
+
+    A GPU that this machine does not have, as of a cluster's nodes, counts as one with units; all
+    since NVIDIA's Ampere have them. Where a system does not say what its processor has, it counts
+    as one without.
+
+    Args:
+        gpu: whether trials run on a GPU; None looks whether this process sees one.
+    """
+    if gpu is not False:
+        import torch  # takes seconds, and a sweep on CPUs needs none of it
+
+        if torch.cuda.is_available():
+            return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+        if gpu:
+            return "bf16"
+    return "bf16" if _UNITS & _cpu_flags() else "fp32"
+
+
+def _cpu_flags() -> set[str]:
+    """What the first processor of the machine can, in the kernel's words; nothing if unsaid."""
+    try:
+        lines = _CPU_INFO.read_text("utf-8").splitlines()
+    except OSError:
+        return set()
+    named = (line.partition(":") for line in lines)
+    flags = (words for name, _, words in named if name.strip() in ("flags", "Features"))
+    return set(next(flags, "").split())

@@ -1,0 +1,292 @@
+"""GPUs, as far as a CPU can tell: where tensors lie, what makes the host wait, equal curves."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from device_ledger import Ledger, Wait, device_ledger
+from method_variants import VARIANTS, settled
+from torch import Tensor
+
+from cse_methods.contract import MethodConfig, TrainingConfig
+from cse_methods.data.builtin.pairs import builtin_corpus
+from cse_methods.data.corpora import load_corpus
+from cse_methods.data.corpus_spec import CorpusSpec
+from cse_methods.encoders import encoder as encoding
+from cse_methods.errors import TrainingError
+from cse_methods.evaluation.embeddings import StoredEmbeddings
+from cse_methods.evaluation.models import open_model
+from cse_methods.papers.simcse import SimCSE, SimCSEConfig
+from cse_methods.registry import available_methods, get_method
+from cse_methods.testing import RecordedRun
+from cse_methods.training.loop import train
+from cse_methods.training.neighbours import nearest_sentences
+from cse_methods.training.teachers import TeacherSpec, teacher_vectors
+
+SENTENCES = list(builtin_corpus()[:48])
+SHORT = {"batch_size": 6, "max_steps": 4, "eval_steps": 2, "warmup_ratio": 0.4}
+CASES = {
+    "-".join([name, *map(str, variant)]): (name, variant)
+    for name in available_methods()
+    for variant in VARIANTS.get(name, [{}])
+}
+TRAINED = {
+    name: case
+    for name, case in CASES.items()
+    if issubclass(get_method(case[0]).config, TrainingConfig)
+}
+WAITING = {"whitenedcse-whitening": 3}
+"""Waits of a step, of those that need any: eigenvectors of all coordinates, whose matrix and values
+are looked at, and whose solver says whether it has found them."""
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A small corpus and dev set, and what else the variants name."""
+
+    settings: dict[str, Any]
+    places: dict[str, str]
+    folder: Path
+
+    def configured(self, case: str, **training: Any) -> MethodConfig:
+        name, variant = CASES[case]
+        config = get_method(name).config
+        training = SHORT | training if case in TRAINED else {}
+        own = {key: settled(value, self.places) for key, value in variant.items()}
+        return config.model_validate(self.settings | training | own)
+
+    def train(
+        self, case: str, config: MethodConfig, resume_from: Path | None = None
+    ) -> RecordedRun:
+        place = self.folder / str(len(list(self.folder.iterdir())))
+        place.mkdir()
+        run = RecordedRun(place, 1, resume_from)
+        get_method(CASES[case][0]).train(config, run)
+        return run
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Iterator[Lab]:
+    folder = tmp_path_factory.mktemp("lab")
+    names = ("corpus.txt", "negations.tsv", "graded.tsv")
+    corpus, negations, dev = (folder / name for name in names)
+    corpus.write_text("".join(f"{sentence}\n" for sentence in SENTENCES), "utf-8")
+    negations.write_text("".join(f"{s}\tNot {s}\n" for s in SENTENCES), "utf-8")
+    pairs = zip(SENTENCES[:20], SENTENCES[20:40], strict=True)
+    dev.write_text("".join(f"{a}\t{b}\t{n % 6}\n" for n, (a, b) in enumerate(pairs)), "utf-8")
+    settings = {
+        "backbone": str(tiny_bert),
+        "corpus": str(corpus),
+        "data": "builtin",
+        "dev": {"checkpoint": str(dev), "search": str(dev), "also": []},
+    }
+    places = {"TINY": str(tiny_bert), "BACKBONE": str(tiny_bert), "NEGATIONS": str(negations)}
+    (folder / "runs").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CSE_CACHE", str(folder / "cache"))
+        # Equal batches at test time have equal padding, and so equal vectors to the last bit.
+        patch.setitem(encoding.PIECES_AT_ONCE, "cuda", encoding.PIECES_AT_ONCE["cpu"])
+        yield Lab(settings, places, folder / "runs")
+
+
+def waits_of_a_step(case: str, config: MethodConfig) -> int:
+    """A scaled loss with an optimiser that is not fused makes one more: is a gradient infinite?"""
+    assert isinstance(config, TrainingConfig)
+    return WAITING.get(case, 0) + (config.precision == "fp16" and config.optimizer != "adamw")
+
+
+def waits_within(ledger: Ledger, function: str) -> Counter[Wait]:
+    return Counter({w: n for w, n in ledger.waits.items() if function in w.functions})
+
+
+def shown(waits: Counter[Wait]) -> str:
+    return "\n".join(f"{n} x {w.reason} at {w.line}" for w, n in waits.items())
+
+
+def check_waits(ledger: Ledger, *, steps: int, spans: int, points: int, a_step: int) -> None:
+    """Between dev points nothing waits; one waits for its losses and one for its vectors."""
+    training = waits_within(ledger, "train_until")
+    losses = {wait for wait in training if wait.functions[0] == "train_until"}
+    assert sum(training[wait] for wait in losses) == spans
+    others = Counter({wait: n for wait, n in training.items() if wait not in losses})
+    assert sum(others.values()) == steps * a_step, shown(others)
+    encoded = waits_within(ledger, "encode_rows")
+    assert sum(encoded.values()) == points, shown(encoded)
+
+
+@pytest.mark.parametrize("case", TRAINED)
+def test_a_trial_is_as_on_the_cpu_and_waits_at_dev_points_alone(case: str, lab: Lab) -> None:
+    config = lab.configured(case)
+    expected = lab.train(case, config)
+    with device_ledger() as ledger:
+        run = lab.train(case, config)
+        resumed = lab.train(case, config, run.folder / "2")
+    assert run.curve == expected.curve
+    assert resumed.curve == {4: expected.curve[4]}
+    check_waits(ledger, steps=6, spans=3, points=4, a_step=waits_of_a_step(case, config))
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize("case", TRAINED)
+def test_so_it_is_in_half_precision(case: str, precision: str, lab: Lab) -> None:
+    config = lab.configured(case, precision=precision, max_steps=2)
+    expected = lab.train(case, config)
+    with device_ledger() as ledger:
+        run = lab.train(case, config)
+    assert run.curve == expected.curve
+    check_waits(ledger, steps=2, spans=1, points=2, a_step=waits_of_a_step(case, config))
+
+
+def test_an_untrained_trial_is_as_on_the_cpu_resumed_too(lab: Lab) -> None:
+    case = "untrained-whitening-whitening_sentences"
+    config = lab.configured(case)
+    expected = lab.train(case, config)
+    with device_ledger():
+        run = lab.train(case, config)
+    assert run.curve == expected.curve
+    with device_ledger() as ledger:
+        lab.train(case, config, run.folder / "1")
+    assert ledger.operations > 50
+
+
+def test_teachers_are_read_and_compared_on_the_gpu(lab: Lab, tmp_path: Path) -> None:
+    teacher = TeacherSpec(model=lab.places["TINY"])
+    corpus = load_corpus([CorpusSpec(name="builtin", first=30)], "builtin")
+    found: dict[str, Any] = {}
+    for place, context in (("cpu", nullcontext()), ("cuda", device_ledger())):
+        with context as ledger, pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CSE_CACHE", str(tmp_path / place))
+            vectors = np.array(teacher_vectors(teacher, corpus, max_length=16))
+            nearest = np.array(nearest_sentences(teacher, corpus, max_length=16))
+        found[place] = vectors, nearest
+    assert ledger is not None
+    assert ledger.operations > 50
+    for ours, theirs in zip(found["cpu"], found["cuda"], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("slicing_length", [None, 8])
+def test_an_evaluation_reads_the_same_vectors(
+    slicing_length: int | None, lab: Lab, tmp_path: Path
+) -> None:
+    found = []
+    for place, context in (("cpu", nullcontext()), ("cuda", device_ledger())):
+        (tmp_path / place).mkdir()
+        with context as ledger:
+            model = open_model(lab.places["TINY"], slicing_length=slicing_length)
+            stored = StoredEmbeddings(
+                model, SENTENCES, folder=tmp_path / place, progress=lambda *_: None
+            )
+            found.append(stored(SENTENCES))
+    assert ledger is not None
+    assert ledger.operations > 50
+    assert torch.equal(*found)
+
+
+class FullMemory(SimCSE):
+    """Asks for more than there is at its second step."""
+
+    def losses(self, first: Tensor, second: Tensor, **others: Any) -> dict[str, Tensor]:
+        if others["batch"].step == 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 MiB. GPU 0 …")
+        return super().losses(first, second, **others)
+
+
+def test_a_full_gpu_is_answered_with_advice(lab: Lab, tmp_path: Path) -> None:
+    config = lab.configured("simcse", gradient_accumulation=2)
+    assert isinstance(config, SimCSEConfig)
+    corpus = load_corpus(config.corpus, config.data)
+    told = (
+        r"memory is full, with batch_size 6, .* \(CUDA out of memory\); set "
+        "gradient_accumulation: 4, .* smaller batch_size, or a larger resources.gpu"
+    )
+    with device_ledger(), pytest.raises(TrainingError, match=told):
+        train(config, RecordedRun(tmp_path), corpus=corpus, objective=lambda _: FullMemory(config))
+
+
+def test_deterministic_kernels_are_taken_for_the_trial_alone(lab: Lab, tmp_path: Path) -> None:
+    found: list[bool] = []
+
+    class Run(RecordedRun):
+        def report(self, **point: Any) -> None:
+            found.append(torch.are_deterministic_algorithms_enabled())
+
+    settings = torch.backends.cuda.mem_efficient_sdp_enabled()
+    for wanted in (True, False):
+        config = lab.configured("simcse", max_steps=2, deterministic=wanted)
+        get_method("simcse").train(config, Run(tmp_path))
+        assert not torch.are_deterministic_algorithms_enabled()
+        assert torch.backends.cuda.mem_efficient_sdp_enabled() == settings
+    assert found == [True, True, False, False]
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A line with which a tensor comes to lie on the wrong device, and where this is noticed."""
+
+    module: str
+    right: str
+    wrong: str
+    case: str
+
+
+PLANTS = [
+    Plant("encoders.encoder", "send_tensor(value, self.device)", "value", "simcse"),
+    Plant("encoders.encoder", "torch.cat(batches).cpu()", "torch.cat(batches)", "simcse"),
+    Plant("training.loop", "objective(student).to(device)", "objective(student)", "mocose"),
+    Plant("training.loop", "from_config(config).to(device)", "from_config(config)", "mocose"),
+    Plant("training.sliced", "send_tensor(sequence, device)", "sequence", "hicl"),
+    Plant("training.sliced", "send_tensor(weights, device)", "weights", "hicl"),
+    Plant("training.key_queue", "send_tensor(self.rows, keys.device)", "self.rows", "mocose"),
+    Plant("losses.info_nce", ", device=logits.device", "", "simcse"),
+    Plant("losses.arc_con", "torch.bool, device=anchors.device", "torch.bool", "arccse"),
+    Plant("losses.debiased", ", device=first.device", "", "dclr"),
+    Plant("losses.mixed_negatives", "torch.bool, device=logits.device", "torch.bool", "mixcse"),
+    Plant("papers.rankcse", "send_tensor(self.teachers.similarities(batch.rows), first.device)",
+          "self.teachers.similarities(batch.rows)", "rankcse"),
+    Plant("papers.esimcse", "send_tensor(self.queue, entries.device)", "self.queue", "esimcse"),
+    Plant("training.frozen", "held._apply(*change, **options)", "pass", "pcl-peer-fixed_peer"),
+    Plant("training.frozen", "held._apply(*change, **options)", "pass", "dclr"),
+    Plant("papers.dclr", "send_tensor(torch.randn(count, first.shape[1]), first.device)",
+          "torch.randn(count, first.shape[1])", "dclr"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: f"{plant.module}-{plant.right[:20]}")
+def test_a_tensor_on_the_wrong_device_is_noticed(
+    plant: Plant, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant_line(plant, monkeypatch)
+    case = next(name for name in TRAINED if name.startswith(plant.case))
+    with device_ledger(), pytest.raises((RuntimeError, TypeError), match="cuda:0"):
+        lab.train(case, lab.configured(case, max_steps=2))
+
+
+def plant_line(plant: Plant, patch: pytest.MonkeyPatch) -> None:
+    """Run a module's own code with one line changed, in the functions of the module itself."""
+    module = import_module(f"cse_methods.{plant.module}")
+    source = Path(str(module.__file__)).read_text("utf-8")
+    assert plant.right in source
+    planted = ModuleType(module.__name__)
+    with pytest.MonkeyPatch.context() as names:
+        names.setattr("cse_methods.registry.register", lambda *_, **__: lambda train: train)
+        exec(compile(source.replace(plant.right, plant.wrong), str(module.__file__), "exec"),
+             planted.__dict__)  # fmt: skip
+    for name, value in vars(module).items():
+        own = getattr(value, "__module__", None) == module.__name__
+        if own and isinstance(value, FunctionType):
+            patch.setattr(value, "__code__", getattr(planted, name).__code__)
+        elif own and isinstance(value, type):
+            for method, function in vars(value).items():
+                if isinstance(function, FunctionType) and method in vars(planted.__dict__[name]):
+                    patch.setattr(
+                        function, "__code__", vars(planted.__dict__[name])[method].__code__
+                    )
