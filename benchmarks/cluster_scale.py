@@ -133,7 +133,7 @@ def measure(stores: Stores, folder: Path, trials: int, points: int) -> None:
             began = time.perf_counter()
             for key in keys:
                 drive.results.model_kept(key, problem=None)
-                drive.results.ended(key)
+                drive.results.record_end(key)
             _tell("the end of a trial", (time.perf_counter() - began) / trials, "ms", 1e3)
             waiting = sum(1 for _ in (folder / "checkpoints").glob("*/*"))
             say(f"  checkpoints that wait for their deletion: {waiting}")

@@ -41,6 +41,13 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "compcse": ("compcse", {}),
     "whitenedcse, 96 groups of 192": ("whitenedcse", {"groups": 96}),
     "whitenedcse, not whitened": ("whitenedcse", {"whitening": "none"}),
+    "mixcse": ("mixcse", {}),
+    "arccse": ("arccse", {}),
+    "mocose": ("mocose", {}),
+    "dclr": ("dclr", {"complementary_model": "mini"}),
+    "pcl": ("pcl", {}),
+    "promptbert": ("promptbert", {}),
+    "l2pcsr": ("l2pcsr", {}),
 }
 """By name: the method, and its settings; those of the papers otherwise."""
 MOST_RANKCSE, MOST_WHITENING = 1.05, 0.1

@@ -69,7 +69,7 @@ def most_searched(reader: Leaderboard) -> str:
 
 
 def shots_of(reader: Leaderboard, sweep: str) -> Iterator[Shot]:
-    """What is worth a picture of what the leaderboard holds."""
+    """The sweeps, trials and methods of a leaderboard that pictures show."""
     rows = [row for row in reader.rows(ranked=False) if row.scores]
     best = reader.sweep(sweep).best
     yield Shot("leaderboard", "")
@@ -114,7 +114,7 @@ def show_comparison(browser: "Browser", address: str, sweep: str, file: Path) ->
 
 
 def shoot(page: "Page", file: Path) -> None:
-    """Write what is to be seen of a page, and close it."""
+    """Write the visible part of a page to a file, and close the page."""
     page.screenshot(path=file, animations="disabled")
     page.close()
     click.echo(file)

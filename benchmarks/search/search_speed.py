@@ -6,7 +6,11 @@ over seeds, whose trials count. What is told: how far the mean over seeds of the
 work of 40 whole trials lies below the best configuration's, and how much work it took until the
 choice lay within 0.3 points of it for good, and within 1 point.
 
-    python benchmarks/search/search_speed.py [--repetitions 50] [--surface NAME] [--json FILE]
+All searches but the random one begin at the same start point. With `--records FILE` each search is
+written to the file when it ends, and one that the file has is not repeated: the same command goes
+on with an interrupted run. The file is only good for the code that wrote it.
+
+    python benchmarks/search/search_speed.py [--repetitions 50] [--surface NAME] [--records FILE]
 """
 
 import json
@@ -61,10 +65,12 @@ STARTS = {
 """The papers' settings on BERT-base: tables 9 and appendix A of RankCSE, the scripts of SimCSE."""
 ROWS = {
     "random": Strategy("random"),
-    "TPE": Strategy("tpe"),
-    "TPE, median": Strategy("tpe", pruner=optuna.pruners.MedianPruner()),
-    "TPE, hyperband": Strategy("tpe", pruner=optuna.pruners.HyperbandPruner(1, 8)),
-    "GP": Strategy("gp", gp=optuna.samplers.GPSampler),
+    "TPE": Strategy("tpe", start_points=True),
+    "TPE, median": Strategy("tpe", pruner=optuna.pruners.MedianPruner(), start_points=True),
+    "TPE, hyperband": Strategy(
+        "tpe", pruner=optuna.pruners.HyperbandPruner(1, 8), start_points=True
+    ),
+    "GP": Strategy("gp", gp=optuna.samplers.GPSampler, start_points=True),
     "ours": Strategy("auto", curve=Rule(top=3), start_points=True),
     "ours, race": Strategy("auto", curve=Rule(top=3), start_points=True, race=3),
 }
@@ -138,41 +144,65 @@ def _answer(
     return asked + took, chosen
 
 
+class Records:
+    """The choices of searches that have ended, in a file of JSON lines, or in memory only."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        lines = file.read_text("utf-8").splitlines() if file and file.exists() else []
+        self._known = {tuple(key): found for key, found in map(json.loads, lines)}
+
+    def missing(self, surface: str, slots: int, repetitions: int) -> list[int]:
+        """The seeds that have not been searched with."""
+        return [seed for seed in range(repetitions) if (surface, slots, seed) not in self._known]
+
+    def add(self, surface: str, slots: int, seed: int, found: dict[str, list[Choice]]) -> None:
+        """Note the choices of one seed."""
+        rows = {row: [[one.time, one.regret] for one in several] for row, several in found.items()}
+        self._known[surface, slots, seed] = rows
+        if self._file:
+            with self._file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([[surface, slots, seed], rows]) + "\n")
+
+    def of(self, surface: str, slots: int, row: str, repetitions: int) -> list[list[Choice]]:
+        """The choices of a row, by seed."""
+        several = (self._known[surface, slots, seed][row] for seed in range(repetitions))
+        return [[Choice(*one) for one in found] for found in several]
+
+
 def main() -> None:
-    """Print the table, and write it where `--json` says."""
+    """Make the searches that are missing, and print the table."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--repetitions", type=int, default=50)
     parser.add_argument(
         "--surface", action="append", choices=NAMES, help="only this one; can be repeated"
     )
     parser.add_argument("--slots", action="append", type=int, help="trials at once; 1 and 8")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--records", type=Path, help="file to go on with; see above")
     asked = parser.parse_args()
-    told = []
+    records = Records(asked.records)
     _quiet()
     with ProcessPoolExecutor(os.cpu_count(), initializer=_quiet) as pool:
         for surface in surfaces(asked.surface or NAMES):
             best, share = best_mean(surface)
             say(f"{surface.name}: best mean {100 * best:.2f}, {share:.2%} within 0.3 points")
             for slots in asked.slots or SLOTS:
-                say(f"  {slots} at once             below   within 0.3             within 1")
+                seeds = records.missing(surface.name, slots, asked.repetitions)
                 call = partial(choices, surface, best=best, slots=slots)
-                found = list(pool.map(call, range(asked.repetitions)))
+                for seed, found in zip(seeds, pool.map(call, seeds), strict=True):
+                    records.add(surface.name, slots, seed, found)
+                say(f"  {slots} at once             below   within 0.3             within 1")
                 for row in ROWS:
-                    told.append(_row(row, [one[row] for one in found]))
-                    told[-1] |= {"surface": surface.name, "slots": slots}
-                if asked.json:
-                    asked.json.write_text(json.dumps(told))
+                    _say_row(row, records.of(surface.name, slots, row, asked.repetitions))
 
 
-def _row(row: str, found: list[list[Choice]]) -> dict[str, Any]:
-    """Print a row over its searches, and return it."""
+def _say_row(row: str, found: list[list[Choice]]) -> None:
+    """Print a row over its searches."""
     below = [100 * regret(one) for one in found]
     mean, error = np.mean(below), np.std(below) / math.sqrt(len(below))
     times = [[time_needed(one, close) for one in found] for close in CLOSE]
     columns = "   ".join(_quartiles(each) for each in times)
     say(f"    {row:15s} {mean:6.2f} +- {error:4.2f}   {columns}")
-    return {"row": row, "below": below, "times": dict(zip(CLOSE, times, strict=True))}
 
 
 def say(line: str) -> None:

@@ -1,7 +1,7 @@
 """A search in simulated time: samplers, pruners and races of the package, on a surface.
 
 Time is told as work, in whole trials: while one of eight trials at once runs, the work of eight is
-done. A trial that is stopped at a dev point has been that share of the work.
+done. A trial that is stopped at a dev point, or diverges there, has been that share of the work.
 """
 
 import heapq
@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import optuna
 from optuna.samplers import GPSampler
 from optuna.trial import Trial, TrialState
 from surfaces import Array, Surface
 
+from cse_platform.search.failures import FAILURE_CAUSE
 from cse_platform.search.proposals import propose
 from cse_platform.search.pruners.curve import PastCurves, Rule, judge
 from cse_platform.search.samplers import gp
@@ -113,6 +115,11 @@ def search(
             break
         one.reported += 1
         so_far = one.curve[: one.reported]
+        if np.isnan(so_far[-1]):
+            one.trial.set_user_attr(FAILURE_CAUSE, "trial")
+            study.tell(one.trial, state=TrialState.FAIL)
+            begin(one.time)
+            continue
         one.trial.report(float(so_far.max()), one.reported)
         last = one.reported == surface.points
         stop = not last and (stopped(so_far) if strategy.curve else one.trial.should_prune())

@@ -136,7 +136,17 @@ class RecordedSurface:
 class Analytic:
     """A function of coordinates in [0, 1], which trials approach along curves that fall again.
 
-    The first coordinate is a learning rate: with a high one a curve peaks early and falls.
+    The first coordinate is a learning rate: with a high one a curve peaks early and falls. Where a
+    trial diverges, its curve is NaN from the second point on, and its mean is the untrained score.
+
+    Args:
+        name: of the surface.
+        function: the final score of coordinates, (N, dimensions) to (N,).
+        dimensions: number of real ones; those of choices come after them, one for each.
+        noise: standard deviation of a seed, a fraction; or that of each coordinates, as `function`.
+        choices: by name.
+        diverges: whether a trial diverges, as `function`.
+        untrained: score at step 0, a fraction.
     """
 
     points = 8
@@ -147,14 +157,18 @@ class Analytic:
         function: Callable[[Array], Array],
         *,
         dimensions: int,
-        noise: float,
+        noise: float | Callable[[Array], Array],
+        choices: Mapping[str, list[str]] | None = None,
+        diverges: Callable[[Array], Any] | None = None,
         untrained: float = 0.62,
     ) -> None:
-        self.name, self.function = name, function
-        ranges = {f"x{i}": {"low": 0.0, "high": 1.0} for i in range(dimensions)}
-        self.space = Space.model_validate(ranges)
-        self.start = dict.fromkeys(ranges, 0.5)
-        self.noise_level, self.untrained = noise, untrained
+        self.name, self.function, self.diverges = name, function, diverges
+        ranges: dict[str, Any] = {f"x{i}": {"low": 0.0, "high": 1.0} for i in range(dimensions)}
+        chosen = choices or {}
+        self.space = Space.model_validate({**ranges, **chosen})
+        middle: dict[str, Any] = dict.fromkeys(ranges, 0.5)
+        self.start = {**middle, **{name: several[0] for name, several in chosen.items()}}
+        self.noise, self.untrained = noise, untrained
 
     def _expected(self, inputs: Array) -> Array:
         final = self.function(inputs)
@@ -164,6 +178,14 @@ class Analytic:
         fall = 0.1 * np.maximum(share - peak, 0.0)
         return np.asarray(self.untrained + (final[:, None] - self.untrained) * rise - fall)
 
+    def _noise_levels(self, inputs: Array) -> Array:
+        """Standard deviations of seeds, shape (N, 1)."""
+        levels = self.noise(inputs) if callable(self.noise) else np.full(len(inputs), self.noise)
+        return levels[:, None]
+
+    def _diverging(self, inputs: Array) -> Any:
+        return self.diverges(inputs) if self.diverges else np.zeros(len(inputs), dtype=bool)
+
     @cached_property
     def _noises(self) -> Array:
         rng = np.random.default_rng(1)
@@ -171,19 +193,24 @@ class Analytic:
 
     def _draw(self, rng: np.random.Generator, count: int) -> Array:
         """Most of the noise is the seed's, the same at every point; the rest is the point's."""
-        seeds = rng.normal(0, self.noise_level, (count, 1))
-        return seeds + rng.normal(0, 0.4 * self.noise_level, (count, self.points))
+        seeds = rng.normal(0, 1, (count, 1))
+        return seeds + rng.normal(0, 0.4, (count, self.points))
 
     def curve(self, assignment: Assignment, *, seed: int) -> Array:
         inputs = np.array([unit(self.space, assignment)])
-        return np.asarray(self._expected(inputs)[0] + self._draw(_rng(assignment, seed), 1)[0])
+        noise = self._noise_levels(inputs) * self._draw(_rng(assignment, seed), 1)
+        curve = np.asarray((self._expected(inputs) + noise)[0])
+        if self._diverging(inputs)[0]:
+            curve[1:] = np.nan
+        return curve
 
     def mean(self, assignments: list[Assignment]) -> Array:
         inputs = np.array([unit(self.space, one) for one in assignments])
         expected, total = self._expected(inputs), np.zeros(len(inputs))
+        levels = self._noise_levels(inputs)
         for noise in self._noises:
-            total += (expected + noise).max(axis=1)
-        return total / len(self._noises)
+            total += (expected + levels * noise).max(axis=1)
+        return np.where(self._diverging(inputs), self.untrained, total / len(self._noises))
 
 
 def bowl(inputs: Array) -> Array:
@@ -209,12 +236,66 @@ def peaks(inputs: Array) -> Array:
     return np.asarray(0.62 + np.maximum(*hills))
 
 
+def slope(inputs: Array) -> Array:
+    """A slope that rises up to near where trials diverge, in four dimensions."""
+    centre = np.array([0.58, 0.5, 0.3, 0.65])
+    weights = np.array([0.12, 0.05, 0.04, 0.02])
+    return np.asarray(0.68 - ((inputs - centre) ** 2 * weights).sum(axis=1))
+
+
+def beyond_cliff(inputs: Array) -> Any:
+    """A third of the space: the higher the second coordinate, the lower the rate that diverges."""
+    return inputs[:, 0] + 0.4 * inputs[:, 1] > 0.85
+
+
+def ridge(inputs: Array) -> Array:
+    """A narrow ridge along a bent line in three dimensions, which rises slowly to its best."""
+    along = inputs[:, 0]
+    aside = inputs[:, 1] - (0.5 + 0.35 * np.sin(2 * np.pi * along))
+    above = inputs[:, 2] - (1 - along) ** 2
+    return np.asarray(0.68 - 0.2 * aside**2 - 0.15 * above**2 - 0.03 * (along - 0.75) ** 2)
+
+
+def plain(inputs: Array) -> Array:
+    """A broad maximum in four dimensions, for noise that is not the same everywhere."""
+    centre = np.array([0.35, 0.7, 0.55, 0.4])
+    weights = np.array([0.07, 0.03, 0.05, 0.01])
+    return np.asarray(0.68 - ((inputs - centre) ** 2 * weights).sum(axis=1))
+
+
+def growing(inputs: Array) -> Array:
+    """From 0.1 points to 1.3, along the second coordinate."""
+    return np.asarray(0.001 + 0.012 * inputs[:, 1])
+
+
+HEIGHTS = np.array([[0.670, 0.655, 0.650], [0.655, 0.668, 0.650], [0.680, 0.645, 0.640]])
+"""The best score of each pair of choices. The first choice of the best pair is the worst one on the
+average over the second."""
+
+
+def paired(inputs: Array) -> Array:
+    """Two choices of three, which interact; the first one moves the best of three numbers."""
+    numbers, first, second = inputs[:, :3], inputs[:, 3:6], inputs[:, 6:9]
+    best = np.einsum("ni,ij,nj->n", first, HEIGHTS, second)
+    centre = first @ np.array([[0.3, 0.3, 0.7], [0.5, 0.3, 0.5], [0.65, 0.3, 0.3]])
+    return np.asarray(best - ((numbers - centre) ** 2 * np.array([0.06, 0.03, 0.04])).sum(axis=1))
+
+
 def analytic_surfaces() -> list[Analytic]:
-    """The three functions; the noise of a seed has a standard deviation of 0.3 to 0.5 points."""
+    """The functions; the noise of a seed has a standard deviation of 0.2 to 0.5 points, or grows.
+
+    The last four have what a Gaussian process takes badly: a third of the space where trials
+    diverge, a bent ridge, noise that grows, and choices that interact.
+    """
+    pair = {"first": ["a", "b", "c"], "second": ["a", "b", "c"]}
     return [
         Analytic("bowl", bowl, dimensions=5, noise=0.003),
         Analytic("valley", valley, dimensions=4, noise=0.004),
         Analytic("peaks", peaks, dimensions=3, noise=0.005),
+        Analytic("cliff", slope, dimensions=4, noise=0.003, diverges=beyond_cliff),
+        Analytic("ridge", ridge, dimensions=3, noise=0.002),
+        Analytic("noise", plain, dimensions=4, noise=growing),
+        Analytic("choices", paired, dimensions=3, noise=0.003, choices=pair),
     ]
 
 

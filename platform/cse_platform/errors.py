@@ -76,7 +76,7 @@ class JournalError(PlatformError):
 
 
 class ImportRefusedError(PlatformError):
-    """An import means nothing, or contradicts what is here."""
+    """An import cannot be read, or contradicts the leaderboard."""
 
 
 class PublishedError(PlatformError):

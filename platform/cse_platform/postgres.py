@@ -15,7 +15,7 @@ _TIMEOUTS = {
 """Settings of libpq; in seconds, unless they say otherwise."""
 
 
-def patience(place: URL) -> dict[str, int]:
+def connection_timeouts(place: URL) -> dict[str, int]:
     """Connection options by which a server that is silent for seconds counts as down.
 
     Options of the URL itself take precedence. Empty for other databases.

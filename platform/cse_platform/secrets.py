@@ -25,6 +25,7 @@ _ASSIGNED = re.compile(
     | (?<![\w.?&-])[\w.-]*{_NAME}[ \t]=[ \t]["']       # a literal in code
     | (?<![\w-])(?=[\w-]*?--)[\w-]*{_NAME}[ \t]+       # an option with a space
     | \bbearer[ \t]+ )
+    (?!(?=[\w-]*?--)[\w-]*{_NAME}[ \t])  # the value is no option that has a secret of its own
     [^\s"',}}&]+"""
 )
 _KNOWN_SHAPES = re.compile(
@@ -81,7 +82,7 @@ def mask_url(url: str) -> str:
 
 
 def mask_text(text: str) -> str:
-    """Replace the passwords in URLs, and what is named a secret, by `***` in lines of text.
+    """Replace passwords in URLs and values of secret names by `***`, line by line.
 
     That is the value of a line, variable, option or literal whose name ends in `password`, `token`,
     `api_key` and the like, and what has the shape of a well-known service's token.

@@ -18,7 +18,7 @@ from cse_dashboards.page.address import (
     SweepAddress,
     TrialAddress,
 )
-from cse_platform.leaderboard.filters import SORT_COLUMNS
+from cse_platform.leaderboard.render.columns import ORDERS
 
 TEXTS = st.none() | st.text(min_size=1)
 NAMES = st.lists(st.text(min_size=1).filter(lambda name: "," not in name), max_size=16).map(tuple)
@@ -33,7 +33,7 @@ ADDRESSES = st.one_of(
         BoardAddress,
         **FILTERS,
         tasks=st.none() | FAMILIES,
-        sort=st.sampled_from(SORT_COLUMNS),
+        sort=st.sampled_from(sorted(ORDERS)),
         every=st.booleans(),
         published=st.booleans(),
     ),
@@ -95,8 +95,8 @@ def test_a_form_repeats_what_a_link_lists() -> None:
     address = CompareAddress.read(query)
     assert address.rows == ("a", "b", "c")
     assert address.link() == "/compare?rows=a,b,c"
-    assert address.against("c") == "/compare?rows=c,a,b"
-    assert address.without("b") == "/compare?rows=a,c"
+    assert address.link_against("c") == "/compare?rows=c,a,b"
+    assert address.link_without("b") == "/compare?rows=a,c"
     assert CompareAddress.read([("a", "x"), ("b", "y")]).link() == "/compare?rows=y,x"
 
 

@@ -8,7 +8,7 @@ from cse_dashboards.figures.labels import dev_quantity, metric_quantity, score_q
 from cse_dashboards.figures.rows import styles_in_order
 from cse_dashboards.figures.training.alignment_uniformity import draw_alignment_uniformity
 from cse_dashboards.figures.training.dev_curves import draw_dev_curves
-from cse_dashboards.figures.training.seeds import at_kept, having, over_seeds
+from cse_dashboards.figures.training.seeds import at_kept, over_seeds, seeds_having
 from cse_platform.leaderboard.trials import DevPoint
 
 STSB = "dev/stsb_spearman"
@@ -43,7 +43,7 @@ def test_seeds_are_put_together_at_the_steps_that_all_have() -> None:
 def test_a_seed_without_the_metric_takes_nothing_from_the_others() -> None:
     seeds = {0: curve(0.5, 0.6), 1: curve(None, None), 2: curve(0.1, metric="train/loss")}
 
-    assert list(having(seeds, STSB)) == [0]
+    assert list(seeds_having(seeds, STSB)) == [0]
     assert over_seeds(seeds, STSB) == {0: [0.5], 10: [0.6]}
     assert [
         trace.name

@@ -13,12 +13,12 @@ from flask.testing import FlaskClient
 from page_text import body, copied, heads, told
 
 from cse_dashboards.page.app import create_app
-from cse_dashboards.page.show import arranged, reference
+from cse_dashboards.page.show import arrange_columns, reference
 from cse_methods.names import PAPER_PAGES, method_name
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.filters import SORT_COLUMNS
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
+from cse_platform.leaderboard.render.columns import ORDERS
 from cse_platform.leaderboard.store import open_store as open_store
 from cse_platform.render.table import Cell, ColumnHead, Table
 
@@ -172,7 +172,7 @@ def test_an_empty_leaderboard_says_what_fills_it(
 def test_what_a_head_sorts_by(lab: Leaderboard) -> None:
     tables = board_tables(Board(lab.rows()), wide=True)
     sorts = {head.name: head.sort for table in tables for head in table.heads}
-    assert {*sorts.values()} <= {*SORT_COLUMNS, ""}
+    assert {*sorts.values()} <= {*ORDERS, ""}
     expected = {
         "dev stsb (builtin)": "dev",
         "dev set": "dev_set",
@@ -188,7 +188,7 @@ def test_trials_stand_before_the_scores_by_task() -> None:
     names = ("method", "avg sts", "n", "dev", "sts12", "stsb", "configuration", "trial", "finished")
     row = tuple(Cell(name) for name in names)
     heads = tuple(ColumnHead(name, sort=name.replace(" ", "_")) for name in names)
-    moved = arranged(Table(heads, ((row,), (row,))))
+    moved = arrange_columns(Table(heads, ((row,), (row,))))
     expected = ["method", "avg sts", "n", "dev", "trial", "finished", "sts12", "stsb"]
     assert [head.name for head in moved.heads] == [*expected, "configuration"]
     assert [cell.text for cell in moved.rows[1]] == [*expected, "configuration"]

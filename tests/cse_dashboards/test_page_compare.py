@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 from page_text import body, figures, heads, text, told
+from stored_trials import apply_events
 
 from cse_dashboards.page.address import ROWS_COMPARED
 from cse_dashboards.page.app import create_app
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import open_store
 from cse_platform.tracking.events import Event, SweepStarted, TrialEvaluated
 
@@ -116,7 +116,7 @@ def several(
     ]
     url = empty_leaderboard(tmp_path / "leaderboard.db")
     with open_store(url) as board:
-        LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+        apply_events(board, events)
     return create_app(url).test_client()
 
 

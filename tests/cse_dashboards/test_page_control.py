@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import text
+from stored_trials import apply_events
 from werkzeug.test import TestResponse
 
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.control import Control
 from cse_platform.leaderboard import open_leaderboard
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.ingest.sweep_events import waiting_requests
 from cse_platform.leaderboard.store import Store, open_store
@@ -45,7 +45,7 @@ def board(
         *trial_life(1, {10: 0.5}, state=None),
     ]
     with open_store(empty_leaderboard(tmp_path / "leaderboard.db")) as opened:
-        LeaderboardSink(opened).apply("j", list(enumerate(events, 1)))
+        apply_events(opened, events)
         yield opened
 
 

@@ -46,14 +46,14 @@ def test_what_is_known_is_shown_until_the_new_one_is_there() -> None:
         assert go_on.wait(PATIENCE)
         return "new"
 
-    assert memory.lately("question", 1, lambda: "old") == "old"
-    assert memory.lately("question", 2, renew) == "old"
-    assert memory.lately("question", 2, lambda: "another") == "old"  # one is being made
+    assert memory.ask_stale("question", 1, lambda: "old") == "old"
+    assert memory.ask_stale("question", 2, renew) == "old"
+    assert memory.ask_stale("question", 2, lambda: "another") == "old"  # one is being made
     go_on.set()
-    memory.lately("next", 1, lambda: "")
-    memory.lately("next", 2, lambda: str(done.set()))  # in the line behind it
+    memory.ask_stale("next", 1, lambda: "")
+    memory.ask_stale("next", 2, lambda: str(done.set()))  # in the line behind it
     assert done.wait(PATIENCE)
-    assert memory.lately("question", 2, lambda: "another") == "new"
+    assert memory.ask_stale("question", 2, lambda: "another") == "new"
 
 
 def test_what_fails_behind_is_computed_by_who_asks_next() -> None:
@@ -62,12 +62,12 @@ def test_what_fails_behind_is_computed_by_who_asks_next() -> None:
     def fail() -> str:
         raise OSError("the store is gone")
 
-    memory.lately("question", 1, lambda: "old")
-    memory.lately("question", 2, fail)
-    memory.lately("next", 1, lambda: "")
-    memory.lately("next", 2, lambda: str(done.set()))
+    memory.ask_stale("question", 1, lambda: "old")
+    memory.ask_stale("question", 2, fail)
+    memory.ask_stale("next", 1, lambda: "")
+    memory.ask_stale("next", 2, lambda: str(done.set()))
     assert done.wait(PATIENCE)
-    assert memory.lately("question", 2, lambda: "new") == "new"
+    assert memory.ask_stale("question", 2, lambda: "new") == "new"
 
 
 def test_a_question_that_fails_leaves_nothing_behind() -> None:

@@ -8,9 +8,9 @@ from urllib.parse import quote
 import pytest
 from flask.testing import FlaskClient
 from page_text import text
+from stored_trials import apply_events
 
 from cse_dashboards.page.app import create_app
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import open_store as open_store
 from cse_platform.tracking.events import Event, SweepStarted
 
@@ -46,7 +46,7 @@ def filled(tmp_path: Path, empty_leaderboard: Callable[[Path], str]) -> Callable
     def make(*events: Event) -> FlaskClient:
         url = empty_leaderboard(tmp_path / "runs" / "leaderboard.db")
         with open_store(url) as board:
-            LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+            apply_events(board, events)
         return create_app(url).test_client()
 
     return make

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 from page_text import body, figures, heads, text, told
+from stored_trials import apply_events
 
 from cse_dashboards.page.app import create_app
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import open_store as open_store
 from cse_platform.tracking.events import Event, SweepStarted
 
@@ -60,7 +60,7 @@ def page(
         )
     url = empty_leaderboard(tmp_path_factory.mktemp("many") / "leaderboard.db")
     with open_store(url) as board:
-        LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+        apply_events(board, events)
     return create_app(url).test_client()
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from page_text import text, told
+from stored_trials import apply_events
 
 from cse_dashboards.figures.search.front import pareto_front_picture
 from cse_dashboards.page.app import create_app
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import open_leaderboard
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.searches import ParetoFront
 from cse_platform.leaderboard.store import open_store as open_store
 from cse_platform.tracking.events import Event, SweepStarted
@@ -56,7 +56,7 @@ def url(
         )
     url = empty_leaderboard(tmp_path_factory.mktemp("front") / "leaderboard.db")
     with open_store(url) as board:
-        LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+        apply_events(board, events)
     return url
 
 
@@ -92,3 +92,11 @@ def test_the_page_of_the_sweep_shows_it(url: str) -> None:
     progress = text(told(page, "/parts/live/sweeps/both"))
     assert "1 of 4 complete trials break uniformity <= -1.5" in progress
     assert "70.00, trial 0" in progress  # the best that keeps it
+
+
+def test_a_trial_that_breaks_a_constraint_is_not_the_best_of_its_sweep(url: str) -> None:
+    page = create_app(url).test_client().get(f"/trials/{'3' * 64}").text
+    assert "best: #0" in page
+    assert "the best of its sweep" not in page
+    with open_leaderboard(url) as reader:
+        assert reader.best_of_sweep("one") is None

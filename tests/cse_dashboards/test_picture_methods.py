@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from stored_trials import apply_events
 
 from cse_dashboards.figures.board.buckets import buckets
 from cse_dashboards.figures.board.ranking_scores import ranking_pictures
 from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store
 from cse_platform.tracking.events import Event, TrialEvaluated
 
@@ -25,7 +25,7 @@ def told(board: Store) -> Callable[..., Leaderboard]:
     """A leaderboard that has heard of these."""
 
     def tell(*events: Event) -> Leaderboard:
-        LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+        apply_events(board, events)
         return Leaderboard(board)
 
     return tell

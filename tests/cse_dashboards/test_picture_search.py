@@ -162,7 +162,7 @@ def test_importance_is_not_taken_from_a_selection_of_the_best(total: int) -> Non
     """Half of what is shown are the best: their share of the selection is that of all trials."""
     told = [searched(n, {"a": n / 200}, value=0.9 if n % 2 else 0.001 * n) for n in range(200)]
     found = study_of(told, {"a": {"low": 0.0, "high": 1.0}}, total=total)
-    kept = found.even.history.trials
+    kept = found.even_sample.history.trials
     best = sum(trial.value == 0.9 for trial in kept)
     assert best / len(kept) == pytest.approx(100 / total, abs=0.01)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from stored_trials import apply_events
 from sweep_events import NOON
 
 from cse_platform.cli import leaderboard, sweep
@@ -38,14 +39,14 @@ def history(
 def runs(tmp_path: Path, history: list[Event], empty_leaderboard: Callable[[Path], str]) -> Path:
     """A runs folder whose leaderboard has them."""
     with open_store(empty_leaderboard(tmp_path / "leaderboard.db")) as board:
-        LeaderboardSink(board).apply("j", list(enumerate(history, 1)))
+        apply_events(board, history)
     return tmp_path
 
 
 def test_each_kind_of_store_keeps_and_filters(
     board: Store, leaderboard_url: str, history: list[Event], tmp_path: Path
 ) -> None:
-    LeaderboardSink(board).apply("j", list(enumerate(history, 1)))
+    apply_events(board, history)
     for subject, tag in (("first", "s"), (A[:8], "c"), ("2aaaaaaa", "t")):
         annotate(leaderboard_url, tmp_path / "runs", subject, tags={tag: True}, star=True)
     annotate(leaderboard_url, tmp_path / "runs", "2aaaaaaa", tags={"t": False}, note="new")
@@ -188,7 +189,7 @@ def test_a_leaderboard_made_anew_gets_them_from_their_journal(
     url = f"sqlite:///{runs / 'leaderboard.db'}"
     replay_annotations(url, runs, "cse")
     with open_store(url) as board:
-        LeaderboardSink(board).apply("j", list(enumerate(history, 1)))
+        apply_events(board, history)
     assert says("show", "1aaaaaaa", "--json").output == before
 
 
@@ -197,7 +198,7 @@ def test_a_journal_of_the_sweep_that_is_applied_anew_takes_nothing_away(
 ) -> None:
     says("annotate", "first", "--tag", "paper")
     with open_store(f"sqlite:///{runs / 'leaderboard.db'}") as board:
-        LeaderboardSink(board).apply("another", list(enumerate(history, 1)))
+        apply_events(board, history, journal="another")
     with open_leaderboard(runs) as board:
         assert board.sweep("first").tags == ("paper", "smoke")
 

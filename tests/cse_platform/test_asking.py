@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from stored_trials import apply_events
 
 from cse_platform.cli.sweep import main
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
@@ -42,7 +43,7 @@ def asks(
         *trial_life(1, {10: 0.5}, state="FAIL"),
         *trial_life(2, {10: 0.5}, state=None),
     ]
-    LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+    apply_events(board, events)
 
     def ask(command: str, *arguments: str) -> Result:
         words = [command, "first", "--store", leaderboard_url, *arguments]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from stored_trials import apply_events
 
 from cse_platform.cli.common import shows_errors
 from cse_platform.cli.leaderboard import main
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import open_store
 from cse_platform.tracking.events import Event, SweepStarted
 
@@ -47,7 +47,7 @@ def runs(
     ]
     folder = tmp_path / "runs"
     with open_store(empty_leaderboard(folder / "leaderboard.db")) as board:
-        LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+        apply_events(board, events)
     return folder
 
 

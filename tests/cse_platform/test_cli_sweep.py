@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
+from stored_trials import apply_events
 
 from cse_dashboards.cli import main as dashboard
 from cse_platform.cli.data import main as data
@@ -318,7 +319,7 @@ def test_a_sweep_ends_with_its_own_result_and_then_all_others(
         mine = [sweep_started(sweep="tiny"), *trial_life(0, {8: 0.5}, sweep="tiny")]
         others = trial_life(1, {8: 0.9}, method="simcse", configuration="better")
         events = [sweep_started(), *others, *mine]
-        LeaderboardSink(board).apply("one", list(enumerate(events, start=1)))
+        apply_events(board, events, journal="one")
     print_results([spec], where, Console())
     own, _, every = capsys.readouterr().out.partition("The best on mini of all sweeps")
     assert own.split()[:3] == ["Found", "by", "tiny"]

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.filters import sort_rows
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.records import single_seed
+from cse_platform.leaderboard.render.columns import sort_rows
 from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.trial_details import trial_details
 from cse_platform.tracking.events import Event, TrialState

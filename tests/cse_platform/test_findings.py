@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from searches import history_of, searched
+from stored_trials import apply_events
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
@@ -192,7 +193,7 @@ def test_the_command(
         for number in range(LEAST_SEARCHED):
             events += trial_life(number, {0: 0.3, 50: 0.5 + number / 100})
             if number == 0:
-                LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+                apply_events(board, events)
                 short = CliRunner().invoke(main, ["search", "first", "--runs", str(tmp_path)])
         sink = LeaderboardSink(board)
         sink.apply("j", list(enumerate(events, start=1)))

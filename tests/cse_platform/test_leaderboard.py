@@ -1,7 +1,7 @@
 """SQL says what the journal says: once, in order, the first value of a step, Welford over seeds."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, text
 from sqlalchemy.exc import IntegrityError
-from stored_trials import trials_of
+from stored_trials import apply_events, trials_of
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.board import board_rows
@@ -41,10 +41,6 @@ Life = Callable[..., list[Event]]
 Start = Callable[..., SweepStarted]
 
 
-def tell(board: Store, events: Sequence[Event], *, journal: str = "j", after: int = 0) -> None:
-    LeaderboardSink(board).apply(journal, list(enumerate(events, start=after + 1)))
-
-
 def contents(board: Store) -> dict[str, list[tuple[object, ...]]]:
     with board.session() as session:
         return {
@@ -72,9 +68,9 @@ def test_what_databases_refuse_of_a_text_keeps_no_event_back(
 
 def test_a_replay_adds_nothing(board: Store, sweep_started: Start, trial_life: Life) -> None:
     events = [sweep_started(), *trial_life(0, {0: 0.5, 10: 0.75}), *trial_life(1, {0: 0.5})]
-    tell(board, events)
+    apply_events(board, events)
     once = contents(board)
-    tell(board, events)
+    apply_events(board, events)
     assert contents(board) == once
     assert LeaderboardSink(board).position("j") == len(events)
 
@@ -156,7 +152,7 @@ def test_an_opening_of_test_sets_is_never_left_out(
     opened = TestAccessed.model_validate({**fields, "tasks": ("mr",), "source": "hub"})
     events = [sweep_started(), *trial_life(0, {0: 0.5}, state=None)]
     with pytest.raises(StoreError):
-        tell(board, [*events, opened.model_copy(update={"source": "which no table takes"})])
+        apply_events(board, [*events, opened.model_copy(update={"source": "which no table takes"})])
     assert LeaderboardSink(board).position("j") == len(events)
 
 
@@ -165,7 +161,7 @@ def test_the_first_value_of_a_step_stays(
 ) -> None:
     start, first, finish = trial_life(0, {0: 0.5})
     second = first.model_copy(update={"value": 0.9})
-    tell(board, [sweep_started(), start, first, second, finish])
+    apply_events(board, [sweep_started(), start, first, second, finish])
     with board.session() as session:
         assert [point.value for point in dev_curve(session, "c0-42")] == [0.5]
 
@@ -174,7 +170,7 @@ def test_an_attempt_from_scratch_replaces_the_former(
     board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     killed = trial_life(0, {0: 0.5, 10: 0.6, 20: 0.7}, state=None)
-    tell(board, [sweep_started(), *killed, *trial_life(0, {0: 0.4, 10: 0.8})])
+    apply_events(board, [sweep_started(), *killed, *trial_life(0, {0: 0.4, 10: 0.8})])
     with board.session() as session:
         assert [(p.step, p.value) for p in dev_curve(session, "c0-42")] == [(0, 0.4), (10, 0.8)]
         found = trial_of_key(session, "c0-42")
@@ -186,7 +182,9 @@ def test_a_resumed_attempt_goes_on_with_its_curve(
     board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     failed = trial_life(0, {0: 0.5, 10: 0.6}, state="FAIL")
-    tell(board, [sweep_started(), *failed, *trial_life(0, {10: 0.9, 20: 0.7}, resumed_from=10)])
+    apply_events(
+        board, [sweep_started(), *failed, *trial_life(0, {10: 0.9, 20: 0.7}, resumed_from=10)]
+    )
     with board.session() as session:
         assert [(p.step, p.value) for p in dev_curve(session, "c0-42")] == [
             (0, 0.5),
@@ -200,17 +198,17 @@ def test_a_resumed_attempt_goes_on_with_its_curve(
 def test_a_complete_trial_never_changes(
     board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
-    tell(board, [sweep_started(), *trial_life(0, {0: 0.5, 10: 0.75})])
+    apply_events(board, [sweep_started(), *trial_life(0, {0: 0.5, 10: 0.75})])
     whole = contents(board)
     again = trial_life(0, {0: 0.1, 30: 0.2}, state="PRUNED")
-    tell(board, again, after=10)
+    apply_events(board, again, after=10)
     again_whole = contents(board)
     assert again_whole.pop("journal_cursors") != whole.pop("journal_cursors")
     assert again_whole == whole
 
 
 def test_not_a_number_is_null(board: Store, sweep_started: Start, trial_life: Life) -> None:
-    tell(board, [sweep_started(), *trial_life(0, {0: 0.5, 10: float("nan")}, state="FAIL")])
+    apply_events(board, [sweep_started(), *trial_life(0, {0: 0.5, 10: float("nan")}, state="FAIL")])
     with board.session() as session:
         assert [point.value for point in dev_curve(session, "c0-42")] == [0.5, None]
         assert dev_curve(session, "c0-42")[1].metrics["dev/stsb_spearman"] is None
@@ -223,7 +221,7 @@ def test_welford_by_hand(board: Store, sweep_started: Start, trial_life: Life) -
         for seed, value in enumerate((0.5, 0.75, 1.0))
         for event in trial_life(seed, {10: value}, configuration="c", seed=seed)
     ]
-    tell(board, [sweep_started(), *seeds])
+    apply_events(board, [sweep_started(), *seeds])
     with board.session() as session:
         moments = select(ConfigurationRecord.n, ConfigurationRecord.mean, ConfigurationRecord.m2)
         assert session.execute(moments).one() == (3, 0.75, 0.125)
@@ -250,7 +248,7 @@ def test_moments_agree_with_numpy(
         events += trial_life(seed, {5: value}, configuration="c", seed=seed)
     path = tmp_path_factory.mktemp("moments") / "a.db"
     with open_store(empty_leaderboard(path)) as board:
-        tell(board, events)
+        apply_events(board, events)
         with board.session() as session:
             [row] = board_rows(session)
     assert row.dev_score.mean == pytest.approx(np.mean(values), abs=1e-12)
@@ -293,7 +291,7 @@ def test_more_than_one_seed_is_chosen_before_one_lucky_seed(
         *trial_life(5, {0: 0.3}, state="PRUNED"),
         *trial_life(6, {}, state="FAIL"),
     ]
-    tell(board, events)
+    apply_events(board, events)
     with board.session() as session:
         [row] = board_rows(session)
         everything = board_rows(session, per_configuration=True)
@@ -325,7 +323,7 @@ def test_one_row_for_each_method_backbone_and_dev_identity(
         *trial_life(0, {10: 0.9}, configuration="s", method="simcse", **other),
         *trial_life(1, {10: 0.5}, configuration="b", backbone="bert-base", **other),
     ]
-    tell(board, events)
+    apply_events(board, events)
 
     def rows(**filters: str) -> list[tuple[str, str, str, str]]:
         with board.session() as session:
@@ -360,8 +358,8 @@ def test_a_reused_trial_is_in_both_sweeps(
         "best_value": 0.75,
         "model": "/m",
     }
-    tell(board, [sweep_started(), *trial_life(3, {0: 0.5, 10: 0.75}, model="/m")])
-    tell(
+    apply_events(board, [sweep_started(), *trial_life(3, {0: 0.5, 10: 0.75}, model="/m")])
+    apply_events(
         board,
         [
             sweep_started("second"),
@@ -388,7 +386,7 @@ def test_the_best_model_is_one_that_was_kept(
         *trial_life(2, {10: 0.7}, model="/worse"),
         *trial_life(3, {10: 0.99}, model="/pruned", state="PRUNED"),
     ]
-    tell(board, events)
+    apply_events(board, events)
     with board.session() as session:
         found = best_kept_trial(session, method="rankcse", backbone="mini", dev_identity="dev-1")
         assert found and (found.key, found.model, found.value) == ("c1-42", "/good", 0.8)
@@ -400,13 +398,13 @@ def test_a_sweep_that_goes_on_keeps_its_start_and_gets_the_new_file(
 ) -> None:
     first, again = sweep_started(), sweep_started(spec={"trials": 8})
     interrupted = SweepFinished(sweep="first", state="INTERRUPTED")
-    tell(board, [first, interrupted, again])
+    apply_events(board, [first, interrupted, again])
     with board.session() as session:
         sweep = session.scalars(select(SweepRecord)).one()
         assert (sweep.state, sweep.started, sweep.finished) == ("RUNNING", first.time, None)
         assert sweep.spec == {"trials": 8}
         assert sweep_or_none(session, "second") is None
-    tell(board, [SweepFinished(sweep="first", state="COMPLETE")], after=3)
+    apply_events(board, [SweepFinished(sweep="first", state="COMPLETE")], after=3)
     with board.session() as session:
         assert session.scalars(select(SweepRecord.state)).one() == "COMPLETE"
 
@@ -420,7 +418,9 @@ def test_dev_scores_are_stored_and_nonsense_is_not(
     *begin, finish = trial_life(0, {10: 0.75})
     scores = {"dev/stsb_spearman": 0.75, "dev/sickr_spearman": 75.0, "dev/alignment": 0.2}
     scores |= {"dev/mr_accuracy": 0.5, "dev/avg_transfer_accuracy": 0.625, "dev/cr_accuracy": 62.5}
-    tell(board, [sweep_started(), *begin, finish.model_copy(update={"best_metrics": scores})])
+    apply_events(
+        board, [sweep_started(), *begin, finish.model_copy(update={"best_metrics": scores})]
+    )
     assert contents(board)["scores"] == [
         (1, "avg_transfer", "dev", "accuracy", "dev-1", 0.625, finish.time),
         (1, "mr", "dev", "accuracy", "dev-1", 0.5, finish.time),
@@ -448,7 +448,7 @@ def test_dev_scores_are_stored_and_nonsense_is_not(
 def test_the_tables_refuse_nonsense(
     board: Store, sweep_started: Start, trial_life: Life, nonsense: str
 ) -> None:
-    tell(board, [sweep_started(), *trial_life(0, {0: 0.5})])
+    apply_events(board, [sweep_started(), *trial_life(0, {0: 0.5})])
     with pytest.raises(StoreError) as caught, board.writing() as session:
         session.execute(text(nonsense))
     assert isinstance(caught.value.__cause__, IntegrityError)

@@ -13,7 +13,7 @@ from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.tables import OtherAttemptRecord, TrialRecord
-from cse_platform.leaderboard.upgrade import alembic_config, migrating
+from cse_platform.leaderboard.upgrade import alembic_config, open_migration
 from cse_platform.tracking.events import TrialEvaluated
 
 # One configuration with two complete trials, as version 0001 kept them.
@@ -56,7 +56,7 @@ def engine(leaderboard_url: str, board: Store) -> Iterator[Engine]:
     """A store of schema 0001 with data."""
     board.close()
     engine = create_engine(leaderboard_url)
-    with migrating(engine) as connection:
+    with open_migration(engine) as connection:
         command.downgrade(alembic_config(connection), "0001")
         for statement in OF_0001:
             connection.execute(text(statement))
@@ -81,7 +81,7 @@ def test_up_gives_each_dev_score_its_identity_and_its_time(
 
 
 def test_up_puts_configurations_under_contests(engine: Engine, leaderboard_url: str) -> None:
-    with migrating(engine) as connection:
+    with open_migration(engine) as connection:
         told = '{"host": "gpu-1", "gpu": "A100", "cpu": "EPYC"}'
         connection.execute(
             text("UPDATE trials SET wall_seconds = 7200, provenance = :told WHERE id = 2"),
@@ -108,7 +108,7 @@ def test_up_puts_configurations_under_contests(engine: Engine, leaderboard_url: 
 def test_up_takes_the_peak_memory_from_provenance(engine: Engine, leaderboard_url: str) -> None:
     """Of a stored trial no more is known, and of some not even that."""
     told = {1: '{"peak_memory_mib": "512", "gpu_peak_memory_mib": "10240"}', 2: "[]"}
-    with migrating(engine) as connection:
+    with open_migration(engine) as connection:
         command.upgrade(alembic_config(connection), "0010")
         for trial, provenance in told.items():
             connection.execute(
@@ -143,7 +143,7 @@ def test_down_and_up_again_from_0003_changes_nothing(engine: Engine, leaderboard
             return {name: [dict(row) for row in rows.mappings()] for name, rows in found.items()}
 
     before = stored()
-    with migrating(engine) as connection:
+    with open_migration(engine) as connection:
         command.downgrade(alembic_config(connection), "0002")
         names = connection.execute(text("SELECT * FROM configurations")).keys()
         assert {"method", "backbone", "dev_identity"} <= set(names)
@@ -157,7 +157,7 @@ def test_up_tells_the_source_where_all_openings_were_of_one(
     """Trial 1 was scored on hub data, under e1 and e2; trial 2, under e2, on built-in data too."""
     openings = [(1, "hub"), (2, "hub"), (2, "builtin")]
     scored = [(1, "e1", "test"), (1, "e2", "test"), (2, "e2", "test"), (1, "e3", "dev")]
-    with migrating(engine) as connection:
+    with open_migration(engine) as connection:
         command.upgrade(alembic_config(connection), "0002")
         for identity in ("e1", "e2", "e3", "e4"):
             connection.execute(text(f"INSERT INTO evaluations VALUES ('{identity}', '{{}}')"))
@@ -188,7 +188,7 @@ def test_up_tells_the_source_where_all_openings_were_of_one(
 def test_made_anew_a_table_keeps_each_check_once(
     engine: Engine, leaderboard_url: str, check: str, nonsense: str
 ) -> None:
-    with migrating(engine) as connection:
+    with open_migration(engine) as connection:
         command.upgrade(alembic_config(connection), "0002")
     for _ in range(2):  # the second time from 0003 by way of 0002
         open_store(leaderboard_url).close()
@@ -197,7 +197,7 @@ def test_made_anew_a_table_keeps_each_check_once(
         assert names == ["ck_configurations_mean_of_something", "ck_configurations_moments"]
         with engine.begin() as connection, pytest.raises(IntegrityError, match=f"ions_{check}"):
             connection.execute(text(nonsense))
-        with migrating(engine) as connection:
+        with open_migration(engine) as connection:
             command.downgrade(alembic_config(connection), "0002")
 
 
@@ -219,7 +219,7 @@ def test_down_keeps_the_dev_scores_and_up_again_works(
     scores = {"test/stsb_spearman": 0.5, "dev/stsb_spearman": 0.7, "dev/stsb_uniformity": -2.5}
     with open_store(leaderboard_url) as board:
         LeaderboardSink(board).apply("j", [(1, trial_evaluated("c1-1", scores))])
-    with migrating(engine) as connection:
+    with open_migration(engine) as connection:
         command.downgrade(alembic_config(connection), "0001")
     with engine.connect() as connection:
         stored = connection.execute(text("SELECT * FROM scores")).mappings().all()
@@ -247,7 +247,7 @@ def test_down_keeps_the_dev_scores_and_up_again_works(
     ],
 )
 def test_either_schema_refuses_nonsense(engine: Engine, revision: str, nonsense: str) -> None:
-    with migrating(engine) as connection:
+    with open_migration(engine) as connection:
         if revision == "0001":  # by way of 0002, which makes the table anew
             command.upgrade(alembic_config(connection), "0002")
             command.downgrade(alembic_config(connection), "0001")
@@ -261,7 +261,7 @@ def test_either_schema_refuses_nonsense(engine: Engine, revision: str, nonsense:
 
 
 def test_only_a_distance_or_a_count_may_lie_outside(engine: Engine) -> None:
-    with migrating(engine) as connection:
+    with open_migration(engine) as connection:
         command.upgrade(alembic_config(connection), "0002")
         for metric in ("alignment", "uniformity", "effective_rank"):
             change = "UPDATE scores SET value = -2.5, metric = :metric WHERE trial_id = 2"
@@ -272,7 +272,7 @@ def test_only_a_distance_or_a_count_may_lie_outside(engine: Engine) -> None:
 
 def test_an_opening_of_each_source_is_taken(engine: Engine) -> None:
     """So that it is for its source that the same statement is refused above."""
-    with migrating(engine) as connection:
+    with open_migration(engine) as connection:
         command.upgrade(alembic_config(connection), "0002")
         for who, source in enumerate(("builtin", "hub", "senteval")):
             connection.execute(text(opening(source).replace("ann", f"ann-{who}")))

@@ -6,9 +6,9 @@ from typing import Literal
 
 import pytest
 from sqlalchemy import event as sql
+from stored_trials import apply_events
 
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.leaderboard.store import Store
 from cse_platform.tracking.events import Event, SweepStarted, TestAccessed, TrialEvaluated
@@ -42,7 +42,7 @@ def rows(board: Store, *told: Event) -> dict[str, LeaderboardRow]:
 
 def listed(board: Store, *told: Event) -> list[LeaderboardRow]:
     """All rows of all configurations, after these events."""
-    LeaderboardSink(board).apply("j", list(enumerate(told, start=1)))
+    apply_events(board, told)
     with board.session() as session:
         return board_rows(session, per_configuration=True)
 

@@ -11,7 +11,7 @@ from cse_platform.errors import LeaseLostError, StoreDownError, SweepRefusedErro
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store import Store, open_store
-from cse_platform.leaderboard.stored_sweeps import holders
+from cse_platform.leaderboard.stored_sweeps import lease_owners
 from cse_platform.leaderboard.sweeps import sweep_overviews
 from cse_platform.tracking.events import SweepStarted
 from cse_platform.tracking.journal import Journal
@@ -48,7 +48,7 @@ def test_second_driver_is_told_who_holds_the_sweep(
 ) -> None:
     with Lease(board, "first", journal):
         with board.session() as session:
-            holder = holders(session)["first"]
+            holder = lease_owners(session)["first"]
         assert holder.lives
         for second in (journal, elsewhere):
             with pytest.raises(SweepRefusedError, match=f"process {holder.pid} on {holder.host} "):
@@ -96,7 +96,7 @@ def test_dead_driver_is_replaced(board: Store, other: Store, journal: Journal, e
     dead = Lease(board, "first", journal)
     change(board, end)
     with Lease(other, "first", journal), other.session() as session:
-        assert holders(session)["first"].lives
+        assert lease_owners(session)["first"].lives
     dead.close()
 
 
@@ -129,7 +129,7 @@ def test_driver_that_was_replaced_writes_nothing_more(
         lost.close()
         with other.session() as session:
             assert sweep_overviews(session) == []
-            assert holders(session)["first"].lives
+            assert lease_owners(session)["first"].lives
     assert heard == ["lost"]
 
 
@@ -182,7 +182,7 @@ def test_holder_goes_on_while_the_leaderboard_is_down(
         sink.apply("j", [])
         lease.check()
         with board.session() as session:
-            assert holders(session)["first"].lives
+            assert lease_owners(session)["first"].lives
     engine.dispose()
 
 
@@ -191,4 +191,4 @@ def test_lease_outlives_a_leaderboard_that_was_put_back(board: Store, journal: J
         change(board, "DELETE FROM sweep_leases")
         LeaderboardSink(board, lease).apply("j", [])
         with board.session() as session:
-            assert holders(session)["first"].lives
+            assert lease_owners(session)["first"].lives

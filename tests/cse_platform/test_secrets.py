@@ -93,6 +93,8 @@ SECRETS = [
     f"stores: {{search: x, password: {SECRET}}}",
     f"the answer names hf_{SECRET} and ghp_{SECRET}",
     f"see--token {SECRET}",
+    f"--token see--token {SECRET}",
+    f"password: --api-key {SECRET}",
     f"1s3://key:{SECRET}@bucket/x",
     f"1://s3://key:{SECRET}@bucket/x",
 ]

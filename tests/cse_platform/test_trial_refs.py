@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import pytest
+from stored_trials import apply_events
 
 from cse_platform.errors import QueryError
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.trial_references import find_trial, trial_of_key
 from cse_platform.tracking.events import Event, SweepStarted, TrialReused
@@ -32,7 +32,7 @@ def two_trials(
             {"sweep": "again", **fields, "best_step": 10, "best_value": 0.75, "model": None}
         ),
     ]
-    LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+    apply_events(board, events)
     return board
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from stored_trials import apply_events
 
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Leaderboard
@@ -52,7 +53,7 @@ def lab(
             values={**values, "always": "here", "batch_size": 64},
             searched=tuple(SPACE),
         )
-    LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+    apply_events(board, events)
     return Leaderboard(board)
 
 

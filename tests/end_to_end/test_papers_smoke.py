@@ -16,7 +16,7 @@ from processes import environment, script
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.filters import BestKey, Filters, best_key
 from cse_platform.leaderboard.published.paper_files import plan_configurations
-from cse_platform.leaderboard.published.papers import matches
+from cse_platform.leaderboard.published.papers import has_settings_of
 from cse_platform.leaderboard.published.rows import published_rows
 from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.sweep.file import load_sweep
@@ -103,7 +103,7 @@ def _promised(
     A rehearsal ends after a few steps, so it cannot have the minutes of a whole training.
     """
     for planned, point in zip(plan_configurations(stage), stage.grid_points(), strict=True):
-        lines = [row for row in ROWS if matches(row, planned.setup)]
+        lines = [row for row in ROWS if has_settings_of(row, planned.setup)]
         dev, test, costs = (
             {column for row in lines if row.split == split for column in row.scores}
             & planned.columns(split)

@@ -11,7 +11,7 @@ from ray import tune
 from cse_methods.registry import available_methods
 from cse_platform import trainable
 from cse_platform.runner.ray_process import RAY_SETTINGS, worker_environment
-from cse_platform.runner.worker import reusable
+from cse_platform.runner.worker import make_reusable
 
 ONE_AT_A_TIME = {"cpu": 2}
 STOPPED_AT = 2
@@ -72,7 +72,7 @@ def run(trials: list[Trial], folder: Path, *, reuse: bool) -> Kept:
         return any_method(settings["trial"])
 
     tuner = tune.Tuner(
-        tune.with_resources(reusable(unpacked), ONE_AT_A_TIME),
+        tune.with_resources(make_reusable(unpacked), ONE_AT_A_TIME),
         param_space={"trial": tune.grid_search(space)},
         tune_config=tune.TuneConfig(reuse_actors=reuse, max_concurrent_trials=1),
         run_config=tune.RunConfig(storage_path=str(folder), callbacks=[kept], verbose=0, stop=stop),
@@ -116,7 +116,7 @@ def test_a_trial_that_does_not_leave_its_process_holds_up_no_other(
             time.sleep(600)
 
     tuner = tune.Tuner(
-        tune.with_resources(reusable(stubborn), ONE_AT_A_TIME),
+        tune.with_resources(make_reusable(stubborn), ONE_AT_A_TIME),
         param_space={"place": tune.grid_search([0, 1])},
         tune_config=tune.TuneConfig(reuse_actors=True, max_concurrent_trials=1),
         run_config=tune.RunConfig(

@@ -122,7 +122,7 @@ MOST_VALUES = 5
 
 
 class TrialNote(NamedTuple):
-    """What a figure says of a trial under the mouse, and the key of its page."""
+    """The text that a figure shows for a trial under the mouse, and the key of its page."""
 
     key: str
     """The first digits of the key, enough to identify the trial."""

@@ -69,7 +69,7 @@ def colour(place: int) -> str:
     return PALETTE[place % len(PALETTE)]
 
 
-def faded(place: int, alpha: float = 0.2) -> str:
+def fade_colour(place: int, alpha: float = 0.2) -> str:
     """Return the same colour, transparent: for bands around a line."""
     return see_through(colour(place), alpha)
 
@@ -132,7 +132,7 @@ def make_figure(*traces: Any, title: str, x: str, y: str, **layout: Any) -> go.F
     )
 
 
-def known(values: Iterable[Any]) -> list[Any]:
+def replace_missing(values: Iterable[Any]) -> list[Any]:
     """Convert a column for Plotly: None where the frame has no value."""
     return [None if value is None or value != value else value for value in values]
 
@@ -141,7 +141,7 @@ ROW, BETWEEN = 420, 120
 """Pixels of a row with its axes, and of the axes and names between two rows."""
 
 
-def panelled(
+def make_panels(
     panels: Mapping[str, Sequence[Any]],
     *,
     title: str,
@@ -158,7 +158,7 @@ def panelled(
     figure = make_subplots(
         rows,
         columns,
-        subplot_titles=[short(name, 40) for name in panels],
+        subplot_titles=[cut_text(name, 40) for name in panels],
         figure=make_figure(
             title=title, x=x, y=y, height=rows * row_height + 60, margin_t=88, **layout
         ),
@@ -173,6 +173,6 @@ def panelled(
     return figure.update_xaxes(title_text=x).update_yaxes(title_text=y)
 
 
-def short(text: str, most: int) -> str:
+def cut_text(text: str, most: int) -> str:
     """Cut a text to `most` characters, with a mark that there is more."""
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"

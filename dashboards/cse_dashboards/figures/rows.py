@@ -103,7 +103,7 @@ def first_rows(rows: Rows) -> tuple[Mapping[str, LeaderboardRow], str]:
 
 
 def left_out(asked: Iterable[str], found: Mapping[str, object], what: str) -> str:
-    """Describe for a caption which labels were asked for and have no such thing."""
+    """Name in a caption the labels that were requested and have no data."""
     absent = [label for label in asked if label not in found]
     return f" Without {what}, and left out: {', '.join(absent)}." if absent and found else ""
 

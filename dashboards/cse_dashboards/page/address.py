@@ -18,19 +18,20 @@ from pydantic import (
 
 from cse_dashboards.errors import AddressError
 from cse_platform.leaderboard.conditions import Condition, Where, read_where
-from cse_platform.leaderboard.filters import SORT_COLUMNS, Filters
+from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.records import FamilyName
+from cse_platform.leaderboard.render.columns import ORDERS
 from cse_platform.leaderboard.trials_table import TrialChoice
 from cse_platform.sweep.problems import dotted_path, problems_in
 
 
-def listed(value: Any) -> Any:
+def split_list(value: Any) -> Any:
     """Split a text at commas, or take several texts; each is kept once."""
     parts = value.split(",") if isinstance(value, str) else value
     return tuple(dict.fromkeys(part for part in parts if part))
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(listed)]
+Names = Annotated[tuple[str, ...], BeforeValidator(split_list)]
 """Names with commas between them; a form may repeat the parameter instead."""
 
 
@@ -148,8 +149,8 @@ class BoardAddress(_Filtered):
     @field_validator("sort")
     @classmethod
     def _check_sort_column(cls, column: str) -> str:
-        if column not in SORT_COLUMNS:
-            raise ValueError(f"no column {column!r}; expected {', '.join(SORT_COLUMNS)}")
+        if column not in ORDERS:
+            raise ValueError(f"no column {column!r}; expected {', '.join(ORDERS)}")
         return column
 
 
@@ -269,7 +270,7 @@ class CompareAddress(Address):
     @model_validator(mode="before")
     @classmethod
     def _join_old_links(cls, given: dict[str, Any]) -> dict[str, Any]:
-        rows = (*listed(given.get("rows") or ()), given.get("b"), given.get("a"))
+        rows = (*split_list(given.get("rows") or ()), given.get("b"), given.get("a"))
         return given | {"rows": rows, "a": None, "b": None}
 
     @property
@@ -277,15 +278,15 @@ class CompareAddress(Address):
         """The filters that narrow down the meaning of the rows."""
         return Filters(backbone=self.backbone, identity=self.identity)
 
-    def without(self, row: str) -> str:
+    def link_without(self, row: str) -> str:
         """Return the link to the other rows."""
         return self.link(rows=[name for name in self.rows if name != row])
 
-    def against(self, row: str) -> str:
+    def link_against(self, row: str) -> str:
         """Return the link to the same rows, each compared with that one."""
         return self.link(rows=[row, *self.rows])
 
-    def instead(self, row: str, other: str) -> str:
+    def link_replacing(self, row: str, other: str) -> str:
         """Return the link to the same rows, with one of them replaced by another."""
         return self.link(rows=[other if name == row else name for name in self.rows])
 

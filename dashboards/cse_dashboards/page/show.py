@@ -26,9 +26,9 @@ from cse_methods.names import (
     task_name,
 )
 from cse_methods.published.released import MARK, SCORED_BY
-from cse_platform.leaderboard.conditions import Condition, Span, coded, named_value
-from cse_platform.leaderboard.filters import SCORE_COLUMNS, TEXT_COLUMNS
+from cse_platform.leaderboard.conditions import Condition, Span, encode_signs, named_value
 from cse_platform.leaderboard.render.board import PUBLISHED
+from cse_platform.leaderboard.render.columns import ORDERS, SCORE_COLUMNS
 from cse_platform.render.formats import clock, percent
 from cse_platform.render.table import Table, TableRow
 
@@ -53,7 +53,7 @@ _WORD = re.compile(r"(?<![\w-])[a-z0-9]+(_[a-z0-9]+)*(?![\w-])")
 _LEADS = {"trial": "/trials/{}", "sweep": "/sweeps/{}"}
 """Links of cells, by the head of their column."""
 _EARLY = ("trial", "trials", "GPU-hours", "wall time a trial", "finished")
-"""Columns of a board that `arranged` moves forward."""
+"""Columns of a board that `arrange_columns` moves forward."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def moment(when: datetime | None) -> str:
     return "" if when is None else f"{when:%Y-%m-%d %H:%M} UTC"
 
 
-def arranged(table: Table) -> Table:
+def arrange_columns(table: Table) -> Table:
     """Move the columns that readers look for first before the scores by task."""
     names = [head.name for head in table.heads]
     early = [names.index(name) for name in _EARLY if name in names]
@@ -110,7 +110,7 @@ def arranged(table: Table) -> Table:
 
 def direction(column: str) -> str:
     """Return the order of rows sorted by that column, in ARIA's words."""
-    return "ascending" if column in TEXT_COLUMNS else "descending"
+    return "descending" if ORDERS[column].descending else "ascending"
 
 
 def leads_to(head: str, text: str) -> str | None:
@@ -180,7 +180,7 @@ FILTERS = {
     "clock": clock,
     "moment": moment,
     "one_line": values_line,
-    "as_condition": lambda value: coded(named_value(value)),
+    "as_condition": lambda value: encode_signs(named_value(value)),
     "condition_text": condition_text,
     "first_line": first_line,
     "hyperparameter_name": hyperparameter_name,

@@ -60,8 +60,8 @@ class Memory(Generic[T]):
                 return result
             return self.keep(question, source, compute())
 
-    def lately(self, question: Hashable, source: Any, compute: Callable[[], T]) -> T:
-        """Return the known result at once, even if it is stale, and refresh it in the background.
+    def ask_stale(self, question: Hashable, source: Any, compute: Callable[[], T]) -> T:
+        """Return the cached result at once, even if it is stale, and refresh it in the background.
 
         The background computes one result at a time; a later call returns it.
         """
@@ -159,7 +159,7 @@ class SearchPart:
 
 @dataclass(frozen=True)
 class Site:
-    """What one server shows."""
+    """The leaderboard, results and settings behind one server."""
 
     opened: OpenLeaderboard
     mlflow: str | None = None

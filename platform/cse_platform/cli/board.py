@@ -14,7 +14,11 @@ from cse_platform.errors import NoStoreError, NotFoundError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.filters import Catalogue, Filters, backbones_in
 from cse_platform.leaderboard.published.papers import paper_table
-from cse_platform.leaderboard.published.rows import PublishedRow, merged, published_rows
+from cse_platform.leaderboard.published.rows import (
+    PublishedRow,
+    merge_repeated_rows,
+    published_rows,
+)
 from cse_platform.leaderboard.records import BOARD_FAMILIES, FamilyName, LeaderboardRow, family_of
 from cse_platform.leaderboard.render.board import Board, is_on_tests
 from cse_platform.leaderboard.render.documents import Document, Format, print_document
@@ -192,7 +196,7 @@ def _make_storeless_document(asked: Question) -> Document:
     )
     tasks = asked.tasks or "sts"
     _report_unshown(asked, published, tasks)
-    return Board([], published=merged(published), family=tasks, sorted_by=asked.sort)
+    return Board([], published=merge_repeated_rows(published), family=tasks, sorted_by=asked.sort)
 
 
 def _explain_no_rows(asked: Question, there: Catalogue) -> str:

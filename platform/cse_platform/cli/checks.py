@@ -15,8 +15,7 @@ from cse_platform.leaderboard.store import open_read_only
 from cse_platform.runner.notifying import refuse_unknown_services
 from cse_platform.search.storage import refuse_unreachable
 from cse_platform.secrets import mask_url
-from cse_platform.sweep import preflight as fit
-from cse_platform.sweep import preflight as prerequisites
+from cse_platform.sweep import preflight
 from cse_platform.sweep.file import DraftFile, DraftSweep
 from cse_platform.sweep.problems import Inspection, Problem
 from cse_platform.sweep.spec import SweepSpec
@@ -39,7 +38,7 @@ class Checked:
     """Packages that must be installed first, a line each."""
     own_sets: list[str]
     """What was found in the lab's own dev sets, a line each."""
-    sizes: fit.Sizes | None
+    sizes: preflight.Sizes | None
     """None while the corpus has to be fetched."""
     doubts: list[str]
     """Settings that are allowed and do not do what they seem to."""
@@ -85,13 +84,11 @@ def _check_stage(
     """Check one sweep of a file. Returns None, and adds to `inspection`, if it has problems."""
     log: Literal["stdout"] | None = "stdout" if starts else None
     say(f"{stage.spec.sweep}: checking data, encoders and stores", log=log)
-    spec = prerequisites.with_data_source(stage.spec, inspection)
+    spec = preflight.with_data_source(stage.spec, inspection)
     every = [spec.model_copy(update={"fixed": fixed}) for fixed in stage.possible]
-    configs = [
-        config for each in every for config in prerequisites.sample_configs(each, inspection)
-    ]
-    missing = prerequisites.missing_downloads(spec, configs, inspection)
-    sizes = fit.sizes_of(spec, configs, inspection)
+    configs = [config for each in every for config in preflight.sample_configs(each, inspection)]
+    missing = preflight.missing_downloads(spec, configs, inspection)
+    sizes = preflight.sizes_of(spec, configs, inspection)
     inspection.attempt(
         ("notify",), partial(refuse_unknown_services, spec.notify), needs=("notify",)
     )
@@ -115,15 +112,15 @@ def _check_stage(
         where,
         missing=missing,
         to_install=inspection.to_install,
-        own_sets=prerequisites.own_sets(spec),
+        own_sets=preflight.own_sets(spec),
         sizes=sizes,
         doubts=[
             *stage.notes,
-            *fit.doubts(spec, get_method(spec.method), configs, sizes),
+            *preflight.describe_doubts(spec, get_method(spec.method), configs, sizes),
             *_check_mlflow(where),
         ],
         on_this_machine=here,
-        shortage=fit.shortage(spec.resources.slot) if here else None,
+        shortage=preflight.explain_shortage(spec.resources.slot) if here else None,
     )
 
 

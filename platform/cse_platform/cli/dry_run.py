@@ -21,10 +21,9 @@ from cse_platform.errors import NoStoreError, StoreError, SweepRefusedError
 from cse_platform.forecast.time_left import Pace, span, time_left, with_ray
 from cse_platform.leaderboard.store import open_read_only, open_store
 from cse_platform.leaderboard.trials import past_trials
-from cse_platform.render.formats import counted
+from cse_platform.render.formats import format_count
 from cse_platform.search.proposals import preview
-from cse_platform.sweep import preflight as fit
-from cse_platform.sweep import preflight as prerequisites
+from cse_platform.sweep import preflight
 from cse_platform.sweep.file import DraftFile
 from cse_platform.sweep.identity import DevData, Identity, refuse_changes
 from cse_platform.sweep.problems import format_value
@@ -91,7 +90,7 @@ def time_line(
         return f"{_format_trials(spec, at_once)}; how long is unknown until the corpus is here"
     work = _compute_mean_sentences(configs, len(checked.sizes.corpus.sentences))
     if durations := _scale_past_seconds(checked, work):
-        known = f"from {counted(len(durations), 'past trial')}"
+        known = f"from {format_count(len(durations), 'past trial')}"
         return _format_estimate(spec, durations, at_once, finished=True, known=known)
     config = configs[0]
     if not isinstance(config, TrainingConfig) or not _can_measure(checked):
@@ -124,8 +123,8 @@ def _probe_time(
 
 def _format_trials(spec: SweepSpec, at_once: int) -> str:
     if spec.planned is None:
-        return f"{counted(at_once, 'trial')} at once"
-    return f"{counted(spec.planned, 'trial')}, {min(at_once, spec.planned)} at once"
+        return f"{format_count(at_once, 'trial')} at once"
+    return f"{format_count(spec.planned, 'trial')}, {min(at_once, spec.planned)} at once"
 
 
 def _format_estimate(
@@ -146,7 +145,7 @@ def _format_estimate(
     hours = f", {_format_gpu_hours(low * fitting * gpu, high * fitting * gpu)}" if gpu else ""
     head = _format_trials(spec, at_once)
     if spec.budget is None or searched < spec.budget:
-        head = f"about {counted(round(trials), 'trial')}, {fitting} at once"
+        head = f"about {format_count(round(trials), 'trial')}, {fitting} at once"
     total = span(with_ray((low, high)))
     return f"{head}: {total}{hours}{pruned} ({known}, and the start of Ray)"
 
@@ -160,7 +159,7 @@ def _format_gpu_hours(low: float, high: float) -> str:
 def _compute_mean_sentences(configs: Sequence[MethodConfig], sentences: int) -> float:
     """Compute how many sentences a trial goes through, on average."""
     counts = [
-        fit.steps_of(config, sentences=sentences) * getattr(config, "batch_size", 1)
+        preflight.steps_of(config, sentences=sentences) * getattr(config, "batch_size", 1)
         for config in configs
     ]
     return sum(counts) / len(counts)
@@ -222,7 +221,7 @@ def dry_run(
 def _find_capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
     """Find how many trials of each stage run at once; refuse a cluster that is too small."""
     if all(checked.on_this_machine for checked in stages):
-        return [max(fit.at_once(checked.spec.resources.slot), 1) for checked in stages]
+        return [max(preflight.at_once(checked.spec.resources.slot), 1) for checked in stages]
     from cse_platform.runner.cluster.slots import capacity, refuse_too_small
     from cse_platform.runner.ray_process import join_cluster
 
@@ -234,7 +233,7 @@ def _find_capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
 
 
 def _resolve_found_values(checked: Checked) -> tuple[Checked, list[str]]:
-    """Put in what earlier stages have found. Returns the stage, and a line for each such value."""
+    """Insert the values that earlier stages have found. Returns the stage, and a line for each."""
     if not find_stage_references(checked.spec.fixed):
         return checked, []
     from cse_platform.runner.prior_results import value_notes, with_found_values
@@ -268,7 +267,7 @@ def _check_changes(checked: Checked) -> None:
 
 
 def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: SweepStores) -> None:
-    wanted = prerequisites.references_to_resolve(spec, earlier)
+    wanted = preflight.references_to_resolve(spec, earlier)
     if not wanted:
         return
     from cse_platform.runner.model_retention import best_folders
@@ -327,9 +326,11 @@ def _print_plan(
 def _format_head(spec: SweepSpec) -> str:
     confirm, asked = spec.seeds.confirm, spec.evaluate
     more = len(spec.seeds.further)
-    further = f" and {counted(more, 'seed')} of the best {confirm.top}" if confirm and more else ""
+    further = (
+        f" and {format_count(more, 'seed')} of the best {confirm.top}" if confirm and more else ""
+    )
     tested = f"; test sets for the best {asked.top}: {' '.join(asked.tasks)}" if asked else ""
-    trials = [] if spec.budget is None else [counted(spec.budget, "trial")]
+    trials = [] if spec.budget is None else [format_count(spec.budget, "trial")]
     limits = trials if spec.search.budget is None else [*trials, *spec.search.budget.words()]
     at_most = "at most " if len(limits) > 1 else ""
     head = f"{spec.sweep}: {spec.method} on {spec.backbone}, {at_most}{', '.join(limits)}"

@@ -13,7 +13,7 @@ from cse_platform.cli.progress import INFEASIBLE, print_texts, screen, show_live
 from cse_platform.cli.sweep_lines import SweepLine, SweepLines, breaks_constraint, summary_line
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.store import Store, open_store
-from cse_platform.leaderboard.sweep_updates import SweepNews, sweep_news
+from cse_platform.leaderboard.sweep_updates import SweepUpdate, sweep_update
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.render.formats import clock, stopwatch
 from cse_platform.signals import exit_code, heed_sigterm
@@ -61,14 +61,14 @@ class FollowedSweep:
         self._newest: datetime | None = None
         self._lines: SweepLines | None = None
         self._down = ""
-        self.news: SweepNews
+        self.news: SweepUpdate
 
     def new_lines(self) -> list[SweepLine]:
         """Fetch new lines; none while the leaderboard is down, unless it was never reached."""
         since = None if self._newest is None else self._newest - _OVERLAP
         try:
             with self._board.session() as session:
-                news = sweep_news(session, self._name, since=since)
+                news = sweep_update(session, self._name, since=since)
         except StoreDownError as error:
             if self._lines is None:
                 raise
@@ -85,7 +85,7 @@ class FollowedSweep:
         self._newest = max([*times, *filter(None, [self._newest])], default=None)
         return lines
 
-    def _merge_updates(self, news: SweepNews) -> None:
+    def _merge_updates(self, news: SweepUpdate) -> None:
         """Merge new trials and points, and keep the curves of trials that run on."""
         for trial in news.trials:
             known = self._trials.get(trial.number)

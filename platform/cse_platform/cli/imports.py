@@ -83,7 +83,7 @@ def import_mlflow(uri: str, mapping: Path, runs: Path | None, store: str | None)
     there = read_runs(uri, mapping)  # what is refused leaves no empty leaderboard behind
     with open_store(leaderboard_url(runs, store)) as board:
         imported = apply_trials(board, there.sweeps, source=there.source)
-    click.echo(f"Runs: {there.found}, {there.unfinished} of them not ended and left out")
+    click.echo(f"Runs: {there.total}, {there.unfinished} of them not ended and left out")
     click.echo(_format_import(imported))
 
 

@@ -22,7 +22,7 @@ from cse_platform.cli.sweep_lines import (
     summary_line,
 )
 from cse_platform.forecast.time_left import TimeInterval, span, time_left
-from cse_platform.render.formats import counted, percent, short_settings, stopwatch
+from cse_platform.render.formats import format_count, percent, short_settings, stopwatch
 from cse_platform.render.terminal import Silence
 from cse_platform.runner.planner import trials_left
 from cse_platform.runner.state import SweepState
@@ -229,7 +229,7 @@ class SweepProgress:
             done, chosen = self.state.scored
             parts.append(f"test sets: {done} of {chosen} trials scored")
         behind = [
-            f"{sink.name} is {counted(sink.behind, 'event')} behind ({sink.error})"
+            f"{sink.name} is {format_count(sink.behind, 'event')} behind ({sink.error})"
             for sink in self.state.recorder.health()
             if sink.error
         ]
@@ -245,7 +245,7 @@ class SweepProgress:
 
     @property
     def begun(self) -> list[TrialHistory]:
-        """The trials that this start has begun, and those that it goes on with now."""
+        """The trials that this start of the sweep has begun or resumed."""
         known = self._known_before
         return [
             trial
@@ -328,7 +328,7 @@ def show_live(view: SweepView, console: Console, looks: Iterable[object]) -> Non
 def print_texts(
     new_texts: Callable[[], Iterable[str]], console: Console, looks: Iterable[object]
 ) -> None:
-    """Print what is new at each look."""
+    """Print the new lines at each look."""
     for _ in looks:
         for text in new_texts():
             console.print(text, soft_wrap=True)

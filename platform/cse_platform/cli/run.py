@@ -22,9 +22,10 @@ from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.records import family_of
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.documents import document_tables, measured, print_document
+from cse_platform.leaderboard.render.documents import document_tables, print_document
+from cse_platform.leaderboard.render.front import format_measured
 from cse_platform.leaderboard.statistics.intervals import lower_bound
-from cse_platform.render.formats import counted, percent, short_settings
+from cse_platform.render.formats import format_count, percent, short_settings
 from cse_platform.render.terminal import print_page
 from cse_platform.runner.confirmation import (
     Seeds,
@@ -114,7 +115,7 @@ def _format_means(seeds: Seeds, names: list[str]) -> str:
     shown = []
     for name in names:
         values = [value for trial in seeds if (value := measure(trial, name)) is not None]
-        shown.append(f"{name} {measured(name, fmean(values))}")
+        shown.append(f"{name} {format_measured(name, fmean(values))}")
     return ", ".join(shown) + (f", means of {len(seeds)} seeds" if len(seeds) > 1 else "")
 
 
@@ -181,8 +182,8 @@ class ConsoleDisplay:
             self._console.print(line, soft_wrap=True)
         for sink in outcome.behind:
             click.echo(
-                f"{sink.name} lacks {counted(sink.behind, 'event')} ({sink.error}); nothing is "
-                "lost: the same command brings them over when it is back",
+                f"{sink.name} lacks {format_count(sink.behind, 'event')} ({sink.error}); nothing "
+                "is lost: the same command brings them over when it is back",
                 err=True,
             )
         if outcome.state != "INTERRUPTED":
@@ -208,15 +209,15 @@ def _summarize_outcome(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
     state = {"COMPLETE": "complete", "INTERRUPTED": "interrupted"}.get(
         outcome.state, "is complete already; a larger --trials extends it"
     )
-    yield f"{spec.sweep}: {state}, {counted(len(trials), 'trial')} ({listed})"
+    yield f"{spec.sweep}: {state}, {format_count(len(trials), 'trial')} ({listed})"
     if outcome.history.spent:
         yield f"the search was ended by its budget: {outcome.history.spent}"
     if outcome.state != "INTERRUPTED":
         yield from _describe_savings(spec, trials)
     if deleted := sum(trial.model_deleted for trial in trials):
         yield (
-            f"{counted(deleted, 'model')} deleted; the best {spec.kept} configurations keep theirs "
-            "(keep: {models: all} keeps all)"
+            f"{format_count(deleted, 'model')} deleted; the best {spec.kept} configurations keep "
+            "theirs (keep: {models: all} keeps all)"
         )
     if not spec.smoke:
         yield from best_lines(spec, outcome.history)

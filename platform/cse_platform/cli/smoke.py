@@ -22,7 +22,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.records import BOARD_FAMILIES
-from cse_platform.render.formats import counted
+from cse_platform.render.formats import format_count
 from cse_platform.runner.confirmation import chosen_trials
 from cse_platform.runner.stages import Stage, rehearse_stages
 from cse_platform.runner.state import Reuse
@@ -174,7 +174,7 @@ def _describe_rehearsal(
     yield f"  {steps}, on one CPU core; every searched value, and one further seed"
     changed = Counter(line for each in rehearsals for line in each.changes)
     for line, count in changed.items():
-        stages = f" ({counted(count, 'stage')})" if len(rehearsals) > 1 else ""
+        stages = f" ({format_count(count, 'stage')})" if len(rehearsals) > 1 else ""
         yield f"  {line}{stages}"
 
 
@@ -213,7 +213,7 @@ def _find_numbers(
     wrong = sorted({name for name, mean in scores if not math.isfinite(mean)})
     named = {name for name, _ in scores}
     families = [
-        f"{family.name} ({counted(len(columns), 'column')})"
+        f"{family.name} ({format_count(len(columns), 'column')})"
         for family in BOARD_FAMILIES.values()
         if (columns := [column for column in family.columns if column in named])
     ]
@@ -229,12 +229,12 @@ def _print_reports(reports: Sequence[_Report], folder: Path) -> None:
     for report in reports:
         state = "FAILED" if report.failures else "ok"
         numbers = "; ".join(report.numbers) or "no numbers"
-        click.echo(f"{state:6}  {report.sweep}: {counted(report.trials, 'trial')}; {numbers}")
+        click.echo(f"{state:6}  {report.sweep}: {format_count(report.trials, 'trial')}; {numbers}")
         for failure in report.failures:
             click.echo(f"        {failure}")
     click.echo(f"Look at it: cse-leaderboard --runs {folder}")
     if failed := [report.sweep for report in reports if report.failures]:
         raise SweepRefusedError(
-            f"{len(failed)} of {counted(len(reports), 'stage')} failed in the rehearsal; what is "
-            "wrong stands above"
+            f"{len(failed)} of {format_count(len(reports), 'stage')} failed in the rehearsal; what "
+            "is wrong stands above"
         )

@@ -10,14 +10,14 @@ import shutil
 import sys
 from pathlib import Path
 
-from cse_platform.runner.cluster.pinned_packages import installed, lacking
+from cse_platform.runner.cluster.pinned_packages import find_installed, list_lacking
 from cse_platform.tracking.submission import EXIT_LACKS, LACKS, ORDER_FILE, SUBMISSION
 
 
 def main() -> None:
     """Run the sweep of the working directory as `cse-sweep` does."""
     order = json.loads(Path(ORDER_FILE).read_text())
-    if absent := lacking(order["packages"], installed(order["packages"])):
+    if absent := list_lacking(order["packages"], find_installed(order["packages"])):
         sys.stdout.write(f"{LACKS}{json.dumps(absent)}\n")
         sys.exit(EXIT_LACKS)
     _keep_own_environment()

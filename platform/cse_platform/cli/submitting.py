@@ -11,7 +11,7 @@ from cse_methods.code_hash import outside_sources
 from cse_methods.registry import get_method
 from cse_platform.cli.common import say
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.cluster.pinned_packages import DRIVER_PACKAGES, pinned
+from cse_platform.runner.cluster.pinned_packages import DRIVER_PACKAGES, find_pinned
 from cse_platform.runner.cluster.shipping import Shipment, archive, shipment_of
 from cse_platform.runner.jobs import SWEEP, JobServer, JobState
 from cse_platform.signals import exit_code
@@ -63,7 +63,7 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
 
 
 def _list_own_sets(bundle: SweepBundle) -> list[str]:
-    """Describe what is found in the lab's own sets that travel, a line each."""
+    """Describe the lab's own data sets that travel to the cluster, a line each."""
     here = {str(file) for file in bundle.content.values()}
     stages = bundle.sweeps.stages
     return list(dict.fromkeys(line for spec in stages for line in own_sets(spec, among=here)))
@@ -83,7 +83,7 @@ def _submit_job(
     order = {
         "job": job,
         "runs": runs,
-        "packages": {**shipment.packages, **pinned(DRIVER_PACKAGES)} if ship else {},
+        "packages": {**shipment.packages, **find_pinned(DRIVER_PACKAGES)} if ship else {},
         "arguments": [SWEEP_FILE, "--runs", runs, *([] if ship else ["--no-ship"])],
         "submission": _make_submission(bundle, job, server.url),
     }

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from cse_platform.render.formats import HASH_DIGITS, counted, percent, short_settings
+from cse_platform.render.formats import HASH_DIGITS, format_count, percent, short_settings
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.history import TrialHistory
@@ -35,7 +35,7 @@ class SweepView(Protocol):
         """The sweep in one line: trials, the best so far, elapsed and remaining time."""
 
     def screen(self, *, width: int, height: int) -> "Text":
-        """What fits on a terminal: the summary, the trials, and the best ones in full."""
+        """Render what fits on a terminal: the summary, the trials, and the best ones in full."""
 
 
 class SweepLines:
@@ -102,9 +102,9 @@ def summary_line(
     more: Iterable[str],
 ) -> str:
     """Summarise a sweep: trials, the best dev score and its trial's number, and `more`."""
-    trials = counted(ended, "trial")
+    trials = format_count(ended, "trial")
     if planned is not None:
-        trials = f"{ended} of {counted(planned, 'trial')}"
+        trials = f"{ended} of {format_count(planned, 'trial')}"
     parts = [f"{sweep}: {trials}"]
     if best is not None:
         parts.append(f"best {percent(best[0])} (trial {best[1]})")

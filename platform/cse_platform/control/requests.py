@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.ingest.sweep_events import add_request
 from cse_platform.leaderboard.store import open_store
-from cse_platform.leaderboard.stored_sweeps import AskedSweep, sweep_to_ask
+from cse_platform.leaderboard.stored_sweeps import RequestedSweep, requested_sweep
 from cse_platform.sweep.file import OverrideError, read_setting
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import point_to_try
@@ -40,7 +40,7 @@ def send_request(
     """
     with open_store(url, create=False) as board:
         with board.session() as session:
-            asked = sweep_to_ask(session, sweep)
+            asked = requested_sweep(session, sweep)
         if action in ("stop", "pause") and asked.holder is None:
             raise SweepRefusedError(f"sweep {sweep!r} does not run now, it is {asked.state}")
         _refuse_other_trials(asked, action, numbers)
@@ -62,7 +62,9 @@ def send_request(
     return f"sweep {sweep!r} does not run now; its next start does this: {_format_command(asked)}"
 
 
-def _refuse_other_trials(sweep: AskedSweep, action: SweepAction, numbers: Sequence[int]) -> None:
+def _refuse_other_trials(
+    sweep: RequestedSweep, action: SweepAction, numbers: Sequence[int]
+) -> None:
     for number in numbers:
         if number not in sweep.trials:
             raise SweepRefusedError(f"sweep {sweep.name!r} has no trial {number}")
@@ -90,7 +92,7 @@ def _refuse_budget(spec: SweepSpec, trials: int) -> None:
         )
 
 
-def _parse_values(sweep: AskedSweep, settings: Sequence[str]) -> dict[str, Any]:
+def _parse_values(sweep: RequestedSweep, settings: Sequence[str]) -> dict[str, Any]:
     try:
         values = dict(map(read_setting, settings))
     except OverrideError as error:
@@ -98,7 +100,7 @@ def _parse_values(sweep: AskedSweep, settings: Sequence[str]) -> dict[str, Any]:
     return point_to_try(_parse_spec(sweep), values)
 
 
-def _parse_spec(sweep: AskedSweep) -> SweepSpec:
+def _parse_spec(sweep: RequestedSweep) -> SweepSpec:
     try:
         return SweepSpec.model_validate(sweep.spec)
     except ValidationError:
@@ -108,7 +110,7 @@ def _parse_spec(sweep: AskedSweep) -> SweepSpec:
         ) from None
 
 
-def _format_command(sweep: AskedSweep) -> str:
+def _format_command(sweep: RequestedSweep) -> str:
     """Format the command of the sweep's last start, as far as it is known."""
     last = sweep.started_by
     where = f"cd {shlex.quote(last['folder'])} && " if "folder" in last else ""

@@ -64,7 +64,7 @@ def _find_base_model(trial: TrialDetails) -> str | None:
 
 
 def _find_datasets(trial: TrialDetails) -> list[str]:
-    """Find the hub's ids of the corpora that it has."""
+    """Find the hub ids of those corpora that the hub has."""
     names = [name for name in trial.corpus.split("+") if name in KNOWN]
     return list(dict.fromkeys(file.repository for name in names for file in KNOWN[name].hub))
 

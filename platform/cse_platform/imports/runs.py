@@ -36,7 +36,7 @@ class RunsToImport:
     sweeps: dict[str, list[ImportedTrial]]
     source: str
     """The store that they come from, without passwords."""
-    found: int
+    total: int
     unfinished: int
     """Runs that were left out because they have not ended."""
 

@@ -101,7 +101,7 @@ def last_written(session: Session, about: Annotatable, name: str) -> datetime | 
     )
 
 
-def tagged(about: Annotatable, tag: str) -> Select[str]:
+def select_tagged(about: Annotatable, tag: str) -> Select[str]:
     """Select the names of the things that bear a tag."""
     return select(AnnotationRecord.name).where(
         AnnotationRecord.about == about,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard.board import MAIN_FAMILIES, board_rows
-from cse_platform.leaderboard.filters import Catalogue, Filters, catalogue, sort_rows
+from cse_platform.leaderboard.filters import Catalogue, Filters, catalogue
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     FamilyName,
@@ -108,11 +108,12 @@ class Leaderboard:
             StoreError: for what the database says.
             PublishedError: if a file of published numbers means nothing.
         """
-        from cse_platform.leaderboard.published.papers import gap
+        from cse_platform.leaderboard.published.papers import find_gap
         from cse_platform.leaderboard.ranking import (
             with_headline,
             with_rank_intervals,
         )
+        from cse_platform.leaderboard.render.columns import sort_rows
 
         with self._store.session() as session:
             families = MAIN_FAMILIES if tasks is None else (tasks,)
@@ -129,7 +130,7 @@ class Leaderboard:
             else:
                 rows = with_headline(rows, family)
         published = self.published(ablations=True)
-        return sort_rows([replace(row, gap=gap(row, published)) for row in rows], sort)
+        return sort_rows([replace(row, gap=find_gap(row, published)) for row in rows], sort)
 
     def frame(
         self,
@@ -192,7 +193,7 @@ class Leaderboard:
         Raises:
             PublishedError: if a file means nothing, or there is no such table.
         """
-        from cse_platform.leaderboard.published.rows import merged, published_rows
+        from cse_platform.leaderboard.published.rows import merge_repeated_rows, published_rows
 
         rows = published_rows(
             backbone=backbone,
@@ -201,7 +202,7 @@ class Leaderboard:
             tables=tables,
             ablations=ablations,
         )
-        return merged(rows)
+        return merge_repeated_rows(rows)
 
     def paper_table(self, paper: str, table: str, filters: Filters | None = None) -> "PaperTable":
         """Our numbers in the rows and columns of a paper's table, beside the paper's own.
@@ -534,6 +535,22 @@ class Leaderboard:
         from cse_platform.leaderboard.sweeps import sweep_overview
 
         return self._ask(sweep_overview, name)
+
+    def best_of_sweep(self, sweep: str) -> "TrialSummary | None":
+        """The complete trial with the highest dev score, of those that keep the constraints.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        from cse_platform.leaderboard.sweeps import best_of_sweep
+
+        return self._ask(best_of_sweep, sweep)
+
+    def configuration_values(self, trial: str) -> dict[str, Any] | None:
+        """All hyperparameters of the trial of a whole key; None if there is none."""
+        from cse_platform.leaderboard.trials import configuration_values
+
+        return self._ask(configuration_values, trial)
 
     def stamps(self, sweep: str | None = None) -> "dict[str, SweepStamp]":
         """Stamps that change when a sweep changes, by name: of all sweeps, or of one.

@@ -1,4 +1,4 @@
-"""Comparisons of rows on test sets or on dev: is the difference more than luck?"""
+"""Compares rows on test sets or on dev, and tests whether a difference is more than chance."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from cse_methods.errors import CseError
 from cse_methods.metrics import spearman
 from cse_platform.errors import ComparisonError
-from cse_platform.leaderboard.ranking import Progress, common_seeds, contenders
+from cse_platform.leaderboard.ranking import Progress, build_contenders, common_seeds
 from cse_platform.leaderboard.records import BoardFamily, FamilyName, LeaderboardRow, family_named
 from cse_platform.leaderboard.references import describe_row, shared_tasks
 from cse_platform.leaderboard.statistics.compare import compare, compare_all
@@ -39,8 +39,8 @@ def compare_rows(
     tasks, average = shared_tasks(rows, family)
     _refuse_disjoint_rows(rows, tasks, family)
     notes = _collect_reading_notes(_read_settings(session, rows, tasks), rows, tasks)
-    a, b = contenders(session, rows, tasks)
-    return judged(
+    a, b = build_contenders(session, rows, tasks)
+    return compare_contenders(
         rows,
         (a, b),
         tasks=tasks,
@@ -51,7 +51,7 @@ def compare_rows(
     )
 
 
-def judged(
+def compare_contenders(
     rows: Mapping[str, LeaderboardRow],
     compared: tuple[Contender, Contender],
     *,
@@ -113,7 +113,7 @@ def compare_all_rows(
     _refuse_disjoint_rows(kept, tasks, family)
     if left_out := [name for name in rows if name not in kept]:
         notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
-    compared = contenders(session, kept, tasks)
+    compared = build_contenders(session, kept, tasks)
     step = _make_progress_step(progress, compared)
     matrix = compare_all(compared, tasks=tasks, resamples=_RESAMPLES, progress=step)
     lines = tuple(
@@ -142,7 +142,7 @@ def _refuse_disjoint_rows(
 def _make_progress_step(
     progress: Progress | None, compared: Sequence[Contender]
 ) -> Callable[[int], None] | None:
-    """Wrap `progress` so that it takes the step alone and passes the total along."""
+    """Wrap `progress` in a function of the step alone, for a known total."""
     if progress is None:
         return None
     total = _RESAMPLES * sum(contender.seeds * len(contender.cosines) for contender in compared)
@@ -239,7 +239,7 @@ def compare_dev_rows(
         )
     task, notes = f"dev {first.dev.search}", list[str]()
     compared = [_make_dev_contender(name, row, task, pairs_of, notes) for name, row in rows.items()]
-    return judged(
+    return compare_contenders(
         rows,
         (compared[0], compared[1]),
         tasks=[task],

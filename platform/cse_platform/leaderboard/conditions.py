@@ -40,8 +40,10 @@ class Condition:
     """One of these is enough. A text means the number, too, that it can be read as."""
 
     def __str__(self) -> str:
-        values = (str(value) if isinstance(value, Span) else coded(value) for value in self.allowed)
-        return f"{coded(self.name)}:{'|'.join(values)}"
+        values = (
+            str(value) if isinstance(value, Span) else encode_signs(value) for value in self.allowed
+        )
+        return f"{encode_signs(self.name)}:{'|'.join(values)}"
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,6 @@ def named_value(value: Any) -> str:
     return value if isinstance(value, str) else canonical_json(value)
 
 
-def coded(text: str) -> str:
+def encode_signs(text: str) -> str:
     """Encode the signs of a condition in a name or a value."""
     return _SIGNS.sub(lambda match: "".join(f"%{ord(sign):02X}" for sign in match[0]), text)

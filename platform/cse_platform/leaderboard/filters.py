@@ -1,18 +1,15 @@
 """Filters of a leaderboard, the order of its rows, and the rule of the best configuration."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from operator import methodcaller
 from typing import Any
 
 from sqlalchemy import ColumnElement, CompoundSelect, Select, and_, false, func, or_, select, union
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from cse_methods.published.released import SCORED_BY, names_of_released
-from cse_platform.errors import NotFoundError
-from cse_platform.leaderboard.annotations import tagged, written_tags
-from cse_platform.leaderboard.records import BOARD_FAMILIES, LeaderboardRow
+from cse_platform.leaderboard.annotations import select_tagged, written_tags
 from cse_platform.leaderboard.tables import (
     ConfigurationRecord,
     GroupRecord,
@@ -22,7 +19,6 @@ from cse_platform.leaderboard.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.tracking.history import COSTS
 
 
 @dataclass(frozen=True)
@@ -108,11 +104,11 @@ def _select_held_trials(sweeps: ColumnElement[bool]) -> Select[int]:
 def _select_tagged_trials(tag: str) -> CompoundSelect[int]:
     """Select the trials that have a tag, or whose configuration or a sweep of theirs has it."""
     in_file = select(SweepTagRecord.sweep_id).where(SweepTagRecord.tag == tag)
-    sweeps = or_(SweepRecord.id.in_(in_file), SweepRecord.name.in_(tagged("sweep", tag)))
-    configurations = ConfigurationRecord.hash.in_(tagged("configuration", tag))
+    sweeps = or_(SweepRecord.id.in_(in_file), SweepRecord.name.in_(select_tagged("sweep", tag)))
+    configurations = ConfigurationRecord.hash.in_(select_tagged("configuration", tag))
     return union(
         _select_held_trials(sweeps),
-        select(TrialRecord.id).where(TrialRecord.key.in_(tagged("trial", tag))),
+        select(TrialRecord.id).where(TrialRecord.key.in_(select_tagged("trial", tag))),
         select(TrialRecord.id).join(TrialRecord.configuration).where(configurations),
     )
 
@@ -141,60 +137,6 @@ def catalogue(session: Session) -> Catalogue:
         tags=sorted(values(SweepTagRecord.tag) | written_tags(session)),
         machines=sorted(values(MachineRecord.hardware)),
     )
-
-
-TEXT_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
-    "method": lambda row: row.shown_method,
-    "backbone": lambda row: row.shown_backbone,
-    "sweep": lambda row: row.sweep,
-    "configuration": lambda row: row.configuration.hash,
-    "corpus": lambda row: row.corpus,
-    "dev_set": lambda row: (row.dev.search, row.dev.source),
-    "machines": lambda row: row.machines or None,
-    "tags": lambda row: row.tags or None,
-    "rank": lambda row: (row.rank.best, row.rank.worst) if row.rank else None,
-}
-"""Columns that sort from the lowest up."""
-NUMBER_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
-    "dev": lambda row: row.dev_score.mean,
-    "dev_std": lambda row: row.dev_score.std,
-    "untrained": lambda row: row.dev_untrained,
-    "std": lambda row: row.ranked_score.std if row.ranked_score else None,
-    "best": lambda row: row.ranked_score.best if row.ranked_score else None,
-    "n": lambda row: row.n,
-    "trials": lambda row: row.trials,
-    "gpu_hours": lambda row: row.gpu_hours,
-    "wall_seconds": lambda row: row.wall_seconds,
-    **{name: methodcaller("cost", name) for name in COSTS},
-    "finished": lambda row: row.finished,
-    "gap": lambda row: row.gap.difference if row.gap else None,
-}
-"""Columns that sort from the highest down, as test scores do."""
-SCORE_COLUMNS = tuple(column for family in BOARD_FAMILIES.values() for column in family.columns)
-SORT_COLUMNS = (*TEXT_COLUMNS, *NUMBER_COLUMNS, *SCORE_COLUMNS)
-
-
-def sort_rows(rows: Sequence[LeaderboardRow], column: str) -> list[LeaderboardRow]:
-    """Sort rows by a column; those without a value come last, equal ones by dev, highest first.
-
-    Texts and ranks stand from the lowest up, numbers and dates from the highest down.
-
-    Raises:
-        NotFoundError: if it is none of them.
-    """
-    if column not in SORT_COLUMNS:
-        raise NotFoundError(
-            f"there is no column {column!r} to sort by; expected {', '.join(SORT_COLUMNS)}"
-        )
-    value = TEXT_COLUMNS.get(column) or NUMBER_COLUMNS.get(column) or _make_score_key(column)
-    by_dev = sorted(rows, key=lambda row: (-row.dev_score.mean, row.method, row.configuration.hash))
-    known = [row for row in by_dev if value(row) is not None]
-    known.sort(key=value, reverse=column not in TEXT_COLUMNS)
-    return known + [row for row in by_dev if value(row) is None]
-
-
-def _make_score_key(column: str) -> Callable[[LeaderboardRow], Any]:
-    return lambda row: row.scores[column].mean if column in row.scores else None
 
 
 _UNIT = 1e12

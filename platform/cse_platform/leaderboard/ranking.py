@@ -32,7 +32,7 @@ Place = tuple[str, int, str, str]
 """Configuration's hash, seed, task and identity."""
 
 
-def contenders(
+def build_contenders(
     session: Session,
     rows: Mapping[str, LeaderboardRow],
     tasks: Sequence[str],
@@ -173,7 +173,7 @@ def _sample_rows(
         return [None] * len(rows)
     tasks = family.over(headline) if headline in family.averages else (headline,)
     whole = {str(n): row for n, row in enumerate(rows) if _has_all_tasks(row, tasks, headline)}
-    compared = contenders(session, whole, tasks, scored_on=[headline])
+    compared = build_contenders(session, whole, tasks, scored_on=[headline])
     paired = [contender for contender in compared if contender.cosines.keys() == set(tasks)]
     total = _RESAMPLES * sum(contender.seeds for contender in paired) * len(tasks)
     step = None if progress is None else lambda done: progress(done, total)
@@ -222,7 +222,7 @@ def _add_intervals(
 
 
 def _sample_single_row(session: Session, row: LeaderboardRow, task: str) -> Mapping[str, Floats]:
-    [contender] = contenders(session, {"": row}, [task])
+    [contender] = build_contenders(session, {"": row}, [task])
     if task not in contender.cosines:
         return {}
     return sample([contender], [task], resamples=_RESAMPLES, seed=_SEED)[0].over_pairs

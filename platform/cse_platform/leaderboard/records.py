@@ -210,12 +210,12 @@ class LeaderboardRow:
 
     @property
     def shown_method(self) -> str:
-        """The name of the method in tables for people; of a released encoder its system, marked."""
+        """The method's name in tables for people; for a released encoder, its system, marked."""
         return self.released.label if self.released else self.method
 
     @property
     def shown_backbone(self) -> str:
-        """The backbone; of a released encoder the one that it was trained from."""
+        """The backbone; for a released encoder, the model that it was trained from."""
         return self.released.trained_from if self.released else self.backbone
 
     @property
@@ -249,7 +249,7 @@ class LeaderboardRow:
 
     @property
     def ranked_score(self) -> Estimate | None:
-        """The headline's score, or dev; None where the row has no such score."""
+        """The score that the row is ranked by: the headline's, or dev; None if the row lacks it."""
         return self.dev_score if self.headline is None else self.scores.get(self.headline)
 
 
@@ -259,10 +259,10 @@ def family_named(name: str) -> BoardFamily:
     Raises:
         NotFoundError: if there is none.
     """
-    found = next((family for family in BOARD_FAMILIES.values() if family.name == name), None)
-    if found is None:
+    named = [family for family in BOARD_FAMILIES.values() if family.name == name]
+    if not named:
         raise NotFoundError(f"there are no tasks {name!r}; expected {', '.join(BOARD_FAMILIES)}")
-    return found
+    return named[0]
 
 
 def family_of(rows: Sequence[LeaderboardRow]) -> FamilyName:

@@ -267,7 +267,7 @@ def _mark_front(rows: Sequence[FrontRow], aims: Aims) -> list[FrontRow]:
 
 
 @dataclass(frozen=True)
-class Leading:
+class LeadingConfiguration:
     """A good configuration of an earlier sweep, and its dev score."""
 
     sweep: str
@@ -282,7 +282,7 @@ class Leading:
 
 def leading_configurations(
     session: Session, *, method: str, backbone: str, dev_identity: str, but: str, limit: int
-) -> list[Leading]:
+) -> list[LeadingConfiguration]:
     """Find the best configurations of a method in sweeps other than `but`, the best first.
 
     All are of one group, for means of several cannot be compared: of the same backbone if there is
@@ -309,7 +309,7 @@ def _sort_groups_by_kinship(
 
 def _find_best_of_group(
     session: Session, group: GroupRecord, *, but: str, limit: int
-) -> Iterator[Leading]:
+) -> Iterator[LeadingConfiguration]:
     configuration = ConfigurationRecord
     places = (
         select(SweepRecord.name)
@@ -330,11 +330,11 @@ def _find_best_of_group(
     )
     for sweep, values, mean, seeds in session.execute(query):
         if mean is not None:
-            yield Leading(sweep, group.backbone, values, mean, seeds)
+            yield LeadingConfiguration(sweep, group.backbone, values, mean, seeds)
 
 
 @dataclass(frozen=True)
-class Tried:
+class TriedConfiguration:
     """A configuration that a sweep has completed."""
 
     number: int
@@ -350,7 +350,7 @@ class Tried:
     """The mean dev score of the sweep's complete trials of it, a fraction."""
 
 
-def tried_configurations(session: Session, name: str) -> tuple[str, list[Tried]]:
+def tried_configurations(session: Session, name: str) -> tuple[str, list[TriedConfiguration]]:
     """The method of a sweep, and the configurations that it has completed, by number.
 
     Raises:
@@ -370,7 +370,7 @@ def tried_configurations(session: Session, name: str) -> tuple[str, list[Tried]]
         .order_by(first)
     )  # fmt: skip
     tried = [
-        Tried(number, backbone, corpus, identity, values, tuple(searched), float(mean))
+        TriedConfiguration(number, backbone, corpus, identity, values, tuple(searched), float(mean))
         for number, backbone, corpus, identity, values, searched, mean in session.execute(query)
     ]
     return sweep.method, tried

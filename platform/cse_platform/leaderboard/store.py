@@ -35,7 +35,7 @@ from sqlalchemy.orm import Session
 
 from cse_platform.errors import NoStoreError, QueryError, StoreDownError, StoreError, StoreLostError
 from cse_platform.leaderboard.tables import HEAD_REVISION, SHARED_SWEEPS, stored_revision
-from cse_platform.postgres import patience
+from cse_platform.postgres import connection_timeouts
 from cse_platform.secrets import escape_text, mask_url
 
 BUSY_SECONDS = 30
@@ -144,7 +144,9 @@ def open_store(url: str, *, create: bool = True, limited: bool = False) -> Store
         _limit_statements(engine)
     revision = _read_revision(engine)
     if revision is None and not create:
-        raise NoStoreError(f"no leaderboard at {redacted(parsed)}; a finished cse-sweep creates it")
+        raise NoStoreError(
+            f"no leaderboard at {redact_url(parsed)}; a finished cse-sweep creates it"
+        )
     if revision != HEAD_REVISION:
         with _translate_errors(parsed):
             _upgrade_schema(engine, reads_only=reads_only)
@@ -164,11 +166,11 @@ def open_read_only(url: str) -> Store:
     engine = _make_reading_engine(parsed)
     _limit_statements(engine)
     if _read_revision(engine) is None:
-        raise NoStoreError(f"no leaderboard at {redacted(parsed)}")
+        raise NoStoreError(f"no leaderboard at {redact_url(parsed)}")
     return Store(engine)
 
 
-def redacted(url: URL) -> str:
+def redact_url(url: URL) -> str:
     """Format a URL for people and logs: without password and options."""
     return url.set(query={}).render_as_string(hide_password=True)
 
@@ -189,22 +191,22 @@ def _parse_url(url: str) -> URL:
         )
     if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
         raise StoreError(
-            f"a leaderboard cannot live at {redacted(parsed)}; "
+            f"a leaderboard cannot live at {redact_url(parsed)}; "
             "write sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
         )
     if parsed.get_backend_name() == "sqlite" and parsed.database in {None, "", ":memory:"}:
-        raise StoreError(f"{redacted(parsed)} would be lost at the end; write sqlite:///FILE")
+        raise StoreError(f"{redact_url(parsed)} would be lost at the end; write sqlite:///FILE")
     return parsed
 
 
 def _make_engine(url: URL) -> Engine:
     sqlite = url.get_backend_name() == "sqlite"
-    options = {"timeout": BUSY_SECONDS} if sqlite else patience(url)
+    options = {"timeout": BUSY_SECONDS} if sqlite else connection_timeouts(url)
     try:
         engine = create_engine(url, connect_args=options, pool_pre_ping=True)
     except (SQLAlchemyError, ImportError) as error:
         raise StoreError(
-            f"{redacted(url)} needs a driver that is not here ({error}); "
+            f"{redact_url(url)} needs a driver that is not here ({error}); "
             "write postgresql+psycopg:// and install cse-platform[postgres]"
         ) from error
     if sqlite:
@@ -330,13 +332,13 @@ def _upgrade_schema(engine: Engine, *, reads_only: bool) -> None:
             "of another schema than this version's, in a folder that cannot be written to; copy "
             "the file to one that can, where it is upgraded"
         )
-    from cse_platform.leaderboard.upgrade import migrate, migrating  # alembic: 0.2 s
+    from cse_platform.leaderboard.upgrade import migrate, open_migration  # alembic: 0.2 s
 
     if engine.url.get_backend_name() == "sqlite":
         file = Path(str(engine.url.database))
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()  # SQLite would keep a group out that may write to the folder
-    with migrating(engine) as connection:
+    with open_migration(engine) as connection:
         migrate(connection)
 
 
@@ -346,12 +348,12 @@ def _translate_errors(url: URL) -> Iterator[None]:
     try:
         yield
     except (StoreError, QueryError) as error:
-        raise type(error)(f"{redacted(url)}: {error}") from error
+        raise type(error)(f"{redact_url(url)}: {error}") from error
     except SQLAlchemyError as error:
         reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
-        raise _classify_error(error)(f"{redacted(url)}: {' '.join(reason.split())}") from error
+        raise _classify_error(error)(f"{redact_url(url)}: {' '.join(reason.split())}") from error
     except OSError as error:
-        raise StoreError(f"{redacted(url)}: {error.strerror}") from error
+        raise StoreError(f"{redact_url(url)}: {error.strerror}") from error
 
 
 def _classify_error(error: SQLAlchemyError) -> type[StoreError]:

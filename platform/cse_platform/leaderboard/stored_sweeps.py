@@ -98,7 +98,7 @@ LEASE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Holder:
+class LeaseOwner:
     """The driver that holds a sweep, or held it last."""
 
     host: str
@@ -113,7 +113,7 @@ class Holder:
     for too long."""
 
 
-def holders(session: Session, sweep: str | None = None) -> dict[str, Holder]:
+def lease_owners(session: Session, sweep: str | None = None) -> dict[str, LeaseOwner]:
     """Lease owners by sweep, or of the one of this name; sweeps that never ran here are absent."""
     query = select(SweepLeaseRecord)
     if sweep is not None:
@@ -122,12 +122,12 @@ def holders(session: Session, sweep: str | None = None) -> dict[str, Holder]:
     return {record.sweep: holder_of(record, now) for record in session.scalars(query)}
 
 
-def holder_of(record: SweepLeaseRecord, now: datetime) -> Holder:
+def holder_of(record: SweepLeaseRecord, now: datetime) -> LeaseOwner:
     """Describe the driver that holds a sweep, by its lease and the time of the server."""
     # After the clock was set back, too, a heartbeat of long ago is none.
     silent = abs((now - record.heartbeat).total_seconds())
     gone = record.machine == this_machine() and not _is_running(record.pid)
-    return Holder(
+    return LeaseOwner(
         host=record.host,
         pid=record.pid,
         folder=record.folder,
@@ -169,7 +169,7 @@ def _is_running(pid: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SweepRequests:
     """The requests for one sweep."""
 
     waiting: tuple[str, ...] = ()
@@ -180,9 +180,9 @@ class Asked:
     """Configurations that were put in beside those that its search takes."""
 
 
-def requests_by_sweep(session: Session) -> Mapping[str, Asked]:
+def requests_by_sweep(session: Session) -> Mapping[str, SweepRequests]:
     """Read the requests for each sweep, by its name."""
-    requests: dict[str, Asked] = defaultdict(Asked)
+    requests: dict[str, SweepRequests] = defaultdict(SweepRequests)
     for record in session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id)):
         known, action = requests[record.sweep], record.event["action"]
         if record.taken is None:
@@ -195,7 +195,7 @@ def requests_by_sweep(session: Session) -> Mapping[str, Asked]:
 
 
 @dataclass(frozen=True)
-class AskedSweep:
+class RequestedSweep:
     """The facts of a sweep that a request for it is checked by."""
 
     name: str
@@ -205,23 +205,23 @@ class AskedSweep:
     """Its file, as JSON."""
     trials: dict[int, str]
     """The state of each by its number."""
-    holder: Holder | None
+    holder: LeaseOwner | None
     """Its driver, if that lives."""
     started_by: dict[str, str]
     """Provenance of its last start."""
 
 
-def sweep_to_ask(session: Session, name: str) -> AskedSweep:
+def requested_sweep(session: Session, name: str) -> RequestedSweep:
     """Read the facts of a sweep that a request for it is checked by.
 
     Raises:
         NotFoundError: if there is none of that name.
     """
-    sweep, holder = find_sweep(session, name), holders(session, name).get(name)
+    sweep, holder = find_sweep(session, name), lease_owners(session, name).get(name)
     held = select(SweepTrialRecord.number, TrialRecord.state).join(SweepTrialRecord.trial)
     starts = select(SweepStartRecord.provenance).where(SweepStartRecord.sweep_id == sweep.id)
     last = starts.order_by(SweepStartRecord.started.desc()).limit(1)
-    return AskedSweep(
+    return RequestedSweep(
         name=name,
         state=sweep.state,
         spec=sweep.spec,

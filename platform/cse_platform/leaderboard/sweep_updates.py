@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, aliased
 
 from cse_methods.data.dev_selection import DevSelection
 from cse_platform.leaderboard.searches import aims_of
-from cse_platform.leaderboard.stored_sweeps import find_sweep, holders, space_of
+from cse_platform.leaderboard.stored_sweeps import find_sweep, lease_owners, space_of
 from cse_platform.leaderboard.sweeps import SweepOverview, state_of, sweep_overview
 from cse_platform.leaderboard.tables import (
     ConfigurationRecord,
@@ -32,7 +32,7 @@ _ENDED = func.coalesce(SweepTrialRecord.reused, TrialRecord.finished)
 
 
 @dataclass(frozen=True)
-class SweepNews:
+class SweepUpdate:
     """The state of a sweep, and what has happened in it."""
 
     overview: SweepOverview
@@ -47,14 +47,14 @@ class SweepNews:
     """The messages of its driver, oldest first."""
 
 
-def sweep_news(session: Session, name: str, *, since: datetime | None = None) -> SweepNews:
+def sweep_update(session: Session, name: str, *, since: datetime | None = None) -> SweepUpdate:
     """Read the progress of a sweep, and what happened `since` that time or its first start.
 
     Raises:
         NotFoundError: if there is none of that name.
     """
     sweep = find_sweep(session, name)
-    return SweepNews(
+    return SweepUpdate(
         overview=sweep_overview(session, name),
         constraints=aims_of(sweep.spec).constraints,
         checkpoint=_read_checkpoint_dev(sweep.spec),
@@ -193,7 +193,7 @@ def sweep_stamps(session: Session, name: str | None = None) -> dict[str, SweepSt
     )
     if name is not None:
         query = query.where(SweepRecord.id == find_sweep(session, name).id)
-    held = holders(session, name)
+    held = lease_owners(session, name)
     return {
         sweep: SweepStamp(state_of(state, held.get(sweep)), position or 0)
         for sweep, state, position in session.execute(query.order_by(SweepRecord.id))

@@ -15,10 +15,10 @@ from cse_platform.leaderboard.annotations import Annotations, annotations
 from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.searches import Aims, aims_of, measured_trials
 from cse_platform.leaderboard.stored_sweeps import (
-    Asked,
-    Holder,
+    LeaseOwner,
+    SweepRequests,
     find_sweep,
-    holders,
+    lease_owners,
     requests_by_sweep,
     search_dev,
     space_of,
@@ -36,7 +36,7 @@ from cse_platform.sweep.spec import SweepSpec
 
 
 @dataclass(frozen=True)
-class News:
+class SweepActivity:
     """The latest signs of life of a running sweep."""
 
     ended: int
@@ -88,7 +88,7 @@ def _select_best_of_sweep() -> ScalarSelect[str | None]:
     )
 
 
-def news(session: Session, sweep: int, *, since: datetime) -> News:
+def read_activity(session: Session, sweep: int, *, since: datetime) -> SweepActivity:
     """Read the latest signs of life of a sweep since it was started."""
     held = (
         select(func.max(TrialRecord.started))
@@ -104,7 +104,7 @@ def news(session: Session, sweep: int, *, since: datetime) -> News:
     of_running = DevPointRecord.trial_id.in_(runs.with_only_columns(TrialRecord.id))
     reported = session.scalar(select(func.max(DevPointRecord.reported_at)).where(of_running))
     times = (since, finished, session.scalar(runs), reported)
-    return News(ended, max(time for time in times if time is not None))
+    return SweepActivity(ended, max(time for time in times if time is not None))
 
 
 def room_left(
@@ -175,7 +175,7 @@ class SweepOverview:
     """The dev set that the search climbs, or several, e.g. `stsb+sickr`."""
     state: str
     """`RUNNING`, `COMPLETE` or `INTERRUPTED`."""
-    holder: Holder | None
+    holder: LeaseOwner | None
     """The driver that holds it or held it last; None of one that was never run here."""
     paused: bool
     """Whether it starts no trials until a person says so."""
@@ -209,7 +209,7 @@ class SweepOverview:
 
     @property
     def trials(self) -> int:
-        """How many trials there are, of any state."""
+        """The number of trials in any state."""
         return sum(self.counts.values())
 
     def as_record(self) -> dict[str, Any]:
@@ -218,7 +218,7 @@ class SweepOverview:
 
     @property
     def ended(self) -> int:
-        """How many trials have ended, in any way."""
+        """The number of trials that have ended in any state."""
         return self.trials - self.counts["RUNNING"]
 
 
@@ -262,13 +262,28 @@ def sweep_overview(session: Session, name: str, *, now: datetime | None = None) 
     return _build_overviews(session, [sweep], now)[sweep]
 
 
+def best_of_sweep(session: Session, name: str) -> TrialSummary | None:
+    """The complete trial with the highest dev score, of those that keep the sweep's constraints.
+
+    None if there is none.
+
+    Raises:
+        NotFoundError: if there is no such sweep.
+    """
+    sweep = find_sweep(session, name)
+    aims = aims_of(sweep.spec)
+    if aims.constraints:
+        return _find_best(_select_feasible(session, sweep, aims))
+    return best_trials(session, [sweep.id]).get(name)
+
+
 def _build_overviews(
     session: Session, sweeps: Sequence[int], now: datetime | None
 ) -> dict[int, SweepOverview]:
     """Build the overviews of these sweeps, by their ids."""
     now = now or datetime.now(UTC)
     states, best = count_by_state(session, sweeps), best_trials(session, sweeps)
-    holders_by_sweep, asked = holders(session), requests_by_sweep(session)
+    holders_by_sweep, asked = lease_owners(session), requests_by_sweep(session)
     written = annotations(session, "sweep")
     starts = selectinload(SweepRecord.starts).load_only(SweepStartRecord.started)
     query = select(SweepRecord).options(starts, selectinload(SweepRecord.tags))
@@ -282,7 +297,7 @@ def _build_overviews(
         state = state_of(record.state, holders_by_sweep.get(record.name))
         runs = state == "RUNNING"
         elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
-        heard = news(session, record.id, since=restarted) if runs else None
+        heard = read_activity(session, record.id, since=restarted) if runs else None
         pace = elapsed / heard.ended if heard and heard.ended else None
         aims = aims_of(record.spec)
         feasible = _select_feasible(session, record, aims) if aims.constraints else None
@@ -354,7 +369,7 @@ def _find_best(trials: Sequence[TrialSummary]) -> TrialSummary | None:
     return max(trials, key=lambda trial: (trial.value or 0.0, -trial.number), default=None)
 
 
-def state_of(stored: str, holder: Holder | None) -> str:
+def state_of(stored: str, holder: LeaseOwner | None) -> str:
     """Return the state of a sweep; a driver that was killed has left RUNNING behind.
 
     A sweep that came from another leaderboard, or from an older version, has had no holder here.
@@ -372,7 +387,7 @@ def _parse_spec(record: SweepRecord) -> SweepSpec | None:
         return None
 
 
-def _count_planned(spec: SweepSpec, asked: Asked) -> int | None:
+def _count_planned(spec: SweepSpec, asked: SweepRequests) -> int | None:
     """Count the trials that a sweep is to have; None if no number limits it."""
     return None if spec.planned is None else spec.planned + asked.enqueued
 

@@ -521,7 +521,7 @@ def stored_revision(connection: Connection) -> str | None:
     """The schema of a store; None where there is no leaderboard."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
-    found: str | None = connection.scalar(
+    revision: str | None = connection.scalar(
         select(column("version_num")).select_from(table(VERSION_TABLE))
     )
-    return found
+    return revision

@@ -134,7 +134,7 @@ class TrialDetails:
 
     @property
     def again(self) -> str:
-        """What reproducing the trial writes, in a few words."""
+        """Describe in a few words the files that reproducing the trial writes."""
         if self.imported_from is not None:
             return "a sweep file of what is known of it, for a trial of another key"
         return "what trains it again"

@@ -121,6 +121,12 @@ def find_summaries(session: Session, *conditions: ColumnElement[bool]) -> list[T
     return [summarize(line) for line in session.execute(query.order_by(TrialRecord.id))]
 
 
+def configuration_values(session: Session, key: str) -> dict[str, Any] | None:
+    """Read all hyperparameters of the trial of a whole key; None if it is not stored."""
+    query = select(ConfigurationRecord.values).join(ConfigurationRecord.seeds)
+    return session.scalar(query.where(TrialRecord.key == key))
+
+
 def _is_first_place() -> ColumnElement[bool]:
     """Match the place of a trial in the first sweep that holds it."""
     link = aliased(SweepTrialRecord)

@@ -27,7 +27,7 @@ def migration_options() -> dict[str, Any]:
 
 
 @contextmanager
-def migrating(engine: Engine) -> Iterator[Connection]:
+def open_migration(engine: Engine) -> Iterator[Connection]:
     """Open a transaction in which tables that others refer to may be made anew.
 
     SQLite would count the rows of a dropped table as deleted, so that its foreign keys are
@@ -52,7 +52,7 @@ def migrating(engine: Engine) -> Iterator[Connection]:
 
 
 def migrate(connection: Connection) -> None:
-    """Bring an empty or older store to this schema, in a transaction of `migrating`.
+    """Bring an empty or older store to this schema, in a transaction of `open_migration`.
 
     Raises:
         StoreError: if the store is of a schema that this version does not know.

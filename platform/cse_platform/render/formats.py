@@ -38,7 +38,7 @@ def short_settings(values: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={short_value(value)}" for name, value in values.items())
 
 
-def counted(number: int, thing: str) -> str:
+def format_count(number: int, thing: str) -> str:
     """Format a number of things, e.g. `1 trial` or `2 trials`."""
     return f"{number} {thing}{'s' * (number != 1)}"
 

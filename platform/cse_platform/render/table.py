@@ -94,16 +94,25 @@ def as_text(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Column(Generic[_R]):
-    """A column: its name, its value for a row, and the format of the value.
+class Order(Generic[_R]):
+    """An order of rows: its name, the key that it sorts by, and whether the highest is first."""
 
-    JSON and pandas take the value, CSV its format. People see the format under the title.
+    name: str
+    key: Callable[[_R], Any]
+    descending: bool = True
+
+
+@dataclass(frozen=True)
+class Column(Generic[_R]):
+    """A column: its name, its value for a row, and what people see of it.
+
+    JSON and pandas take the value, CSV its text. People see the format under the title.
     """
 
     name: str
     value: Callable[[_R], Any]
     format: Callable[[Any], Cell | str] = as_text
-    """Formats a value that is not None."""
+    """Formats for people a value that is neither None nor a cell already."""
     title: str = ""
     """The head for people; left out, the name with blanks for underscores."""
     align: Align = "left"
@@ -111,19 +120,28 @@ class Column(Generic[_R]):
     """Pandas' name for the type of the values."""
     compared: Callable[[_R], float | None] | None = None
     """The fraction by which the best and the second row of the column are found, if they are."""
-    sort: str = ""
-    """The name of the order by this column, where rows can be sorted by it."""
+    order: "Order[Any] | None" = None
+    """The order by this column, where rows can be sorted by it."""
+    shown: Callable[[_R], Any] | None = None
+    """The value that people see, where it is another."""
+    csv: Callable[[Any], str] = as_text
+    """Writes for CSV a value that is not None."""
+    parts: "tuple[Column[_R], ...]" = ()
+    """The columns that CSV and pandas have in place of one whose value is an object."""
 
     def cell(self, row: _R) -> Cell:
         """Make the cell that people see for a row."""
-        value = self.value(row)
-        written = "" if value is None else self.format(value)
+        value = (self.shown or self.value)(row)
+        if value is None or isinstance(value, Cell):
+            return value or Cell()
+        written = self.format(value)
         return Cell(written) if isinstance(written, str) else written
 
     @property
     def head(self) -> ColumnHead:
         """The head that people see above the column."""
-        return ColumnHead(self.title or self.name.replace("_", " "), self.align, self.sort)
+        sort = self.order.name if self.order else ""
+        return ColumnHead(self.title or self.name.replace("_", " "), self.align, sort)
 
 
 def to_table(
@@ -178,18 +196,18 @@ def _make_cells(
 ) -> Iterator[TableRow]:
     """Make the cells of rows; rows of one kind are compared with each other."""
     written = [[column.cell(row) for row in rows] for column in columns]
-    kinds = grouped(range(len(rows)), lambda index: apart(rows[index])).values()
+    kinds = group_by(range(len(rows)), lambda index: apart(rows[index])).values()
     for cells, column in zip(written, columns, strict=True):
         if (fraction := column.compared) is None:
             continue
         for kind in kinds:
-            emphasis = places([fraction(rows[index]) for index in kind])
+            emphasis = find_emphasis([fraction(rows[index]) for index in kind])
             for index, each in zip(kind, emphasis, strict=True):
                 cells[index] = replace(cells[index], emphasis=each)
     yield from zip(*written, strict=True)
 
 
-def places(fractions: Sequence[float | None]) -> list[Emphasis]:
+def find_emphasis(fractions: Sequence[float | None]) -> list[Emphasis]:
     """Find the best and the second of a column's fractions.
 
     They are compared as they are shown: equal ones share a place. A single one is neither.
@@ -204,7 +222,7 @@ def places(fractions: Sequence[float | None]) -> list[Emphasis]:
 _Key = TypeVar("_Key", bound=Hashable)
 
 
-def grouped(rows: Iterable[_R], key: Callable[[_R], _Key]) -> dict[_Key, list[_R]]:
+def group_by(rows: Iterable[_R], key: Callable[[_R], _Key]) -> dict[_Key, list[_R]]:
     """Group rows by key, in the order in which keys appear."""
     groups: dict[_Key, list[_R]] = {}
     for row in rows:
@@ -214,6 +232,11 @@ def grouped(rows: Iterable[_R], key: Callable[[_R], _Key]) -> dict[_Key, list[_R
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def flatten(columns: Iterable[Column[_R]]) -> list[Column[_R]]:
+    """List the columns, with their parts in place of those that have some."""
+    return [part for column in columns for part in column.parts or (column,)]
 
 
 def to_record(columns: Sequence[Column[_R]], row: _R) -> dict[str, Any]:
@@ -227,11 +250,15 @@ def to_json(value: Any) -> str:
 
 
 def to_csv(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> str:
-    """Write a line per row under the names of the columns."""
+    """Write a line per row under the names of the columns, or of their parts."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(column.name for column in columns)
-    writer.writerows([column.cell(row).text for column in columns] for row in rows)
+    flat = flatten(columns)
+    writer.writerow(column.name for column in flat)
+    writer.writerows(
+        ["" if (value := column.value(row)) is None else column.csv(value) for column in flat]
+        for row in rows
+    )
     return text.getvalue()
 
 

@@ -14,7 +14,7 @@ from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.ingest.sweep_events import holds_rehearsals
 from cse_platform.leaderboard.store import Store, open_store
-from cse_platform.render.formats import counted
+from cse_platform.render.formats import format_count
 from cse_platform.runner.model_retention import best_folders, delete_surplus_models
 from cse_platform.runner.models import delete_folder
 from cse_platform.runner.prior_results import (
@@ -265,7 +265,7 @@ class SweepDriver:
         )
         self.state.record(self._started)
         if self._to_retry:
-            self.state.say(f"trying {counted(len(self._to_retry), 'failed trial')} again")
+            self.state.say(f"trying {format_count(len(self._to_retry), 'failed trial')} again")
         notes = [*value_notes(self.spec, self._origins), *self._prior.notes(self._resolved)]
         for note in notes:
             self.state.say(note)

@@ -46,13 +46,13 @@ class TrialLimits:
         self._watches: dict[str, _Watch] = {}
         self._longest, self._looked = 0.0, seconds()
 
-    def follow(self, running: Collection[str]) -> None:
-        """Watch these trials, the new ones from now on, and no others."""
+    def watch_only(self, running: Collection[str]) -> None:
+        """Watch these trials and no others; new ones are watched from now on."""
         now = self._read_clock()
         kept = {name: watch for name, watch in self._watches.items() if name in running}
         self._watches = {name: kept.get(name) or _Watch(now, now) for name in running}
 
-    def hear(self, name: str) -> None:
+    def note_report(self, name: str) -> None:
         """Note a sign of life."""
         if watch := self._watches.get(name):
             now = self._read_clock()
@@ -61,8 +61,8 @@ class TrialLimits:
                 self._longest = max(self._longest, watch.longest)
             watch.heard, watch.has_reported = now, True
 
-    def broken(self) -> dict[str, str]:
-        """Reasons to end trials, by the trial's name."""
+    def find_broken(self) -> dict[str, str]:
+        """Find the trials to end, and the reason for each, by the trial's name."""
         now, reasons = self._read_clock(), {}
         for name, watch in self._watches.items():
             limit, silence = self._compute_allowed_silence(watch), self._resources.silent_for
@@ -78,8 +78,8 @@ class TrialLimits:
                 )
         return reasons
 
-    def stalled(self) -> set[str]:
-        """The trials that are silent for so long that they will probably be ended."""
+    def find_stalled(self) -> set[str]:
+        """Find the trials whose silence will probably end them."""
         now = self._read_clock()
         return {
             name
@@ -142,7 +142,7 @@ class BadNodes:
         self._node_of: dict[str, str] = {}
         self._bad: set[str] = set()
 
-    def begins(self, trial: str, node: str) -> None:
+    def note_start(self, trial: str, node: str) -> None:
         """Note the node on which a trial begins, or goes on."""
         self._node_of[trial] = node
 
@@ -152,7 +152,7 @@ class BadNodes:
             self._nodes[node_id].well.add(trial)
             self._nodes[node_id].in_a_row.clear()
 
-    def fails(self, trial: str) -> tuple[str, list[str]] | None:
+    def note_failure(self, trial: str) -> tuple[str, list[str]] | None:
         """Note that a trial has failed. Returns its node if that is bad now, and what failed there.
 
         Those trials, the last ones in a row, can do well elsewhere.

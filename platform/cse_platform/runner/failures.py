@@ -56,7 +56,7 @@ def is_report_of_failure(report: Mapping[str, Any]) -> bool:
     return report.keys() >= {"said", "says_what_to_do", "traceback"}
 
 
-def reported(report: Mapping[str, Any], method: Method) -> Failure:
+def failure_from_report(report: Mapping[str, Any], method: Method) -> Failure:
     """Make a failure from a worker's report, which `report_of` has made."""
     said, traceback = (
         cut_line(_clean_text(str(report["said"]))),
@@ -67,7 +67,7 @@ def reported(report: Mapping[str, Any], method: Method) -> Failure:
     return Failure(said, traceback, end="error")
 
 
-def unreported(text: str) -> Failure:
+def failure_without_report(text: str) -> Failure:
     """Make the failure of a trial whose worker died without a report; `text` is Ray's own text."""
     traceback = _clean_text(_ATTEMPT.split(text)[-1].strip())
     lines = traceback.splitlines() or ["it left no error"]

@@ -11,7 +11,7 @@ import ray
 
 from cse_methods.contract import TrainingConfig
 from cse_methods.data.corpora import load_corpus
-from cse_platform.runner.worker import as_found, prepared
+from cse_platform.runner.worker import as_found, prepare_process
 from cse_platform.tracking.provenance import peak_memory
 
 _STEPS = 20
@@ -37,7 +37,7 @@ class TimedTrial:
         """Train a few steps. Returns sentences a second, and the shares of memory that are used."""
         from cse_platform.forecast.measured import train_some  # imports torch
 
-        loaded_method, config = prepared(method, settings, threads=threads)
+        loaded_method, config = prepare_process(method, settings, threads=threads)
         assert isinstance(config, TrainingConfig)  # the driver has looked
         corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
         with as_found():

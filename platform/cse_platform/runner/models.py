@@ -160,7 +160,7 @@ class FolderDeletions:
         future.add_done_callback(self._pending.discard)
 
     def close(self) -> None:
-        """Wait a moment for what is still to be deleted, and leave the rest."""
+        """Wait briefly for pending deletions, then abandon those that remain."""
         wait(list(self._pending), timeout=_CLOSE_SECONDS)
         self._threads.shutdown(cancel_futures=True)
 

@@ -13,13 +13,13 @@ from cse_methods.contract import MethodConfig
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.searches import (
-    Leading,
-    Tried,
+    LeadingConfiguration,
+    TriedConfiguration,
     leading_configurations,
     tried_configurations,
 )
 from cse_platform.leaderboard.store import Store
-from cse_platform.render.formats import counted, percent
+from cse_platform.render.formats import format_count, percent
 from cse_platform.runner.confirmation import chosen_trials
 from cse_platform.search.learning import pick_evenly
 from cse_platform.sweep.checks import rule_problems, value_problems
@@ -66,8 +66,8 @@ def refuse_other_content(
     others = (_explain_other_key(trial, spec, identity, known=known) for trial in kept)
     if changed := changed or next(filter(None, others), None):
         raise SweepRefusedError(
-            f"sweep {spec.sweep!r} has {counted(len(kept), 'trial')} that would not come out the "
-            f"same: {changed}; undo that, or run it as another sweep: --set sweep=NEWNAME"
+            f"sweep {spec.sweep!r} has {format_count(len(kept), 'trial')} that would not come out "
+            f"the same: {changed}; undo that, or run it as another sweep: --set sweep=NEWNAME"
         )
     if identity.code and not unknown_code and not all(trial.code for trial in kept):
         raise SweepRefusedError(
@@ -270,8 +270,8 @@ def _find_leaders(
     }
 
 
-def _format_leader(leader: Leading, rank: int) -> str:
-    seeds = counted(leader.seeds, "seed")
+def _format_leader(leader: LeadingConfiguration, rank: int) -> str:
+    seeds = format_count(leader.seeds, "seed")
     dev = f"dev {percent(leader.mean)}"
     return f"number {rank} on {leader.backbone}, of {leader.sweep} ({dev}, {seeds})"
 
@@ -299,14 +299,14 @@ def _describe_learned(learned: Sequence[LearnedTrial]) -> list[str]:
     sweeps = Counter(trial.source.rpartition("#")[0] for trial in learned)
     alike = Counter(trial.source.rpartition("#")[0] for trial in learned if trial.alike)
     return [
-        f"learn_from: {counted(count, 'configuration')} of {name}, {alike[name]} of them under the "
-        "same conditions as here"
+        f"learn_from: {format_count(count, 'configuration')} of {name}, {alike[name]} of them "
+        "under the same conditions as here"
         for name, count in sweeps.items()
     ]
 
 
 def _select_usable(
-    sweep: str, tried: Sequence[Tried], spec: SweepSpec, dev: Mapping[str, str]
+    sweep: str, tried: Sequence[TriedConfiguration], spec: SweepSpec, dev: Mapping[str, str]
 ) -> list[LearnedTrial]:
     """Select the configurations that lie in the space, evenly from the best to the worst."""
     mean = fmean(trial.value for trial in tried) if tried else 0.0
@@ -334,7 +334,9 @@ def _select_usable(
     return pick_evenly(usable, min(len(usable), MOST_LEARNED))
 
 
-def _convert_to_space(tried: Tried, spec: SweepSpec) -> tuple[dict[str, Any], MethodConfig] | None:
+def _convert_to_space(
+    tried: TriedConfiguration, spec: SweepSpec
+) -> tuple[dict[str, Any], MethodConfig] | None:
     """Convert a configuration to this space; None if a value lies outside, or is fixed here.
 
     What both sweeps have fixed may differ: then all values of the other one are told by their order
@@ -356,7 +358,7 @@ def _convert_to_space(tried: Tried, spec: SweepSpec) -> tuple[dict[str, Any], Me
 
 
 def _is_comparable(
-    tried: Tried, config: MethodConfig, spec: SweepSpec, dev: Mapping[str, str]
+    tried: TriedConfiguration, config: MethodConfig, spec: SweepSpec, dev: Mapping[str, str]
 ) -> bool:
     """Whether the configuration would be the same here, with comparable scores."""
     same = tried.values == config.hyperparameters() and tried.backbone == spec.backbone

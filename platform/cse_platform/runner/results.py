@@ -138,7 +138,7 @@ class Results:
         )
 
     def refuse(self, key: str, why: str) -> None:
-        """Note that a trial has reported what means nothing: it fails once it has ended."""
+        """Mark a trial whose report is invalid; it fails once it has ended."""
         self._refused[key] = why
 
     def model_location(self, key: str) -> str:
@@ -157,11 +157,11 @@ class Results:
         return problem is None
 
     def stop(self, key: str) -> None:
-        """Note that a person ends this trial early: its reports count as those of a pruned one."""
+        """Mark a trial that a person ends early; its reports count as those of a pruned trial."""
         self._stopped.add(key)
 
-    def waits(self, key: str, why: str) -> None:
-        """Warn once that a trial is alive and cannot go on now."""
+    def warn_waiting(self, key: str, why: str) -> None:
+        """Warn once that a trial is alive but cannot go on for the moment."""
         if key not in self._waiting:
             self._waiting.add(key)
             number = self.state.history.trials[key].number
@@ -169,7 +169,7 @@ class Results:
                 "trial %d waits: %s; it goes on when there is some", number, mask_text(why)
             )
 
-    def ended(self, key: str) -> None:
+    def record_end(self, key: str) -> None:
         """Record the end of a trial that came to its last step, or was stopped by `point`."""
         trial = self.state.history.trials[key]
         if key in self._refused:
@@ -185,13 +185,13 @@ class Results:
         else:
             self._finish_trial(trial, "COMPLETE")
 
-    def failed(self, key: str, failure: Failure) -> None:
+    def record_failure(self, key: str, failure: Failure) -> None:
         """Let a trial that raised an error or lost its process go on, or record that it failed.
 
         The whole traceback goes into a file in the sweep's folder.
         """
         if any(key in ends for ends in (self._pruned, self._stopped, self._refused)):
-            self.ended(key)  # it was being stopped already
+            self.record_end(key)  # it was being stopped already
             return
         trial = self.state.history.trials[key]
         file = self.errors / f"trial-{trial.number}.txt"

@@ -15,7 +15,7 @@ from cse_methods.files.cache import cache_folder, cache_key, written_once
 from cse_platform.runner.measuring import StartLine, TimedTrial
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.blocks import Resources, Slot
-from cse_platform.sweep.checks import representatives
+from cse_platform.sweep.checks import list_representatives
 from cse_platform.sweep.identity import code_hash
 
 TRIED_AT_ONCE = (1, 2, 4, 8)
@@ -118,7 +118,7 @@ def _find_smallest_node(state: SweepState) -> Mapping[str, Any]:
 def _find_largest_config(state: SweepState) -> MethodConfig:
     """Find the configuration that takes the most memory, by the size of its batches."""
     spec = state.spec
-    configs = [spec.config(assignment) for assignment in representatives(spec, state.method)]
+    configs = [spec.config(assignment) for assignment in list_representatives(spec, state.method)]
     return max(configs, key=lambda c: getattr(c, "batch_size", 0) * getattr(c, "max_length", 0))
 
 

@@ -89,7 +89,7 @@ class SweepState:
 
     @property
     def checked(self) -> Set[str] | None:
-        """The ids of the nodes that get trials; None where all do."""
+        """The ids of the nodes that get trials; None if all nodes do."""
         return None if self.nodes is None else self.nodes.passed
 
     @property

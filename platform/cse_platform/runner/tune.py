@@ -29,14 +29,19 @@ from cse_platform.runner.cluster.shipping import shipment_of
 from cse_platform.runner.cluster.slots import capacity, free_slots, node_of, refuse_too_small
 from cse_platform.runner.evaluation import evaluate_selected
 from cse_platform.runner.failure_policy import BadNodes, TrialLimits
-from cse_platform.runner.failures import Failure, is_report_of_failure, reported, unreported
+from cse_platform.runner.failures import (
+    Failure,
+    failure_from_report,
+    failure_without_report,
+    is_report_of_failure,
+)
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, join_cluster, stop_own
 from cse_platform.runner.requests import Requests
 from cse_platform.runner.results import Results
 from cse_platform.runner.sharing import share_devices
 from cse_platform.runner.state import SweepState
-from cse_platform.runner.worker import FAILURE, KEPT_MODEL, WAITS, reusable, trainable
+from cse_platform.runner.worker import FAILURE, KEPT_MODEL, WAITS, make_reusable, trainable
 from cse_platform.signals import interrupt_handler_kept, interrupts_deferred
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.spec import SweepSpec
@@ -73,11 +78,11 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             manager = hooks.controller._actor_manager._resource_manager
             manager._resource_cls = InItsEnvironment
 
-    def begins(self, trial: Trial) -> None:
+    def note_start(self, trial: Trial) -> None:
         """Note that a trial has a process, on a node."""
         actor = trial.temporary_state.ray_actor
         if self.hooks.results.state.nodes is not None:
-            self._call_guarded(lambda key: self._bad_nodes.begins(key, node_of(actor)), trial)
+            self._call_guarded(lambda key: self._bad_nodes.note_start(key, node_of(actor)), trial)
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """Choose a trial without a slot; Ray asks several times a second, even if no trial reports.
@@ -93,15 +98,15 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
 
     def _enforce_limits(self, trials: Iterable[Trial]) -> None:
         running = {trial.trial_id: trial for trial in trials if trial.status == Trial.RUNNING}
-        self._limits.follow(running.keys() - self._killed.keys())
-        for name, why in self._limits.broken().items():
+        self._limits.watch_only(running.keys() - self._killed.keys())
+        for name, why in self._limits.find_broken().items():
             self._killed[name] = why
             ray.kill(running[name].temporary_state.ray_actor)  # even where no Python runs
-        stalled = self._limits.stalled() | (self._killed.keys() & running.keys())
+        stalled = self._limits.find_stalled() | (self._killed.keys() & running.keys())
         self.hooks.results.state.stalled = {self.hooks.keys[name] for name in stalled}
 
     def on_trial_result(self, controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        self._limits.hear(trial.trial_id)
+        self._limits.note_report(trial.trial_id)
         try:
             stop = self._process_result(trial, result)
         except Exception as error:
@@ -114,7 +119,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         if is_report_of_failure(report := _extract_mapping(FAILURE, result)):
             self._failure_reports[trial.trial_id] = report
         if WAITS in result:
-            results.waits(key, str(result[WAITS]))
+            results.warn_waiting(key, str(result[WAITS]))
         if KEPT_MODEL in result:
             problem = result[KEPT_MODEL]
             results.model_kept(key, problem=None if problem is None else str(problem))
@@ -137,11 +142,11 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
 
     def on_trial_remove(self, controller: Any, trial: Trial) -> None:
         """Record the end of a trial that is stopped before Ray has started it."""
-        self._call_guarded(self.hooks.results.ended, trial)
+        self._call_guarded(self.hooks.results.record_end, trial)
 
     def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
         if self.hooks.broken is None:
-            self._call_guarded(self.hooks.results.ended, trial)
+            self._call_guarded(self.hooks.results.record_end, trial)
 
     def on_trial_error(self, controller: Any, trial: Trial) -> None:
         # Ray pickles the error into the sweep's storage. At the end it would read that again.
@@ -150,9 +155,9 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
 
     def _handle_failure(self, key: str, failure: Failure) -> None:
         """Record the failure of a trial; a node that keeps failing trials is avoided."""
-        self.hooks.results.failed(key, failure)
+        self.hooks.results.record_failure(key, failure)
         state = self.hooks.results.state
-        if state.nodes is None or (bad := self._bad_nodes.fails(key)) is None:
+        if state.nodes is None or (bad := self._bad_nodes.note_failure(key)) is None:
             return
         node, keys = bad
         why = f"the last {len(keys)} trials failed there and others do well elsewhere"
@@ -164,11 +169,11 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         if why := self._killed.pop(trial.trial_id, None):
             return Failure(why, traceback=why, end="limit")
         if report := self._failure_reports.pop(trial.trial_id, None):
-            return reported(report, self.hooks.results.state.method)
+            return failure_from_report(report, self.hooks.results.state.method)
         text = ""
         with suppress(OSError, TypeError):  # on a full disk there is none
             text = Path(trial.error_file).read_text(errors="replace")
-        return unreported(text)
+        return failure_without_report(text)
 
     def _call_guarded(self, call: Callable[[str], None], trial: Trial) -> None:
         try:
@@ -282,7 +287,7 @@ class Hooks:
     def _stop_trial(self, key: str) -> None:
         self.results.stop(key)
         if key not in self.planner.state.live:
-            self.results.ended(key)
+            self.results.record_end(key)
             return
         for trial in self.controller.get_trials():
             if self.keys.get(trial.trial_id) == key:
@@ -309,7 +314,7 @@ class Listener(Callback):  # type: ignore[misc]  # Ray is untyped
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        self.hooks.scheduler.begins(trial)
+        self.hooks.scheduler.note_start(trial)
 
 
 class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
@@ -436,7 +441,7 @@ def _run_tuner(spec: SweepSpec, slot: Slot, stores: SweepStores, hooks: Hooks) -
     new one, and a search would slow down as it grows.
     """
     tuner = tune.Tuner(
-        tune.with_resources(reusable(trainable(spec.method)), asdict(slot)),
+        tune.with_resources(make_reusable(trainable(spec.method)), asdict(slot)),
         tune_config=tune.TuneConfig(
             search_alg=hooks.searcher,
             scheduler=hooks.scheduler,

@@ -70,7 +70,7 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     get_method(method)
 
     def run_trial(settings: dict[str, Any]) -> dict[str, Any]:
-        loaded_method, config = prepared(method, settings, threads=_count_assigned_threads())
+        loaded_method, config = prepare_process(method, settings, threads=_count_assigned_threads())
         code = code_hash(loaded_method)
         _refuse_other_code(loaded_method, code, settings.get("code"))
         with as_found(), _open_checkpoint(settings.get("resume_from")) as folder:
@@ -103,7 +103,7 @@ def _keep_model(wanted: Mapping[str, str] | None, resumed_from: Path | None) -> 
     return {KEPT_MODEL: problem}
 
 
-def prepared(
+def prepare_process(
     method: str, settings: Mapping[str, Any], *, threads: int
 ) -> tuple[Method, MethodConfig]:
     """Prepare this process for training: test sets are shut, and it uses so many CPU threads.
@@ -268,7 +268,7 @@ _FRESH_SEED = 67280421310721
 """Torch's generators have this seed before anyone sets one."""
 
 
-def reusable(function: Callable[[dict[str, Any]], Any]) -> type:
+def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
     """Make a trainable of a function that Tune can run, whose process runs further trials.
 
     It tells the driver what the function raises, and that ends its process: what has failed once,
@@ -302,7 +302,7 @@ def reusable(function: Callable[[dict[str, Any]], Any]) -> type:
 
 
 def _is_stopped_by_tune(error: BaseException) -> bool:
-    """Whether an error is the exit that Tune raises in a report of a trial that it has stopped."""
+    """Whether an error is the exit that Tune raises in the report of a stopped trial."""
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     raised_by = frames[-1].f_globals.get("__name__", "")
     return isinstance(error, SystemExit) and str(raised_by).startswith("ray.")

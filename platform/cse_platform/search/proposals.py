@@ -12,7 +12,8 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from cse_platform.search.distributions import build_distribution, decode, encode, suggest
-from cse_platform.search.learning import learned_trials, show_failures
+from cse_platform.search.failures import FailurePredictor, show_failures
+from cse_platform.search.learning import learned_trials
 from cse_platform.search.samplers.build import build_sampler
 from cse_platform.search.samplers.cmaes import VECTOR
 from cse_platform.sweep.samplers import Gp, Sampler, choose_sampler
@@ -51,6 +52,8 @@ class Draft:
         learned: Sequence[FrozenTrial] = (),
     ) -> None:
         self._storage, self._study_id = study._storage, study._study_id
+        self.get_study_id_from_name = study._storage.get_study_id_from_name
+        self.get_study_directions = study._storage.get_study_directions
         self._begun = begun or _make_blank_trial(len(trials))
         self.others = [trial for trial in trials if trial.number != self._begun.number]
         self._shown = show_failures([*learned, *self.others], study.directions)
@@ -108,7 +111,8 @@ class Draft:
                 internal = drawn.to_internal_repr(self.trial.params[name])
                 self._storage.set_trial_param(known, name, internal, drawn)
 
-    # What follows is the part of Optuna's storage that a sampler and a trial call.
+    # What follows is the part of Optuna's storage that a sampler and a trial call. It has no other,
+    # so that nothing else is answered from the study's own storage, without what is held back.
 
     def get_all_trials(
         self,
@@ -121,8 +125,10 @@ class Draft:
         return copy.deepcopy(shown) if deepcopy else shown
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
-        own = trial_id == self.trial._trial_id
-        return self.trial if own else self._storage.get_trial(trial_id)
+        """Return the trial that is drawn; KeyError for any other."""
+        if trial_id != self.trial._trial_id:
+            raise KeyError(f"trial {trial_id} is not drawn here; {self.trial._trial_id} is")
+        return self.trial
 
     def get_trial_system_attrs(self, trial_id: int) -> dict[str, Any]:
         return self.get_trial(trial_id).system_attrs
@@ -130,19 +136,17 @@ class Draft:
     def set_trial_param(
         self, trial_id: int, name: str, internal: float, distribution: BaseDistribution
     ) -> None:
-        """Do nothing: Optuna's `Trial` puts the value into `trial` itself."""
+        """Check the trial: Optuna's `Trial` puts the value into it itself."""
+        self.get_trial(trial_id)
 
     def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
-        self.trial.system_attrs[key] = value
+        self.get_trial(trial_id).system_attrs[key] = value
 
     def get_study_system_attrs(self, study_id: int) -> dict[str, Any]:
         return self._study_attrs
 
     def set_study_system_attr(self, study_id: int, key: str, value: Any) -> None:
         self._study_attrs[key] = self._changed[key] = value
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._storage, name)
 
 
 def _make_blank_trial(number: int) -> FrozenTrial:
@@ -268,19 +272,24 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
     """Draw until a point is suitable.
 
     A suitable point satisfies `require`, and its cell has not been proposed `MOST_PROPOSED` times:
-    a Gaussian process whose best point lies in a corner proposes that corner for ever. Where no
-    draw is suitable, the result is a point near the last one, or around it if only its cell is
-    worn. A sampler that learns nothing draws evenly at random, so it gets a point anywhere.
+    a Gaussian process whose best point lies in a corner proposes that corner for ever. All draws
+    but the last must also not be predicted to fail. Where no draw is suitable, the result is a
+    point near the last one, or around it if only its cell is worn. A sampler that learns nothing
+    draws evenly at random, so it gets a point anywhere.
     """
     requirements, objectives = spec.requirements, len(draft.study.directions)
     suited = choose_sampler(
         spec.search.sampler, spec.space, trial=draft.number, objectives=objectives
     )
     worn = _find_worn_cells(draft.others, spec.space) if _may_repeat(suited, spec.space) else set()
+    predictor = FailurePredictor(draft.others if _needs_predictor(suited) else (), spec.space)
     for attempt in range(suited.redraws):
         point = _draw_point(draft, spec, attempt=attempt)
         given = {name: value for name, value in point.items() if name in draft.given_names}
         is_worn = given != point and spec.space.cell(point) in worn
+        is_risky = given != point and predictor.predicts_failure(point)
+        if is_risky and attempt < suited.redraws - 1:
+            continue
         if not is_worn and requirements.broken_by(point) is None:
             return point
         if is_worn and isinstance(suited, Gp):
@@ -289,9 +298,9 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
         requirements, given, seed=f"{spec.search.seed} {draft.number}", worn=worn
     )
     if not suited.learns:
-        settled = points.anywhere()
+        settled = points.draw_anywhere()
     else:
-        settled = points.around(point) if is_worn else points.near(point)
+        settled = points.draw_around(point) if is_worn else points.draw_near(point)
     draft.set_values({name: (spec.space[name], value) for name, value in settled.items()})
     return settled
 
@@ -303,6 +312,14 @@ def _may_repeat(suited: Sampler, space: Space) -> bool:
     """
     real = any(dimension.is_real and not dimension.when for _, dimension in space.items())
     return isinstance(suited, Gp) or (suited.learns and not real)
+
+
+def _needs_predictor(suited: Sampler) -> bool:
+    """Return True if the sampler learns, and does not model where trials fail by itself.
+
+    A Gaussian process does: its scores fall steeply there.
+    """
+    return suited.learns and not isinstance(suited, Gp)
 
 
 def _find_worn_cells(trials: Sequence[FrozenTrial], space: Space) -> set[str]:

@@ -11,9 +11,9 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.searches import SearchHistory
 from cse_platform.search.distributions import build_distribution, decode, encode
-from cse_platform.search.learning import FAILURE_CAUSE, RETRY_OF
+from cse_platform.search.failures import FAILURE_CAUSE, RETRY_OF
 from cse_platform.search.proposals import FIXED, ProposedPoints
-from cse_platform.sweep.objectives import DEV_VALUE, excesses, measure
+from cse_platform.sweep.objectives import DEV_VALUE, compute_excesses, measure
 from cse_platform.sweep.space.space import Space, find_value
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
@@ -133,7 +133,7 @@ def _restore_trial(
         user_attrs=user,
         system_attrs={} if fixed is None else {FIXED: fixed},
         intermediate_values={} if why or spec.search.objectives else dict(trial.kept),
-        constraints=(excesses(spec.search.constraints, [trial]) or None) if ended else None,
+        constraints=(compute_excesses(spec.search.constraints, [trial]) or None) if ended else None,
     )
     restored.datetime_start = _convert_to_local(trial.started)
     if state.is_finished():

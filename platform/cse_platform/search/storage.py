@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreDownError, StoreError
-from cse_platform.postgres import patience
+from cse_platform.postgres import connection_timeouts
 from cse_platform.secrets import mask_url
 
 OPENING_LOCK = 0x0C5E_0BE4
@@ -71,7 +71,7 @@ def _lock_store(url: str) -> Iterator[None]:
 
 
 def _build_engine_options(url: str) -> dict[str, Any]:
-    return {"pool_pre_ping": True, "connect_args": patience(make_url(url))}
+    return {"pool_pre_ping": True, "connect_args": connection_timeouts(make_url(url))}
 
 
 _SHARE = 0.1
@@ -124,6 +124,9 @@ class _CachedStorage:
 
     def __init__(self, storage: BaseStorage, cache: TrialCache) -> None:
         self._storage, self._cache = storage, cache
+        self.get_study_id_from_name = storage.get_study_id_from_name
+        self.get_study_name_from_id = storage.get_study_name_from_id
+        self.get_study_directions = storage.get_study_directions
 
     def get_all_trials(
         self,
@@ -137,6 +140,3 @@ class _CachedStorage:
     def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
         self._storage.set_trial_system_attr(trial_id, key, value)
         self._cache.put(self._storage.get_trial(trial_id))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._storage, name)

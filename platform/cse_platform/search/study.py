@@ -13,7 +13,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreDownError, StoreLostError, SweepRefusedError
 from cse_platform.search.distributions import build_distribution, encode
-from cse_platform.search.learning import FAILURE_CAUSE, RETRY_OF, SOURCE
+from cse_platform.search.failures import FAILURE_CAUSE, RETRY_OF
+from cse_platform.search.learning import SOURCE
 from cse_platform.search.proposals import (
     Proposal,
     ProposedPoints,
@@ -34,7 +35,7 @@ from cse_platform.search.restoring import (
 )
 from cse_platform.search.storage import TrialCache, open_search_store
 from cse_platform.secrets import mask_url
-from cse_platform.sweep.objectives import excesses
+from cse_platform.sweep.objectives import compute_excesses
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import LearnedTrial
 from cse_platform.tracking.history import History, TrialHistory
@@ -124,7 +125,7 @@ class SearchStudy:
             )
 
     def adopt(self, number: int) -> Proposal:
-        """Complete an interrupted proposal: values that it lacks are drawn now."""
+        """Draw the values that an interrupted proposal lacks."""
         with self._translate_errors():
             begun, trials = self._read_trial(number), self._list_trials()
             proposal = complete_trial(self.study, self.spec, trials, begun, learned=self.learned)
@@ -192,7 +193,7 @@ class SearchStudy:
         if trial.state == "FAIL":
             Trial(self.study, frozen._trial_id).set_user_attr(FAILURE_CAUSE, trial.cause)
             return
-        violations = excesses(self.spec.search.constraints, [trial]) or {}
+        violations = compute_excesses(self.spec.search.constraints, [trial]) or {}
         for text in [text for text in violations if text not in frozen.constraints]:
             Trial(self.study, frozen._trial_id).set_constraint(text, violations[text])
 

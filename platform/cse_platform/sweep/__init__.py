@@ -1,1 +1,1 @@
-"""What a sweep file says: read, checked against its method, hashed; where its results go."""
+"""Reads a sweep file, checks it against its method, hashes it, and resolves its stores."""

@@ -302,7 +302,7 @@ class Search(Settings):
     def measured(self) -> tuple[str, ...]:
         """Names of the quantities in objectives and constraints, each once."""
         bounded = (Constraint.parse(text).name for text in self.constraints)
-        return tuple(dict.fromkeys((*(one.name for one in self.objectives), *bounded)))
+        return tuple(dict.fromkeys((*(objective.name for objective in self.objectives), *bounded)))
 
     @field_validator("objectives")
     @classmethod

@@ -187,7 +187,7 @@ def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]
     return list(blamed.values())
 
 
-def representatives(spec: SweepSpec, method: Method) -> Iterator[dict[str, Any]]:
+def list_representatives(spec: SweepSpec, method: Method) -> Iterator[dict[str, Any]]:
     """Yield at most `MAX_TRIED` active assignments that together have each choice and bound.
 
     Choices and bounds that no trial can have, because of `require`, are in none of them.

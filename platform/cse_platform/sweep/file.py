@@ -13,8 +13,8 @@ from cse_methods.registry import get_method
 from cse_platform.errors import SweepFileError
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.checks import (
+    list_representatives,
     names_of_no_method,
-    representatives,
     rule_problems,
     value_problems,
     with_real_ranges,
@@ -301,7 +301,9 @@ def _list_findable(stage: DraftSweep) -> Configurations:
     return [
         fixed | assignment
         for fixed in stage.possible
-        for assignment in representatives(stage.spec.model_copy(update={"fixed": fixed}), method)
+        for assignment in list_representatives(
+            stage.spec.model_copy(update={"fixed": fixed}), method
+        )
     ]
 
 

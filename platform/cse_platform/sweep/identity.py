@@ -67,7 +67,7 @@ def dev_identity(dev: DevSelection, data: str | None) -> str:
 
 
 def _hash_dev_sets(picks: DevIdentity, climbs: Iterable[DevIdentity]) -> str:
-    return canonical_hash([part for one in (picks, *climbs) for part in (one.task, one.sha256)])
+    return canonical_hash([part for dev in (picks, *climbs) for part in (dev.task, dev.sha256)])
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Measured(Protocol):
 
     @property
     def wall_seconds(self) -> float | None:
-        """The time that it ran."""
+        """How long the trial ran, in seconds."""
 
     @property
     def gpus(self) -> float:
@@ -131,7 +131,7 @@ class Constraint:
     def __str__(self) -> str:
         return f"{self.name} {self.comparison} {self.bound:g}"
 
-    def excess(self, value: float) -> float:
+    def compute_excess(self, value: float) -> float:
         """Compute by how much a value violates the bound; at most 0 where it does not."""
         above = value - self.bound
         return above if self.comparison == "<=" else -above
@@ -145,7 +145,9 @@ def _normalize_constraint(text: str) -> str:
 ConstraintText = Annotated[str, AfterValidator(_normalize_constraint)]
 
 
-def excesses(constraints: Iterable[str], trials: Sequence[Measured]) -> dict[str, float] | None:
+def compute_excesses(
+    constraints: Iterable[str], trials: Sequence[Measured]
+) -> dict[str, float] | None:
     """Compute by how much the means over these trials violate each constraint, by its text.
 
     None where one of them is not measured.
@@ -157,13 +159,13 @@ def excesses(constraints: Iterable[str], trials: Sequence[Measured]) -> dict[str
         known = [value for value in values if value is not None]
         if not known or len(known) < len(values):
             return None
-        violations[text] = constraint.excess(fmean(known))
+        violations[text] = constraint.compute_excess(fmean(known))
     return violations
 
 
 def is_feasible(constraints: Iterable[str], trials: Sequence[Measured]) -> bool:
     """Return True if the means over these trials satisfy all constraints."""
-    violations = excesses(constraints, trials)
+    violations = compute_excesses(constraints, trials)
     return violations is not None and all(excess <= 0 for excess in violations.values())
 
 

@@ -25,9 +25,9 @@ from cse_methods.errors import CseError
 from cse_methods.registry import get_method
 from cse_methods.training.schedule import Schedule
 from cse_platform.errors import NotInstalledError
-from cse_platform.render.formats import counted
+from cse_platform.render.formats import format_count
 from cse_platform.sweep.blocks import Slot
-from cse_platform.sweep.checks import representatives
+from cse_platform.sweep.checks import list_representatives
 from cse_platform.sweep.problems import Inspection, Problem, Steps
 from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.references import BestReference
@@ -90,43 +90,44 @@ def steps_of(config: MethodConfig, *, sentences: int) -> int:
     return Schedule.of(config, sentences=sentences).total
 
 
-def doubts(
+def describe_doubts(
     spec: SweepSpec, method: Method, configs: Sequence[MethodConfig], sizes: Sizes | None
 ) -> list[str]:
     """Describe settings that are allowed and do not do what they seem to, a line each.
 
     `configs` are those that stand for the sweep's trials.
     """
-    found = []
+    doubts = []
     confirm, evaluate = spec.seeds.confirm, spec.evaluate
     for name, top in (
         ("seeds.confirm.top", confirm and confirm.top),
         ("evaluate.top", evaluate and evaluate.top),
     ):
         if top and spec.budget is not None and top > spec.budget:
-            found.append(
-                f"{name} is {top}, and the search tries {counted(spec.budget, 'configuration')}"
+            doubts.append(
+                f"{name} is {top}, and the search tries "
+                f"{format_count(spec.budget, 'configuration')}"
             )
     if spec.seeds.value == "lower_bound" and not spec.seeds.confirm:
-        found.append(
+        doubts.append(
             "seeds.value is lower_bound, which takes several seeds, and no configuration gets a "
             "second one; see seeds.confirm"
         )
     least = spec.pruner.min_step
     if sizes and not isinstance(spec.pruner, NoPruner) and least >= sizes.most_steps:
-        found.append(
+        doubts.append(
             f"no trial is ever stopped early: pruner.min_step is {least}, and the longest trial "
-            f"takes {counted(sizes.most_steps, 'step')}"
+            f"takes {format_count(sizes.most_steps, 'step')}"
         )
-    found += _check_eval_steps(configs) + _check_precision(spec, configs)
+    doubts += _check_eval_steps(configs) + _check_precision(spec, configs)
     if spec.seeds.confirm and not spec.seeds.further:
-        found.append(
+        doubts.append(
             f"seeds.confirm has no seed but {spec.seeds.search}, which each trial of the search "
             "has, so no configuration gets a second one"
         )
     if sizes:
-        found += corpus_doubts(sizes.corpus, spec.corpus, backbone=spec.backbone)
-    return found + published_notes(spec, method) + _check_dropout(spec, configs)
+        doubts += corpus_doubts(sizes.corpus, spec.corpus, backbone=spec.backbone)
+    return doubts + published_notes(spec, method) + _check_dropout(spec, configs)
 
 
 def _check_eval_steps(configs: Iterable[MethodConfig]) -> list[str]:
@@ -171,7 +172,7 @@ def at_once(slot: Slot) -> int:
     return min(int(there / asked + 1e-9) for _, asked, there in _iterate_resources(slot))
 
 
-def shortage(slot: Slot) -> str | None:
+def explain_shortage(slot: Slot) -> str | None:
     """Explain why a trial does not fit on this machine; None if it does."""
     for name, asked, there in _iterate_resources(slot):
         if asked > there:
@@ -218,7 +219,7 @@ def sample_configs(spec: SweepSpec, inspection: Inspection) -> list[MethodConfig
     """Build configurations with each choice and bound of the space; none if a setting is wrong."""
 
     def configs() -> list[MethodConfig]:
-        assignments = representatives(spec, get_method(spec.method))
+        assignments = list_representatives(spec, get_method(spec.method))
         return [spec.config(assignment) for assignment in assignments]
 
     return inspection.attempt((), configs, needs=SETTINGS) or []

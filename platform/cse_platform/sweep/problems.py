@@ -156,7 +156,7 @@ def format_value(value: Any) -> str:
 
 
 def real_path(path: Steps, data: Any) -> Steps:
-    """Keep the steps that lead somewhere in `data`; others, such as union tags, are left out."""
+    """Drop the steps that name nothing in `data`, such as union tags."""
     steps: list[str | int] = []
     for step in path:
         in_list = isinstance(data, list) and isinstance(step, int) and step < len(data)

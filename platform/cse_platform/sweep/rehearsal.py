@@ -18,7 +18,7 @@ from cse_methods.encoders.backbones import backbone_width
 from cse_methods.errors import TrainingError
 from cse_methods.registry import get_method
 from cse_platform.sweep.blocks import Resources, Search, Stores, TrialSeeds
-from cse_platform.sweep.checks import representatives
+from cse_platform.sweep.checks import list_representatives
 from cse_platform.sweep.objectives import GPU_HOURS
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.pruners import NoPruner
@@ -148,7 +148,7 @@ def own_stores(runs: Path) -> dict[str, Any]:
 def every_value_once(spec: SweepSpec) -> Iterator[dict[str, Any]]:
     """Yield assignments that try each choice and bound of the space; {} if it is empty."""
     tried: set[str] = set()
-    for point in representatives(spec, get_method(spec.method)):
+    for point in list_representatives(spec, get_method(spec.method)):
         values = {canonical_json([name, value]) for name, value in point.items()}
         if not point or not values <= tried:
             tried |= values
@@ -157,7 +157,7 @@ def every_value_once(spec: SweepSpec) -> Iterator[dict[str, Any]]:
 
 def _build_rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) -> Rehearsal:
     method, changes = get_method(spec.method), []
-    configs = [spec.config(point) for point in representatives(spec, method)]
+    configs = [spec.config(point) for point in list_representatives(spec, method)]
     stand_ins = StandIns(
         trains=issubclass(method.config, TrainingConfig),
         encoders=frozenset(name for config in configs for name in config.encoders())
@@ -259,7 +259,7 @@ Fit = tuple[str, Any, Any]
 
 def _find_next_fit(spec: SweepSpec, small: SweepSpec) -> Fit | None:
     """Find a change that makes the first configuration fit that `mini` cannot train."""
-    for point in representatives(small, get_method(small.method)):
+    for point in list_representatives(small, get_method(small.method)):
         settings = small.settings(point)
         if not _is_trainable(small, settings):
             tried = {**small.fixed, **point}

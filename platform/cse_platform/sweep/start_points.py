@@ -13,7 +13,7 @@ from cse_platform.sweep.space.space import Space, find_value
 from cse_platform.sweep.spec import SweepSpec
 
 
-def converted(
+def convert_values(
     space: Space, values: Mapping[str, Any], *, method: str, whose: str
 ) -> tuple[dict[str, Any], list[str]]:
     """Convert values to the nearest ones of dimensions. Returns them, and changes for people.
@@ -143,7 +143,7 @@ def _find_nearest(
     spec: SweepSpec, path: Steps, values: Mapping[str, Any], whose: str
 ) -> _Candidate:
     """Find the nearest point of the space; empty where `require` or the method refuses it."""
-    point, notes = converted(spec.space, values, method=spec.method, whose=whose)
+    point, notes = convert_values(spec.space, values, method=spec.method, whose=whose)
     refusal = _check_requirements(spec, point)
     try:
         if notes and all(n in point or spec.space.is_excluded(n, point) for n in spec.space):

@@ -126,7 +126,7 @@ class _Reader:
         return self._read_scalar(node, path)
 
     def _read_mapping(self, node: MappingNode, path: Steps) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for key, child in _iterate_own_pairs(node):
             if key.tag != _TEXT_TAG or not isinstance(key, ScalarNode):
                 self._add_problem(
@@ -134,16 +134,16 @@ class _Reader:
                 )
             elif not _is_text(key.value):
                 self._add_problem(path, _get_line(key), "a key must be text, got half a character")
-            elif key.value in found:
+            elif key.value in mapping:
                 first = self.source.places[(*path, key.value)]
                 text = f"a second {key.value!r}; the first is on line {first}"
                 self._add_problem((*path, key.value), _get_line(key), text)
             else:
-                self._add_entry(found, key, child, path)
+                self._add_entry(mapping, key, child, path)
         for key, child in self._iterate_merged(node):
-            if key.tag == _TEXT_TAG and isinstance(key.value, str) and key.value not in found:
-                self._add_entry(found, key, child, path)
-        return found
+            if key.tag == _TEXT_TAG and isinstance(key.value, str) and key.value not in mapping:
+                self._add_entry(mapping, key, child, path)
+        return mapping
 
     def _add_entry(self, found: dict[str, Any], key: Node, child: Node, path: Steps) -> None:
         self.source.places[(*path, key.value)] = _get_line(key)
@@ -344,8 +344,8 @@ def _read_single_file(path: Path, *, what: str, refusal: type[PlatformError]) ->
     except UnreadableYamlError as error:
         raise refusal(f"{path} is not {what}:\n  {error}") from None
     if not isinstance(source.data, dict):
-        found = "it is empty" if source.data is None else f"got {format_value(source.data)}"
-        text = f"expected a mapping that begins with 'sweep: NAME', {found}"
+        given = "it is empty" if source.data is None else f"got {format_value(source.data)}"
+        text = f"expected a mapping that begins with 'sweep: NAME', {given}"
         raise refusal(f"{path} is not {what}:\n  line {source.place(())}: {text}")
     return source
 

@@ -73,7 +73,7 @@ class Journal:
 
     @property
     def durable(self) -> int:
-        """Offset of what is on the disk, safe from a power cut. Stores are filled up to here."""
+        """The offset up to which events survive a power cut, and stores are filled."""
         return self._durable
 
     def append(self, event: Event) -> tuple[int, Event]:

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 
 from cse_platform.secrets import mask_text, mask_url
-from cse_platform.tracking.submission import submitted
+from cse_platform.tracking.submission import read_submission
 
 MAX_DIFF_BYTES = 2**20
 NOT_WHOLE = "### not whole: "
@@ -137,7 +137,7 @@ def sweep_provenance(repository: Path | None, *, method: Path | None = None) -> 
         "python": platform.python_version(),
         "platform": platform.platform(),
         **_list_versions(SWEEP_PACKAGES),
-        **submitted("provenance"),
+        **read_submission("provenance"),
     }
 
 
@@ -149,11 +149,11 @@ def installed_packages() -> dict[str, str]:
     versions: dict[str, str] = {}
     for distribution in distributions():
         if name := distribution.metadata["Name"]:  # a broken one has none
-            versions.setdefault(normalised(name), distribution.version)
+            versions.setdefault(normalise_name(name), distribution.version)
     return dict(sorted(versions.items()))
 
 
-def normalised(package: str) -> str:
+def normalise_name(package: str) -> str:
     """Normalise a distribution's name as indexes do (PEP 503)."""
     return re.sub(r"[-_.]+", "-", package).lower()
 
@@ -167,7 +167,7 @@ def code_diffs(repository: Path | None, *, method: Path | None = None) -> dict[s
     repositories = _find_repositories(repository, method)
     diffs = {name: git_diff(folder) for name, folder in repositories.items()}
     masked = {name: _mask_secrets(diff) for name, diff in diffs.items() if diff is not None}
-    return masked | submitted("diffs")
+    return masked | read_submission("diffs")
 
 
 def _mask_secrets(diff: str) -> str:

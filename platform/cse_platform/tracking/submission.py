@@ -15,7 +15,7 @@ BEGUN, ENDED = "has begun", "has ended"
 """Ends of the job's lines that tell whether a driver has the sweep now."""
 
 
-def submitted(what: str) -> dict[str, str]:
+def read_submission(what: str) -> dict[str, str]:
     """Read the submitter's `provenance` or `diffs`; {} for a sweep that was not submitted."""
     file = os.environ.get(SUBMISSION)
     if file is None:

@@ -16,10 +16,10 @@ from sqlalchemy import (
     create_engine,
     select,
 )
+from stored_trials import apply_events
 
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.filters import Filters, best_first, best_key
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.tables import ScoreRecord
 from cse_platform.runner.confirmation import best_configurations as chosen_by_sweep
@@ -49,7 +49,7 @@ def test_the_sweep_selects_what_the_leaderboard_shows(
     for number, (n, seed, one) in enumerate(trials):
         events += trial_life(number, {10: one}, configuration=f"c{n}", seed=seed)
     store = empty_store()
-    LeaderboardSink(store).apply("j", list(enumerate(events, start=1)))
+    apply_events(store, events)
 
     best = {trial.configuration for trial in chosen_by_sweep(History(events))[0]}
 

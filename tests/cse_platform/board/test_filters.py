@@ -5,12 +5,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from stored_trials import apply_events
 
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.filters import sort_rows
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.render.columns import sort_rows
 from cse_platform.leaderboard.store import Store
 from cse_platform.tracking.events import Event
 
@@ -62,7 +63,7 @@ def test_an_encoder_that_was_released_counts_as_of_its_backbone(
             trial=f"{number}" * 64,
         )  # fmt: skip
         events = [sweep_started(**told), *life]
-        LeaderboardSink(board).apply(backbone, list(enumerate(events, start=1)))
+        apply_events(board, events, journal=backbone)
     with board.session() as session:
         rows = board_rows(session, Filters(backbone="bert-base"))
         assert {(row.shown_method, row.shown_backbone) for row in rows} == {
@@ -88,7 +89,7 @@ def test_a_machine_keeps_only_the_seeds_it_ran(
     end = {"trial": elsewhere["trial"], "best_value": 0.9}
     end["provenance"] = {"host": "laptop", "cpu": "M4"}
     more = [start.model_copy(update=elsewhere), finish.model_copy(update=end)]
-    LeaderboardSink(board).apply("k", list(enumerate(more, start=1)))
+    apply_events(board, more, journal="k")
     [whole] = reader.rows(Filters(method="simcse"))
     [part] = reader.rows(Filters(method="simcse", hardware="m4"))
     assert (whole.seeds, part.seeds, part.machines) == ([0, 1, 9], [9], ["laptop · M4"])

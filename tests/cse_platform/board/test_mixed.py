@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 import pytest
+from stored_trials import apply_events
 
 from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.comparisons import compare_rows
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store
 from cse_platform.tracking.events import Event, TrialEvaluated
 
@@ -18,7 +18,7 @@ HICL = [f"0a{seed:02x}" + "0" * 60 for seed in range(3)]
 
 
 def tell(board: Store, *events: Event, journal: str = "k") -> None:
-    LeaderboardSink(board).apply(journal, list(enumerate(events, start=1)))
+    apply_events(board, events, journal=journal)
 
 
 @pytest.fixture

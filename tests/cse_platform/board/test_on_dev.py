@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sqlalchemy import select
+from stored_trials import apply_events
 
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.encoders.loading import load_encoder
@@ -16,7 +17,6 @@ from cse_platform.errors import ComparisonError, NotFoundError
 from cse_platform.export.kept_model import dev_pairs
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.comparisons import DevPairs
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.statistics.compare import compare
 from cse_platform.leaderboard.statistics.contenders import Contender
 from cse_platform.leaderboard.store import open_store
@@ -70,7 +70,7 @@ def lab(
             )
     url = empty_leaderboard(folder / "leaderboard.db")
     with open_store(url) as store:
-        LeaderboardSink(store).apply("j", list(enumerate(events, start=1)))
+        apply_events(store, events)
     yield url
 
 

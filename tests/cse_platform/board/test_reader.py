@@ -6,11 +6,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from scipy import stats
+from stored_trials import apply_events
 
 from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store
 from cse_platform.tracking.events import Event, TrialEvaluated
 
@@ -18,7 +18,7 @@ Scored = Callable[..., TrialEvaluated]
 
 
 def tell(board: Store, *events: Event, journal: str = "k") -> None:
-    LeaderboardSink(board).apply(journal, list(enumerate(events, start=1)))
+    apply_events(board, events, journal=journal)
 
 
 def test_means_intervals_and_best_over_seeds(reader: Leaderboard) -> None:

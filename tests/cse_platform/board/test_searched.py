@@ -1,15 +1,15 @@
 """What a search has tried: all of it, or the best and an even sample of the rest."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pytest
+from stored_trials import apply_events
 
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store
 from cse_platform.search.findings import search_findings
 from cse_platform.tracking.events import Event
@@ -22,10 +22,6 @@ SPACE = {
     "rank_loss": ["listnet", "listmle"],
     "tau3": {"choices": [0.1, 0.2], "when": {"rank_loss": "listnet"}},
 }
-
-
-def tell(board: Store, events: Sequence[Event], journal: str = "j") -> None:
-    LeaderboardSink(board).apply(journal, list(enumerate(events, start=1)))
 
 
 def value_of(number: int) -> float:
@@ -46,7 +42,7 @@ def long_search(sweep_started: Start, trial_life: Life) -> list[Event]:
 def test_the_best_half_and_an_even_sample(
     board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
-    tell(board, long_search(sweep_started, trial_life))
+    apply_events(board, long_search(sweep_started, trial_life))
     reader = Leaderboard(board)
     complete = [number for number in range(TRIALS) if number % 5]
     for limit in (2, 3, 10, 30, 40):
@@ -68,7 +64,7 @@ def test_statistics_of_a_sample_are_those_of_all_trials(
     board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     """Half of a sample are the best trials; nothing but hyperparameters is taken from it."""
-    tell(board, long_search(sweep_started, trial_life))
+    apply_events(board, long_search(sweep_started, trial_life))
     reader = Leaderboard(board)
     whole = asdict(search_findings(reader.search("first", limit=TRIALS)))
     found = asdict(search_findings(reader.search("first", limit=12)))
@@ -82,7 +78,7 @@ def test_where_too_few_are_complete_the_others_fill_up(
     board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     lives = [trial_life(n, {1: 0.5}, state="PRUNED" if n else "COMPLETE") for n in range(12)]
-    tell(board, [sweep_started(), *(event for life in lives for event in life)])
+    apply_events(board, [sweep_started(), *(event for life in lives for event in life)])
     found = Leaderboard(board).search("first", limit=8)
     assert len(found.trials) == 8 and found.trials[0].state == "COMPLETE"
 
@@ -97,7 +93,7 @@ def test_settings_that_took_no_part_are_left_out(
         for number, one in enumerate(values)
         for event in trial_life(number, {1: 0.5}, values=one, searched=("tau2",))
     ]
-    tell(board, [sweep_started(spec={"space": SPACE, "dev": {"search": "sickr"}}), *lives])
+    apply_events(board, [sweep_started(spec={"space": SPACE, "dev": {"search": "sickr"}}), *lives])
     found = Leaderboard(board).search("first")
     assert [trial.values for trial in found.trials] == [
         {"rank_loss": "listnet", "tau3": 0.1},
@@ -110,7 +106,7 @@ def test_settings_that_took_no_part_are_left_out(
 def test_a_space_that_nobody_knows(
     spec: dict[str, Any], board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
-    tell(board, [sweep_started(spec=spec), *trial_life(0, {1: 0.5})])
+    apply_events(board, [sweep_started(spec=spec), *trial_life(0, {1: 0.5})])
     found = Leaderboard(board).search("first")
     assert (len(found.space), found.dev) == (0, "stsb")
     assert found.trials[0].values == {"tau2": 0.025, "rank_loss": "listnet"}
@@ -119,7 +115,7 @@ def test_a_space_that_nobody_knows(
 def test_further_seeds_and_open_ends(board: Store, sweep_started: Start, trial_life: Life) -> None:
     first = trial_life(0, {1: 0.5, 2: 0.6})
     seed = trial_life(1, {1: 0.7}, configuration="c0", seed=0, role="confirm", search_number=None)
-    tell(board, [sweep_started(), *first, *seed, *trial_life(2, {1: 0.8}, state=None)])
+    apply_events(board, [sweep_started(), *first, *seed, *trial_life(2, {1: 0.8}, state=None)])
     a, b, c = Leaderboard(board).search("first").trials
     assert (a.role, a.seed, a.value, a.step, a.configuration) == ("search", 42, 0.6, 2, "c0")
     assert (b.role, b.seed, b.value, b.configuration) == ("confirm", 0, 0.7, "c0")
@@ -170,7 +166,7 @@ def test_only_the_first_rows(filters: Filters, reader: Leaderboard) -> None:
 def test_trials_of_a_sample_stand_for_those_left_out(
     board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
-    tell(board, long_search(sweep_started, trial_life))
+    apply_events(board, long_search(sweep_started, trial_life))
     reader = Leaderboard(board)
     for limit in (3, 10, 30):
         trials = reader.search("first", limit=limit).trials
@@ -186,7 +182,7 @@ def test_trials_of_a_sample_stand_for_those_left_out(
 def test_a_dev_selection_of_another_version_is_the_usual_one(
     dev: Any, board: Store, sweep_started: Start
 ) -> None:
-    tell(board, [sweep_started(spec={"dev": dev})])
+    apply_events(board, [sweep_started(spec={"dev": dev})])
     reader = Leaderboard(board)
     assert [one.dev for one in reader.sweeps()] == ["stsb"]
     assert reader.search("first").dev == "stsb"
@@ -198,6 +194,6 @@ def test_the_kept_checkpoint_is_marked_on_its_curve(
     """It is not the highest of what the search climbs: another dev set may choose it."""
     key = "a" * 64
     *life, end = trial_life(0, {0: 0.9, 5: 0.5, 9: 0.6}, trial=key)
-    tell(board, [sweep_started(), *life, end.model_copy(update={"best_step": 5})])
+    apply_events(board, [sweep_started(), *life, end.model_copy(update={"best_step": 5})])
     curve = Leaderboard(board).dev_curve(key)
     assert [point.step for point in curve if point.kept] == [5]

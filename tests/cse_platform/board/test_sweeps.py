@@ -1,14 +1,14 @@
 """What a sweep is doing, by hand on sweeps whose every moment is known."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from stored_trials import apply_events
 
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.sweeps import SweepOverview, sweep_overview
 from cse_platform.tracking.events import Event, SweepFinished
@@ -34,10 +34,6 @@ def at(minutes: float, *events: Event) -> list[Event]:
     """The events, so long after noon."""
     time = NOON + timedelta(minutes=minutes)
     return [event.model_copy(update={"time": time}) for event in events]
-
-
-def tell(board: Store, events: Sequence[Event], journal: str = "j") -> None:
-    LeaderboardSink(board).apply(journal, list(enumerate(events, start=1)))
 
 
 def seen(board: Store, *, minutes: float, name: str = "first") -> SweepOverview:
@@ -69,7 +65,7 @@ def best_of(found: SweepOverview) -> tuple[Any, ...]:
 
 def test_half_way(board: Store, half_way: list[Event]) -> None:
     """Two of six are missing and one runs: at four in 20 minutes, 10 minutes for two more."""
-    tell(board, half_way)
+    apply_events(board, half_way)
     found = seen(board, minutes=20)
     assert found.counts == {"RUNNING": 1, "COMPLETE": 2, "PRUNED": 1, "FAIL": 1}
     assert (found.trials, found.ended, found.planned) == (5, 4, 6)
@@ -104,20 +100,20 @@ def test_a_budget_that_ends_the_search_sooner_leaves_less_time(
         if ended is not None:
             took = {"wall_seconds": 60.0 * (ended - begun), "gpus": 0.5}
             events += at(ended, end.model_copy(update=took))
-    tell(board, events)
+    apply_events(board, events)
     assert seen(board, minutes=20).left == pytest.approx(60 * minutes)
 
 
 def test_what_was_done_before_the_last_start_says_nothing_of_its_pace(
     board: Store, half_way: list[Event], sweep_started: Start, trial_life: Life
 ) -> None:
-    tell(board, half_way)
+    apply_events(board, half_way)
     again = at(100, sweep_started(spec=SPEC))
-    tell(board, again, journal="k")
+    apply_events(board, again, journal="k")
     found = seen(board, minutes=103)
     assert (found.started, found.restarted) == (NOON, NOON + timedelta(minutes=100))
     assert (found.elapsed, found.left, found.quiet) == (180, None, 180)
-    tell(board, at(104, *trial_life(5, {5: 0.5})), journal="l")
+    apply_events(board, at(104, *trial_life(5, {5: 0.5})), journal="l")
     found = seen(board, minutes=105)
     assert (found.elapsed, found.left, found.quiet) == (300, 300, 60)
 
@@ -126,7 +122,7 @@ def test_only_a_running_sweep_has_time_left(board: Store, half_way: list[Event])
     ends = {"INTERRUPTED": 6, "COMPLETE": 5}
     for minutes, (state, planned) in enumerate(ends.items(), start=20):
         event = SweepFinished(sweep="first", state=state)  # type: ignore[arg-type]
-        tell(board, [*half_way, *at(minutes, event)], journal=state)
+        apply_events(board, [*half_way, *at(minutes, event)], journal=state)
         found = seen(board, minutes=500)
         assert (found.state, found.planned) == (state, planned)
         assert (found.elapsed, found.left, found.quiet) == (minutes * 60, None, None)
@@ -136,7 +132,7 @@ def test_only_a_running_sweep_has_time_left(board: Store, half_way: list[Event])
 def test_a_file_that_says_nothing(
     spec: dict[str, Any], board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
-    tell(board, [*at(0, sweep_started(spec=spec)), *at(1, *trial_life(0, {1: 0.5}))])
+    apply_events(board, [*at(0, sweep_started(spec=spec)), *at(1, *trial_life(0, {1: 0.5}))])
     found = seen(board, minutes=2)
     assert (found.planned, found.dev, found.left) == (1, "stsb", None)
 
@@ -147,7 +143,7 @@ def test_the_last_started_comes_first_and_each_has_its_own_trials(
     reader = Leaderboard(board)
     assert reader.sweeps() == []
     second = trial_life(0, {5: 0.9}, sweep="second", seed=7)
-    tell(board, [*half_way, *at(30, sweep_started("second")), *at(31, *second)])
+    apply_events(board, [*half_way, *at(30, sweep_started("second")), *at(31, *second)])
     later, first = reader.sweeps()
     assert (later.name, best_of(later)) == ("second", ("c0-7", 0, 7, 0.9, 5))
     assert (first.name, first.counts["COMPLETE"], first.tags) == ("first", 2, ("alpha", "word"))
@@ -156,7 +152,7 @@ def test_the_last_started_comes_first_and_each_has_its_own_trials(
 
 
 def test_a_sweep_without_a_trial(board: Store, sweep_started: Start) -> None:
-    tell(board, at(0, sweep_started(spec=SPEC)))
+    apply_events(board, at(0, sweep_started(spec=SPEC)))
     found = seen(board, minutes=1)
     assert (found.trials, found.planned, found.best, found.left, found.quiet) == (
         0, 6, None, None, 60,
@@ -167,7 +163,7 @@ def test_unknown_sweeps(board: Store, half_way: list[Event]) -> None:
     reader = Leaderboard(board)
     with pytest.raises(NotFoundError, match="no sweep 'frst': this leaderboard holds none yet"):
         reader.sweep("frst")
-    tell(board, half_way)
+    apply_events(board, half_way)
     asked = (reader.sweep, reader.running, reader.search, reader.sweep_spec)
     for question in asked:
         with pytest.raises(NotFoundError, match=r"no sweep 'frst' .*did you mean 'first'"):
@@ -178,7 +174,7 @@ def test_unknown_sweeps(board: Store, half_way: list[Event]) -> None:
 
 def test_running_trials(board: Store, half_way: list[Event], trial_life: Life) -> None:
     new = trial_life(5, {}, state=None, values={"tau2": 0.05, "tau3": 0.1, "batch_size": 8})
-    tell(board, [*half_way, *at(16, *new)])
+    apply_events(board, [*half_way, *at(16, *new)])
     newest, older = Leaderboard(board).running("first")
     assert (newest.number, newest.step, newest.value) == (5, None, None)
     assert newest.values == {"tau2": 0.05, "tau3": 0.1}
@@ -188,5 +184,5 @@ def test_running_trials(board: Store, half_way: list[Event], trial_life: Life) -
 
 
 def test_the_file_as_it_was_started(board: Store, half_way: list[Event]) -> None:
-    tell(board, half_way)
+    apply_events(board, half_way)
     assert Leaderboard(board).sweep_spec("first") == SPEC

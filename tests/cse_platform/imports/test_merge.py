@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from stored_trials import trials_of
+from stored_trials import apply_events, trials_of, url_of
 
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.merge import merge
@@ -17,11 +17,6 @@ from cse_platform.tracking.events import Event
 Life = Callable[..., list[Event]]
 Filled = Callable[[Sequence[Event]], Store]
 Started = Callable[..., Event]
-
-
-def url_of(board: Store) -> str:
-    with board.session() as session:
-        return session.get_bind().engine.url.render_as_string(hide_password=False)
 
 
 def rows(board: Store, sweep: str = "first") -> list[tuple[int, str, str, float | None]]:
@@ -219,14 +214,14 @@ def test_a_journal_goes_on_after_a_merge(
 ) -> None:
     """The numbers that it gives its own next trials have been given to theirs."""
     journal = [sweep_started(), *trial_life(0, {1: 0.1})]
-    LeaderboardSink(board).apply("j", list(enumerate(journal, 1)))
+    apply_events(board, journal)
     there = [trial_life(number, {1: 0.5}, configuration=f"d{number}") for number in (0, 1)]
     merge(board, filled([sweep_started(), *(event for life in there for event in life)]))
     places = {"c0-42": 0, "d1-42": 1, "d0-42": 2}
     assert {key: number for number, key, *_ in rows(board)} == places
     journal += [*trial_life(1, {1: 0.2}), *trial_life(2, {1: 0.3}), *trial_life(5, {1: 0.4})]
     for name in ("j", "the same, with its cursor lost"):
-        LeaderboardSink(board).apply(name, list(enumerate(journal, 1)))
+        apply_events(board, journal, journal=name)
         places |= {"c1-42": 3, "c2-42": 4, "c5-42": 5}
         assert {key: number for number, key, *_ in rows(board)} == places
 

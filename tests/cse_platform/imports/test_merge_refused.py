@@ -9,24 +9,19 @@ from typing import Any
 import pytest
 from alembic import command
 from sqlalchemy import create_engine, text
-from stored_trials import trials_of
+from stored_trials import trials_of, url_of
 
 from cse_platform.errors import ImportRefusedError, NoStoreError, StoreError
 from cse_platform.leaderboard import store as opening
 from cse_platform.leaderboard.ingest.merge import merge
 from cse_platform.leaderboard.store import Store, open_other_store, open_store
-from cse_platform.leaderboard.upgrade import alembic_config, migrating
+from cse_platform.leaderboard.upgrade import alembic_config, open_migration
 from cse_platform.runner.models import TRIAL_FILE, may_hold_model
 from cse_platform.tracking.events import Event
 
 Life = Callable[..., list[Event]]
 Filled = Callable[[Sequence[Event]], Store]
 Started = Callable[..., Event]
-
-
-def url_of(board: Store) -> str:
-    with board.session() as session:
-        return session.get_bind().engine.url.render_as_string(hide_password=False)
 
 
 def test_rehearsals_and_sweeps_never_share_a_leaderboard(
@@ -123,7 +118,7 @@ def test_the_other_store_is_only_read(
     url = url_of(there)
     there.close()
     engine = create_engine(url)
-    with migrating(engine) as connection:
+    with open_migration(engine) as connection:
         command.downgrade(alembic_config(connection), "0002")
     engine.dispose()
     file = Path(url.removeprefix("sqlite:///"))

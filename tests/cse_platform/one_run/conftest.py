@@ -10,11 +10,11 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
+from stored_trials import apply_events
 
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.registry import get_method
 from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import open_store
 from cse_platform.leaderboard.trial_details import TrialDetails, trial_details
 from cse_platform.runner.models import TRIAL_FILE
@@ -184,7 +184,7 @@ def put(empty_leaderboard: Callable[[Path], str]) -> Callable[..., None]:
 
     def put(runs: Path, *events: Event) -> None:
         with open_store(empty_leaderboard(runs / "leaderboard.db")) as board:
-            LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+            apply_events(board, events)
 
     return put
 

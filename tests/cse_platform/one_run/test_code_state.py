@@ -13,7 +13,7 @@ from cse_platform.tracking.provenance import (
     git_diff,
     git_state,
     installed_packages,
-    normalised,
+    normalise_name,
     sweep_provenance,
 )
 
@@ -107,7 +107,7 @@ def test_where_the_command_was_given(repository: Path, monkeypatch: pytest.Monke
 def test_every_distribution_is_told_with_its_version() -> None:
     packages = installed_packages()
     assert list(packages) == sorted(packages)
-    assert all(name == normalised(name) for name in packages)
+    assert all(name == normalise_name(name) for name in packages)
     assert packages["ruamel-yaml"] == version("ruamel.yaml")
     assert packages["typing-extensions"] == version("typing_extensions")
     assert {"cse-platform", "pytest", "torch"} <= set(packages)

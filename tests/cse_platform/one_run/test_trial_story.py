@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 import pytest
+from stored_trials import apply_events
 
 from cse_platform.errors import NotFoundError
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.records import DevSets
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.trial_details import (
@@ -25,7 +25,7 @@ KEY, OTHER, THIRD = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56, "dd" * 32
 
 
 def told(board: Store, *events: Event, key: str = KEY) -> TrialDetails:
-    LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+    apply_events(board, events)
     with board.session() as session:
         return trial_details(session, key[:8])
 

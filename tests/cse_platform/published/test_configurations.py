@@ -13,7 +13,7 @@ from cse_methods.published.released import names_of_released, released_encoder
 from cse_methods.published.tables import published_lengths
 from cse_methods.registry import get_method
 from cse_platform.leaderboard.published.paper_files import read_paper_file, why_left_out
-from cse_platform.leaderboard.published.papers import matches
+from cse_platform.leaderboard.published.papers import has_settings_of
 from cse_platform.leaderboard.published.rows import PublishedRow, published_rows
 from cse_platform.sweep.file import load_sweep
 
@@ -77,11 +77,11 @@ def test_a_tables_sweep_fills_its_lines(path: Path) -> None:
     lines = [row for row in of_paper if row.table == file.table]
     setups = [one.setup for one in file.configurations]
     for setup in setups:
-        assert sum(matches(line, setup) for line in lines) <= 1, setup
-        assert any(matches(line, setup) for line in of_paper), setup
+        assert sum(has_settings_of(line, setup) for line in lines) <= 1, setup
+        assert any(has_settings_of(line, setup) for line in of_paper), setup
     trained = {(setup.method, setup.backbone) for setup in setups}
     for line in lines:
-        filled = any(matches(line, setup) for setup in setups)
+        filled = any(has_settings_of(line, setup) for setup in setups)
         assert filled or (line.method, line.backbone) not in trained, line
 
 

@@ -5,8 +5,12 @@ from typing import Any
 
 import pytest
 
-from cse_platform.leaderboard.published.papers import gap, matches
-from cse_platform.leaderboard.published.rows import PublishedRow, merged, published_rows
+from cse_platform.leaderboard.published.papers import find_gap, has_settings_of
+from cse_platform.leaderboard.published.rows import (
+    PublishedRow,
+    merge_repeated_rows,
+    published_rows,
+)
 from cse_platform.leaderboard.records import Estimate, LeaderboardRow
 
 Ours = Callable[..., LeaderboardRow]
@@ -49,28 +53,28 @@ def published(**fields: Any) -> PublishedRow:
 def test_settings_must_be_there_and_equal(
     wanted: dict[str, Any] | None, stands: bool, our_row: Ours
 ) -> None:
-    assert matches(published(configuration=wanted), our_row(values=LISTMLE).setup) is stands
+    assert has_settings_of(published(configuration=wanted), our_row(values=LISTMLE).setup) is stands
 
 
 def test_method_and_backbone_must_be_equal(our_row: Ours) -> None:
-    assert not matches(published(method="simcse"), our_row().setup)
-    assert not matches(published(backbone="bert-large"), our_row().setup)
+    assert not has_settings_of(published(method="simcse"), our_row().setup)
+    assert not has_settings_of(published(backbone="bert-large"), our_row().setup)
 
 
 def test_who_chose_on_transfer_tasks_is_set_apart(our_row: Ours) -> None:
     told = published(settings={"selected_on": "transfer_dev"})
-    assert matches(told, our_row(search="transfer_dev").setup)
-    assert not matches(told, our_row(search="stsb").setup)
-    assert not matches(published(), our_row(search="transfer_dev").setup)
-    assert matches(published(), our_row(search="sickr").setup)
+    assert has_settings_of(told, our_row(search="transfer_dev").setup)
+    assert not has_settings_of(told, our_row(search="stsb").setup)
+    assert not has_settings_of(published(), our_row(search="transfer_dev").setup)
+    assert has_settings_of(published(), our_row(search="sickr").setup)
 
 
 def test_a_corpus_that_is_named_must_be_ours(our_row: Ours) -> None:
     told = published(settings={"corpus": "wikitext103+wiki1m"})
-    assert matches(told, our_row(corpus="wiki1m+wikitext103").setup)
-    assert not matches(told, our_row(corpus="wiki1m").setup)
-    assert not matches(told, our_row().setup)
-    assert matches(published(), our_row(corpus="wiki1m").setup)
+    assert has_settings_of(told, our_row(corpus="wiki1m+wikitext103").setup)
+    assert not has_settings_of(told, our_row(corpus="wiki1m").setup)
+    assert not has_settings_of(told, our_row().setup)
+    assert has_settings_of(published(), our_row(corpus="wiki1m").setup)
 
 
 def scored(our_row: Ours, score: Estimate, **fields: Any) -> LeaderboardRow:
@@ -79,7 +83,7 @@ def scored(our_row: Ours, score: Estimate, **fields: Any) -> LeaderboardRow:
 
 def test_a_gap_by_hand(our_row: Ours, estimated: Estimated) -> None:
     row = scored(our_row, estimated(0.79, 0.80, interval=(0.73, 0.86)), values=LISTMLE)
-    found = gap(row, published_rows())
+    found = find_gap(row, published_rows())
     assert found is not None
     assert (found.column, found.published, found.source) == ("avg_sts", 0.8036, "rankcse table2")
     assert found.difference == pytest.approx(0.795 - 0.8036)
@@ -96,7 +100,7 @@ def test_inside_is_of_our_interval(
     our_row: Ours,
     estimated: Estimated,
 ) -> None:
-    found = gap(
+    found = find_gap(
         scored(our_row, estimated(0.8, interval=interval), values=LISTMLE), published_rows()
     )
     assert found is not None
@@ -105,10 +109,10 @@ def test_inside_is_of_our_interval(
 
 def test_nothing_is_compared_on_dev_or_built_in_data(our_row: Ours, estimated: Estimated) -> None:
     rows, score = published_rows(), estimated(0.8)
-    assert gap(our_row(values=LISTMLE, scores={"avg_sts": score}), rows) is None
-    assert gap(scored(our_row, score, values=LISTMLE, source="builtin"), rows) is None
+    assert find_gap(our_row(values=LISTMLE, scores={"avg_sts": score}), rows) is None
+    assert find_gap(scored(our_row, score, values=LISTMLE, source="builtin"), rows) is None
     on_dev = our_row(values=LISTMLE, scores={"stsb": score}, headline="stsb")
-    assert gap(on_dev, [published(split="dev", scores={"stsb": 0.81})]) is None
+    assert find_gap(on_dev, [published(split="dev", scores={"stsb": 0.81})]) is None
 
 
 @pytest.mark.parametrize(
@@ -127,22 +131,22 @@ def test_it_is_the_data_of_the_score_that_counts(
     score: str, dev: str, compared: bool, our_row: Ours, estimated: Estimated
 ) -> None:
     row = scored(our_row, estimated(0.8, source=score), values=LISTMLE, source=dev)
-    assert (gap(row, published_rows()) is not None) is compared
+    assert (find_gap(row, published_rows()) is not None) is compared
 
 
 def test_no_gap_where_we_or_they_have_no_score(our_row: Ours, estimated: Estimated) -> None:
-    assert gap(our_row(values=LISTMLE, headline="avg_sts"), published_rows()) is None
+    assert find_gap(our_row(values=LISTMLE, headline="avg_sts"), published_rows()) is None
     row = scored(our_row, estimated(0.8), values=LISTMLE)
-    assert gap(row, [published(scores={"stsb": 0.8})]) is None
-    assert gap(row, [published(unstated=("avg_sts",))]) is None
-    assert gap(row, []) is None
+    assert find_gap(row, [published(scores={"stsb": 0.8})]) is None
+    assert find_gap(row, [published(unstated=("avg_sts",))]) is None
+    assert find_gap(row, []) is None
 
 
 def test_whose_number_comes_first(our_row: Ours, estimated: Estimated) -> None:
     row = scored(our_row, estimated(0.8), values=LISTMLE)
 
     def compared(*numbers: PublishedRow) -> float:
-        found = gap(row, numbers)
+        found = find_gap(row, numbers)
         assert found is not None
         return found.published
 
@@ -162,8 +166,8 @@ def test_the_number_that_most_papers_repeat(
     batch_size: int, our_row: Ours, estimated: Estimated
 ) -> None:
     row = scored(our_row, estimated(0.76), method="simcse", values={"batch_size": batch_size})
-    for rows in (published_rows(), merged(published_rows())):
-        found = gap(row, rows)
+    for rows in (published_rows(), merge_repeated_rows(published_rows())):
+        found = find_gap(row, rows)
         assert found is not None
         # Not RankCSE's 75.52 over five seeds, nor HiCL's 76.01 with batches of 64: re-runs.
         assert (found.published, found.source) == (0.7625, "compcse table1")
@@ -174,10 +178,10 @@ def test_a_rerun_is_compared_only_where_no_other_number_is_like_ours(
 ) -> None:
     values = {"batch_size": 256, "precision": "fp32"}
     row = scored(our_row, estimated(0.74), method="simcse", values=values)
-    found = gap(row, published_rows())
+    found = find_gap(row, published_rows())
     assert found is not None
     assert (found.published, found.source) == (0.7625, "compcse table1")
-    found = gap(row, [one for one in published_rows() if one.rerun])
+    found = find_gap(row, [one for one in published_rows() if one.rerun])
     assert found is not None
     assert (found.published, found.source) == (0.74, "hicl table1")
 
@@ -186,8 +190,8 @@ def test_no_rerun_is_ahead_of_a_number_that_is_cited(our_row: Ours, estimated: E
     """HiCL's baselines say most of the configuration, and are printed in three of its tables."""
     values = {"batch_size": 128, "precision": "fp16"}
     row = scored(our_row, estimated(0.8), method="sncse", backbone="roberta-large", values=values)
-    for rows in (published_rows(), merged(published_rows())):
-        found = gap(row, rows)
+    for rows in (published_rows(), merge_repeated_rows(published_rows())):
+        found = find_gap(row, rows)
         assert found is not None
         assert (found.published, found.source) == (0.8177, "compcse table1")
 
@@ -196,7 +200,7 @@ def test_an_ablated_configuration_is_compared_with_its_own_line(
     our_row: Ours, estimated: Estimated
 ) -> None:
     values = {"contrastive_weight": 1.0, "beta": 1.0, "gamma": 0.0, "rank_loss": "listnet"}
-    found = gap(scored(our_row, estimated(0.77), values=values), published_rows())
+    found = find_gap(scored(our_row, estimated(0.77), values=values), published_rows())
     assert found is not None
     assert (found.published, found.source) == (0.7693, "rankcse table4")
 
@@ -204,8 +208,8 @@ def test_an_ablated_configuration_is_compared_with_its_own_line(
 def test_the_source_is_the_first_of_the_papers_tables(our_row: Ours, estimated: Estimated) -> None:
     values = {"whitening": "shuffled-group", "groups": 384, "positives": 3}
     row = scored(our_row, estimated(0.78), method="whitenedcse", values=values)
-    for rows in (published_rows(), merged(published_rows())):
-        found = gap(row, rows)
+    for rows in (published_rows(), merge_repeated_rows(published_rows())):
+        found = find_gap(row, rows)
         assert found is not None
         # Tables 3 to 6 say more about the configuration, and repeat the number.
         assert (found.published, found.source) == (0.7878, "whitenedcse table1")

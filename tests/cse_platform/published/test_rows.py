@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cse_platform.leaderboard.published.rows import PublishedRow, merged, published_rows
+from cse_platform.leaderboard.published.rows import (
+    PublishedRow,
+    merge_repeated_rows,
+    published_rows,
+)
 
 FIGURES = Path(__file__).parents[3] / "platform/cse_platform/leaderboard/published"
 Figure = tuple[str, ...]
@@ -135,7 +139,7 @@ def test_no_number_is_lost_or_put_together() -> None:
 
 
 def test_what_papers_repeat_is_one_row_with_all_sources() -> None:
-    rows = merged(published_rows(backbone="bert-base", method="simcse"))
+    rows = merge_repeated_rows(published_rows(backbone="bert-base", method="simcse"))
     (original,) = (row for row in rows if row.scores.get("sts12") == 0.6840)
     expected = ("compcse table1", "rankcse table2", "whitenedcse table1", "hicl table10")
     assert original.sources == expected
@@ -145,7 +149,7 @@ def test_what_papers_repeat_is_one_row_with_all_sources() -> None:
 def test_a_methods_own_paper_speaks_for_others() -> None:
     own = one("rankcse", "table2", "bert-base", "rankcse", rank_loss="listnet")
     other = replace(own, paper="survey", table="1", settings={}, sources=("survey 1",))
-    (row,) = merged([other, own])
+    (row,) = merge_repeated_rows([other, own])
     assert (row.paper, row.settings) == ("rankcse", {"rank_loss": "listnet"})
     assert row.sources == ("survey 1", "rankcse table2")
 
@@ -153,10 +157,13 @@ def test_a_methods_own_paper_speaks_for_others() -> None:
 def test_equal_numbers_of_one_paper_need_not_be_one_row() -> None:
     rows = [r for r in published_rows() if (r.paper, r.table) == ("whitenedcse", "table4")]
     assert sum(row.scores["avg_sts"] == 0.7747 for row in rows) == 2
-    assert merged(rows) == rows
+    assert merge_repeated_rows(rows) == rows
 
 
 def test_merging_keeps_the_order() -> None:
     rows = published_rows(backbone="bert-large")
-    places = [rows.index(next(r for r in rows if r.scores == row.scores)) for row in merged(rows)]
+    places = [
+        rows.index(next(r for r in rows if r.scores == row.scores))
+        for row in merge_repeated_rows(rows)
+    ]
     assert places == sorted(places)

@@ -11,7 +11,7 @@ import pytest
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.published.papers import PaperLine, PaperTable
 from cse_platform.leaderboard.records import Estimate
-from cse_platform.leaderboard.render.documents import verdict
+from cse_platform.leaderboard.render.comparison import verdict
 from cse_platform.leaderboard.statistics.results import Comparison, Interval, Matrix
 from cse_platform.render.formats import probability
 

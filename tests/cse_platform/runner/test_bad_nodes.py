@@ -6,11 +6,11 @@ from cse_platform.runner.failure_policy import BadNodes
 
 
 def run(nodes: BadNodes, trial: str, node: str, *, well: bool) -> tuple[str, list[str]] | None:
-    nodes.begins(trial, node)
+    nodes.note_start(trial, node)
     if well:
         nodes.does_well(trial)
         return None
-    return nodes.fails(trial)
+    return nodes.note_failure(trial)
 
 
 def test_a_node_that_fails_what_does_well_elsewhere_is_bad_and_what_failed_is_named() -> None:

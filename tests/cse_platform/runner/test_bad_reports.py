@@ -8,7 +8,7 @@ from typing import Any
 import bad
 import pytest
 
-from cse_platform.runner.failures import report_of, reported
+from cse_platform.runner.failures import failure_from_report, report_of
 from cse_platform.runner.requests import Requests
 from cse_platform.runner.tune import Hooks
 from cse_platform.sweep.spec import SweepSpec
@@ -61,8 +61,8 @@ def test_whatever_a_method_raises_is_told_in_a_line(
     heard: tuple[Any, Hooks, Any], error: BaseException
 ) -> None:
     drive, _, _ = heard
-    failure = reported(report_of(error), drive.state.method)
+    failure = failure_from_report(report_of(error), drive.state.method)
     assert failure.end == "error" and failure.said
-    drive.results.failed(next(iter(drive.history.trials)), failure)
+    drive.results.record_failure(next(iter(drive.history.trials)), failure)
     (trial,) = drive.history.trials.values()
     assert (trial.state, trial.error) == ("FAIL", failure.said)

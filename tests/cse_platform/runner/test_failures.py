@@ -12,7 +12,12 @@ import pytest
 from cse_methods.contract import Method
 from cse_methods.errors import CseError
 from cse_methods.registry import get_method
-from cse_platform.runner.failures import report_of, reported, unreported, with_own_line
+from cse_platform.runner.failures import (
+    failure_from_report,
+    failure_without_report,
+    report_of,
+    with_own_line,
+)
 
 REMOTE = """ray::ImplicitFunc.train() (pid=7, ip=10.0.0.1)
   File "/opt/ray/tune/trainable.py", line 330, in train
@@ -68,7 +73,7 @@ def test_a_real_traceback_is_read() -> None:
 
 def test_what_a_worker_tells_of_a_plain_error() -> None:
     told = raised(lambda: get_method("simcse").train(None, SimpleNamespace(seed=0)))
-    failure = reported(report_of(told), get_method("simcse"))
+    failure = failure_from_report(report_of(told), get_method("simcse"))
     assert failure.end == "error"
     assert failure.said.startswith("AttributeError: ")
     assert ", at cse_methods/papers/simcse.py:" in failure.said
@@ -79,7 +84,7 @@ def test_what_a_worker_tells_of_an_error_that_says_what_to_do() -> None:
     def fail() -> None:
         raise CseError("try a lower learning rate; mysql://ann:secret@host/db")
 
-    failure = reported(report_of(raised(fail)), of_module(__name__))
+    failure = failure_from_report(report_of(raised(fail)), of_module(__name__))
     assert failure.said == "try a lower learning rate; mysql://ann:***@host/db"
     assert "secret" not in failure.traceback
 
@@ -104,7 +109,7 @@ def test_what_a_worker_tells_of_an_error_that_says_what_to_do() -> None:
     ids=["nothing", "an actor's death", "a task, the second time", "colours and secrets"],
 )
 def test_an_end_without_a_word_of_the_worker_is_a_crash(told: str, said: str) -> None:
-    failure = unreported(told)
+    failure = failure_without_report(told)
     assert (failure.said, failure.end) == (said, "crash")
 
 
@@ -119,8 +124,8 @@ def raised(call: Callable[[], Any]) -> Exception:
 def test_what_no_file_takes_is_written_out_and_a_long_line_is_cut(tmp_path: Path) -> None:
     error = ValueError("no caf\udce9\0: " + 200_000 * "x " + "is the last word")
     for failure in (
-        reported(report_of(error), of_module("labcse.method")),
-        unreported(f"ValueError: {error}"),
+        failure_from_report(report_of(error), of_module("labcse.method")),
+        failure_without_report(f"ValueError: {error}"),
     ):
         (tmp_path / "trial-0.txt").write_text(failure.traceback + failure.said)
         assert failure.said.startswith("ValueError: no caf\\udce9\\x00: x x")

@@ -23,7 +23,7 @@ class Clock:
         end = self.now + seconds
         while self.now < end:
             self.now = min(self.now + AWAY, end)
-            limits.broken()
+            limits.find_broken()
 
 
 @pytest.fixture
@@ -34,74 +34,74 @@ def clock() -> Clock:
 
 def limits_of(clock: Clock, *trials: str, **resources: Any) -> TrialLimits:
     limits = TrialLimits(Resources.model_validate(resources), seconds=clock)
-    limits.follow(trials)
+    limits.watch_only(trials)
     return limits
 
 
 def test_a_trial_that_takes_too_long(clock: Clock) -> None:
     limits = limits_of(clock, "old", timeout="2min")
     clock.pass_time(limits, 100)
-    limits.follow(["old", "new"])
+    limits.watch_only(["old", "new"])
     clock.pass_time(limits, 20)
-    limits.hear("old")
-    assert limits.broken() == {}
+    limits.note_report("old")
+    assert limits.find_broken() == {}
     clock.pass_time(limits, 1)
-    assert list(limits.broken()) == ["old"]
-    limits.follow(["new"])
-    assert limits.broken() == {}
+    assert list(limits.find_broken()) == ["old"]
+    limits.watch_only(["new"])
+    assert limits.find_broken() == {}
 
 
 def test_a_trial_that_is_silent_for_too_long(clock: Clock) -> None:
     limits = limits_of(clock, "quiet", "busy", silent_for="30s")
     clock.pass_time(limits, 20)
-    assert limits.stalled() == {"quiet", "busy"}
-    limits.hear("busy")
+    assert limits.find_stalled() == {"quiet", "busy"}
+    limits.note_report("busy")
     clock.pass_time(limits, 11)
-    assert (list(limits.broken()), limits.stalled()) == (["quiet"], {"quiet"})
+    assert (list(limits.find_broken()), limits.find_stalled()) == (["quiet"], {"quiet"})
 
 
 def test_without_a_limit_the_rhythm_of_the_trial_is_one(clock: Clock) -> None:
     limits = limits_of(clock, "slow", "quick")
     clock.pass_time(limits, 500)  # to start
     for name in ("quick", "slow"):
-        limits.hear(name)
+        limits.note_report(name)
     for name, gap in (("quick", 1.0), ("slow", 100.0)):
         clock.pass_time(limits, gap)
-        limits.hear(name)
+        limits.note_report(name)
     clock.pass_time(limits, LEAST_SILENCE + 1)
-    assert list(limits.broken()) == ["quick"]
+    assert list(limits.find_broken()) == ["quick"]
     clock.pass_time(limits, RHYTHM * 101 - LEAST_SILENCE)
-    assert set(limits.broken()) == {"quick", "slow"}
+    assert set(limits.find_broken()) == {"quick", "slow"}
 
 
 def test_a_quick_start_makes_no_rhythm(clock: Clock) -> None:
     """The first points of a large encoder can lie further apart than its start takes."""
     limits = limits_of(clock, "slow")
     clock.pass_time(limits, 40)
-    limits.hear("slow")
+    limits.note_report("slow")
     clock.pass_time(limits, 100_000)
-    assert limits.broken() == {}
+    assert limits.find_broken() == {}
 
 
 def test_before_there_is_a_rhythm_that_of_the_others_holds(clock: Clock) -> None:
     limits = limits_of(clock, "first")
     clock.pass_time(limits, 100_000)
-    assert (limits.broken(), limits.stalled()) == ({}, set())
-    limits.follow(["other"])
+    assert (limits.find_broken(), limits.find_stalled()) == ({}, set())
+    limits.watch_only(["other"])
     for _ in range(2):
         clock.pass_time(limits, 60)
-        limits.hear("other")
-    limits.follow(["other", "next"])
+        limits.note_report("other")
+    limits.watch_only(["other", "next"])
     clock.pass_time(limits, RHYTHM * 60 + 1)
-    assert set(limits.broken()) == {"other", "next"}
+    assert set(limits.find_broken()) == {"other", "next"}
 
 
 def test_while_the_driver_is_held_up_no_time_passes(clock: Clock) -> None:
     limits = limits_of(clock, "one", silent_for="1min", timeout="1h")
     clock.now += 100_000
-    assert limits.broken() == {}
+    assert limits.find_broken() == {}
     clock.pass_time(limits, 61)
-    assert list(limits.broken()) == ["one"]
+    assert list(limits.find_broken()) == ["one"]
 
 
 @pytest.mark.parametrize(

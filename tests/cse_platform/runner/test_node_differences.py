@@ -2,7 +2,7 @@
 
 import pytest
 
-from cse_platform.runner.cluster.facts import Fact, differences, why_no_trials
+from cse_platform.runner.cluster.facts import Fact, compare_facts, why_no_trials
 
 HERE = {
     "torch": Fact("version", "2.9.1"),
@@ -14,9 +14,9 @@ HERE = {
 
 
 def test_a_node_like_the_driver_s_machine_passes() -> None:
-    assert differences(HERE, HERE) == {}
+    assert compare_facts(HERE, HERE) == {}
     more = {**HERE, "the code of a.other": Fact("code", "44")}
-    assert differences(more, HERE) == {}  # what no trial of this sweep needs
+    assert compare_facts(more, HERE) == {}  # what no trial of this sweep needs
 
 
 @pytest.mark.parametrize(
@@ -32,12 +32,12 @@ def test_each_difference_is_told_in_its_kind(
     name: str, there: Fact | None, expected: dict[str, list[str]]
 ) -> None:
     facts = {known: fact for known, fact in HERE.items() if known != name}
-    assert differences(facts | ({name: there} if there else {}), HERE) == expected
+    assert compare_facts(facts | ({name: there} if there else {}), HERE) == expected
 
 
 def test_what_the_driver_lacks_itself_is_no_difference() -> None:
     here = {**HERE, "the corpus": Fact("data", None, "no wiki.txt")}
-    assert differences({**HERE, "the corpus": Fact("data", "22")}, here) == {}
+    assert compare_facts({**HERE, "the corpus": Fact("data", "22")}, here) == {}
 
 
 def test_one_sentence_has_the_node_what_differs_and_the_ways_out() -> None:

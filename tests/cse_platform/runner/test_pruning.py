@@ -32,7 +32,7 @@ def went_on(
     for step, value in zip(steps, values, strict=True):
         if drive.report(key, step, **{"dev/stsb_spearman": value}, **(metrics if step else {})):
             break
-    drive.results.ended(key)
+    drive.results.record_end(key)
     trial: TrialHistory = drive.history.trials[key]
     return trial
 

@@ -49,7 +49,7 @@ def act(drive: Any, request: SweepRequested) -> None:
     def stop(key: str) -> None:
         drive.results.stop(key)
         del drive.running[key]
-        drive.results.ended(key)
+        drive.results.record_end(key)
 
     act_on(drive.state, request, stop_trial=stop)
 
@@ -223,7 +223,7 @@ def test_a_trial_that_waits_to_go_on_is_stopped(drive: Any) -> None:
 
     def stop(key: str) -> None:
         drive.results.stop(key)
-        drive.results.ended(key)
+        drive.results.record_end(key)
 
     act_on(drive.state, asked("stop", numbers=[first.number]), stop_trial=stop)
     assert drive.history.trials[first.key].state == "PRUNED"

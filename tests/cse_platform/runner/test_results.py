@@ -61,7 +61,7 @@ def test_the_checkpoint_set_picks_and_the_search_set_is_told(
     (plan,) = drive.start()
     point(drive, plan.key, 2, 0.7, **{"dev/sickr_spearman": 0.1})
     point(drive, plan.key, 4, 0.6, **{"dev/sickr_spearman": 0.2})
-    drive.results.ended(plan.key)
+    drive.results.record_end(plan.key)
     assert (finished(drive).best_step, finished(drive).best_value) == (4, 0.6)
 
 
@@ -81,7 +81,7 @@ def test_reports_do_not_wait_for_storage(one: tuple[Any, str]) -> None:
     with slow_storage(answers.wait):
         for step in (2, 4):
             point(drive, key, step, 0.5)
-        drive.results.ended(key)
+        drive.results.record_end(key)
         places = [drive.folder / "checkpoints" / key[:12] / step for step in ("2", "4")]
         assert [place.is_dir() for place in places] == [True, True]
         answers.set()
@@ -97,7 +97,7 @@ def test_an_ended_trial_keeps_no_training_state(one: tuple[Any, str], end: str) 
         drive.complete(key)
     elif end == "PRUNED":
         drive.results.stop(key)
-        drive.results.ended(key)
+        drive.results.record_end(key)
     else:
         drive.fail(key, "ValueError: no", crashed=False)
     drive.state.deletions.close()
@@ -131,7 +131,7 @@ def test_a_repeated_step_changes_nothing_and_is_said_once(
     assert [record.args[:3] for record in caplog.records] == [(0, 2, 2)]
     assert drive.history.trials[key].curve == {2: 0.5}
     point(drive, key, 4, 0.4)
-    drive.results.ended(key)
+    drive.results.record_end(key)
     drive.assert_sound()
 
 
@@ -151,7 +151,7 @@ def test_a_report_that_means_nothing_ends_the_trial(
     drive, key = one
     point(drive, key, 0, 0.5)
     assert drive.results.point(key, step=step, metrics=metrics) is True
-    drive.results.ended(key)
+    drive.results.record_end(key)
     assert (finished(drive).state, finished(drive).error) == ("FAIL", error)
     assert drive.history.trials[key].curve == {0: 0.5}
     drive.assert_sound()
@@ -162,7 +162,7 @@ def test_no_number_is_a_failure(one: tuple[Any, str]) -> None:
     drive, key = one
     for step in (0, 2, 4):
         point(drive, key, step, math.nan)
-    drive.results.ended(key)
+    drive.results.record_end(key)
     end = finished(drive)
     assert (end.state, end.best_step, end.best_value) == ("FAIL", None, None)
     assert end.error == "it reported no dev score that is a number"
@@ -183,7 +183,7 @@ def test_one_number_among_others_is_the_best(one: tuple[Any, str]) -> None:
     drive, key = one
     for step, value in ((2, math.nan), (4, 0.3), (6, math.nan)):
         point(drive, key, step, value)
-    drive.results.ended(key)
+    drive.results.record_end(key)
     assert (finished(drive).state, finished(drive).best_value) == ("COMPLETE", 0.3)
     drive.close()
 
@@ -196,7 +196,7 @@ def two(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> tuple[Any, st
     (first,) = drive.start()
     for step in (0, 2, 4):
         point(drive, first.key, step, 0.8)
-    drive.results.ended(first.key)
+    drive.results.record_end(first.key)
     (second,) = drive.start()
     point(drive, second.key, 0, 0.1)
     return drive, second.key
@@ -210,7 +210,7 @@ def test_a_pruned_trial_keeps_its_curve(two: tuple[Any, str], died: bool) -> Non
     if died:
         drive.fail(key, "SIGTERM", crashed=True)
     else:
-        drive.results.ended(key)
+        drive.results.record_end(key)
     trial = drive.history.trials[key]
     assert (trial.state, trial.curve, trial.best_value) == ("PRUNED", {0: 0.1, 2: 0.2}, 0.2)
     drive.assert_sound()
@@ -219,14 +219,14 @@ def test_a_pruned_trial_keeps_its_curve(two: tuple[Any, str], died: bool) -> Non
 def test_a_pruned_trial_without_a_number_has_failed(two: tuple[Any, str]) -> None:
     drive, key = two
     assert point(drive, key, 2, math.nan) is True
-    drive.results.ended(key)
+    drive.results.record_end(key)
     assert drive.history.trials[key].state == "FAIL"
 
 
 def test_the_last_step_is_never_pruned(two: tuple[Any, str]) -> None:
     drive, key = two
     assert point(drive, key, 4, 0.2) is False
-    drive.results.ended(key)
+    drive.results.record_end(key)
     assert drive.history.trials[key].state == "COMPLETE"
 
 
@@ -242,7 +242,7 @@ def test_further_seeds_are_never_pruned(
     (first,) = drive.start()
     for step in (0, 2, 4):
         point(drive, first.key, step, 0.8)
-    drive.results.ended(first.key)
+    drive.results.record_end(first.key)
     (further,) = drive.start()
     assert [point(drive, further.key, step, 0.1) for step in (0, 2)] == [False, False]
 
@@ -286,7 +286,7 @@ def test_a_trial_that_gets_further_each_time_goes_on_as_often_as_its_node_is_los
         point(drive, key, step, 0.5)
         drive.fail(key, "its node is gone", crashed=True)
         assert [plan.resumed_from for plan in drive.start()] == [step]
-    drive.results.ended(key)
+    drive.results.record_end(key)
     assert finished(drive).state == "COMPLETE"
     drive.assert_sound()
 
@@ -303,7 +303,7 @@ def test_a_trial_s_provenance_is_put_together_from_its_reports(one: tuple[Any, s
     ]
     for step, provenance in enumerate(facts):
         drive.results.point(key, step=step, metrics=values, provenance=provenance)
-    drive.results.ended(key)
+    drive.results.record_end(key)
     assert finished(drive).provenance == {"host": "lab-2", "peak_memory_mib": "16"}
 
 

@@ -224,7 +224,7 @@ def test_an_infeasible_trial_is_marked_while_the_sweep_runs(
     for sickr in (0.2, 0.4):
         (plan,) = drive.start()
         drive.report(plan.key, 2, **{"dev/stsb_spearman": 1 - sickr, "dev/sickr_spearman": sickr})
-        drive.results.ended(plan.key)
+        drive.results.record_end(plan.key)
     view = SweepProgress(drive.state, errors=tmp_path)
     assert view.best is not None and view.best.number == 1
     lines = view.screen(width=120, height=20).plain.splitlines()
@@ -284,7 +284,7 @@ def test_a_trial_that_lacks_what_is_wanted_fails_at_its_first_trained_step(
     known = {"dev/stsb_spearman": 0.5, "dev/sickr_spearman": 0.4}
     assert drive.report(plan.key, 0, **known) is False
     assert drive.report(plan.key, 2, **known) is True
-    drive.results.ended(plan.key)
+    drive.results.record_end(plan.key)
     (trial,) = drive.history.trials.values()
     assert trial.state == "FAIL"
     assert "no dev/sikcr_spearman at step 2" in trial.error
@@ -300,7 +300,7 @@ def test_a_trial_whose_objective_is_no_number_has_failed(
     (plan,) = drive.start()
     known: Mapping[str, float] = {"dev/stsb_spearman": 0.5, "dev/uniformity": math.nan}
     drive.report(plan.key, 2, **known)
-    drive.results.ended(plan.key)
+    drive.results.record_end(plan.key)
     (trial,) = drive.history.trials.values()
     assert (trial.state, trial.error) == ("FAIL", "its dev/uniformity is nan at its best step, 2")
     assert drive.study().trials[0].state.name == "FAIL"

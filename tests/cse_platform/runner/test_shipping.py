@@ -23,9 +23,9 @@ from cse_platform.runner.cluster.pinned_packages import (
     DRIVER_PACKAGES,
     TAGGER_PACKAGES,
     TRIAL_PACKAGES,
-    installed,
-    lacking,
-    pinned,
+    find_installed,
+    find_pinned,
+    list_lacking,
 )
 from cse_platform.runner.cluster.shipping import Shipment, shipment_of
 from cse_platform.sweep.spec import SweepSpec
@@ -160,13 +160,13 @@ def test_an_outside_method_s_own_requirements_are_pinned(shipped: Callable[[], S
 
 
 def test_what_was_installed_from_a_folder_is_not_asked_of_an_index() -> None:
-    assert pinned(["cse-platform", "numpy"]) == {"numpy": version("numpy")}
+    assert find_pinned(["cse-platform", "numpy"]) == {"numpy": version("numpy")}
 
 
 def test_a_machine_lacks_what_it_has_in_another_version() -> None:
     wanted = {"numpy": version("numpy"), "pydantic": "0.1", "never-installed": "2"}
-    there = installed(wanted)
-    assert lacking(wanted, there) == ["pydantic==0.1", "never-installed==2"]
+    there = find_installed(wanted)
+    assert list_lacking(wanted, there) == ["pydantic==0.1", "never-installed==2"]
     assert {"Python", "torch"} < there.keys()
 
 

@@ -51,7 +51,7 @@ def test_a_pruned_trial_says_why(drive: Any) -> None:
     drive.advance(plan.key)
     drive.advance(plan.key)
     drive.results.stop(plan.key)
-    drive.results.ended(plan.key)
+    drive.results.record_end(plan.key)
     drive.recorder.flush(10)
     [line] = FollowedSweep(drive.state.leaderboard, "small").new_lines()
     assert line.text.endswith(": it was stopped by hand")
@@ -84,7 +84,7 @@ def test_a_leaderboard_that_is_down_is_asked_again(
     drive.state.say("first")
     drive.recorder.flush(10)
     with monkeypatch.context() as down:
-        down.setattr(following, "sweep_news", _does_not_answer)
+        down.setattr(following, "sweep_update", _does_not_answer)
         assert followed.new_lines() == []
         assert "no route" in followed.summary()
     assert [line.text for line in followed.new_lines()] == ["first"]

@@ -12,7 +12,14 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from search_studies import alone, lived, opened, score, tell_live
 
-from cse_platform.search.learning import FAILURE_CAUSE, RETRY_OF, show_failures
+from cse_platform.search.failures import (
+    FAILURE_CAUSE,
+    RETRY_OF,
+    FailurePredictor,
+    show_failures,
+)
+from cse_platform.search.proposals import propose
+from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
 
 SPACE = {"x": {"low": 0.0, "high": 1.0}, "y": {"low": 0.0, "high": 1.0}}
@@ -67,6 +74,65 @@ def test_a_search_leaves_a_region_where_trials_fail(tmp_path: Path, kind: str) -
     assert states == failed
 
 
+@pytest.mark.parametrize("at_once", [1, 8])
+@pytest.mark.parametrize("kind", ["auto", "tpe", "cmaes", "nsgaii"])
+def test_a_region_that_diverges_is_left_after_three_failures(kind: str, at_once: int) -> None:
+    """It has the upper 0.3 of `x`, and scores rise towards it. Random goes there 6 times of 20."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    base = {"sweep": "small", "method": "cheap", "backbone": "mini", "corpus": "builtin"}
+    few = {"population": 8} if kind == "nsgaii" else {}
+    search = {"sampler": {"kind": kind, **few}, "trials": 40, "seed": 2}
+    spec = SweepSpec.model_validate({**base, "space": SPACE, "search": search})
+    study = optuna.create_study(direction="maximize")
+    for number in range(15):
+        x = 0.8 + 0.05 * (number % 3) if number % 5 == 4 else 0.05 * number
+        study.enqueue_trial({"x": x, "y": (0.37 * number) % 1})
+    running: list[tuple[int, dict[str, Any]]] = []
+    entered = 0
+    for number in range(35):
+        proposal = propose(study, spec, study.get_trials(deepcopy=False))
+        entered += number >= 15 and proposal.assignment["x"] > 0.7
+        running.append((proposal.number, proposal.assignment))
+        if number >= 15 and len(running) < at_once:
+            continue
+        ended, point = running.pop(0)
+        if point["x"] > 0.7:
+            trial = study.get_trials(deepcopy=False)[ended]
+            optuna.Trial(study, trial._trial_id).set_user_attr(FAILURE_CAUSE, "trial")
+            study.tell(ended, state=TrialState.FAIL)
+        else:
+            study.tell(ended, point["x"] - (point["y"] - 0.7) ** 2)
+    assert entered <= 6
+
+
+def test_a_configuration_whose_nearest_trials_failed_is_predicted_to_fail() -> None:
+    """Of three trials at 0.8, 0.9 and 1.0 that failed, and three at 0.1, 0.2 and 0.6."""
+    space = Space.model_validate({"x": {"low": 0.0, "high": 1.0}})
+    places = [0.1, 0.2, 0.6, 0.8, 0.9, 1.0, 0.85]
+    trials = _trials(
+        *[_complete(0.5)] * 3, *[_failed("trial")] * 3, {"state": TrialState.RUNNING}
+    )  # fmt: skip
+    for trial, place in zip(trials, places, strict=True):
+        trial.params = {"x": place}
+    predictor = FailurePredictor(trials, space)
+    predicted = [predictor.predicts_failure({"x": x}) for x in (0.0, 0.5, 0.65, 0.76, 1.0)]
+    assert predicted == [False, False, True, True, True]
+    for trial in trials[3:6]:
+        trial.user_attrs = {FAILURE_CAUSE: "machine"}
+    assert not FailurePredictor(trials, space).predicts_failure({"x": 1.0})
+
+
+@pytest.mark.parametrize("failed", [0, 1, 6])
+def test_too_few_failures_and_nothing_else_predict_none(failed: int) -> None:
+    """One failure is chance; where all failed, no place is better than another."""
+    trials = _trials(*[_failed("trial")] * failed, *[_complete(0.5)] * (6 - failed))
+    for trial in trials:
+        trial.params = {"x": 0.5, "y": 0.5}
+    predictor = FailurePredictor(trials, Space.model_validate(SPACE))
+    assert not predictor.predicts_failure({"x": 0.5, "y": 0.5})
+    assert not FailurePredictor([], Space.model_validate(SPACE)).predicts_failure({"x": 0.5})
+
+
 def test_what_failed_of_itself_counts_as_the_worst() -> None:
     trials = _trials(
         _complete(0.5), _complete(0.7), _failed("trial"), _failed("person"),
@@ -92,6 +158,27 @@ def test_no_value_that_is_not_finite_reaches_a_sampler() -> None:
     assert _told(trials) == [("COMPLETE", [0.5])] * 3
     assert _told(_trials(_complete(-math.inf))) == [("FAIL", None)]
     assert _told(_trials(_failed("trial"))) == [("FAIL", None)]  # nothing is worse than nothing
+
+
+@pytest.mark.parametrize("last", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_not_finite_does_not_blind_the_sampler(last: float) -> None:
+    """A Gaussian process that is fitted to one proposes by chance from then on, in silence."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    base = {"sweep": "small", "method": "cheap", "backbone": "mini", "corpus": "builtin"}
+    search = {"sampler": "gp", "trials": 30, "seed": 3}
+    spec = SweepSpec.model_validate({**base, "space": SPACE, "search": search})
+    study = optuna.create_study(direction="maximize")
+    distances = []
+    for number in range(22):
+        point = propose(study, spec, study.get_trials(deepcopy=False)).assignment
+        distances.append(math.hypot(point["x"] - 0.3, point["y"] - 0.7))
+        if number == 11:
+            trial = study.get_trials(deepcopy=False)[number]
+            optuna.Trial(study, trial._trial_id).report(last, 1)
+            study.tell(number, state=TrialState.PRUNED)
+        else:
+            study.tell(number, score(point))
+    assert sum(distance < 0.2 for distance in distances[-10:]) >= 6
 
 
 def test_a_pruned_trial_can_be_the_worst() -> None:

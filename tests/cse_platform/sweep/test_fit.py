@@ -56,7 +56,7 @@ def problems(spec: SweepSpec) -> str:
 
 def doubts(spec: SweepSpec, measured: fit.Sizes | None) -> list[str]:
     configs = sample_configs(spec, Inspection())
-    return fit.doubts(spec, get_method(spec.method), configs, measured)
+    return fit.describe_doubts(spec, get_method(spec.method), configs, measured)
 
 
 def test_steps_are_whole_batches_of_the_epochs(spec: Callable[..., SweepSpec]) -> None:
@@ -134,8 +134,8 @@ def test_a_sweep_says_what_auto_became(spec: Callable[..., SweepSpec]) -> None:
 
 
 def test_resources_against_this_machine() -> None:
-    assert fit.shortage(Slot(1)) is None
-    short = fit.shortage(Slot(1e6))
+    assert fit.explain_shortage(Slot(1)) is None
+    short = fit.explain_shortage(Slot(1e6))
     assert short is not None and "1e+06 CPU" in short and "--set resources.cpu=" in short
     assert fit.at_once(Slot(1e6)) == 0
     assert fit.at_once(Slot(0.5)) == 2 * fit.at_once(Slot(1))

@@ -134,7 +134,7 @@ def test_equal_ends_of_ranges_are_found() -> None:
 def test_the_nearest_point_satisfies_and_keeps_what_is_given(seed: int) -> None:
     requirements = required("tau2 > tau3", "rate * size <= 0.001", "whiten or tau2 > 0.1")
     target = {"loss": "listnet", "tau2": 0.1, "tau3": 0.3, "rate": 9e-3, "size": 64}
-    near = AllowedPoints(requirements, {"size": 64}, seed=seed).near(target)
+    near = AllowedPoints(requirements, {"size": 64}, seed=seed).draw_near(target)
     assert requirements.broken_by(near) is None
     assert near["size"] == 64 and set(near) >= {"loss", "tau2", "rate", "whiten", "width"}
     assert ("tau3" in near) == (near["loss"] == "listnet")
@@ -144,10 +144,10 @@ def test_what_chance_does_not_meet_is_drawn_evenly() -> None:
     """In a corner that is 1/5000 of the square, the mean lies at a third of its side."""
     square = Space.model_validate({"x": {"low": 0.0, "high": 1.0}, "y": {"low": 0.0, "high": 1.0}})
     corner = Requirements(["x + y >= 1.98"], square, {})
-    points = [AllowedPoints(corner, {}, seed=seed).anywhere() for seed in range(60)]
+    points = [AllowedPoints(corner, {}, seed=seed).draw_anywhere() for seed in range(60)]
     assert all(corner.broken_by(point) is None for point in points)
     assert sum(point["x"] for point in points) / 60 == pytest.approx(1 - 0.02 / 3, abs=0.0025)
-    near = AllowedPoints(corner, {}, seed=0).near({"x": 0.0, "y": 1.0})
+    near = AllowedPoints(corner, {}, seed=0).draw_near({"x": 0.0, "y": 1.0})
     assert near == pytest.approx({"x": 0.98, "y": 1.0}, abs=1e-3)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from cse_methods.contract import Method
 from cse_platform.errors import SweepRefusedError
-from cse_platform.sweep.checks import representatives
+from cse_platform.sweep.checks import list_representatives
 from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
@@ -190,7 +190,7 @@ def test_a_configuration_that_the_method_refuses_is_told(toy: Method) -> None:
 
 def test_representatives_have_every_corner_once(toy: Method) -> None:
     # listnet, listmle; then beside each the other temperature, and tau3's other bound.
-    assert list(representatives(sweep(), toy)) == [
+    assert list(list_representatives(sweep(), toy)) == [
         {"temperature": 0.05, "rank_loss": "listnet", "tau3": 0.1},
         {"temperature": 0.05, "rank_loss": "listmle"},
         {"temperature": 0.1, "rank_loss": "listnet", "tau3": 0.1},
@@ -202,7 +202,7 @@ def test_representatives_have_every_corner_once(toy: Method) -> None:
 def test_representatives_satisfy_what_is_required(toy: Method) -> None:
     """The first values of all are excluded together here; each value is tried beside others."""
     spec = sweep(require=["temperature > 0.05 or rank_loss == 'listmle'", "tau3 <= 0.2"])
-    tried = list(representatives(spec, toy))
+    tried = list(list_representatives(spec, toy))
     assert all(spec.requirements.broken_by(point) is None for point in tried)
     assert {point["temperature"] for point in tried} == {0.05, 0.1}
     assert {point["rank_loss"] for point in tried} == {"listnet", "listmle"}

@@ -160,7 +160,7 @@ def test_kill_loses_nothing_that_append_returned_from(tmp_path: Path) -> None:
     assert len(kept) > returned
 
 
-class Told(logging.Handler):
+class KeptRecords(logging.Handler):
     """Sets an event when something is logged."""
 
     def __init__(self, said: threading.Event) -> None:
@@ -181,7 +181,7 @@ def test_a_full_disk_holds_append_until_there_is_room(
     with Journal(tmp_path / "journal") as journal:
         journal.append(point(0))
         log = logging.getLogger("cse_platform.tracking.journal")
-        log.addHandler(Told(said))
+        log.addHandler(KeptRecords(said))
         appending = threading.Thread(target=journal.append, args=[point(1)])
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (journal.end + 10, hard))

@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from cse_dashboards.figures.picture import Drawn, Picture, panelled
+from cse_dashboards.figures.picture import Drawn, Picture, make_panels
 from cse_dashboards.figures.rows import (
     TO_EVALUATE,
     Rows,
@@ -34,7 +34,9 @@ def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
     labelled, left = first_rows(rows)
     scored = _read_similarities(reader, labelled, task)
     pairs = next((similarities.data_sha256 for similarities in scored.values()), None)
-    comparable = {label: one for label, one in scored.items() if one.data_sha256 == pairs}
+    comparable = {
+        label: cosines for label, cosines in scored.items() if cosines.data_sha256 == pairs
+    }
     name, title = f"buckets_{task}", f"Cosines by gold score, {task_name(task)}"
     caption = (
         "Density of the cosines of the test pairs whose gold score lies between two grades, with "
@@ -83,7 +85,7 @@ def draw_buckets(similarities: Mapping[str, Similarities], styles: Mapping[str, 
     for (label, bucket), values in cosines.items():
         panels[label].append(_make_ridge(label, bucket, values, styles[label]))
     some = next(iter(similarities.values()))
-    figure = panelled(
+    figure = make_panels(
         panels,
         title=f"Cosines by gold score, {task_name(some.task)} {some.split}",
         x="cosine",

@@ -4,7 +4,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import score_quantity
-from cse_dashboards.figures.picture import Drawn, Picture, colour, known, make_figure
+from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure, replace_missing
 from cse_methods.names import TASKS, task_name
 from cse_platform.leaderboard.statistics.results import Comparison, TaskComparison
 from cse_platform.render.formats import probability
@@ -41,7 +41,7 @@ def draw_differences(comparison: Comparison) -> Drawn:
         margin_r=110,
     )
     figure.add_vline(x=0, line={"width": 1, "color": colour(6)})
-    for task, p in zip(data["task"], known(data["p"]), strict=True):
+    for task, p in zip(data["task"], replace_missing(data["p"]), strict=True):
         figure.add_annotation(
             {"xref": "paper", "x": 1.01, "xanchor": "left", "y": task, "showarrow": False},
             text=f"p {probability(p) or 'unknown'}",
@@ -73,8 +73,8 @@ def _make_effect_markers(data: pd.DataFrame, name: str) -> go.Scatter:
         x=effect.tolist(),
         y=data["task"].tolist(),
         error_x={
-            "array": known(high - effect),
-            "arrayminus": known(effect - low),
+            "array": replace_missing(high - effect),
+            "arrayminus": replace_missing(effect - low),
             "thickness": 1.5,
             "width": 5,
         },

@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import Quantity, dev_quantity, score_quantity
-from cse_dashboards.figures.picture import Drawn, Picture, colour, known, make_figure
+from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure, replace_missing
 from cse_dashboards.figures.rows import (
     SENTEVAL,
     Rows,
@@ -164,7 +164,7 @@ def draw_leaderboard(
     published: Published = (),
 ) -> Drawn:
     """Draw means by label with 95 % intervals; published ones of `column` are hollow markers."""
-    theirs = [one for one in published if column in one[1].scores]
+    theirs = [(label, row) for label, row in published if column in row.scores]
     data = _build_data(scores, quantity, methods, theirs, column)
     best = data.drop_duplicates("row")  # ours come first
     order = list(best.sort_values(quantity.title, kind="stable")["row"])
@@ -242,7 +242,9 @@ def _make_markers(kind: str, data: pd.DataFrame, quantity: Quantity) -> go.Scatt
         name=kind,
         x=means.tolist(),
         y=data["row"].tolist(),
-        error_x=None if theirs else {"array": known(up), "arrayminus": known(down), **_WHISKERS},
+        error_x=None
+        if theirs
+        else {"array": replace_missing(up), "arrayminus": replace_missing(down), **_WHISKERS},
         customdata=None if theirs else [[n] for n in data["seeds"]],
         hovertext=data["source"].tolist() if theirs else None,
         mode="markers",

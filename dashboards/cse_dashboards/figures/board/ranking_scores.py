@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import score_quantity
-from cse_dashboards.figures.picture import Drawn, Picture, colour, known, panelled
+from cse_dashboards.figures.picture import Drawn, Picture, colour, make_panels, replace_missing
 from cse_dashboards.figures.rows import (
     TO_EVALUATE,
     Rows,
@@ -80,7 +80,7 @@ def draw_ranking_scores(
         ]
     )
     titles = [score_quantity(column).title for column in columns]
-    figure = panelled(
+    figure = make_panels(
         {title: [_make_bars(title, data[data["measure"] == title], styles)] for title in titles},
         title="Ranking of a sentence's neighbours",
         x="method",
@@ -98,7 +98,7 @@ def _make_bars(title: str, data: pd.DataFrame, styles: Mapping[str, Style]) -> g
         x=data["method"].tolist(),
         y=data["mean"].tolist(),
         # A grey that is seen on every bar, and on white as on black.
-        error_y={"array": known(data["std"]), "color": colour(6)},
+        error_y={"array": replace_missing(data["std"]), "color": colour(6)},
         texttemplate="%{y:.2f}",
         textposition="inside",
         insidetextanchor="middle",
@@ -125,16 +125,16 @@ def _estimate_ranking(reader: Leaderboard, row: LeaderboardRow) -> list[Scores]:
     """Average KCC and NDCG over a row's seeds, once for each evaluation of them."""
     same = Filters(backbone=row.backbone, method=row.method, configuration=row.configuration.hash)
     rows = reader.rows(same, tasks="ranking", per_configuration=True, ranked=False)
-    found = [
+    estimates = [
         {
             name: kept
             for name in _RANKING
-            if (kept := _restrict_to_seeds(one.scores.get(name), row.seeds))
+            if (kept := _restrict_to_seeds(evaluated.scores.get(name), row.seeds))
         }
-        for one in rows
-        if one.dev == row.dev
+        for evaluated in rows
+        if evaluated.dev == row.dev
     ]
-    return [scores for scores in found if scores]
+    return [scores for scores in estimates if scores]
 
 
 def _restrict_to_seeds(score: Estimate | None, seeds: Sequence[int]) -> Estimate | None:
@@ -143,21 +143,23 @@ def _restrict_to_seeds(score: Estimate | None, seeds: Sequence[int]) -> Estimate
 
 
 def _choose_shared_evaluation(
-    found: Mapping[str, Sequence[Scores]],
+    evaluations: Mapping[str, Sequence[Scores]],
 ) -> tuple[dict[str, Scores], str]:
     """Choose for each row the evaluation that most rows have.
 
     Returns them with a note for the caption.
     """
-    shared = Counter(_list_identities(one) for several in found.values() for one in several)
+    shared = Counter(
+        _list_identities(scores) for several in evaluations.values() for scores in several
+    )
     chosen = {
-        label: max(several, key=lambda one: shared[_list_identities(one)])
-        for label, several in found.items()
+        label: max(several, key=lambda scores: shared[_list_identities(scores)])
+        for label, several in evaluations.items()
     }
     added = ""
-    if many := [label for label, several in found.items() if len(several) > 1]:
+    if many := [label for label, several in evaluations.items() if len(several) > 1]:
         added += f" Evaluated in several ways, one of which is shown: {', '.join(many)}."
-    if len({_list_identities(one) for one in chosen.values()}) > 1:
+    if len({*map(_list_identities, chosen.values())}) > 1:
         added += " Not all were evaluated alike, so that some bars cannot be compared."
     return chosen, added
 

@@ -17,7 +17,7 @@ from cse_dashboards.figures.embeddings.sentences import (
     ranked_case,
     vectors_of,
 )
-from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure, short
+from cse_dashboards.figures.picture import Drawn, Picture, colour, cut_text, make_figure
 from cse_methods.evaluation.measures.ranking import kendall
 
 GOLD = "gold"
@@ -85,7 +85,7 @@ def draw_case_study(
     lines = [
         _make_line(" ↔ ".join(target), place, scores, ranks) for place, target in enumerate(targets)
     ]
-    labels = ["<br>".join(short(sentence, LETTERS) for sentence in target) for target in targets]
+    labels = ["<br>".join(cut_text(sentence, LETTERS) for sentence in target) for target in targets]
     figure = make_figure(*lines, title=title, x="ranked by", y="rank", showlegend=False)
     figure.update_xaxes(showgrid=False, range=[-0.15, len(scores) - 0.7])
     figure.update_yaxes(
@@ -114,7 +114,7 @@ def _make_line(
     own = [values[place] for values in scores.values()]
     return go.Scatter(
         name=target,
-        x=[short(name, 40) for name in scores],
+        x=[cut_text(name, 40) for name in scores],
         y=[int(values[place]) for values in ranks.values()],
         mode="lines+markers+text",
         line={"color": colour(place), "width": 2},

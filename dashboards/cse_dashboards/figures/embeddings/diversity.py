@@ -23,7 +23,7 @@ from cse_dashboards.figures.embeddings.sentences import (
     dev_of,
     embeddings_picture,
 )
-from cse_dashboards.figures.picture import Drawn, Picture, colour, panelled, short
+from cse_dashboards.figures.picture import Drawn, Picture, colour, cut_text, make_panels
 
 WHITENED_TOGETHER = 256
 """The most sentences whitened together."""
@@ -122,7 +122,7 @@ def draw_diversity(sides: Mapping[str, WhiteningSide]) -> Drawn:
         Zhuo et al. 2023 (WhitenedCSE), figure 1.
     """
     planes = {name: _make_plane(side, legend=not n) for n, (name, side) in enumerate(sides.items())}
-    figure = panelled(
+    figure = make_panels(
         {**planes, "Diversity": _make_bars(sides)},
         title="Positives before and after whitening",
         x="embeddings",
@@ -165,7 +165,7 @@ def _make_plane(side: WhiteningSide, *, legend: bool) -> list[Any]:
     )
     return [behind] + [
         go.Scatter(
-            name=short(sentence, 40),
+            name=cut_text(sentence, 40),
             x=np.round(points[:, 0], 4),
             y=np.round(points[:, 1], 4),
             mode="markers",

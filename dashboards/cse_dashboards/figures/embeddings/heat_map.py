@@ -21,7 +21,7 @@ from cse_dashboards.figures.embeddings.sentences import (
     usual_pairs,
     vectors_of,
 )
-from cse_dashboards.figures.picture import BETWEEN, ROW, Drawn, Picture, panelled
+from cse_dashboards.figures.picture import BETWEEN, ROW, Drawn, Picture, make_panels
 
 MOST_SENTENCES = len(ascii_uppercase)
 """The most sentences: each has a letter."""
@@ -71,7 +71,7 @@ def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, NDArray[Any]])
     """
     letters = ascii_uppercase[: len(sentences)]
     lowest = min(float(np.min(values)) for values in cosines.values())
-    figure = panelled(
+    figure = make_panels(
         {name: [_make_cells(name, sentences, values)] for name, values in cosines.items()},
         title="Similarity of sentences",
         x="sentence",

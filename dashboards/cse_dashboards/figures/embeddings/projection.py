@@ -19,7 +19,7 @@ from cse_dashboards.figures.embeddings.sentences import (
     sentences_in_plane,
     vectors_of,
 )
-from cse_dashboards.figures.picture import Drawn, Picture, colour, panelled
+from cse_dashboards.figures.picture import Drawn, Picture, colour, make_panels
 
 SHORT_TO_LONG = [[0, colour(0)], [0.4, colour(1)], [1, colour(5)]]
 """Colours that are visible on a light and on a dark page."""
@@ -61,7 +61,7 @@ def draw_projection(
     planes: Mapping[str, tuple[Points, tuple[str, str]]],
 ) -> Drawn:
     """Draw where each model puts the sentences, a panel per model, coloured by length."""
-    figure = panelled(
+    figure = make_panels(
         {
             name: [_make_points(name, sentences, lengths, points)]
             for name, (points, _) in planes.items()

@@ -16,7 +16,7 @@ from cse_dashboards.figures.embeddings.sentences import (
     sentences_in_plane,
     vectors_of,
 )
-from cse_dashboards.figures.picture import Drawn, Picture, colour, panelled
+from cse_dashboards.figures.picture import Drawn, Picture, colour, make_panels
 
 CIRCLE = np.linspace(0, 2 * np.pi, 97)
 EDGE = 1.05
@@ -59,7 +59,7 @@ def draw_spread(
         ]
         for name, plane in planes.items()
     }
-    figure = panelled(panels, title="Sentences on the sphere", x="", y="", showlegend=False)
+    figure = make_panels(panels, title="Sentences on the sphere", x="", y="", showlegend=False)
     axes = zip(figure.select_xaxes(), figure.select_yaxes(), planes.values(), strict=False)
     for across, down, plane in axes:
         across.title.text, down.title.text = plane.axes

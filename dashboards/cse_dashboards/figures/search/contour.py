@@ -30,7 +30,7 @@ def contour(study: ReplayedSearch, x: str | None = None, y: str | None = None) -
     names = pair_of(history, x, y)
     if why := no_pair(history, names):
         return replace(blank, missing=why)
-    shown = study.fewer
+    shown = study.shown_trials
     both = [trial.values for trial in shown.complete if trial.values.keys() >= {*names}]
     if shown.complete and any(len({repr(values[name]) for values in both}) < 2 for name in names):
         why = f"sweep {history.sweep} has no complete trials with two values each of"

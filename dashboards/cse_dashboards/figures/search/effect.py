@@ -11,10 +11,10 @@ from cse_dashboards.figures.picture import (
     Drawn,
     Picture,
     colour,
-    faded,
+    fade_colour,
     file_name,
-    known,
     make_figure,
+    replace_missing,
 )
 from cse_dashboards.figures.search.study import (
     TRIAL_COLUMN,
@@ -26,9 +26,9 @@ from cse_dashboards.figures.search.values import (
     AtValue,
     axis_of,
     by_value,
+    do_recur,
     is_number,
     on_axis,
-    recur,
     scored_with,
     spread_kind,
 )
@@ -69,7 +69,7 @@ def _make_picture(history: SearchHistory, name: str) -> Picture:
 def _describe_means(history: SearchHistory, name: str) -> str:
     """Describe the means that are drawn beside the trials."""
     results = by_value(history.trials, name)
-    if not recur(results.values(), history.space[name]):
+    if not do_recur(results.values(), history.space[name]):
         return ""
     text = " The mean is over the configurations of each value, each the mean of its seeds"
     spread = spread_kind(results.values(), numeric=all(is_number(value) for (value,) in results))
@@ -92,7 +92,7 @@ def draw_effect(
     numeric = all(map(is_number, results))
     data = _build_trials_data(trials, name, quantity)
     traces = [_make_trial_markers(data, name, quantity)]
-    if recur(results.values(), dimension):
+    if do_recur(results.values(), dimension):
         in_order = dict(sorted(results.items())) if numeric else results
         means = _build_means_data(in_order, name, quantity)
         spread = spread_kind(results.values(), numeric=numeric)
@@ -133,7 +133,7 @@ def _make_trial_markers(data: pd.DataFrame, name: str, quantity: Quantity) -> go
         y=data[quantity.title].tolist(),
         ids=data[TRIAL_COLUMN].astype(str).tolist(),
         mode="markers",
-        marker={"color": faded(0, 0.55), "size": 8},
+        marker={"color": fade_colour(0, 0.55), "size": 8},
         hovertemplate=HOVER,
     )
 
@@ -147,7 +147,7 @@ def _make_mean_traces(
         name=MEAN,
         x=means[name].tolist(),
         y=means[MEAN].tolist(),
-        error_y={"array": known(means[STD]), "width": 8} if spread == "bars" else None,
+        error_y={"array": replace_missing(means[STD]), "width": 8} if spread == "bars" else None,
         customdata=means[[CONFIGURATIONS]].to_numpy().tolist(),
         mode="lines+markers" if numeric else "markers",
         line={"color": colour(5), "width": 2},
@@ -166,7 +166,7 @@ def _make_band(means: pd.DataFrame, name: str) -> Iterator[go.Scatter]:
             mode="lines",
             line={"width": 0, "color": colour(5)},
             fill="tonexty" if place else None,
-            fillcolor=faded(5),
+            fillcolor=fade_colour(5),
             hoverinfo="skip",
             showlegend=False,
         )

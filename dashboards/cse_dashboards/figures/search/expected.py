@@ -4,7 +4,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import Quantity
-from cse_dashboards.figures.picture import Drawn, Picture, colour, faded, make_figure
+from cse_dashboards.figures.picture import Drawn, Picture, colour, fade_colour, make_figure
 from cse_dashboards.figures.search.study import ReplayedSearch
 from cse_platform.search.findings import LEAST_SEARCHED, SearchFindings
 
@@ -46,7 +46,7 @@ def _draw_expected_best(findings: SearchFindings, quantity: Quantity, title: str
             mode="lines",
             line={"width": 0, "color": colour(5)},
             fill="tonexty" if end == HIGH else None,
-            fillcolor=faded(5),
+            fillcolor=fade_colour(5),
             hoverinfo="skip",
             showlegend=False,
         )

@@ -6,7 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import HOVER, TrialNote, objective_quantity, values_line
-from cse_dashboards.figures.picture import Drawn, Picture, colour, faded, make_figure
+from cse_dashboards.figures.picture import Drawn, Picture, colour, fade_colour, make_figure
 from cse_dashboards.figures.search.study import KEY_COLUMN, TRIAL_COLUMN
 from cse_platform.leaderboard.searches import ParetoFront
 from cse_platform.render.formats import HASH_DIGITS
@@ -14,7 +14,7 @@ from cse_platform.render.formats import HASH_DIGITS
 FRONT, DOMINATED, INFEASIBLE = "on the front", "dominated", "infeasible"
 STANDING = "standing"
 _MARKERS = {
-    DOMINATED: {"color": faded(0, 0.5), "size": 7},
+    DOMINATED: {"color": fade_colour(0, 0.5), "size": 7},
     INFEASIBLE: {"color": colour(6), "size": 8, "symbol": "x-thin-open"},
     FRONT: {"color": colour(5), "size": 11, "symbol": "diamond"},
 }
@@ -89,7 +89,7 @@ def _make_traces(data: pd.DataFrame, *, x: str, y: str, joined: bool) -> Iterato
             y=shown[y].tolist(),
             ids=shown[TRIAL_COLUMN].astype(str).tolist(),
             mode="lines+markers" if lines else "markers",
-            line={"color": faded(5, 0.5), "width": 1.5},
+            line={"color": fade_colour(5, 0.5), "width": 1.5},
             marker=marker,
             hovertemplate="%{x:.4g}, %{y:.4g}<br>" + HOVER,
         )

@@ -22,7 +22,7 @@ def hyperparameter_importances(study: ReplayedSearch) -> Picture:
         "PED-ANOVA: it compares the best trials with all, and fits no model. The lines go from the "
         "5 to the 95 percentile over resamples of the trials."
     )
-    shown, findings = study.even, study.findings
+    shown, findings = study.even_sample, study.findings
     if len(shown.history.trials) < study.history.total:
         caption += f" From an even sample of {len(shown.history.trials)} trials."
     blank = Picture("search_importances", "Importance of hyperparameters", caption)

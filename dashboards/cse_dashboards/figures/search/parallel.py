@@ -9,14 +9,14 @@ from typing import Any
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import HOVER, number, value_text
-from cse_dashboards.figures.picture import Drawn, Picture, colour, faded, make_figure
+from cse_dashboards.figures.picture import Drawn, Picture, colour, fade_colour, make_figure
 from cse_dashboards.figures.search.study import ReplayedSearch, search_picture
 from cse_methods.names import hyperparameter_name
 from cse_platform.leaderboard.conditions import (
     EVERY_TRIAL,
     Span,
     Where,
-    coded,
+    encode_signs,
     named_value,
 )
 from cse_platform.leaderboard.records import TrialSummary
@@ -29,7 +29,7 @@ TICKS = 5
 _AROUND = 0.03
 """Half the length of a choice's brush on its axis, in [0, 1]."""
 BRUSH = {"color": colour(1), "width": 8}
-_OTHERS = {"color": faded(6, 0.15), "width": 1}
+_OTHERS = {"color": fade_colour(6, 0.15), "width": 1}
 """The style of trials that do not pass."""
 _TITLE = "Hyperparameters and scores"
 
@@ -51,7 +51,7 @@ class ParallelAxis:
         """Return where a value of the range, or a choice, lies on the axis."""
         if self.choices:
             return self.choices.index(value) / max(1, len(self.choices) - 1)
-        low, high, own = (self._scale_value(one) for one in (self.low, self.high, value))
+        low, high, own = map(self._scale_value, (self.low, self.high, value))
         return (own - low) / ((high - low) or 1)
 
     def _scale_value(self, value: float) -> float:
@@ -78,14 +78,19 @@ class ParallelAxis:
         return (at[0] - _AROUND, at[0] + _AROUND) if at else None
 
     @property
-    def told(self) -> dict[str, Any]:
+    def brush_data(self) -> dict[str, Any]:
         """The data from which the browser makes a filter of a brush."""
         if self.choices:
             return {
-                "name": coded(self.name),
-                "choices": [coded(named_value(o)) for o in self.choices],
+                "name": encode_signs(self.name),
+                "choices": [encode_signs(named_value(o)) for o in self.choices],
             }
-        return {"name": coded(self.name), "low": self.low, "high": self.high, "log": self.log}
+        return {
+            "name": encode_signs(self.name),
+            "low": self.low,
+            "high": self.high,
+            "log": self.log,
+        }
 
 
 def parallel_coordinates(
@@ -98,7 +103,7 @@ def parallel_coordinates(
         "to have all again."
     )
     blank = Picture("search_parallel", _TITLE, caption)
-    shown, unfiltered = study.fewer, (among or study).fewer
+    shown, unfiltered = study.shown_trials, (among or study).shown_trials
     return search_picture(
         blank, unfiltered, lambda: _draw_axes(shown, unfiltered, where), hyperparameters=1
     )
@@ -125,7 +130,7 @@ def _draw_axes(study: ReplayedSearch, every: ReplayedSearch, where: Where) -> Dr
         showlegend=False,
         hovermode="closest",
         margin={"t": 40, "b": 56, "l": 64, "r": 40},
-        meta={"axes": [axis.told for axis in axes]},
+        meta={"axes": [axis.brush_data for axis in axes]},
         annotations=[note for at, axis in enumerate(axes) for note in _label_ticks(at, axis)],
         shapes=[*map(_draw_axis_line, range(len(axes))), *_draw_brushes(axes, where)],
     )
@@ -156,7 +161,7 @@ def _make_axis(name: str, dimension: Dimension) -> ParallelAxis:
 
 def _shade_line(clear: float, height: float) -> dict[str, Any]:
     """Style the line of a trial by the height of its score, in [0, 1]."""
-    return {"color": faded(0, round(clear * (0.2 + 0.8 * height), 3)), "width": 1 + height}
+    return {"color": fade_colour(0, round(clear * (0.2 + 0.8 * height), 3)), "width": 1 + height}
 
 
 def _make_line(

@@ -82,7 +82,7 @@ class ReplayedSearch:
         return search_findings(self.history)
 
     @cached_property
-    def fewer(self) -> "ReplayedSearch":
+    def shown_trials(self) -> "ReplayedSearch":
         """A search of as many trials as a heavy figure takes: the best, and some others evenly."""
         complete = sort_by_value(self.complete)
         if len(complete) <= MOST_MARKS:
@@ -94,7 +94,7 @@ class ReplayedSearch:
         return ReplayedSearch(replace(self.history, trials=tuple(kept)))
 
     @cached_property
-    def even(self) -> "ReplayedSearch":
+    def even_sample(self) -> "ReplayedSearch":
         """A selection for a figure that counts, made by `subsample_history`."""
         return ReplayedSearch(subsample_history(self.history))
 

@@ -18,8 +18,8 @@ from cse_dashboards.figures.search.values import (
     AtValue,
     axis_of,
     by_value,
+    do_recur,
     is_number,
-    recur,
     scored_with,
 )
 from cse_platform.leaderboard.records import TrialSummary
@@ -89,7 +89,7 @@ def draw_surface(
 
 def _has_recurring_values(trials: Sequence[TrialSummary], name: str, dimension: Dimension) -> bool:
     results = by_value(trials, name)
-    return len(results) <= FEW and recur(results.values(), dimension)
+    return len(results) <= FEW and do_recur(results.values(), dimension)
 
 
 def _make_cells(results: Found, sides: Sequence[list[Any]], quantity: Quantity) -> go.Heatmap:

@@ -71,8 +71,8 @@ def _aggregate_configurations(configurations: Sequence[Sequence[TrialSummary]]) 
     )
 
 
-def recur(found: Collection[AtValue], dimension: Dimension) -> bool:
-    """Tell whether values of a hyperparameter stand for several configurations.
+def do_recur(found: Collection[AtValue], dimension: Dimension) -> bool:
+    """Whether some value of a hyperparameter belongs to several configurations.
 
     Values of a list do; values of a range do if each is tried twice on average.
     """

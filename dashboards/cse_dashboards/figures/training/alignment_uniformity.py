@@ -16,7 +16,13 @@ from cse_dashboards.figures.rows import (
     row_styles,
 )
 from cse_dashboards.figures.training.dev_curves import KEPT, MEAN
-from cse_dashboards.figures.training.seeds import SeedCurves, at_kept, curves_of, having, over_seeds
+from cse_dashboards.figures.training.seeds import (
+    SeedCurves,
+    at_kept,
+    curves_of,
+    over_seeds,
+    seeds_having,
+)
 from cse_platform.leaderboard.api import Leaderboard
 
 PLANE_METRICS = {"uniformity": "dev/uniformity", "alignment": "dev/alignment"}
@@ -79,7 +85,7 @@ def draw_alignment_uniformity(
 
 
 def _list_records(seeds: SeedCurves) -> Iterator[dict[str, object]]:
-    seeds = having(seeds, *PLANE_METRICS.values())
+    seeds = seeds_having(seeds, *PLANE_METRICS.values())
     curves = {name: over_seeds(seeds, metric) for name, metric in PLANE_METRICS.items()}
     for step in (step for step in curves["alignment"] if step in curves["uniformity"]):
         means = {name: fmean(curve[step]) for name, curve in curves.items()}

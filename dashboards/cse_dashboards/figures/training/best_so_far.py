@@ -4,7 +4,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import HOVER, dev_quantity, search_notes
-from cse_dashboards.figures.picture import Drawn, Picture, colour, faded, make_figure
+from cse_dashboards.figures.picture import Drawn, Picture, colour, fade_colour, make_figure
 from cse_dashboards.figures.search.study import sample_note, trial_record
 from cse_platform.leaderboard.searches import SearchHistory
 
@@ -49,7 +49,7 @@ def draw_best(data: pd.DataFrame, *, title: str, x: str, y: str) -> Drawn:
         y=data[y].tolist(),
         ids=data["trial"].astype(str).tolist(),
         mode="markers",
-        marker={"color": faded(0, 0.6), "size": 7},
+        marker={"color": fade_colour(0, 0.6), "size": 7},
         hovertemplate=HOVER,
     )
     best = go.Scatter(

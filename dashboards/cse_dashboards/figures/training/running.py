@@ -6,7 +6,7 @@ from cse_dashboards.figures.labels import curve_notes, metric_quantity, values_l
 from cse_dashboards.figures.picture import PALETTE, Picture
 from cse_dashboards.figures.rows import Style
 from cse_dashboards.figures.training.dev_curves import draw_dev_curves
-from cse_dashboards.figures.training.seeds import SeedCurves, having
+from cse_dashboards.figures.training.seeds import SeedCurves, seeds_having
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import TrialSummary
 
@@ -20,7 +20,7 @@ def running_curves(reader: Leaderboard, trials: Sequence[TrialSummary], metric: 
     curves: dict[str, SeedCurves] = {
         label: seeds
         for label, trial in labelled.items()
-        if (seeds := having({trial.seed: reader.dev_curve(trial.key)}, metric))
+        if (seeds := seeds_having({trial.seed: reader.dev_curve(trial.key)}, metric))
     }
     left = f" The newest {len(shown)} of {len(trials)}." if len(trials) > len(shown) else ""
     caption = f"Each line is a trial.{left}"

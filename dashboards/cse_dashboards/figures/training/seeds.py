@@ -21,14 +21,15 @@ def curves_of(
     curves = {
         label: kept
         for label, seeds in whole.items()
-        if (kept := having(seeds, *metrics)) and all(over_seeds(kept, name) for name in metrics)
+        if (kept := seeds_having(seeds, *metrics))
+        and all(over_seeds(kept, name) for name in metrics)
     }
     absent = sum(len(whole[label]) - len(seeds) for label, seeds in curves.items())
     what = metrics[0] if len(metrics) == 1 else "both"
     return curves, f" Seeds without {what}, and left out: {absent}." if absent else ""
 
 
-def having(seeds: SeedCurves, *metrics: str) -> SeedCurves:
+def seeds_having(seeds: SeedCurves, *metrics: str) -> SeedCurves:
     """Return the seeds with a point that has all of these metrics."""
     return {
         seed: points
@@ -43,7 +44,7 @@ def over_seeds(seeds: SeedCurves, metric: str) -> dict[int, list[float]]:
     Seeds that never have the metric are left out. So are steps at which one of the other seeds has
     no value: a mean over fewer seeds would jump.
     """
-    curves = [dict(_list_values(points, metric)) for points in having(seeds, metric).values()]
+    curves = [dict(_list_values(points, metric)) for points in seeds_having(seeds, metric).values()]
     shared = set.intersection(*map(set, curves)) if curves else set()
     return {step: [curve[step] for curve in curves] for step in sorted(shared)}
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.picture import Drawn, Picture, colour, faded, make_figure
+from cse_dashboards.figures.picture import Drawn, Picture, colour, fade_colour, make_figure
 from cse_platform.leaderboard.sweeps import SweepOverview
 
 COLOURS = {
@@ -11,7 +11,7 @@ COLOURS = {
     "PRUNED": colour(1),
     "FAIL": colour(5),
     "RUNNING": colour(0),
-    "PLANNED": faded(6, 0.35),
+    "PLANNED": fade_colour(6, 0.35),
 }
 """Colours by state, in the order of the bar's parts."""
 

@@ -10,21 +10,20 @@ from flask import Response, render_template
 from cse_dashboards.errors import AddressError
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.page.address import BoardAddress, PapersAddress, PaperTableAddress
-from cse_dashboards.page.show import arranged, source_pages
+from cse_dashboards.page.show import arrange_columns, source_pages
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.names import backbone_name, method_name
-from cse_platform.leaderboard.filters import sort_rows
 from cse_platform.leaderboard.published.paper_files import PaperProgress
 from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_of
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
+from cse_platform.leaderboard.render.columns import sort_rows
 from cse_platform.leaderboard.render.documents import (
     Document,
     TextFormat,
-    paper_layout,
-    papers_layout,
     render_document,
 )
+from cse_platform.leaderboard.render.paper_tables import paper_layout, papers_layout
 from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.render.table import Table, TableRow
 
@@ -153,7 +152,7 @@ def _build_context(
 ) -> dict[str, Any]:
     """Build the variables of the templates."""
     board = _build_board(address, rows, marked=whole)
-    tables = [arranged(table) for table in board_tables(board, wide=True)]
+    tables = [arrange_columns(table) for table in board_tables(board, wide=True)]
     return {
         "address": address,
         "board": board,

@@ -19,7 +19,7 @@ from cse_platform.errors import ComparisonError, NotFoundError, QueryError
 from cse_platform.leaderboard.records import BOARD_FAMILIES, FamilyName, LeaderboardRow
 from cse_platform.leaderboard.references import describe_row, named_rows, shared_tasks
 from cse_platform.leaderboard.render.board import ALPHA, interval_cell, score_cell, shown_dev_set
-from cse_platform.leaderboard.render.documents import comparison_table
+from cse_platform.leaderboard.render.comparison import comparison_table
 from cse_platform.leaderboard.render.trial_page import IDENTITY_DIGITS
 from cse_platform.leaderboard.statistics.results import Comparison, TaskComparison
 from cse_platform.render.formats import probability, signed_percent
@@ -37,7 +37,7 @@ class Differing:
     table: Table
     """One column per row."""
     same: tuple[tuple[str, str], ...]
-    told: dict[str, str]
+    descriptions: dict[str, str]
     """The differing hyperparameters of each row, in one line."""
 
 
@@ -144,11 +144,11 @@ def _find_p_value(
 
 
 @dataclass(frozen=True)
-class AskedRow:
+class RequestedRow:
     """A row that the address names, and its candidates."""
 
     reference: str
-    found: tuple[LeaderboardRow, ...] = ()
+    candidates: tuple[LeaderboardRow, ...] = ()
     problem: str = ""
     """The reason why there is no candidate."""
     unknown: bool = False
@@ -157,7 +157,7 @@ class AskedRow:
     @property
     def row(self) -> LeaderboardRow | None:
         """The row that is meant, if there is exactly one candidate."""
-        return self.found[0] if len(self.found) == 1 else None
+        return self.candidates[0] if len(self.candidates) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def show_compare() -> str | BaseResponse:
         offers={
             asked_row.reference: _make_offers(address, asked_row)
             for asked_row in asked
-            if len(asked_row.found) > 1
+            if len(asked_row.candidates) > 1
         },
         catalogue=reader().catalogue(),
         families=get_args(FamilyName),
@@ -262,24 +262,24 @@ def compare_pairs() -> str:
     return render_template("pictures.html", title="Pairs", pictures=pictures)
 
 
-def _find_candidates(address: CompareAddress, reference: str) -> AskedRow:
+def _find_candidates(address: CompareAddress, reference: str) -> RequestedRow:
     try:
         _, candidates = reader().candidates(reference, address.filters, tasks=address.tasks)
     except QueryError as error:
         unknown = isinstance(error, NotFoundError)
-        return AskedRow(reference, problem=str(error), unknown=unknown)
+        return RequestedRow(reference, problem=str(error), unknown=unknown)
     problem = (
         "" if candidates else f"{reference!r} has no complete trial that the filters let through"
     )
-    return AskedRow(reference, tuple(candidates), problem, unknown=not candidates)
+    return RequestedRow(reference, tuple(candidates), problem, unknown=not candidates)
 
 
-def _make_offers(address: CompareAddress, asked: AskedRow) -> list[Offer]:
+def _make_offers(address: CompareAddress, asked: RequestedRow) -> list[Offer]:
     """Offer the candidates of a name; two evaluations of one row are told apart by identity."""
-    references = [row.reference for row in asked.found]
+    references = [row.reference for row in asked.candidates]
     offers = []
-    for row in asked.found:
-        link = address.instead(asked.reference, row.reference)
+    for row in asked.candidates:
+        link = address.link_replacing(asked.reference, row.reference)
         text = describe_row(row)
         score = next(iter(row.scores.values()), None)
         if references.count(row.reference) > 1 and score is not None:

@@ -124,7 +124,7 @@ def _load_search_part(
         return SearchPart(pictures, overview.ended, sentences)
 
     question = (part, address.name, address.where)
-    return site().searches.lately(question, _stamp_search(overview), compute)
+    return site().searches.ask_stale(question, _stamp_search(overview), compute)
 
 
 def _replay_search(

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from werkzeug.wrappers import Response as BaseResponse
 
 from cse_dashboards.page.address import SweepAddress, SweepsAddress
-from cse_dashboards.page.show import TablePage, arranged, task_words
+from cse_dashboards.page.show import TablePage, arrange_columns, task_words
 from cse_dashboards.page.site import pages, read_address, read_overview, reader, site
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import hyperparameter_name
@@ -58,7 +58,7 @@ class TrialsColumn:
     def align(self) -> str:
         return "left" if self.name in TEXTS else "right"
 
-    def toggled(self, sort: str) -> str:
+    def toggle_order(self, sort: str) -> str:
         """Return the order after a click on the head, for trials now sorted by `sort`."""
         if sort.removeprefix("-") == self.name:
             return self.name if sort.startswith("-") else f"-{self.name}"
@@ -230,7 +230,7 @@ def sweep_best(name: str) -> str:
         "sweep_best.html",
         address=address,
         overview=overview,
-        tables=[arranged(table) for table in board_tables(Board(rows), wide=True)],
+        tables=[arrange_columns(table) for table in board_tables(Board(rows), wide=True)],
         metric=metric,
         metrics=list(dict.fromkeys((dev_metric(overview.dev), *OFFERED_CURVES, metric))),
         pictures=dev_curve_pictures(reader(), rows, metric) if rows else [],

@@ -11,7 +11,7 @@ from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.rows import method_style
 from cse_dashboards.figures.training.dev_curves import draw_dev_curves
 from cse_dashboards.page.address import TrialAddress
-from cse_dashboards.page.site import pages, read_address, read_overview, reader, site
+from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import method_name
 from cse_platform.errors import NotFoundError
@@ -55,14 +55,14 @@ def show_trial(key: str) -> str:
 
 
 def _make_place(details: TrialDetails, place: SweepPlace) -> TrialPlace:
-    best = read_overview(place.sweep).best
-    other = None if best is None or best.key == details.key else reader().trial(best.key)
+    best = reader().best_of_sweep(place.sweep)
+    is_other = best is not None and best.key != details.key
     return TrialPlace(
         place.sweep,
         place.number,
         *reader().neighbours(place.sweep, place.number),
         best=best,
-        best_values=None if other is None else other.configuration.values,
+        best_values=reader().configuration_values(best.key) if best and is_other else None,
     )
 
 

@@ -15,7 +15,7 @@ from cse_platform.export.reproduction.sweep_file import local_places
 from cse_platform.leaderboard.trial_details import SweepStart, TrialDetails
 from cse_platform.secrets import mask_text
 from cse_platform.sweep.identity import code_hash
-from cse_platform.tracking.provenance import SWEEP_PACKAGES, can_be_applied, normalised
+from cse_platform.tracking.provenance import SWEEP_PACKAGES, can_be_applied, normalise_name
 
 OURS = "cse-platform"
 """The name of this package's distribution."""
@@ -331,8 +331,8 @@ def _find_distribution(method: Method) -> tuple[str, str]:
     """Find the name and version of the package that a method is from."""
     for entry in outside_methods().get(method.name, ()):
         if entry.dist is not None:
-            return normalised(entry.dist.name), entry.dist.version
-    return normalised(method.name), "0"
+            return normalise_name(entry.dist.name), entry.dist.version
+    return normalise_name(method.name), "0"
 
 
 def _explain_missing_code(trial: TrialDetails, code: Code, reason: str) -> tuple[str, ...]:

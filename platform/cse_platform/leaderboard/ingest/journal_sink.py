@@ -140,7 +140,7 @@ class LeaderboardSink:
             return _read_position(session, journal)
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
-        """Apply all of these events but those that contradict what is stored.
+        """Apply these events, except those that contradict the store.
 
         These are left out with a warning: waiting would not help them, and would hold up all
         others. Only an opening of test sets is never left out.

@@ -22,7 +22,7 @@ from cse_platform.leaderboard.ingest.upserts import insert_once
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.stored_sweeps import (
     LEASE_SECONDS,
-    Holder,
+    LeaseOwner,
     holder_of,
     server_time,
     sweep_or_none,
@@ -161,7 +161,7 @@ class Lease:
         finally:
             self._trying.release()
 
-    def _mark_lost(self, holder: Holder) -> LeaseLostError:
+    def _mark_lost(self, holder: LeaseOwner) -> LeaseLostError:
         """Note that the lease is lost, and call back the first time. Returns the error to raise."""
         first = self._lost is None
         self._lost = LeaseLostError(_explain_taken_over(self._sweep, holder))
@@ -170,7 +170,7 @@ class Lease:
         return self._lost
 
 
-def _explain_held(sweep: str, holder: Holder) -> str:
+def _explain_held(sweep: str, holder: LeaseOwner) -> str:
     return (
         f"sweep {sweep!r} is held by process {holder.pid} on {holder.host} since "
         f"{utc(holder.since)}, last heard of {holder.silent:.0f} s ago; wait for its end, or "
@@ -178,7 +178,7 @@ def _explain_held(sweep: str, holder: Holder) -> str:
     )
 
 
-def _explain_other_journal(sweep: str, holder: Holder, *, here: Mapping[str, Any]) -> str:
+def _explain_other_journal(sweep: str, holder: LeaseOwner, *, here: Mapping[str, Any]) -> str:
     if (holder.host, holder.folder) == (here["host"], here["folder"]):
         lost = (
             f"the journal that sweep {sweep!r} goes on from is gone from {holder.folder}, which "
@@ -195,7 +195,7 @@ def _explain_other_journal(sweep: str, holder: Holder, *, here: Mapping[str, Any
     )
 
 
-def _explain_taken_over(sweep: str, holder: Holder) -> str:
+def _explain_taken_over(sweep: str, holder: LeaseOwner) -> str:
     return (
         f"process {holder.pid} on {holder.host} has taken sweep {sweep!r} over at "
         f"{utc(holder.since)}, while this driver was not heard of; its trials are stopped here, "

@@ -10,7 +10,11 @@ from sqlalchemy.orm import Session
 from cse_platform.errors import ImportRefusedError
 from cse_platform.leaderboard.ingest.evaluations import add_identity
 from cse_platform.leaderboard.ingest.journal_sink import apply_event, apply_held_back, put_newest
-from cse_platform.leaderboard.ingest.merge_sweeps import matched, merge_sweep_trials, merge_sweeps
+from cse_platform.leaderboard.ingest.merge_sweeps import (
+    match_sweeps,
+    merge_sweep_trials,
+    merge_sweeps,
+)
 from cse_platform.leaderboard.ingest.merge_trials import TakesModel, merge_trials
 from cse_platform.leaderboard.ingest.sweep_events import holds_rehearsals
 from cse_platform.leaderboard.ingest.upserts import insert_missing, trial_or_none
@@ -101,7 +105,7 @@ def merge(
     """
     with source.session() as theirs, target.writing() as ours:
         _refuse_rehearsals(ours, theirs)
-        pairs = matched(ours, theirs, rename or {})
+        pairs = match_sweeps(ours, theirs, rename or {})
         sweeps, new_sweeps = merge_sweeps(ours, theirs, pairs)
         for row in _read_all_rows(theirs, EvaluationRecord):
             add_identity(ours, **row)

@@ -38,8 +38,8 @@ class SweepPair:
     name: str
 
 
-def matched(ours: Session, theirs: Session, rename: Mapping[str, str]) -> list[SweepPair]:
-    """Match every sweep of theirs with the name that it gets here.
+def match_sweeps(ours: Session, theirs: Session, rename: Mapping[str, str]) -> list[SweepPair]:
+    """Pair every sweep of the other leaderboard with its name on this one.
 
     Raises:
         ImportRefusedError: lists the sweeps of one name that are not one sweep, or those whose

@@ -299,7 +299,7 @@ def _merge_group(ours: Session, row: Row) -> GroupRecord:
 
 
 def _merge_machines(ours: Session, theirs: Session, batch: Sequence[TrialRecord]) -> dict[int, int]:
-    """Return the ids of machines here by the ids there."""
+    """Map the ids of machines on the other leaderboard to ids on this one."""
     others = select(OtherAttemptRecord.machine_id).where(
         OtherAttemptRecord.trial_id.in_([trial.id for trial in batch])
     )

@@ -99,7 +99,7 @@ _BATCH = 500
 
 
 def add_sweep_trials(session: Session, sweep: int, links: Sequence[Mapping[str, Any]]) -> None:
-    """Put trials into a sweep; those that it holds stay under their numbers.
+    """Add trials to a sweep; trials that it holds already keep their numbers.
 
     A link has `trial_id`, `role`, `search_number`, and the `number` that its trial gets unless
     another one has it; then it gets the next free one. It has `reused` and `reused_from`, too: a

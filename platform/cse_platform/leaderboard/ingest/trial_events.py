@@ -135,7 +135,7 @@ def delete_model(session: Session, journal: str, event: ModelDeleted) -> None:
 def link(
     session: Session, journal: str, event: TrialStarted | TrialReused, trial: TrialRecord
 ) -> None:
-    """Put a trial into its sweep, in the place of a failed trial that it tries again."""
+    """Add a trial to its sweep; one that retries a failed trial takes that trial's number."""
     sweep = sweep_of(session, event.sweep).id
     place = {"sweep_id": sweep, "number": event.number}
     held = session.scalars(select(SweepTrialRecord).filter_by(**place)).one_or_none()

@@ -20,8 +20,8 @@ from cse_platform.leaderboard.published.papers import (
     PAPERS,
     can_stand,
     cost_columns,
+    has_settings_of,
     line_of_row,
-    matches,
 )
 from cse_platform.leaderboard.published.rows import (
     ABOUT_THE_RUN,
@@ -30,7 +30,7 @@ from cse_platform.leaderboard.published.rows import (
     PublishedSplit,
 )
 from cse_platform.leaderboard.records import ConfigurationSetup, LeaderboardRow
-from cse_platform.render.table import grouped
+from cse_platform.render.table import group_by
 from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.spec import SweepSpec
 
@@ -96,7 +96,7 @@ class PaperFile:
         fitting = (
             configuration
             for configuration in self.configurations
-            if matches(row, configuration.setup)
+            if has_settings_of(row, configuration.setup)
         )
         return row.scores.keys() & set().union(
             *(configuration.columns(row.split) for configuration in fitting)
@@ -235,7 +235,7 @@ def _format_setup_id(setup: ConfigurationSetup, *, sweep: str = "") -> str:
 def setups_of_papers(
     rows: Sequence[PublishedRow], files: Sequence[PaperFile]
 ) -> Callable[[ConfigurationSetup], bool]:
-    """Return a predicate: does a configuration stand in any of the rows, or does a file plan it?"""
+    """Return a predicate that holds for configurations of any of the rows or any of the files."""
     planned = {
         _format_setup_id(configuration.setup)
         for file in files
@@ -264,7 +264,7 @@ def paper_progress(
     for paper in (paper for paper in papers if paper not in OF_ALL_PAPERS):
         own = {file.table: file for file in files if file.paper == paper}
         whole = own.pop(WHOLE, None)
-        printed = grouped((row for row in rows if row.paper == paper), lambda row: row.table)
+        printed = group_by((row for row in rows if row.paper == paper), lambda row: row.table)
         tables = [
             _measure_table_progress(paper, table, printed.get(table, []), own, shared, ours, done)
             for table in sorted(printed.keys() | own.keys(), key=_make_reading_key)

@@ -28,7 +28,7 @@ from cse_platform.leaderboard.statistics.results import Interval
 from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, TRAIN_MINUTES
 
 
-def gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | None:
+def find_gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | None:
     """Compare our headline with the most similar published number.
 
     Among several, the method's own paper comes first, and one that ran another's method anew last;
@@ -46,20 +46,20 @@ def gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | None:
     """
     column = ours.headline
     score = None if column is None else ours.scores.get(column)
-    if column is None or score is None or not comparable(score, ours.dev):
+    if column is None or score is None or not is_comparable(score, ours.dev):
         return None
     rows = [
         row
         for row in published
         if row.split == "test"
         and column in row.scores.keys() - row.unstated
-        and matches(row, ours.setup)
+        and has_settings_of(row, ours.setup)
     ]
     return _find_closest_gap(column, score, rows) if rows else None
 
 
 def _find_closest_gap(column: str, score: Estimate, rows: Sequence[PublishedRow]) -> Gap:
-    """Return the difference to the row that is closest to ours, as `gap` ranks them."""
+    """Return the difference to the row that is closest to ours, as `find_gap` ranks them."""
 
     def repeated(value: float) -> int:
         return len(
@@ -97,12 +97,12 @@ def source_of(score: Estimate, dev: DevSets) -> str:
     return score.source or dev.source
 
 
-def comparable(score: Estimate, dev: DevSets) -> bool:
+def is_comparable(score: Estimate, dev: DevSets) -> bool:
     """Whether a score can stand beside a paper's; on built-in or imported data it cannot."""
     return source_of(score, dev) in PAPERS
 
 
-def matches(published: PublishedRow, ours: ConfigurationSetup) -> bool:
+def has_settings_of(published: PublishedRow, ours: ConfigurationSetup) -> bool:
     """Whether our configuration has the method, the backbone and the settings of the row.
 
     A row that does not say on which dev set it was selected takes configurations that were selected
@@ -138,7 +138,7 @@ def _is_of_released(published: PublishedRow, released: ReleasedEncoder) -> bool:
 
 
 def _has_wanted_value(name: str, wanted: Any, values: Mapping[str, Any]) -> bool:
-    """Whether a hyperparameter has the value that a row wants, or not the one that it excludes."""
+    """Whether a hyperparameter has the value that a row requires, or avoids the one it excludes."""
     if name not in values:
         return False
     if isinstance(wanted, dict):
@@ -263,7 +263,9 @@ def paper_table(
 
 def can_stand(rows: Sequence[PublishedRow], ours: ConfigurationSetup) -> bool:
     """Whether a configuration of ours has a score for any of these rows of a paper."""
-    return any((ours.is_scored or row.split != "test") and matches(row, ours) for row in rows)
+    return any(
+        (ours.is_scored or row.split != "test") and has_settings_of(row, ours) for row in rows
+    )
 
 
 def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
@@ -297,7 +299,7 @@ def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
 def _select_comparable_scores(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
     """Select our scores in the columns of a published row that can be compared with it."""
     numbers = _select_matching_numbers(row, ours)
-    return {column: score for column, score in numbers.items() if comparable(score, ours.dev)}
+    return {column: score for column, score in numbers.items() if is_comparable(score, ours.dev)}
 
 
 def _has_left_out_scores(row: PublishedRow, ours: LeaderboardRow) -> bool:
@@ -307,7 +309,7 @@ def _has_left_out_scores(row: PublishedRow, ours: LeaderboardRow) -> bool:
 
 def _select_matching_numbers(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
     """Select our numbers in the columns of a published row; none if ours does not match it."""
-    if not matches(row, ours.setup):
+    if not has_settings_of(row, ours.setup):
         return {}
     numbers = _list_numbers_by_split(ours)[row.split]
     return {column: numbers[column] for column in row.scores if column in numbers}

@@ -452,7 +452,7 @@ def _normalize_table_name(table: str) -> str:
     return f"table{name}" if name.isdecimal() else name
 
 
-def merged(rows: Iterable[PublishedRow]) -> list[PublishedRow]:
+def merge_repeated_rows(rows: Iterable[PublishedRow]) -> list[PublishedRow]:
     """Merge the rows that papers repeat into one with all its sources.
 
     Rows are the same if they have method, system, backbone, split and all scores in common, and are

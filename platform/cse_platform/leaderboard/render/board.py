@@ -17,7 +17,7 @@ from cse_platform.leaderboard.records import (
 from cse_platform.leaderboard.statistics.results import Comparison, Interval
 from cse_platform.leaderboard.trials import BUILTIN
 from cse_platform.render.formats import HASH_DIGITS, percent
-from cse_platform.render.table import Cell, Column
+from cse_platform.render.table import Cell, Column, Order
 from cse_platform.tracking.events import IMPORTED
 from cse_platform.tracking.history import (
     COSTS,
@@ -117,7 +117,7 @@ class ShownScore:
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of every table that it is in: a row of ours, or a published one."""
+    """A line of the board's tables: a row of ours or a published one."""
 
     headline: str
     """The column that it is ranked by: a test score, or `dev`."""
@@ -127,6 +127,13 @@ class Entry:
     published: PublishedRow | None = None
     mark: str = ""
     """The mark of the method's name."""
+
+    @property
+    def content(self) -> LeaderboardRow | PublishedRow:
+        """The row of ours, or the published one."""
+        row = self.row or self.published
+        assert row is not None
+        return row
 
     @property
     def ranked_on_builtin(self) -> bool:
@@ -209,7 +216,7 @@ def score_column(name: str, *, title: str = "", compared: bool = True) -> Column
         title=title,
         align="right",
         compared=value if compared else None,
-        sort=name,
+        order=Order(name, value),
     )
 
 

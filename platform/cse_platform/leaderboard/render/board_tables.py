@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from cse_methods.names import backbone_name, method_name, task_name
 from cse_platform.leaderboard.records import BOARD_FAMILIES, RANKING_METRICS, LeaderboardRow
-from cse_platform.leaderboard.render import columns as board_columns
 from cse_platform.leaderboard.render.board import (
     ABOVE,
     ALPHA,
@@ -26,8 +25,15 @@ from cse_platform.leaderboard.render.board import (
     score_column,
     short_hash,
 )
-from cse_platform.leaderboard.render.columns import EntryColumn
-from cse_platform.render.table import Cell, Column, Table, grouped, to_table
+from cse_platform.leaderboard.render.shown_columns import (
+    SHOWN_GROUPS,
+    WIDE,
+    EntryColumn,
+    key_columns,
+    ranking_columns,
+    shown_columns,
+)
+from cse_platform.render.table import Cell, Column, Table, group_by, to_table
 
 LEGEND = {
     STARRED: "Starred: the configuration, or one of its trials.",
@@ -54,16 +60,9 @@ def _make_wide_tables(board: Board) -> Iterator[Table]:
     for headline, builtin, group in _group_by_ranking(listed):
         others = [name for name in _list_scored_columns(board, group) if name != headline]
         columns = [
-            *board_columns.ranking_columns(headline, group),
+            *ranking_columns(headline, group),
             *map(score_column, others),
-            *board_columns.SETTING_COLUMNS[:2],
-            *board_columns.SWEEP_COLUMNS[:3],
-            *board_columns.SETTING_COLUMNS[2:],
-            *board_columns.RUN_COLUMNS[:3],
-            *board_columns.COST_COLUMNS,
-            *board_columns.RUN_COLUMNS[3:],
-            *board_columns.SWEEP_COLUMNS[3:],
-            *board_columns.SOURCE_COLUMNS,
+            *shown_columns(WIDE),
         ]
         title = (
             f"Leaderboard {_describe_order(board, headline, group)}, x 100{_describe_data(builtin)}"
@@ -82,22 +81,15 @@ def _make_short_tables(board: Board) -> Iterator[Table]:
             title = (
                 f"Ranking {_describe_order(board, headline, group)}, x 100{_describe_data(builtin)}"
             )
-            yield _make_entry_table(
-                board, title, board_columns.ranking_columns(headline, ranked), ranked
-            )
+            yield _make_entry_table(board, title, ranking_columns(headline, ranked), ranked)
     yield from _make_score_tables(board, listed)
     ours = [entry for entry in listed if entry.row]
     costly = [entry for entry in ours if entry.row and entry.row.costs]
     theirs = [entry for entry in listed if entry.published]
-    for title, columns, group in (
-        ("Hyperparameters", board_columns.SETTING_COLUMNS, ours),
-        ("Sweeps", board_columns.SWEEP_COLUMNS, ours),
-        ("Runs", board_columns.RUN_COLUMNS, ours),
-        ("Costs of a trial", board_columns.COST_COLUMNS, costly),
-        ("Sources of published rows", board_columns.SOURCE_COLUMNS, theirs),
-    ):
-        if group:
-            yield _make_entry_table(board, title, columns, group)
+    groups = {"Costs of a trial": costly, "Sources of published rows": theirs}
+    for title, names in SHOWN_GROUPS.items():
+        if group := groups.get(title, ours):
+            yield _make_entry_table(board, title, shown_columns(names), group)
 
 
 def _make_score_tables(board: Board, listed: Sequence[Entry]) -> Iterator[Table]:
@@ -132,7 +124,7 @@ def _group_by_ranking(listed: Sequence[Entry]) -> Iterator[tuple[str, bool, list
 
     It is dev where no entry has a score of the headline.
     """
-    groups = grouped(listed, lambda entry: (entry.headline, entry.ranked_on_builtin))
+    groups = group_by(listed, lambda entry: (entry.headline, entry.ranked_on_builtin))
     for (headline, builtin), group in groups.items():
         has_scores = any(headline in entry.scores for entry in group)
         yield (
@@ -175,7 +167,7 @@ def _make_entry_table(
     board: Board, title: str, columns: Sequence[EntryColumn], listed: Sequence[Entry]
 ) -> Table:
     """Make a table of entries; scores of several identities are not compared."""
-    keys = board_columns.key_columns(listed)
+    keys = key_columns(listed)
     names = {column.name for column in keys}
     mixed = mixed_identities(columns, listed)
     shown = [
@@ -309,10 +301,10 @@ def _make_paper_table(
     on = f", {backbone_name(_read_backbone(scored[0]))}" if one_backbone else ""
     return to_table(
         [
-            Column("method", named, lambda cell: cell, title="Method"),
+            Column("method", named, title="Method"),
             *(replace(c, compared=None) if c.name in mixed else c for c in columns),
         ],
-        grouped(scored, _read_backbone).values(),
+        group_by(scored, _read_backbone).values(),
         title=f"{_name_measure(board, block)} x 100{on}{', built-in data' if builtin else ''}",
         notes=[*_note_seeds(scored), *_note_sources(marks), *mixed.values()],
         legend=LEGEND | above_means(board),

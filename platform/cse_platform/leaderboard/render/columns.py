@@ -1,95 +1,131 @@
-"""The columns of a leaderboard: for people by subject, x 100, and for programs, as fractions."""
+"""The columns of a leaderboard, each once: its name, value, text and order.
+
+Programs get the values in JSON, CSV and pandas, people the texts in every other format, and rows
+are sorted by the orders.
+"""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from operator import methodcaller
 from textwrap import shorten
 from typing import Any
 
+from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.published.papers import source_of
 from cse_platform.leaderboard.published.rows import PublishedRow
-from cse_platform.leaderboard.records import BOARD_FAMILIES, Estimate, Gap, LeaderboardRow
+from cse_platform.leaderboard.records import BOARD_FAMILIES, Estimate, LeaderboardRow
 from cse_platform.leaderboard.render.board import (
     COST_HEADS,
     DEV,
     OVER_PAIRS,
-    STARRED,
     Board,
     Entry,
     cost_cell,
-    estimates,
-    interval_cell,
-    join_marks,
-    score_cell,
-    score_column,
-    short_hash,
     shown_dev_set,
 )
 from cse_platform.leaderboard.statistics.results import Interval
-from cse_platform.leaderboard.trials import BUILTIN
-from cse_platform.render.formats import (
-    HASH_DIGITS,
-    clock,
-    percent,
-    short_settings,
-    signed_percent,
-)
-from cse_platform.render.table import Cell, Column, as_text, to_record
+from cse_platform.render.formats import HASH_DIGITS, clock, percent, short_settings, signed_percent
+from cse_platform.render.table import Cell, Column, Order, as_text, flatten, to_record
 from cse_platform.tracking.events import IMPORTED
 from cse_platform.tracking.history import COSTS, EPOCH_MINUTES
 
+AnyRow = LeaderboardRow | PublishedRow
+BoardColumn = Column[AnyRow]
 EntryColumn = Column[Entry]
 
+NOTES_WIDTH = 60
+"""Characters of notes that a table shows; `cse-leaderboard show` has all of them."""
+_NUMBER, _COUNT, _TRUTH, _TIME = "float64", "Int64", "boolean", "datetime64[us, UTC]"
+_Read = Callable[[LeaderboardRow], Any]
 
-def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
-    """Make the columns of method and backbone, and others needed to distinguish our rows."""
-    rows = [entry.row for entry in listed if entry.row]
 
-    def distinct(names: Sequence[str]) -> int:
-        return len({tuple(_KEYS[name](row) for name in names) for row in rows})
+def _read_path(row: object, path: str) -> Any:
+    """Read an attribute of a row by a path with dots; None behind a None, tuples as lists."""
+    for name in filter(None, path.split(".")):
+        row = None if row is None else getattr(row, name)
+    return list(row) if isinstance(row, tuple) else row
 
-    names = ["method", "backbone"]
-    if distinct(["dev set"]) > 1:
-        names.append("dev set")
-    for name in ("configuration", "evaluation"):
-        if distinct(names) < distinct([*names, name]):
-            names.append(name)
-    others = (
-        _make_our_column(name, _KEYS[name], sort=_SORTS_OF_KEYS.get(name, "")) for name in names[2:]
+
+def _read_ours(value: str | _Read) -> Callable[[AnyRow], Any]:
+    """Read our rows by a path or a function; published rows give None."""
+
+    def read(row: AnyRow) -> Any:
+        if isinstance(row, PublishedRow):
+            return None
+        return _read_path(row, value) if isinstance(value, str) else value(row)
+
+    return read
+
+
+def _make_column(
+    name: str,
+    value: str | _Read | None = None,
+    dtype: str = "object",
+    *,
+    published: str = "",
+    shown: _Read | None = None,
+    format: Callable[[Any], Cell | str] = as_text,
+    title: str = "",
+    sort: str = "",
+    sort_key: _Read | None = None,
+    csv: Callable[[Any], str] = as_text,
+    parts: tuple[BoardColumn, ...] = (),
+) -> BoardColumn:
+    """Make a column.
+
+    Args:
+        name: the key in JSON, CSV and pandas.
+        value: of our rows, a path of attributes or a function; left out, the path is the name.
+        dtype: what pandas calls the type. Numbers are aligned to the right; they and dates sort
+            from the highest down, everything else from the lowest up.
+        published: the path in published rows; without one, these leave the column empty.
+        shown: what people see of our rows, where it is not the value.
+        format: formats what people see.
+        title: the head that people see.
+        sort: the name of the order by this column.
+        sort_key: what it sorts our rows by, where it is not the value.
+        csv: writes the value for CSV.
+        parts: the columns that CSV and pandas have in place of an object.
+    """
+    ours = _read_ours(name if value is None else value)
+
+    def read(row: AnyRow) -> Any:
+        theirs = published and isinstance(row, PublishedRow)
+        return _read_path(row, published) if theirs else ours(row)
+
+    def read_shown(row: AnyRow) -> Any:
+        return shown(row) if shown and isinstance(row, LeaderboardRow) else read(row)
+
+    return Column(
+        name,
+        read,
+        format,
+        title,
+        "right" if dtype in (_NUMBER, _COUNT) else "left",
+        dtype,
+        order=Order(sort, sort_key or ours, dtype in (_NUMBER, _COUNT, _TIME)) if sort else None,
+        shown=read_shown if shown else None,
+        csv=csv,
+        parts=parts,
     )
-    return [_METHOD, _BACKBONE, *others]
 
 
-def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]:
-    """Make the columns of the headline's score, its interval, its rank, and dev."""
-    rows = [entry.row for entry in listed if entry.row]
+def _list_bounds(interval: Interval | None) -> tuple[float, float, str] | None:
+    return (interval.low, interval.high, interval.over) if interval else None
 
-    def of(part: Callable[[Estimate], Any]) -> Callable[[LeaderboardRow], Any]:
-        def value(row: LeaderboardRow) -> Any:
-            estimate = estimates(row).get(headline)
-            return None if estimate is None else part(estimate)
 
-        return value
+def _dump_json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
 
-    title = _format_dev_title(rows) if headline == DEV else ""
-    if headline == DEV:
-        beside = [
-            _make_number_column(
-                "untrained", lambda row: row.dev_untrained, percent, sort="untrained"
-            )
-        ]
-    else:
-        beside = [_make_dev_column(rows, builtin=builtin) for builtin in (False, True)]
-    return [
-        score_column(headline, title=title),
-        _make_number_column("95 % interval", of(lambda estimate: estimate.interval), interval_cell),
-        _make_number_column("rank", _select_ranked_row, _format_rank, sort="rank"),
-        _make_number_column("best of n", of(lambda estimate: estimate.best), percent, sort="best"),
-        _make_number_column("n", lambda row: _format_seed_count(row, headline), sort="n"),
-        *beside,
-        _make_number_column("paper", lambda row: row.gap, _format_gap, sort="gap"),
-    ]
+
+def _find_headline(row: LeaderboardRow) -> Estimate | None:
+    """Return the score that the row is ranked by, if that is a test score."""
+    return row.ranked_score if row.headline else None
+
+
+def _find_source(row: LeaderboardRow) -> str | None:
+    headline = _find_headline(row)
+    return source_of(headline, row.dev) if headline else None
 
 
 def searched_settings(row: LeaderboardRow) -> str:
@@ -110,200 +146,219 @@ def _format_unknown_code(row: LeaderboardRow) -> str | None:
     return None if row.configuration.code or row.dev.source == IMPORTED else "unknown"
 
 
-def _make_our_column(
-    name: str,
-    value: Callable[[LeaderboardRow], Any],
-    format: Callable[[Any], Cell | str] = as_text,
-    *,
-    sort: str = "",
-) -> EntryColumn:
-    """Make a column that published rows leave empty; `sort` is one of `SORT_COLUMNS`."""
-    return Column(
-        name, lambda entry: value(entry.row) if entry.row else None, format, name, sort=sort
-    )
-
-
-def _make_number_column(
-    name: str,
-    value: Callable[[LeaderboardRow], Any],
-    format: Callable[[Any], Cell | str] = as_text,
-    *,
-    sort: str = "",
-) -> EntryColumn:
-    """Make a right-aligned column that published rows leave empty."""
-    return replace(_make_our_column(name, value, format, sort=sort), align="right")
-
-
-def _make_cost_column(name: str) -> EntryColumn:
-    """Make a column of one of `COSTS`; extrapolated values are marked."""
-
-    def marked(row: LeaderboardRow) -> Cell | None:
-        if (cost := row.cost(name)) is None:
-            return None
-        part = name == EPOCH_MINUTES and row.epoch_is_extrapolated
-        return cost_cell(name, cost, extrapolated=part)
-
-    return _make_number_column(COST_HEADS[name], marked, lambda cell: cell, sort=name)
-
-
-def _make_published_column(name: str, value: Callable[[PublishedRow], Any]) -> EntryColumn:
-    """Make a column that our rows leave empty."""
-    return Column(name, lambda entry: value(entry.published) if entry.published else None)
-
-
-def _make_dev_column(rows: Sequence[LeaderboardRow], *, builtin: bool) -> EntryColumn:
-    """Make a column of dev scores on built-in dev sets, or on others."""
-
-    def there(row: LeaderboardRow) -> bool:
-        return (row.dev.source == BUILTIN) is builtin
-
-    title = _format_dev_title([row for row in rows if there(row)])
-    return _make_number_column(
-        title, lambda row: row.dev_score if there(row) else None, score_cell, sort=DEV
-    )
-
-
-def _format_dev_title(rows: Sequence[LeaderboardRow]) -> str:
-    """Format the title of the dev column, with the dev set or source that all rows share."""
-    for known in ({shown_dev_set(row) for row in rows}, {f"({row.dev.source})" for row in rows}):
-        if len(known) == 1:
-            return f"{DEV} {known.pop()}"
-    return DEV
-
-
-def _select_ranked_row(row: LeaderboardRow) -> LeaderboardRow | None:
-    """Return the row if it is ranked among several; else None."""
-    return row if row.rank is not None and row.rank.among > 1 else None
-
-
-def _format_rank(row: LeaderboardRow) -> Cell:
-    rank, ranked = row.rank, row.ranked_score
-    assert rank is not None
-    ends = "-".join(dict.fromkeys((str(rank.best), str(rank.worst))))
-    single = ranked is not None and ranked.n == 1
-    return Cell(f"{ends} of {rank.among}", mark=OVER_PAIRS if single else "")
-
-
-def _format_seed_count(row: LeaderboardRow, headline: str) -> str:
-    """Format the number of seeds of the headline, and of how many if some are not scored."""
-    estimate = estimates(row).get(headline)
-    scored = estimate.n if estimate else row.n
-    return str(row.n) if scored == row.n else f"{scored} of {row.n}"
-
-
-def _format_gap(gap: Gap) -> str:
-    verdict = {True: " inside", False: " outside", None: ""}[gap.inside]
-    return signed_percent(gap.difference) + verdict
-
-
 def _format_dev_sets(row: LeaderboardRow) -> str:
     same = row.dev.checkpoint == row.dev.search
     return shown_dev_set(row) + ("" if same else f", checkpoint by {row.dev.checkpoint}")
 
 
-def _format_evaluation(row: LeaderboardRow) -> str:
-    return row.ranked_score.identity[:HASH_DIGITS] if row.ranked_score else ""
+def _format_rank(row: LeaderboardRow) -> Cell | None:
+    """Format the rank among several rows; one that stands alone has none to show."""
+    rank, ranked = row.rank, row.ranked_score
+    if rank is None or rank.among == 1:
+        return None
+    ends = "-".join(dict.fromkeys((str(rank.best), str(rank.worst))))
+    single = ranked is not None and ranked.n == 1
+    return Cell(f"{ends} of {rank.among}", mark=OVER_PAIRS if single else "")
 
 
-def _format_method(entry: Entry) -> Cell:
-    row = entry.published
-    star = STARRED if entry.row and entry.row.starred else ""  # which no paper's table has
-    name = row.system if row else entry.row.shown_method if entry.row else ""
-    return Cell(name, mark=join_marks(star, entry.mark))
+def _format_gap(row: LeaderboardRow) -> str | None:
+    if row.gap is None:
+        return None
+    verdict = {True: " inside", False: " outside", None: ""}[row.gap.inside]
+    return signed_percent(row.gap.difference) + verdict
 
 
-_METHOD: EntryColumn = Column("method", _format_method, lambda cell: cell, sort="method")
-_BACKBONE: EntryColumn = Column(
-    "backbone",
-    lambda entry: (
-        entry.row.shown_backbone if entry.row else getattr(entry.published, "backbone", None)
+def _make_cost_column(name: str) -> BoardColumn:
+    """Make a column of one of `COSTS`; extrapolated values are marked."""
+
+    def read(row: LeaderboardRow) -> float | None:
+        return row.cost(name)
+
+    def format_cost(row: LeaderboardRow) -> Cell | None:
+        if (cost := read(row)) is None:
+            return None
+        part = name == EPOCH_MINUTES and row.epoch_is_extrapolated
+        return cost_cell(name, cost, extrapolated=part)
+
+    return _make_column(name, read, _NUMBER, shown=format_cost, title=COST_HEADS[name], sort=name)
+
+
+_FIRST: tuple[BoardColumn, ...] = (
+    Column("published", lambda row: isinstance(row, PublishedRow), dtype=_TRUTH),
+    _make_column(
+        "method", published="method", sort="method", sort_key=lambda row: row.shown_method
     ),
-    sort="backbone",
-)
-_KEYS: dict[str, Callable[[LeaderboardRow], str]] = {
-    "method": lambda row: row.shown_method,
-    "backbone": lambda row: row.shown_backbone,
-    "dev set": shown_dev_set,
-    "configuration": short_hash,
-    "evaluation": _format_evaluation,
-}
-"""The values that distinguish our rows."""
-_SORTS_OF_KEYS = {"dev set": "dev_set", "configuration": "configuration"}
-SETTING_COLUMNS = (
-    _make_our_column("configuration", short_hash, sort="configuration"),
-    _make_our_column("trial", short_key),
-    _make_our_column("code", _format_unknown_code),
-    _make_our_column("searched", searched_settings),
-)
-NOTES_WIDTH = 60
-"""Characters of notes that a table shows; `cse-leaderboard show` has all of them."""
-SWEEP_COLUMNS = (
-    _make_our_column("sweep", lambda row: row.sweep, sort="sweep"),
-    _make_our_column("dev set", _format_dev_sets, sort="dev_set"),
-    _make_our_column("corpus", lambda row: row.corpus, sort="corpus"),
-    _make_our_column("tags", lambda row: ", ".join(row.tags), sort="tags"),
-    _make_our_column(
-        "notes", lambda row: shorten(" / ".join(row.notes), NOTES_WIDTH, placeholder="…")
+    _make_column(
+        "backbone",
+        published="backbone",
+        shown=lambda row: row.shown_backbone,
+        sort="backbone",
+        sort_key=lambda row: row.shown_backbone,
     ),
 )
-RUN_COLUMNS = (
-    _make_number_column("trials", lambda row: row.trials, sort="trials"),
-    _make_number_column(
-        "GPU-hours", lambda row: row.gpu_hours, lambda hours: f"{hours:.1f}", sort="gpu_hours"
+"""The columns that published rows have too."""
+_CONFIGURATION: tuple[BoardColumn, ...] = (
+    _make_column("sweep", sort="sweep"),
+    _make_column(
+        "configuration",
+        parts=(
+            _make_column(
+                "configuration",
+                "configuration.hash",
+                format=lambda digits: digits[:HASH_DIGITS],
+                sort="configuration",
+            ),
+            _make_column("values", "configuration.values", csv=_dump_json),
+            _make_column(
+                "searched", "configuration.searched", shown=searched_settings, csv=_dump_json
+            ),
+            _make_column("code", "configuration.code", shown=_format_unknown_code),
+        ),
     ),
-    _make_number_column(
-        "wall time a trial", lambda row: row.wall_seconds, clock, sort="wall_seconds"
-    ),
-    _make_our_column(
-        "finished", lambda row: row.finished, lambda day: f"{day:%Y-%m-%d}", sort="finished"
-    ),
-    _make_our_column("machines", lambda row: ", ".join(row.machines), sort="machines"),
+    _make_column("corpus", sort="corpus"),
+    _make_column("seeds"),
+    _make_column("n", dtype=_COUNT, published="seeds", sort="n"),
+    _make_column("keys", shown=short_key, title="trial", csv=_dump_json),
 )
-COST_COLUMNS = tuple(map(_make_cost_column, COSTS))
-SOURCE_COLUMNS = (
-    _make_published_column("published settings", lambda row: row.label),
-    _make_published_column("source", lambda row: ", ".join(row.sources)),
+_DEV_COLUMNS: tuple[BoardColumn, ...] = (
+    _make_column(
+        "dev",
+        parts=(
+            _make_column("dev_checkpoint", "dev.checkpoint"),
+            _make_column(
+                "dev_search",
+                "dev.search",
+                shown=_format_dev_sets,
+                title="dev set",
+                sort="dev_set",
+                sort_key=lambda row: (row.dev.search, row.dev.source),
+            ),
+            _make_column("dev_identity", "dev.identity"),
+            _make_column("dev_source", "dev.source"),
+        ),
+    ),
+    _make_column("dev_mean", "dev_score.mean", _NUMBER, sort=DEV),
+    _make_column("dev_std", "dev_score.std", _NUMBER, sort="dev_std"),
+    _make_column(
+        "dev_interval",
+        lambda row: _list_bounds(row.dev_score.interval),
+        parts=(
+            _make_column("dev_low", "dev_score.interval.low", _NUMBER),
+            _make_column("dev_high", "dev_score.interval.high", _NUMBER),
+        ),
+    ),
+    _make_column("dev_best", "dev_score.best", _NUMBER),
+    _make_column(
+        "dev_untrained",
+        dtype=_NUMBER,
+        format=percent,
+        title="untrained",
+        sort="untrained",
+    ),
+    _make_column("trials", dtype=_COUNT, sort="trials"),
 )
-
-
-AnyRow = LeaderboardRow | PublishedRow
-DataColumn = Column[AnyRow]
-
-_NUMBER, _COUNT, _TRUTH, _TIME = "float64", "Int64", "boolean", "datetime64[us, UTC]"
-
-
-def board_records(board: Board) -> list[dict[str, Any]]:
-    """Make a JSON object of each row: ours with every score they have, then published ones."""
-    ours = [to_record(_OUR_RECORD, row) for row in board.rows]
-    return ours + [to_record(_PUBLISHED_RECORD, row) for row in board.published]
-
-
-def data_columns(board: Board) -> list[DataColumn]:
-    """List the columns of a board for CSV and pandas: one value a cell.
-
-    There are columns for every score that a row has in a family which the board or one of our rows
-    shows.
-    """
-    scores = [column for name in _list_score_columns(board) for column in _make_score_columns(name)]
-    return [*_BOARD_COLUMNS, *(_PAPER_COLUMNS if board.published else ()), *scores]
-
-
-def data_rows(board: Board) -> list[AnyRow]:
-    """List the rows of a board for CSV and pandas."""
-    return [*board.rows, *board.published]
-
-
-def estimate_records(scores: Mapping[str, Estimate], *, prefix: str) -> dict[str, Any]:
-    """List what is known of each score beside its mean, by column."""
-    return {
-        f"{prefix}_{name}": {column: part(score) for column, score in scores.items()}
-        for name, part in ESTIMATE_PARTS.items()
-    }
-
-
-def _list_bounds(interval: Interval | None) -> tuple[float, float, str] | None:
-    return (interval.low, interval.high, interval.over) if interval else None
-
+_RANKING: tuple[BoardColumn, ...] = (
+    _make_column(
+        "headline",
+        parts=(
+            _make_column("headline"),
+            _make_column(
+                "evaluation",
+                lambda row: _read_path(_find_headline(row), "identity"),
+                shown=lambda row: (row.ranked_score.identity if row.ranked_score else "")[
+                    :HASH_DIGITS
+                ],
+            ),
+            _make_column("source", _find_source),
+            _make_column("best_of_n", lambda row: _read_path(_find_headline(row), "best"), _NUMBER),
+        ),
+    ),
+    replace(
+        _make_column(
+            "rank",
+            shown=_format_rank,
+            sort="rank",
+            sort_key=lambda row: (row.rank.best, row.rank.worst) if row.rank else None,
+            parts=tuple(
+                _make_column(f"rank_{name}", f"rank.{name}", _COUNT)
+                for name in ("best", "worst", "among")
+            ),
+        ),
+        align="right",
+    ),
+    _make_column(
+        "gap",
+        parts=(
+            _make_column(
+                "gap",
+                "gap.difference",
+                _NUMBER,
+                shown=_format_gap,
+                title="paper",
+                sort="gap",
+            ),
+            _make_column("gap_published", "gap.published", _NUMBER),
+            _make_column("gap_source", "gap.source"),
+            _make_column("gap_inside", "gap.inside", _TRUTH),
+        ),
+    ),
+)
+_RUN: tuple[BoardColumn, ...] = (
+    _make_column("other_code", dtype=_TRUTH),
+    _make_column("test_opened", dtype=_TIME),
+    _make_column(
+        "gpu_hours",
+        dtype=_NUMBER,
+        format=lambda hours: f"{hours:.1f}",
+        title="GPU-hours",
+        sort="gpu_hours",
+    ),
+    _make_column(
+        "wall_seconds",
+        dtype=_NUMBER,
+        format=clock,
+        title="wall time a trial",
+        sort="wall_seconds",
+    ),
+    *map(_make_cost_column, COSTS),
+    _make_column("epochs", dtype=_NUMBER),
+    _make_column(
+        "finished",
+        dtype=_TIME,
+        format=lambda day: f"{day:%Y-%m-%d}",
+        sort="finished",
+    ),
+    _make_column(
+        "machines",
+        format=", ".join,
+        sort="machines",
+    ),
+    _make_column("tags", format=", ".join, sort="tags"),
+    _make_column("starred", dtype=_TRUTH),
+    _make_column(
+        "notes", format=lambda notes: shorten(" / ".join(notes), NOTES_WIDTH, placeholder="…")
+    ),
+    _make_column("released", "released.system"),
+    _make_column("trained_from", "released.trained_from"),
+)
+_OURS = (*_FIRST, *_CONFIGURATION, *_DEV_COLUMNS, *_RANKING, *_RUN)
+_PAPER: tuple[BoardColumn, ...] = (
+    _make_column("system", lambda _: None, published="system"),
+    _make_column("sources", lambda _: None, published="sources", format=", ".join, title="source"),
+    _make_column(
+        "settings",
+        lambda _: None,
+        published="settings",
+        parts=(
+            _make_column("settings", lambda _: None, published="label", title="published settings"),
+        ),
+    ),
+    _make_column("split", lambda _: "test", published="split"),
+    _make_column("unstated", lambda _: None, published="unstated"),
+)
+"""The columns that only published rows fill; a board without them has none of these."""
+BY_NAME = {part.name: part for column in (*_OURS, *_PAPER) for part in (column, *column.parts)}
+"""Every column that people can see of a row, by name."""
 
 ESTIMATE_PARTS: dict[str, Callable[[Estimate], Any]] = {
     "std": lambda estimate: estimate.std,
@@ -315,42 +370,57 @@ ESTIMATE_PARTS: dict[str, Callable[[Estimate], Any]] = {
 }
 
 
-def _read_attribute(row: object, path: str) -> Any:
-    """Read an attribute of a row by a path with dots; None behind a None."""
-    for name in filter(None, path.split(".")):
-        row = None if row is None else getattr(row, name)
-    return row if path else None
-
-
-def _make_data_column(
-    name: str, dtype: str = "object", *, ours: str | None = None, published: str = ""
-) -> DataColumn:
-    """Make a column from the attributes that hold its values in our and in published rows.
-
-    `ours` is a path with dots, and the name where it is left out. Without a path for published
-    rows, these leave the column empty. `dtype` is what pandas calls the type.
-    """
-    path = name if ours is None else ours
-
-    def value(row: AnyRow) -> Any:
-        content = _read_attribute(row, published if isinstance(row, PublishedRow) else path)
-        return list(content) if isinstance(content, tuple) else content
-
-    return Column(name, value, dtype=dtype)
-
-
-def _make_our_data_column(
-    name: str, value: Callable[[LeaderboardRow], Any], dtype: str = "object"
-) -> DataColumn:
-    """Make a column that published rows leave empty."""
-    return Column(
-        name, lambda row: value(row) if isinstance(row, LeaderboardRow) else None, dtype=dtype
+def _make_scores_column(name: str, part: Callable[[Estimate], Any]) -> BoardColumn:
+    return _make_column(
+        name, lambda row: {column: part(score) for column, score in row.scores.items()}
     )
 
 
-def _format_as_json(column: DataColumn) -> DataColumn:
-    """Write the values of a column as JSON in CSV."""
-    return replace(column, format=lambda value: json.dumps(value, sort_keys=True))
+_SCORES_RECORD = (
+    _make_scores_column("test", lambda estimate: estimate.mean),
+    *(_make_scores_column(f"test_{name}", part) for name, part in ESTIMATE_PARTS.items()),
+    _make_scores_column("evaluation", lambda estimate: estimate.identity),
+)
+"""What JSON has of the test scores, each by column."""
+
+
+def estimate_records(scores: Mapping[str, Estimate], *, prefix: str) -> dict[str, Any]:
+    """List the std, interval, best, seeds, source and values of each score, by column."""
+    return {
+        f"{prefix}_{name}": {column: part(score) for column, score in scores.items()}
+        for name, part in ESTIMATE_PARTS.items()
+    }
+
+
+def board_records(board: Board) -> list[dict[str, Any]]:
+    """Make a JSON object of each row: ours with every score they have, then published ones."""
+    before = len(_OURS) - len(_RUN)
+    ours = [*_OURS[:before], *_SCORES_RECORD, *_RUN]
+    scores = [_make_column(name, lambda _: None, published=path) for name, path in _PAPER_SCORES]
+    theirs = [*_FIRST, *_PAPER[:-1], *scores, _PAPER[-1]]
+    return [
+        *(to_record(ours, row) for row in board.rows),
+        *(to_record(theirs, row) for row in board.published),
+    ]
+
+
+_PAPER_SCORES = (("scores", "scores"), ("scores_std", "std"))
+
+
+def data_columns(board: Board) -> list[BoardColumn]:
+    """List the columns of a board for CSV and pandas: one value a cell.
+
+    There are columns for every score that a row has in a family which the board or one of our rows
+    shows. `evaluation`, `source` and `best_of_n` are those of the headline; JSON has those of every
+    score.
+    """
+    scores = [column for name in _list_score_columns(board) for column in _make_score_columns(name)]
+    return [*flatten([*_OURS, *(_PAPER if board.published else ())]), *scores]
+
+
+def data_rows(board: Board) -> list[AnyRow]:
+    """List the rows of a board for CSV and pandas."""
+    return [*board.rows, *board.published]
 
 
 def _list_score_columns(board: Board) -> list[str]:
@@ -365,140 +435,62 @@ def _list_score_columns(board: Board) -> list[str]:
     return [column for family in shown for column in family.columns if column in known]
 
 
-def _make_score_columns(name: str) -> Iterator[DataColumn]:
+def _make_score_columns(name: str) -> Iterator[BoardColumn]:
     """Make the columns of a score: mean, n, std and interval; if n is 1, over pairs."""
 
-    def mean(row: AnyRow) -> float | None:
+    def read_part(path: str) -> _Read:
+        return lambda row: _read_path(row.scores.get(name), path)
+
+    def read_mean(row: AnyRow) -> float | None:
         score = row.scores.get(name)
         return score.mean if isinstance(score, Estimate) else score
 
-    def std(row: AnyRow) -> Any:
-        return row.std.get(name) if isinstance(row, PublishedRow) else part("std")(row)
+    def read_std(row: AnyRow) -> Any:
+        return row.std.get(name) if isinstance(row, PublishedRow) else read_part("std")(row)
 
-    def part(path: str) -> Callable[[LeaderboardRow], Any]:
-        return lambda row: _read_attribute(row.scores.get(name), path)
-
-    yield Column(name, mean, dtype=_NUMBER)
-    yield _make_our_data_column(f"{name}_n", part("n"), _COUNT)
-    yield Column(f"{name}_std", std, dtype=_NUMBER)
-    yield _make_our_data_column(f"{name}_low", part("interval.low"), _NUMBER)
-    yield _make_our_data_column(f"{name}_high", part("interval.high"), _NUMBER)
+    yield Column(name, read_mean, dtype=_NUMBER)
+    yield _make_column(f"{name}_n", read_part("n"), _COUNT)
+    yield Column(f"{name}_std", read_std, dtype=_NUMBER)
+    yield _make_column(f"{name}_low", read_part("interval.low"), _NUMBER)
+    yield _make_column(f"{name}_high", read_part("interval.high"), _NUMBER)
 
 
-def _make_test_column(name: str) -> DataColumn:
-    part = ESTIMATE_PARTS[name]
-    return _make_our_data_column(
-        f"test_{name}", lambda row: {column: part(score) for column, score in row.scores.items()}
+SCORE_COLUMNS = tuple(column for family in BOARD_FAMILIES.values() for column in family.columns)
+
+
+def _order_scores(column: str) -> Order[LeaderboardRow]:
+    return Order(column, lambda row: row.scores[column].mean if column in row.scores else None)
+
+
+_STD = Order[LeaderboardRow]("std", lambda row: row.ranked_score.std if row.ranked_score else None)
+BEST = Order[LeaderboardRow](
+    "best", lambda row: row.ranked_score.best if row.ranked_score else None
+)
+ORDERS: dict[str, Order[LeaderboardRow]] = {
+    order.name: order
+    for order in (
+        *(column.order for column in BY_NAME.values() if column.order),
+        *(_STD, BEST),
+        *map(_order_scores, SCORE_COLUMNS),
     )
+}
+"""What rows can be sorted by; `std` and `best` are those of the score that a row is ranked by."""
 
 
-def _find_ranked_score(row: LeaderboardRow) -> Estimate | None:
-    """Return the score that the row is ranked by, if that is a test score."""
-    return row.ranked_score if row.headline else None
+def sort_rows(rows: Sequence[LeaderboardRow], column: str) -> list[LeaderboardRow]:
+    """Sort rows by a column; those without a value come last, equal ones by dev, highest first.
 
+    Texts and ranks stand from the lowest up, numbers and dates from the highest down.
 
-_IS_PUBLISHED: DataColumn = Column(
-    "published", lambda row: isinstance(row, PublishedRow), dtype=_TRUTH
-)
-_NAMES = tuple(_make_data_column(name, published=name) for name in ("method", "backbone"))
-_DEV_NUMBERS = (
-    _make_data_column("dev_best", _NUMBER, ours="dev_score.best"),
-    _make_data_column("dev_untrained", _NUMBER),
-    _make_data_column("trials", _COUNT),
-    _make_data_column("headline"),
-)
-_RUN = (
-    _make_data_column("other_code", _TRUTH),
-    _make_data_column("test_opened", _TIME),
-    _make_data_column("gpu_hours", _NUMBER),
-    _make_data_column("wall_seconds", _NUMBER),
-    *(_make_our_data_column(name, methodcaller("cost", name), _NUMBER) for name in COSTS),
-    _make_data_column("epochs", _NUMBER),
-    _make_data_column("finished", _TIME),
-    _make_data_column("machines"),
-    _make_data_column("tags"),
-    _make_data_column("starred", _TRUTH),
-    _make_data_column("notes"),
-    _make_data_column("released", ours="released.system"),
-    _make_data_column("trained_from", ours="released.trained_from"),
-)
-_BOARD_COLUMNS: tuple[DataColumn, ...] = (
-    _IS_PUBLISHED,
-    *_NAMES,
-    _make_data_column("sweep"),
-    _make_data_column("configuration", ours="configuration.hash"),
-    _format_as_json(_make_data_column("values", ours="configuration.values")),
-    _format_as_json(_make_data_column("searched", ours="configuration.searched")),
-    _make_data_column("code", ours="configuration.code"),
-    _make_data_column("corpus"),
-    _make_data_column("seeds"),
-    _make_data_column("n", _COUNT, published="seeds"),
-    _format_as_json(_make_data_column("keys")),
-    *(
-        _make_data_column(f"dev_{name}", ours=f"dev.{name}")
-        for name in ("checkpoint", "search", "identity", "source")
-    ),
-    _make_data_column("dev_mean", _NUMBER, ours="dev_score.mean"),
-    _make_data_column("dev_std", _NUMBER, ours="dev_score.std"),
-    _make_data_column("dev_low", _NUMBER, ours="dev_score.interval.low"),
-    _make_data_column("dev_high", _NUMBER, ours="dev_score.interval.high"),
-    *_DEV_NUMBERS,
-    _make_our_data_column(
-        "evaluation", lambda row: _read_attribute(_find_ranked_score(row), "identity")
-    ),
-    _make_our_data_column(
-        "source", lambda row: source_of(one, row.dev) if (one := _find_ranked_score(row)) else None
-    ),
-    _make_our_data_column(
-        "best_of_n", lambda row: _read_attribute(_find_ranked_score(row), "best"), _NUMBER
-    ),
-    *(
-        _make_data_column(f"rank_{name}", _COUNT, ours=f"rank.{name}")
-        for name in ("best", "worst", "among")
-    ),
-    _make_data_column("gap", _NUMBER, ours="gap.difference"),
-    _make_data_column("gap_published", _NUMBER, ours="gap.published"),
-    _make_data_column("gap_source", ours="gap.source"),
-    _make_data_column("gap_inside", _TRUTH, ours="gap.inside"),
-    *_RUN,
-)
-"""The columns of every board. `evaluation`, `source` and `best_of_n` are those of the headline;
-JSON has those of every score."""
-_PAPER_COLUMNS: tuple[DataColumn, ...] = (
-    _make_data_column("system", ours="", published="system"),
-    _make_data_column("sources", ours="", published="sources"),
-    _make_data_column("settings", ours="", published="label"),
-    Column("split", lambda row: row.split if isinstance(row, PublishedRow) else "test"),
-    _make_data_column("unstated", ours="", published="unstated"),
-)
-"""The columns of a board with published rows."""
-_OUR_RECORD: tuple[DataColumn, ...] = (
-    _IS_PUBLISHED,
-    *_NAMES,
-    *map(_make_data_column, ("sweep", "configuration", "corpus", "seeds", "n", "keys", "dev")),
-    _make_data_column("dev_mean", ours="dev_score.mean"),
-    _make_data_column("dev_std", ours="dev_score.std"),
-    _make_our_data_column("dev_interval", lambda row: _list_bounds(row.dev_score.interval)),
-    *_DEV_NUMBERS,
-    _make_data_column("rank"),
-    _make_data_column("gap"),
-    _make_our_data_column("test", lambda row: {name: one.mean for name, one in row.scores.items()}),
-    *(_make_test_column(name) for name in ESTIMATE_PARTS),
-    _make_our_data_column(
-        "evaluation", lambda row: {name: one.identity for name, one in row.scores.items()}
-    ),
-    *_RUN,
-)
-"""The fields of our rows in JSON."""
-_PUBLISHED_RECORD: tuple[DataColumn, ...] = (
-    _IS_PUBLISHED,
-    *_NAMES,
-    *(
-        _make_data_column(name, published=name)
-        for name in ("system", "sources", "settings", "split")
-    ),
-    _make_data_column("scores", published="scores"),
-    _make_data_column("scores_std", published="std"),
-    _make_data_column("unstated", published="unstated"),
-)
-"""The fields of published rows in JSON."""
+    Raises:
+        NotFoundError: if it is none of `ORDERS`.
+    """
+    order = ORDERS.get(column)
+    if order is None:
+        raise NotFoundError(
+            f"there is no column {column!r} to sort by; expected {', '.join(ORDERS)}"
+        )
+    by_dev = sorted(rows, key=lambda row: (-row.dev_score.mean, row.method, row.configuration.hash))
+    without = [row for row in by_dev if order.key(row) in (None, [])]
+    known = [row for row in by_dev if order.key(row) not in (None, [])]
+    return sorted(known, key=order.key, reverse=order.descending) + without

@@ -318,6 +318,6 @@ def _make_best_table(
         Column("seeds", lambda row: ", ".join(map(str, row.seeds))),
         Column("dev", lambda row: row.dev_score, score_cell, f"dev {sweep.dev}", "right"),
         *map(score, dict.fromkeys(row.headline for row in rows if row.headline)),
-        Column("best trial", trial, lambda cell: cell),
+        Column("best trial", trial),
     ]
     return to_table(columns, [rows], title="Best configurations, x 100", notes=[_NOTE])

@@ -45,7 +45,7 @@ def border_side(
     best = sides[:_BEST]
     if len(best) < _BEST or (side := best[0]) is None:
         return None
-    there = sum(one == side for one in best)
+    there = best.count(side)
     by_chance = float(bdtrc(there - 1, _BEST, chances[side])) if there else 1.0
     return (side, there) if by_chance <= level else None
 

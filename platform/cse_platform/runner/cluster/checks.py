@@ -22,18 +22,18 @@ from cse_methods.contract import Method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.cluster.facts import (
     Fact,
-    differences,
+    compare_facts,
     find_facts,
     questions_of,
     why_no_trials,
     write_mark,
 )
-from cse_platform.runner.cluster.pinned_packages import installed, lacking, named
+from cse_platform.runner.cluster.pinned_packages import find_installed, format_names, list_lacking
 from cse_platform.runner.cluster.slots import (
     NODE,
-    ask,
     free_slots,
     nodes_with_room,
+    run_on_node,
     setup_problem,
     trial_environment,
     wanted_of,
@@ -179,10 +179,12 @@ class NodeChecks:
     def _ask_for_packages(self, node: str) -> _Inquiry:
         if not self._packages:
             return self._ask_for_facts(node)
-        return _Inquiry(ask(node, installed, [*self._packages], trial_environment()), is_last=False)
+        return _Inquiry(
+            run_on_node(node, find_installed, [*self._packages], trial_environment()), is_last=False
+        )
 
     def _ask_for_facts(self, node: str, lacks: str = "") -> _Inquiry:
-        answer = ask(node, find_facts, self._questions, self.environment_on(node))
+        answer = run_on_node(node, find_facts, self._questions, self.environment_on(node))
         return _Inquiry(answer, lacks=lacks)
 
     def _handle_answer(self, node: str, inquiry: _Inquiry, name: str) -> None:
@@ -193,23 +195,23 @@ class NodeChecks:
             return
         if not inquiry.is_last:
             self._provide_packages(node, answer, name)
-        elif differing := differences(answer, self._here):
+        elif differing := compare_facts(answer, self._here):
             self.refused[node] = why_no_trials(name, differing)
         else:
             self.passed.add(node)
 
     def _provide_packages(self, node: str, there: Mapping[str, str], name: str) -> None:
-        """Give a node the packages that it lacks; Python and torch it has to have itself."""
+        """Send a node the packages that it lacks; Python and torch must be installed there."""
         facts = {package: Fact("version", number) for package, number in there.items()}
         needed = {package: self._here[package] for package in _PREREQUISITES & self._here.keys()}
-        if differing := differences(facts, needed):
+        if differing := compare_facts(facts, needed):
             self.refused[node] = why_no_trials(name, differing)
             return
-        lacks = lacking(self._packages, there)
+        lacks = list_lacking(self._packages, there)
         if lacks:
             self._equipped.add(node)
-            _log.warning("%s lacks %s; Ray installs that there", name, named(lacks))
-        self._asked[node] = self._ask_for_facts(node, named(lacks))
+            _log.warning("%s lacks %s; Ray installs that there", name, format_names(lacks))
+        self._asked[node] = self._ask_for_facts(node, format_names(lacks))
 
     def _explain_no_answer(self, inquiry: _Inquiry, error: Exception) -> str:
         if not isinstance(error, RuntimeEnvSetupError):
@@ -314,8 +316,8 @@ class SlotRequests:
         refused = self._nodes.refused.keys()
         doubtful = len(refused) > len(self._nodes.passed)  # further nodes would be refused, too
         # Those that are not checked yet will have room, too.
-        lacking = 0 if doubtful else trials() - free_slots(self._slot, among=there - refused)
-        self._ask_for(min(max(lacking, 0), _MAX_REQUESTS))
+        list_lacking = 0 if doubtful else trials() - free_slots(self._slot, among=there - refused)
+        self._ask_for(min(max(list_lacking, 0), _MAX_REQUESTS))
 
     def end(self) -> None:
         """Cancel all requests."""

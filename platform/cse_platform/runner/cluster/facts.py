@@ -19,10 +19,10 @@ from cse_methods.files.digest import file_sha256
 from cse_methods.files.places import filesystem
 from cse_methods.registry import get_method
 from cse_platform.errors import OutputError, SweepRefusedError
-from cse_platform.runner.cluster.pinned_packages import installed
+from cse_platform.runner.cluster.pinned_packages import find_installed
 from cse_platform.runner.failures import one_line
 from cse_platform.secrets import mask_url
-from cse_platform.sweep.checks import representatives
+from cse_platform.sweep.checks import list_representatives
 from cse_platform.sweep.identity import encoder_sha256
 from cse_platform.sweep.spec import SweepSpec
 
@@ -49,7 +49,7 @@ class Fact:
     """Why it cannot be had."""
 
 
-def differences(there: Mapping[str, Fact], here: Mapping[str, Fact]) -> dict[Kind, list[str]]:
+def compare_facts(there: Mapping[str, Fact], here: Mapping[str, Fact]) -> dict[Kind, list[str]]:
     """Compare a node's facts with those of the driver, `here`. Returns short phrases by kind.
 
     A fact that the driver lacks, too, is no difference.
@@ -87,7 +87,7 @@ _PACKAGES = ("cse-platform", "transformers")
 
 @dataclass(frozen=True)
 class NodeQuestions:
-    """What a node looks up; without the addresses of stores, which no worker knows."""
+    """The facts that a node reports; stores are left out, because no worker knows them."""
 
     method: str
     corpus: tuple[CorpusSpec, ...]
@@ -104,7 +104,7 @@ class NodeQuestions:
 
 def questions_of(spec: SweepSpec, method: Method, *, storage: str) -> NodeQuestions:
     """Collect what a sweep's trials need; `storage` is the file or URI that the driver wrote."""
-    configs = [spec.config(assignment) for assignment in representatives(spec, method)]
+    configs = [spec.config(assignment) for assignment in list_representatives(spec, method)]
     further = {json.dumps(c.ingredients(), sort_keys=True): c for c in configs if c.ingredients()}
     encoders = (name for config in configs for name in config.encoders())
     return NodeQuestions(
@@ -124,7 +124,7 @@ def find_facts(questions: NodeQuestions) -> dict[str, Fact]:
 
     Files that only the hub has are fetched, as a trial would do.
     """
-    facts = {name: Fact("version", value) for name, value in installed(_PACKAGES).items()}
+    facts = {name: Fact("version", value) for name, value in find_installed(_PACKAGES).items()}
     facts["the code of cse-platform"] = _make_fact("code", _hash_package_code)
     facts |= _find_code_facts(questions)
     facts["the corpus"] = _make_fact("data", _hash_corpus, questions)
@@ -140,7 +140,7 @@ def find_facts(questions: NodeQuestions) -> dict[str, Fact]:
 
 
 def write_mark(file: str) -> None:
-    """Write a random word by which a node sees that it reads the same storage as the driver.
+    """Write a random word to the storage; a node that reads it shares the driver's storage.
 
     Raises SweepRefusedError if it cannot be written.
     """

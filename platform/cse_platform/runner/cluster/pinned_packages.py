@@ -47,7 +47,7 @@ _NEVER_INSTALLED = frozenset({"cse-platform", "ray", "torch"})
 """The first travels, and a node has the others."""
 
 
-def pinned(packages: Iterable[str]) -> dict[str, str]:
+def find_pinned(packages: Iterable[str]) -> dict[str, str]:
     """Find the installed version of each package, except of those that no index has.
 
     A package that was installed from a folder is left out: an index may have a stranger's package
@@ -64,7 +64,7 @@ def pinned(packages: Iterable[str]) -> dict[str, str]:
     return versions
 
 
-def installed(packages: Iterable[str]) -> dict[str, str]:
+def find_installed(packages: Iterable[str]) -> dict[str, str]:
     """Find the versions of Python, torch and these packages on this machine, without missing ones.
 
     Torch's version has no build: a head node without GPU drives nodes with one.
@@ -78,12 +78,12 @@ def installed(packages: Iterable[str]) -> dict[str, str]:
     return versions
 
 
-def lacking(packages: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
+def list_lacking(packages: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
     """Packages that are missing or at another version there, as NAME==VERSION."""
     return [f"{name}=={wanted}" for name, wanted in packages.items() if there.get(name) != wanted]
 
 
-def named(packages: Sequence[str]) -> str:
+def format_names(packages: Sequence[str]) -> str:
     """Name the first package, and count the others."""
     first, more = next(iter(packages), ""), len(packages) - 1
     return f"{first} and {more} more packages" if more > 0 else first

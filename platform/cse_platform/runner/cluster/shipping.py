@@ -24,10 +24,10 @@ from cse_methods.contract import Method
 from cse_methods.entry_points import outside_methods
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.cluster.pinned_packages import TAGGER_PACKAGES, TRIAL_PACKAGES, pinned
-from cse_platform.sweep.checks import representatives
+from cse_platform.runner.cluster.pinned_packages import TAGGER_PACKAGES, TRIAL_PACKAGES, find_pinned
+from cse_platform.sweep.checks import list_representatives
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.provenance import normalised
+from cse_platform.tracking.provenance import normalise_name
 
 OUR_PACKAGE = "cse-platform"
 _MAX_BYTES = 200 << 20
@@ -41,7 +41,7 @@ Content = Mapping[str, Path | str]
 
 @dataclass(frozen=True)
 class Shipment:
-    """What the nodes of a cluster get from the driver's machine."""
+    """The code and packages that the driver's machine sends to the nodes of a cluster."""
 
     archives: Mapping[str, bytes]
     """Zip files, by the URIs under which Ray is to keep them: equal content has an equal URI."""
@@ -67,7 +67,7 @@ def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
             packages += _iter_requirements(method)
         if _uses_tagger(spec, method):
             packages += TAGGER_PACKAGES
-    return Shipment({_make_uri(data): data for data in archives}, pinned(packages))
+    return Shipment({_make_uri(data): data for data in archives}, find_pinned(packages))
 
 
 def archive(content: Content) -> tuple[str, bytes]:
@@ -156,10 +156,10 @@ def _iter_requirements(method: Method) -> Iterator[str]:
     for text in (dist.requires if dist else None) or ():
         requirement = Requirement(text)
         if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-            yield normalised(requirement.name)
+            yield normalise_name(requirement.name)
 
 
 def _uses_tagger(spec: SweepSpec, method: Method) -> bool:
     """Whether results of the sweep depend on another installed package."""
-    configs = (spec.config(assignment) for assignment in representatives(spec, method))
+    configs = (spec.config(assignment) for assignment in list_representatives(spec, method))
     return any(config.ingredients() for config in configs)

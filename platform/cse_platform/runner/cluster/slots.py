@@ -108,7 +108,9 @@ def setup_problem(error: RuntimeEnvSetupError) -> str:
     return (errors or lines or ["it does not say why"])[-1].removeprefix("ERROR: ")
 
 
-def ask(node: str, question: Callable[[Any], Any], about: Any, environment: dict[str, Any]) -> Any:
+def run_on_node(
+    node: str, question: Callable[[Any], Any], about: Any, environment: dict[str, Any]
+) -> Any:
     """Run a function on a node without reserving resources. Returns a future."""
     task = ray.remote(question).options(
         num_cpus=0,

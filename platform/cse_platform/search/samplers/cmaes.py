@@ -46,6 +46,8 @@ class ReplayedCmaEs(CmaEsSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
+        """Sample as Optuna's own does; ValueError for several objectives."""
+        self._raise_error_if_multi_objective(study)
         self._asked = study.direction, search_space
         return super().sample_relative(study, trial, search_space)
 

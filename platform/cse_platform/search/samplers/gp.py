@@ -11,6 +11,7 @@ from optuna.samplers import GPSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 from threadpoolctl import threadpool_limits
 
+from cse_platform.search.samplers.fitting import floor_outliers, select_trials
 from cse_platform.sweep.samplers import Gp
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def build_gp(options: Gp, *, seed: int) -> "NoisyGp":
 class NoisyGp(GPSampler):
     """A Gaussian process that does not aim at lucky scores, and sees pruned trials.
 
-    It differs from Optuna's own in two ways:
+    It differs from Optuna's own in four ways:
 
     - It proposes what may exceed the highest *expected* score of those tried, and not the highest
       *score*, which is a lucky one (the plug-in of Vazquez et al. 2008, Global optimization based
@@ -41,6 +42,8 @@ class NoisyGp(GPSampler):
       criteria for noisy optimization). For one objective without constraints.
     - A pruned trial has ended with its last dev point. Optuna's does not see pruned trials, and so
       proposes their neighbours again and again.
+    - Values far below the others are raised to a floor (`fitting.floor_outliers`).
+    - Of many trials it is fitted to some (`fitting.select_trials`).
     """
 
     def infer_relative_search_space(
@@ -60,6 +63,24 @@ class NoisyGp(GPSampler):
 
         with threadpool_limits(1):
             return super().sample_relative(_wrap_study(study), trial, search_space)
+
+    def _sample_relative_impl(
+        self,
+        study: Study,
+        completed_trials: list[FrozenTrial],
+        running_trials: list[FrozenTrial],
+        search_space: dict[str, BaseDistribution],
+    ) -> dict[str, Any]:
+        from optuna._gp.search_space import SearchSpace
+
+        space = SearchSpace(search_space)
+        fitted = select_trials(
+            floor_outliers(completed_trials, study.directions),
+            study.directions,
+            space.get_normalized_params(completed_trials),
+            space.is_categorical,
+        )
+        return super()._sample_relative_impl(study, fitted, running_trials, search_space)
 
     def _optimize_acqf(
         self, acqf: "BaseAcquisitionFunc", best_params: np.ndarray | None
@@ -81,10 +102,12 @@ def _wrap_study(study: Study) -> Study:
 
 
 class _StudyWithPruned:
-    """A study whose pruned trials look complete."""
+    """A study whose pruned trials look complete. It has the part that `GPSampler` uses."""
 
     def __init__(self, study: Study) -> None:
         self._study = study
+        self._study_id, self._storage = study._study_id, study._storage
+        self.directions = study.directions
 
     def _get_trials(
         self,
@@ -96,9 +119,6 @@ class _StudyWithPruned:
             _show_as_complete, self._study._get_trials(deepcopy=deepcopy, use_cache=use_cache)
         )
         return [trial for trial in trials if states is None or trial.state in states]
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._study, name)
 
 
 def _show_as_complete(trial: FrozenTrial) -> FrozenTrial:

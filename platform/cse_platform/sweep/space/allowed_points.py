@@ -40,7 +40,7 @@ class AllowedPoints:
         self.requirements, self.given, self.worn = requirements, given, worn
         self.space, self.rng = requirements.space, random.Random(seed)
 
-    def anywhere(self) -> dict[str, Any]:
+    def draw_anywhere(self) -> dict[str, Any]:
         """Draw a point at random among all that are allowed.
 
         Where these are too few to be met by chance, it starts from a known one, and draws each
@@ -56,18 +56,20 @@ class AllowedPoints:
                 point = self._redraw_value(point, name)
         return point
 
-    def around(self, target: Values) -> dict[str, Any]:
+    def draw_around(self, target: Values) -> dict[str, Any]:
         """Draw an allowed point around the target, with other real numbers."""
-        return self.near({name: self._shift_value(name, value) for name, value in target.items()})
+        return self.draw_near(
+            {name: self._shift_value(name, value) for name, value in target.items()}
+        )
 
-    def near(self, target: Values) -> dict[str, Any]:
+    def draw_near(self, target: Values) -> dict[str, Any]:
         """Draw an allowed point that differs little from the target.
 
         It takes the nearest of some points that have half of the target's values, and moves each
         dimension towards the target as far as the others let it.
         """
         mixed = (self._complete_point(self._draw_half(target)) for _ in range(TRIES))
-        allowed = [point for point in mixed if self._is_allowed(point)] or [self.anywhere()]
+        allowed = [point for point in mixed if self._is_allowed(point)] or [self.draw_anywhere()]
         point = min(allowed, key=lambda point: self._measure_distance(point, target))
         for name in self._shuffle_movable(point):
             if name in target:

@@ -148,7 +148,7 @@ class Range(_Conditional):
 
     @property
     def whole(self) -> bool:
-        """Whether the range has whole numbers only: all its numbers are written as such."""
+        """Whether the range has integers only: all its numbers are written as such."""
         return all(isinstance(n, int) for n in (self.low, self.high, self.step or 0))
 
     @property

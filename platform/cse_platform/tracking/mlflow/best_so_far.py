@@ -48,7 +48,7 @@ class BestSoFarWriter:
         self._leaders: dict[str, dict[str, str]] = {}
 
     def add(self, sweep: Any, trial: Any, event: Ended) -> None:
-        """Count a trial that ends, before its run says that it has.
+        """Count a trial that has ended, before its run is closed in MLflow.
 
         `sweep` and `trial` are the runs, as they are before.
         """

@@ -1,0 +1,118 @@
+"""What failures tell a search: they are shown as the worst, and their neighbourhood is left."""
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from cse_platform.search.coordinates import build_coordinates, measure_distances
+from cse_platform.search.distributions import encode
+from cse_platform.sweep.space.space import Space
+
+FAILURE_CAUSE = "failure_cause"
+"""User attribute of a failed trial with the cause, as of `TrialFinished`."""
+RETRY_OF = "retry_of"
+"""User attribute of a trial with the number of the one whose values it tries again."""
+_CONSTRAINT = "constraints:"
+"""Prefix of Optuna's system attribute of a constraint."""
+
+
+def show_failures(
+    trials: Sequence[FrozenTrial], directions: Sequence[StudyDirection]
+) -> list[FrozenTrial]:
+    """Show failures to a sampler as complete trials with the worst finite values so far.
+
+    Failures are trials that failed of their own configuration and were not tried again, and trials
+    whose values are not finite. The worst is taken of each objective and each constraint for
+    itself. Before any trial has finite values there is no worst, and a sampler sees none of them.
+    """
+    tried_again = {trial.user_attrs.get(RETRY_OF) for trial in trials}
+    values = [row for trial in trials if (row := _read_values(trial)) and _are_finite(row)]
+    worst = [
+        max(column) if direction == StudyDirection.MINIMIZE else min(column)
+        for column, direction in zip(zip(*values, strict=True), directions, strict=False)
+    ]
+    limits = _find_worst_constraints(trials)
+    return [
+        _show_as_worst(trial, worst, limits) if _is_failure(trial, tried_again) else trial
+        for trial in trials
+    ]
+
+
+def _is_failure(trial: FrozenTrial, tried_again: set[int | None]) -> bool:
+    if trial.state == TrialState.FAIL:
+        own = trial.user_attrs.get(FAILURE_CAUSE) == "trial"
+        return own and trial.number not in tried_again
+    return not _are_finite([*(_read_values(trial) or ()), *trial.constraints.values()])
+
+
+def _read_values(trial: FrozenTrial) -> list[float] | None:
+    """Read the values of a trial; of a pruned one, its last dev point."""
+    if trial.state == TrialState.PRUNED and trial.intermediate_values:
+        return [trial.intermediate_values[max(trial.intermediate_values)]]
+    return trial.values if trial.state == TrialState.COMPLETE else None
+
+
+def _find_worst_constraints(trials: Sequence[FrozenTrial]) -> dict[str, float]:
+    """Map each constraint's system attribute to its highest finite excess."""
+    worst: dict[str, float] = {}
+    for trial in trials:
+        for name, excess in trial.constraints.items():
+            if math.isfinite(excess):
+                known = worst.get(_CONSTRAINT + name, excess)
+                worst[_CONSTRAINT + name] = max(known, excess)
+    return worst
+
+
+def _show_as_worst(
+    trial: FrozenTrial, worst: Sequence[float], limits: dict[str, float]
+) -> FrozenTrial:
+    shown = copy.copy(trial)
+    shown.state = TrialState.COMPLETE if worst else TrialState.FAIL
+    shown.values = list(worst) or None
+    shown.system_attrs = {**trial.system_attrs, **limits}
+    return shown
+
+
+def _are_finite(values: Sequence[float]) -> bool:
+    return all(map(math.isfinite, values))
+
+
+NEIGHBOURS = 3
+"""The number of nearest trials that tell whether a configuration fails."""
+
+
+class FailurePredictor:
+    """Predicts that a configuration fails if most of its nearest trials have failed.
+
+    It is the rule of the nearest neighbours (Cover & Hart 1967, Nearest neighbor pattern
+    classification), with `NEIGHBOURS` of them. Trials that run say nothing, nor do failures of
+    another cause than the configuration.
+    """
+
+    def __init__(self, trials: Sequence[FrozenTrial], space: Space) -> None:
+        tried_again = {trial.user_attrs.get(RETRY_OF) for trial in trials}
+        ended = [trial for trial in trials if trial.state.is_finished()]
+        failures = [_is_failure(trial, tried_again) for trial in ended]
+        known = [
+            (trial, failure)
+            for trial, failure in zip(ended, failures, strict=True)
+            if failure or trial.state != TrialState.FAIL
+        ]
+        self._space = space
+        self._coordinates = build_coordinates([trial.params for trial, _ in known], space)
+        self._failures = np.array([failure for _, failure in known], dtype=bool)
+
+    def predicts_failure(self, point: Mapping[str, Any]) -> bool:
+        """Return True if most of the nearest trials have failed; False without enough trials."""
+        if self._failures.sum() <= NEIGHBOURS // 2 or self._failures.all():
+            return False
+        params = {name: encode(value) for name, value in point.items()}
+        here = build_coordinates([params], self._space)
+        (distances,) = measure_distances(here, self._coordinates)
+        nearest = distances.argsort(kind="stable")[:NEIGHBOURS]
+        return bool(self._failures[nearest].sum() > NEIGHBOURS / 2)

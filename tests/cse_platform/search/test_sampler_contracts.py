@@ -1,0 +1,124 @@
+"""Optuna's own suites for samplers, on each class of ours, and what poses as a storage or study."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import optuna
+import pytest
+from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
+from optuna.samplers import BaseSampler
+from optuna.testing import pytest_samplers as suites
+
+from cse_platform.search.proposals import Draft
+from cse_platform.search.samplers.cmaes import build_cmaes
+from cse_platform.search.samplers.gp import _wrap_study, build_gp
+from cse_platform.search.samplers.qmc import build_qmc
+from cse_platform.search.storage import TrialCache
+from cse_platform.sweep.samplers import CmaEs, Gp, Qmc
+from cse_platform.sweep.space.space import Space
+
+NewSampler = Callable[[], BaseSampler]
+NUMERICAL = [
+    FloatDistribution(-1.0, 1.0),
+    FloatDistribution(1e-7, 1.0, log=True),
+    FloatDistribution(-10, 10, step=0.5),
+    IntDistribution(3, 10),
+    IntDistribution(1, 100, log=True),
+    IntDistribution(3, 9, step=2),
+]
+"""Those of the suite, which takes all pairs: half a minute with a Gaussian process."""
+
+
+class NoisyGpSuite(
+    suites.BasicSamplerTestCase,
+    suites.RelativeSamplerTestCase,
+    suites.MultiObjectiveSamplerTestCase,
+):
+    __test__ = True
+
+    @pytest.fixture
+    def sampler(self) -> NewSampler:
+        return lambda: build_gp(Gp(startup_trials=1), seed=1)
+
+    @pytest.mark.parametrize(
+        ("x_distribution", "y_distribution"),
+        list(pairwise([*NUMERICAL, NUMERICAL[0]])),
+    )
+    def test_sample_relative_numerical(
+        self,
+        sampler: NewSampler,
+        x_distribution: BaseDistribution,
+        y_distribution: BaseDistribution,
+    ) -> None:
+        super().test_sample_relative_numerical(sampler, x_distribution, y_distribution)
+
+
+class ReplayedCmaEsSuite(
+    suites.BasicSamplerTestCase, suites.RelativeSamplerTestCase, suites.SingleOnlySamplerTestCase
+):
+    __test__ = True
+
+    @pytest.fixture
+    def sampler(self) -> NewSampler:
+        return lambda: build_cmaes(CmaEs(), seed=1)
+
+
+class WholeSpaceQmcSuite(
+    suites.BasicSamplerTestCase,
+    suites.RelativeSamplerTestCase,
+    suites.MultiObjectiveSamplerTestCase,
+):
+    """Its space is not that of the suite, whose dimensions are drawn one by one therefore."""
+
+    __test__ = True
+
+    @pytest.fixture
+    def sampler(self) -> NewSampler:
+        space = Space.model_validate({"elsewhere": {"low": 0.0, "high": 1.0}})
+        return lambda: build_qmc(Qmc(), space, seed=1)
+
+
+@pytest.fixture
+def study() -> optuna.Study:
+    """A study of two trials, of which the first has ended."""
+    found = optuna.create_study(direction="maximize")
+    for _ in range(2):
+        found.ask({"x": FloatDistribution(0.0, 1.0)})
+    found.tell(0, 0.5)
+    return found
+
+
+def test_a_draft_answers_for_the_trial_that_is_drawn_and_for_no_other(study: optuna.Study) -> None:
+    draft = Draft(study, study.get_trials(deepcopy=False))
+    trial = draft.restart()
+    storage: Any = draft.study._storage
+    storage.set_trial_system_attr(trial._trial_id, "drawn", 1)
+    assert storage.get_trial(trial._trial_id).system_attrs == {"drawn": 1}
+    for call in (
+        lambda: storage.get_trial(0),
+        lambda: storage.get_trial_system_attrs(0),
+        lambda: storage.set_trial_system_attr(0, "drawn", 1),
+        lambda: storage.set_trial_param(0, "x", 0.5, FloatDistribution(0.0, 1.0)),
+    ):
+        with pytest.raises(KeyError, match="trial 0 is not drawn here"):
+            call()
+    assert [one.number for one in draft.study.get_trials()] == [0, 1, 2]
+    assert len(study.get_trials()) == 2  # until the draft is accepted
+
+
+@pytest.mark.parametrize("wrap", ["draft", "cache", "gp"])
+def test_what_poses_as_a_storage_refuses_what_it_would_answer_wrongly(
+    study: optuna.Study, wrap: str
+) -> None:
+    """The number of trials and the best one, which are those of the study's own storage."""
+    trials = study.get_trials(deepcopy=False)
+    posing: dict[str, Callable[[], Any]] = {
+        "draft": lambda: Draft(study, trials).study._storage,
+        "cache": lambda: TrialCache(lambda: trials).wrap_study(study)._storage,
+        "gp": lambda: _wrap_study(study),
+    }
+    asked = posing[wrap]()
+    for name in ("get_n_trials", "get_best_trial", "best_trial", "delete_study", "tell"):
+        with pytest.raises(AttributeError):
+            getattr(asked, name)
