@@ -144,6 +144,7 @@ def test_every_room_of_ours_makes_numbers_or_does_not() -> None:
             "testing",
             "code_hash",
             "evaluation",
+            "precision",
             "allocator",
             "names",
         ),
