@@ -2,6 +2,7 @@
 
 Paper: Su et al., 2021, https://arxiv.org/abs/2103.15316, whose whitening is the option; the poolers
 are the baselines that every paper of the field prints.
+A backbone of static word vectors, such as GloVe's, has the mean of its words as its one pooler.
 Departs from it: the statistics come from training sentences, not from those that are scored.
 Step 0 of the dev curve is the plain pooler, step 1 what is kept.
 """
@@ -14,9 +15,9 @@ import torch
 
 from cse_methods.contract import BEST_FOLDER, Conditions, MethodConfig, Paper, Run
 from cse_methods.data.corpora import load_corpus
-from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.loading import load_sentence_encoder
 from cse_methods.encoders.post_pooling import Dense
+from cse_methods.encoders.sentence_encoder import SentenceEncoder
 from cse_methods.encoders.whitening import principal_axes, statistics
 from cse_methods.errors import TrainingError
 from cse_methods.registry import register
@@ -61,8 +62,8 @@ def train(config: UntrainedConfig, run: Run) -> dict[str, float]:
     """Score the backbone as it is, then as it is kept; return the latter's dev metrics."""
     dev = DevSuite(config.dev, data=config.data)
     if run.resume_from is not None:
-        return dev.evaluate(load_encoder(str(run.resume_from / BEST_FOLDER)))
-    encoder = load_encoder(
+        return dev.evaluate(load_sentence_encoder(str(run.resume_from / BEST_FOLDER)))
+    encoder = load_sentence_encoder(
         config.backbone,
         pooler=config.pooler,
         first_layer=config.first_layer,
@@ -76,7 +77,7 @@ def train(config: UntrainedConfig, run: Run) -> dict[str, float]:
     return metrics
 
 
-def _whitened(encoder: Encoder, config: UntrainedConfig, seed: int) -> Encoder:
+def _whitened(encoder: SentenceEncoder, config: UntrainedConfig, seed: int) -> SentenceEncoder:
     """The encoder with a dense layer that whitens its vectors."""
     sentences = load_corpus(config.corpus, config.data, backbone=config.backbone).sentences
     drawn = torch.randperm(len(sentences), generator=torch.Generator().manual_seed(seed))
@@ -91,5 +92,5 @@ def _whitened(encoder: Encoder, config: UntrainedConfig, seed: int) -> Encoder:
     return encoder.with_post_pooling(Dense.affine(weight, -mean @ weight)).to(encoder.device)
 
 
-def _save(encoder: Encoder, folder: Path) -> None:
+def _save(encoder: SentenceEncoder, folder: Path) -> None:
     encoder.save(folder / BEST_FOLDER)

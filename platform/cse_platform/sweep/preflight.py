@@ -21,6 +21,7 @@ from cse_methods.encoders.backbones import (
     locate_backbone,
     resolve_backbone,
 )
+from cse_methods.encoders.static_files import refuse_static
 from cse_methods.errors import CseError
 from cse_methods.registry import get_method
 from cse_methods.training.schedule import Schedule
@@ -284,10 +285,18 @@ def _find_absent_encoders(
             yield source
         elif source:
             inspection.attempt(place, partial(check_encoder, name))
+    if any(isinstance(config, TrainingConfig) for config in configs):
+        inspection.attempt(("backbone",), partial(_refuse_static, spec), needs=("backbone",))
     asked = {(c.backbone, c.pooler, c.first_layer, c.test_prompt(), c.max_length) for c in configs}
     for name, pooler, first_layer, prompt, max_length in sorted(asked, key=str):
         read = partial(check_encoder, name, pooler=pooler, first_layer=first_layer, prompt=prompt)
         inspection.attempt(("backbone",), partial(read, max_length=max_length), needs=("backbone",))
+
+
+def _refuse_static(spec: SweepSpec) -> None:
+    """Raise BackboneError if a method that trains is given word vectors without a transformer."""
+    if folder := locate_backbone(resolve_backbone(spec.backbone)):
+        refuse_static(spec.backbone, folder)
 
 
 def _is_absent(source: Backbone) -> bool:
