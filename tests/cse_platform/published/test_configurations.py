@@ -131,6 +131,17 @@ def test_the_file_of_released_encoders_scores_all_that_are_known() -> None:
         assert one is not None and stage.dev.search == (one.selected_on or "stsb")
 
 
+def test_glove_of_300_dimensions_stands_in_four_tables() -> None:
+    scored = read_paper_file(PAPERS.parent / "released.yaml").configurations
+    [setup] = [one.setup for one in scored if one.setup.backbone == "glove-300d"]
+    rows = [row for row in ROWS if matches(row, setup)]
+    assert [(row.paper, row.table) for row in rows] == [
+        *(("rankcse", "table2"), ("rankcse", "table3")),
+        *(("whitenedcse", "table1"), ("whitenedcse", "table2")),
+    ]
+    assert {(row.method, row.backbone) for row in rows} == {("glove-avg", "non-bert")}
+
+
 def test_the_lengths_of_a_corpus_are_counted_as_the_paper_counts_them() -> None:
     """HiCL's table 2 is of a corpus and not of trials: `cse-data lengths wiki1m` counts it."""
     shares = published_lengths("wiki1m")["hicl table2"]
