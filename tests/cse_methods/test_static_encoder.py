@@ -249,6 +249,24 @@ def test_words_found_by_another_rule_are_left_to_the_library(saved: Path) -> Non
         load_sentence_encoder(str(saved))
 
 
+def test_another_pooling_is_left_to_the_library(saved: Path) -> None:
+    file = saved / "1_Pooling" / "config.json"
+    stored = json.loads(file.read_text())
+    file.write_text(json.dumps(stored | {"pooling_mode": "max"}))
+    with pytest.raises(UnknownModelError, match="pools in a way"):
+        load_sentence_encoder(str(saved))
+    file.write_text(json.dumps(stored | {"pooling_mode": "cls"}))
+    with pytest.raises(BackboneError, match="set pooler: avg instead of cls"):
+        load_sentence_encoder(str(saved))
+
+
+def test_rows_are_read_once_for_all_layers(glove: Path) -> None:
+    """The dev suite keeps the rows of the sentences while the key stays."""
+    encoder = load_sentence_encoder(str(glove))
+    assert encoder.with_post_pooling(Normalize()).reading_key == encoder.reading_key
+    assert load_sentence_encoder(str(glove)).reading_key != encoder.reading_key
+
+
 def test_words_stand_at_the_beginning_alone(saved: Path) -> None:
     modules = json.loads((saved / "modules.json").read_text())
     for listed in (modules[:1], modules[::-1]):

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from cse_methods.contract import Pooler
-from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
+from cse_methods.encoders.backbones import fetch_backbone, own_pooling, resolve_backbone
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.layer_reading import read_layers
@@ -90,9 +90,10 @@ def load_sentence_encoder(
     Args and errors are those of `load_encoder`; static vectors have the pooler `avg` alone, and the
     other arguments mean nothing to them.
     """
-    folder = fetch_backbone(resolve_backbone(name))
+    source = resolve_backbone(name)
+    folder = fetch_backbone(source)
     if is_static(folder):
-        check_static_pooler(name, pooler)
+        check_static_pooler(name, pooler or own_pooling(source, folder).pooler)
         return StaticEncoder(read_word_table(folder), read_layers(folder)[1]).eval()
     return load_encoder(
         name,

@@ -55,7 +55,7 @@ def check_encoder(
     source = resolve_backbone(name)
     folder = locate_backbone(source)
     if folder and is_static(folder):
-        check_static_pooler(name, pooler)
+        check_static_pooler(name, pooler or own_pooling(source, folder).pooler)
     elif folder:
         read_encoder(
             source,

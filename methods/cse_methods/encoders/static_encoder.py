@@ -57,7 +57,7 @@ _DAMAGED = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WordTable:
     """The vectors of words, and which words of a sentence count (`find_words`)."""
 
@@ -110,7 +110,7 @@ class StaticEncoder(nn.Module):
     @property
     def reading_key(self) -> Hashable:
         """What `rows` depends on: this very table of words."""
-        return id(self.table.words), self.table.stop_words, self.table.lower_case
+        return self.table
 
     def with_post_pooling(self, *layers: SavedLayer) -> "StaticEncoder":
         """An encoder that shares this one's vectors and has further layers at the end."""

@@ -75,9 +75,9 @@ def static_problem(place: Path) -> str | None:
     return None
 
 
-def check_static_pooler(name: str, pooler: str | None) -> None:
+def check_static_pooler(name: str, pooler: str) -> None:
     """Raise BackboneError if word vectors are to be read by another pooler than the mean."""
-    if pooler not in (None, "avg"):
+    if pooler != "avg":
         raise BackboneError(
             f"backbone {name!r} is a table of word vectors, whose mean is all that it gives; set "
             f"pooler: avg instead of {pooler}"
