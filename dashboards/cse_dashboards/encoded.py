@@ -16,14 +16,16 @@ from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.data.pairs import PairSet
 from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.loading import load_sentence_encoder
+from cse_methods.encoders.sentence_encoder import SentenceEncoder
 from cse_methods.encoders.whitening import whiten
 from cse_methods.encoders.word_pieces import batched_by_length
 from cse_methods.evaluation.embeddings import OnProgress
 from cse_methods.evaluation.embeddings import StoredEmbeddings as EncodedOnce
 from cse_methods.evaluation.measures.ranking import queries
-from cse_methods.evaluation.models import OwnModel
+from cse_methods.evaluation.models import model_of
 from cse_methods.metrics import uniformity
+from cse_platform.errors import QueryError
 from cse_platform.export.kept_model import data_setting_of, kept_model
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.trial_details import TrialDetails
@@ -125,7 +127,7 @@ class Embeddings:
         self._reader, self._progress = reader, progress
         self._details: dict[str, TrialDetails] = {}
         self._vectors: dict[str, dict[str, Vectors]] = {}
-        self._opened: tuple[str, Encoder] | None = None
+        self._opened: tuple[str, SentenceEncoder] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -150,7 +152,7 @@ class Embeddings:
         known = self._vectors.setdefault(details.key, {})
         missing = [sentence for sentence in dict.fromkeys(sentences) if sentence not in known]
         if missing:
-            model, doing = OwnModel(self._open_encoder(details)), f"encoding {details.key[:8]}"
+            model, doing = model_of(self._open_encoder(details)), f"encoding {details.key[:8]}"
             with TemporaryDirectory(prefix="cse-vectors-") as folder:
                 encoded = EncodedOnce(
                     model,
@@ -165,6 +167,8 @@ class Embeddings:
         """Encode as in training, shape (times, N, D); the dropout masks are always the same."""
         details = self.details(trial)
         encoder = self._open_encoder(details)
+        if not isinstance(encoder, Encoder):
+            raise QueryError(f"trial {details.key[:8]} is of static word vectors without dropout")
         views = []
         with torch.random.fork_rng():
             torch.manual_seed(0)
@@ -173,11 +177,11 @@ class Embeddings:
                 views.append(_encode_under_dropout(encoder, sentences))
         return np.stack(views)
 
-    def _open_encoder(self, details: TrialDetails) -> Encoder:
+    def _open_encoder(self, details: TrialDetails) -> SentenceEncoder:
         if self._opened is None or self._opened[0] != details.key:
             self._opened = None  # gives the memory back before the next one takes it
             with kept_model(details) as folder:
-                encoder = load_encoder(str(folder))
+                encoder = load_sentence_encoder(str(folder))
             encoder.to(default_device()).eval()
             self._opened = details.key, encoder
         return self._opened[1]

@@ -24,7 +24,7 @@ from cse_methods.errors import BackboneError
 SHORT_NAMES = [
     *("bert-base", "bert-large", "roberta-base", "roberta-large"),
     *("simcse-bert-base", "simcse-bert-large", "simcse-roberta-base", "simcse-roberta-large"),
-    *("diffcse-bert-base", "diffcse-roberta-base", "minilm"),
+    *("diffcse-bert-base", "diffcse-roberta-base", "minilm", "glove-300d"),
 ]
 
 

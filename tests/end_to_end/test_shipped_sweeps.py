@@ -25,6 +25,7 @@ from transformers import (
 from cse_methods.contract import TrainingConfig
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.encoders.backbones import resolve_backbone
+from cse_methods.encoders.static_encoder import StaticEncoder, WordTable
 from cse_methods.published.released import names_of_released
 from cse_methods.registry import get_method
 from cse_platform.sweep.file import load_sweep
@@ -72,6 +73,7 @@ def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
     taught = {f"{name}-{one}": made[one] for one in made for name in ("simcse", "diffcse")}
     taught |= {name: made[one] for one in made for name in names_of_released([one])}
+    taught |= dict.fromkeys(names_of_released(["non-bert"]), str(_glove(folder / "glove")))
     best = {f"best:simcse/{name}": made[name] for name in ("bert-base", "bert-large")}
     small = ("mini", "minilm", "best:simcse/mini", "best:untrained/mini")
     return dict.fromkeys(small, "mini") | made | taught | best
@@ -82,6 +84,13 @@ def _bert(folder: Path, sizes: Mapping[str, int]) -> Path:
     pieces.save_pretrained(folder)
     config = BertConfig(vocab_size=len(pieces), **ONE_LAYER, **sizes)
     BertModel(config, add_pooling_layer=False).save_pretrained(folder)
+    return folder
+
+
+def _glove(folder: Path) -> Path:
+    words = sorted({word for sentence in builtin_corpus()[:500] for word in sentence.split()})
+    vectors = torch.randn(len(words), 300, generator=torch.Generator().manual_seed(0))
+    StaticEncoder(WordTable(words, vectors)).save(folder)
     return folder
 
 

@@ -7,6 +7,7 @@ from cse_methods.data.corpora import Corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.language.cutting import load_tokenizer
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone
+from cse_methods.encoders.static_files import is_static
 from cse_methods.files.named import TABLES, kind_of_file
 
 SAMPLED = 1000
@@ -54,7 +55,8 @@ def _dropped(corpus: Corpus) -> Iterator[str]:
 
 
 def _unread(corpus: Corpus, backbone: str) -> Iterator[str]:
-    if locate_backbone(resolve_backbone(backbone)) is None:
+    folder = locate_backbone(resolve_backbone(backbone))
+    if folder is None or is_static(folder):
         return
     columns = corpus.columns or (corpus.sentences,)
     sentences = [text for column in columns for text in _spread(column)]

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TypeVar
 from cse_methods.contract import Pooler
 from cse_methods.encoders.families import FAMILIES, Family
 from cse_methods.encoders.sentence_transformers_format import (
+    WORD_EMBEDDINGS,
     Pooling,
     dense_folders,
     other_folders,
@@ -19,7 +20,8 @@ from cse_methods.encoders.sentence_transformers_format import (
     read_modules,
     read_pooling,
 )
-from cse_methods.encoders.short_names import HUB, REVISIONS, packaged_folder
+from cse_methods.encoders.short_names import HUB, ONLY_PACKAGED, REVISIONS, packaged_folder
+from cse_methods.encoders.static_files import is_static, static_files, static_problem
 from cse_methods.errors import BackboneError, nearest_hint
 from cse_methods.files.digest import file_sha256
 from cse_methods.files.hub import explain_hub_error
@@ -48,7 +50,8 @@ class Backbone:
     name: str
     """As it was asked for; stored and shown."""
     model: str | Path
-    """A hub id, the folder that holds it, or its URI in an object store."""
+    """A hub id, the folder (or file of word vectors) that holds it, or its URI in an object
+    store."""
     revision: str | None = None
     """The commit, branch or tag of the hub; None is the newest."""
     pooler: Pooler | None = None
@@ -77,10 +80,13 @@ def resolve_backbone(name: str) -> Backbone:
 
     Raises:
         UnknownModelError: if the folder's modules are not ours.
-        BackboneError: if the name is none of these, or the folder is not a whole encoder.
+        BackboneError: if the name is none of these, the folder is not a whole encoder, or the
+            package that it stands for is not installed.
     """
     if name in _KNOWN:
         return _KNOWN[name]
+    if name in ONLY_PACKAGED:
+        return _resolve_packaged(name)
     if is_remote(name):
         return Backbone(name, name)
     folder = Path(name).expanduser()
@@ -94,10 +100,20 @@ def resolve_backbone(name: str) -> Backbone:
         return replace(_KNOWN[model], name=name, revision=revision)
     if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", model):
         return Backbone(name, model, revision)
-    hint = nearest_hint(name.lower(), _KNOWN)
+    known = [*_KNOWN, *ONLY_PACKAGED]
+    hint = nearest_hint(name.lower(), known)
     raise BackboneError(
-        f"no backbone {name!r}.{hint} Known: {', '.join(_KNOWN)}; or a folder, or a hub id "
+        f"no backbone {name!r}.{hint} Known: {', '.join(known)}; or a folder, or a hub id "
         "owner/name or owner/name@REVISION"
+    )
+
+
+def _resolve_packaged(name: str) -> Backbone:
+    if folder := packaged_folder(name):
+        return Backbone(name, folder, None, "avg")
+    raise BackboneError(
+        f"backbone {name!r} comes with a package that is not installed here, or with other "
+        f"weights than are known: {ONLY_PACKAGED[name]}"
     )
 
 
@@ -177,7 +193,9 @@ def own_pooling(source: Backbone, folder: Path) -> Pooling:
 def backbone_width(name: str) -> int | None:
     """Coordinates of the encoder's token vectors; None if it is not here or does not say."""
     folder = locate_backbone(resolve_backbone(name))
-    stored = {} if folder is None else json.loads((folder / "config.json").read_text())
+    if folder is None or is_static(folder):
+        return None
+    stored = json.loads((folder / "config.json").read_text())
     width = stored.get("hidden_size") or stored.get("dim")
     return width if isinstance(width, int) else None
 
@@ -191,6 +209,19 @@ def weights_sha256(folder: Path) -> str:
     """
     if problem := _problem(folder):
         raise BackboneError(problem)
+    return _hash_files(folder, _encoder_files(folder))
+
+
+def weight_bytes(folder: Path) -> int:
+    """The size of the files that hold an encoder's weights."""
+    found = list(folder.glob("model*.safetensors")) or list(folder.glob("pytorch_model*.bin"))
+    return sum(file.stat().st_size for file in found or static_files(folder))
+
+
+def _encoder_files(folder: Path) -> list[Path]:
+    """The files that the vectors of an encoder depend on, by their names below its folder."""
+    if not read_modules(folder) and is_static(folder):
+        return static_files(folder)
     shards = {file.name for pattern in _SAFETENSORS for file in folder.glob(pattern)}
     dense = {
         f"{name}/{file}" for name in dense_folders(folder) for file in ("config.json", WEIGHTS[0])
@@ -203,7 +234,10 @@ def weights_sha256(folder: Path) -> str:
         for file in (folder / name).glob("*")
     }
     names = sorted((shards or {"pytorch_model.bin"}) | {"config.json", *tokenizer} | dense | others)
-    files = [folder / name for name in names if (folder / name).is_file()]
+    return [folder / name for name in names if (folder / name).is_file()]
+
+
+def _hash_files(folder: Path, files: Sequence[Path]) -> str:
     lines = [f"{file.relative_to(folder).as_posix()} {file_sha256(file)}\n" for file in files]
     # Only where they are: encoders without have the hash that they always had.
     if len(modules := read_modules(folder)) > len(("Transformer", "Pooling")):
@@ -254,10 +288,16 @@ def _download(source: Backbone) -> Path:
     # One file fails at once where the hub is out of reach; a snapshot retries for half a minute.
     with suppress(RemoteEntryNotFoundError):  # models of another make may have none
         hf_hub_download(repository, "config.json", revision=revision)
-    layers = [f"{module.path}/*" for module in read_modules(snapshot())[1:]]
-    folder = snapshot(*_SAFETENSORS, *layers)
+    modules = read_modules(snapshot())
+    layers = [f"{module.path}/*" for module in modules[1:]]
+    first, wanted = ".", _SAFETENSORS
+    if modules and modules[0].kind == WORD_EMBEDDINGS:
+        first = modules[0].path
+        wanted = (f"{first}/*.json", f"{first}/model.safetensors")
+    folder = snapshot(*wanted, *layers)
     # Older repositories hold the one format only; both would be twice the bytes.
-    return folder if _has_weights(folder) else snapshot("pytorch_model.bin")
+    pickled = "pytorch_model.bin" if first == "." else f"{first}/pytorch_model.bin"
+    return folder if _has_weights(folder / first) else snapshot(pickled)
 
 
 def _is_path(name: str) -> bool:
@@ -273,6 +313,8 @@ def _has_weights(folder: Path) -> bool:
 
 def _problem(folder: Path) -> str | None:
     """Why a folder is not a whole encoder; None if it is one."""
+    if folder.exists() and is_static(folder):
+        return static_problem(folder)
     if not folder.is_dir():
         return f"{folder} is not a folder"
     read_modules(folder)  # first: what a model of another make lacks here is no fault of it

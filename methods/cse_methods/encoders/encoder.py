@@ -1,6 +1,6 @@
 """Encoders: sentences in, one vector a sentence out."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -126,6 +126,11 @@ class Encoder(nn.Module):
     @property
     def _hidden_width(self) -> int:
         return int(self.model.config.hidden_size)
+
+    @property
+    def reading_key(self) -> Hashable:
+        """What `rows` depends on: encoders with equal keys give equal rows."""
+        return self.tokenizer, self.template
 
     @property
     def first_position(self) -> int:

@@ -7,12 +7,15 @@ from typing import Any
 import torch
 
 from cse_methods.contract import Pooler
-from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
+from cse_methods.encoders.backbones import fetch_backbone, own_pooling, resolve_backbone
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.layer_reading import read_layers
 from cse_methods.encoders.packing import register_packed_attention
 from cse_methods.encoders.reading import naming_the_backbone, read_encoder
+from cse_methods.encoders.sentence_encoder import SentenceEncoder
+from cse_methods.encoders.static_encoder import StaticEncoder, read_word_table
+from cse_methods.encoders.static_files import check_static_pooler, is_static, refuse_static
 from cse_methods.errors import BackboneError
 
 
@@ -45,10 +48,11 @@ def load_encoder(
         UnknownModelError: if this package reads no models of its family or with its modules, or
             if its texts have to be changed before they are read.
         BackboneError: if no encoder has that name, it cannot be fetched, its weights do not
-            fit its configuration, or it cannot be read with these settings.
+            fit its configuration, it cannot be read with these settings, or it has no transformer.
     """
     source = resolve_backbone(name)
     folder = fetch_backbone(source)
+    refuse_static(name, folder)
     reading = read_encoder(
         source,
         folder,
@@ -71,6 +75,33 @@ def load_encoder(
         token_layers=token_layers,
         post_pooling=layers,
     ).eval()
+
+
+def load_sentence_encoder(
+    name: str,
+    *,
+    pooler: Pooler | None = None,
+    first_layer: int | None = None,
+    max_length: int | None = None,
+    attention: str = "sdpa",
+) -> SentenceEncoder:
+    """Load an encoder of either kind, with a transformer or of static word vectors.
+
+    Args and errors are those of `load_encoder`; static vectors have the pooler `avg` alone, and the
+    other arguments mean nothing to them.
+    """
+    source = resolve_backbone(name)
+    folder = fetch_backbone(source)
+    if is_static(folder):
+        check_static_pooler(name, pooler or own_pooling(source, folder).pooler)
+        return StaticEncoder(read_word_table(folder), read_layers(folder)[1]).eval()
+    return load_encoder(
+        name,
+        pooler=pooler,
+        first_layer=first_layer,
+        max_length=max_length,
+        attention=attention,
+    )
 
 
 def _load_model(name: str, folder: Path, **options: Any) -> Any:

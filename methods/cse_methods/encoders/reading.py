@@ -29,6 +29,7 @@ from cse_methods.encoders.sentence_transformers_format import (
     read_lower_casing,
     read_words_in_front,
 )
+from cse_methods.encoders.static_files import check_static_pooler, is_static
 from cse_methods.errors import BackboneError, UnknownModelError
 
 
@@ -52,7 +53,7 @@ def check_encoder(
     max_length: int | None = None,
     precision: str = "fp32",
 ) -> None:
-    """Raise what `load_encoder` would, as far as it can be told without weights.
+    """Raise what `load_sentence_encoder` would, as far as it can be told without weights.
 
     An encoder that has to be fetched first is not looked at.
 
@@ -65,7 +66,10 @@ def check_encoder(
         precision: of the forward pass in training.
     """
     source = resolve_backbone(name)
-    if folder := locate_backbone(source):
+    folder = locate_backbone(source)
+    if folder and is_static(folder):
+        check_static_pooler(name, pooler or own_pooling(source, folder).pooler)
+    elif folder:
         reading = read_encoder(
             source,
             folder,
@@ -78,9 +82,9 @@ def check_encoder(
 
 
 def own_dropout(name: str) -> float | None:
-    """The highest dropout of an encoder's own configuration; None where it is not here yet."""
+    """The highest dropout of an encoder's own configuration; None if it is not here or has none."""
     folder = locate_backbone(resolve_backbone(name))
-    if folder is None:
+    if folder is None or is_static(folder):
         return None
     config = _read_config(folder, name)
     return max(float(getattr(config, setting)) for setting in encoder_family(config).dropout)

@@ -22,6 +22,8 @@ _FLAGS: dict[str, Pooler] = {"pooling_mode_cls_token": "cls", "pooling_mode_mean
 _NAMES: dict[str, Pooler] = {"mean": "avg", **{pooler: pooler for pooler in get_args(Pooler)}}
 OWN_KIND = "cse_methods."
 """What the names of layers begin with that sentence-transformers does not have."""
+WORD_EMBEDDINGS = "WordEmbeddings"
+"""The first module of an encoder that has a table of words in place of a transformer."""
 _TOKEN_KINDS, _LAYER_KINDS = {"CNN"}, {"Dense", "Normalize"}
 """What it has itself and is read here, before and after the pooler."""
 _MODULES_FILE = "modules.json"
@@ -37,6 +39,9 @@ class Module(NamedTuple):
     """`Transformer`, `Pooling`, `Dense`, `Normalize`, …; the whole name for a model's own code."""
     path: str
     """Its folder below the model's."""
+
+
+_TRANSFORMER = Module("Transformer", "")
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,7 @@ def read_modules(folder: Path) -> list[Module]:
     Returns:
         A Transformer in the folder itself, a Pooling, then any number of Dense and Normalize.
         A CNN and layers of our own kinds may stand between the first two, the latter at the end.
+        In place of the Transformer there may be WordEmbeddings in a folder, and then no CNN.
 
     Raises:
         UnknownModelError: if it has other modules, or these in another order or place.
@@ -104,7 +110,7 @@ def read_modules(folder: Path) -> list[Module]:
         found = ", ".join(f"{kind} in {path}" if path != "." else kind for kind, path in modules)
         raise UnknownModelError(
             f"{folder} has modules that are not read here: {found}; expected are Transformer "
-            "beside modules.json, Pooling, then Dense and Normalize"
+            "beside modules.json, or WordEmbeddings, then Pooling, then Dense and Normalize"
         )
     return modules
 
@@ -153,22 +159,25 @@ def write_format(
     pooling: Pooling,
     *,
     width: int,
-    max_length: int,
+    max_length: int | None = None,
+    first: Module = _TRANSFORMER,
     token_layers: Sequence[Module] = (),
     post_pooling: Sequence[Module] = (),
 ) -> None:
     """Add to a folder of model and tokenizer files what makes it a sentence encoder.
 
-    `width` is that of the pooler's vectors; `max_length` counts special word pieces too.
+    `width` is that of the pooler's vectors; `max_length` counts special word pieces too, and is
+    None where `first`, the module before the pooler, has it in its own folder.
     """
     pooler = pooling_folder(token_layers)
-    steps = [Module("Transformer", ""), *token_layers, Module("Pooling", pooler), *post_pooling]
+    steps = [first, *token_layers, Module("Pooling", pooler), *post_pooling]
     modules = [
         {"idx": n, "name": str(n), "path": path, "type": _type(kind)}
         for n, (kind, path) in enumerate(steps)
     ]
     _write(folder / _MODULES_FILE, modules)
-    _write(folder / _TEXTS_FILE, {"max_seq_length": max_length})
+    if max_length is not None:
+        _write(folder / _TEXTS_FILE, {"max_seq_length": max_length})
     _write(folder / _OPTIONS_FILE, {"similarity_fn_name": "cosine"})
     stored = {"word_embedding_dimension": width} | _mode(pooling)
     _write(folder / pooler / "config.json", stored)
@@ -192,11 +201,16 @@ def _kind(type_: str) -> str:
 def _is_ours(modules: Sequence[Module]) -> bool:
     before, after = token_layers_of(modules), layers_of(modules)
     return (
-        modules[:1] == [Module("Transformer", ".")]
+        (modules[:1] == [Module("Transformer", ".")] or _begins_with_words(modules))
         and len(modules) > 1 + len(before)
         and all(_is_read(module.kind, _TOKEN_KINDS) for module in before)
         and all(_is_read(module.kind, _LAYER_KINDS) for module in after)
     )
+
+
+def _begins_with_words(modules: Sequence[Module]) -> bool:
+    """Whether a table of words comes right before the pooler."""
+    return modules[0].kind == WORD_EMBEDDINGS and not token_layers_of(modules)
 
 
 def _is_read(kind: str, kinds: Collection[str]) -> bool:

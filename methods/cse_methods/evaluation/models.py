@@ -12,9 +12,12 @@ from cse_methods.contract import Pooler
 from cse_methods.encoders.backbones import split_revision
 from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.loading import load_sentence_encoder
 from cse_methods.encoders.post_pooling import Dense, Normalize
 from cse_methods.encoders.reading import lower_cases, quiet
+from cse_methods.encoders.saved_layers import SavedLayer
+from cse_methods.encoders.sentence_encoder import SentenceEncoder
+from cse_methods.encoders.static_encoder import StaticEncoder
 from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.encoders.word_pieces import cut_segments
 from cse_methods.errors import BackboneError, EvaluationError, UnknownModelError
@@ -69,8 +72,7 @@ class OwnModel:
         pooling, layers = self.encoder.pooling, self.encoder.post_pooling
         own: dict[str, Any] = {
             "pooler": pooling.pooler,
-            "dense_layers": sum(isinstance(layer, Dense) for layer in layers),
-            "normalized": any(isinstance(layer, Normalize) for layer in layers),
+            **_describe_layers(layers),
             "max_length": self.max_length,
             "slicing_length": self.slicing_length,
             "lower_cased": lower_cases(self.encoder.tokenizer),
@@ -104,6 +106,34 @@ class OwnModel:
         sequence = torch.tensor([row for row, own in enumerate(cut) for _ in own])
         weights = torch.tensor([len(segment) + SPECIAL_PIECES for segment in segments])
         return pool_segments(vectors, sequence, weights)
+
+
+class StaticModel:
+    """An encoder of static word vectors.
+
+    Args:
+        encoder: on the device where it shall work.
+        max_length: texts are cut here, in known words; None is where the encoder cuts.
+    """
+
+    def __init__(self, encoder: StaticEncoder, *, max_length: int | None = None) -> None:
+        self.encoder = encoder
+        self.max_length = min(max_length or encoder.limit, encoder.limit)
+        self.width = encoder.width
+
+    @property
+    def reading(self) -> Mapping[str, Any]:
+        table = self.encoder.table
+        return {
+            "pooler": "avg",
+            **_describe_layers(self.encoder.post_pooling),
+            "max_length": self.max_length,
+            "stop_words": len(table.stop_words),
+            "lower_cased": table.lower_case,
+        }
+
+    def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
+        yield from self.encoder.batches(self.encoder.rows(sentences, max_length=self.max_length))
 
 
 class ForeignModel:
@@ -179,7 +209,7 @@ def open_model(
         EvaluationError: if a setting means nothing for it.
     """
     try:
-        encoder = load_encoder(name, pooler=pooler)
+        encoder = load_sentence_encoder(name, pooler=pooler)
     except UnknownModelError as problem:
         if pooler is not None or slicing_length is not None:
             raise EvaluationError(
@@ -188,7 +218,33 @@ def open_model(
             ) from problem
         return ForeignModel(_load_foreign(name, problem), max_length=max_length)
     encoder.to(default_device())
-    return OwnModel(encoder, max_length=max_length, slicing_length=slicing_length)
+    return model_of(encoder, max_length=max_length, slicing_length=slicing_length)
+
+
+def model_of(
+    encoder: SentenceEncoder, *, max_length: int | None = None, slicing_length: int | None = None
+) -> Model:
+    """An encoder of this package as what is scored; args and errors are those of `OwnModel`.
+
+    Raises:
+        EvaluationError: if static word vectors are to be read by segments.
+    """
+    if isinstance(encoder, Encoder):
+        return OwnModel(encoder, max_length=max_length, slicing_length=slicing_length)
+    assert isinstance(encoder, StaticEncoder)  # there are no others
+    if slicing_length is not None:
+        raise EvaluationError(
+            f"slicing_length {slicing_length} means nothing to static word vectors, which have "
+            "no word pieces; leave it out"
+        )
+    return StaticModel(encoder, max_length=max_length)
+
+
+def _describe_layers(layers: Sequence[SavedLayer]) -> dict[str, Any]:
+    return {
+        "dense_layers": sum(isinstance(layer, Dense) for layer in layers),
+        "normalized": any(isinstance(layer, Normalize) for layer in layers),
+    }
 
 
 def _check_segments(length: int, encoder: Encoder) -> None:

@@ -2,6 +2,7 @@
 
 Paper: Su et al., 2021, https://arxiv.org/abs/2103.15316, whose whitening is the option; the poolers
 are the baselines that every paper of the field prints.
+Static word vectors, such as GloVe's, are a backbone with one pooler, the mean of the words (avg).
 Departs from it: the statistics come from training sentences, not from those that are scored.
 Step 0 of the dev curve is the plain pooler, step 1 what is kept.
 """
@@ -15,9 +16,9 @@ import torch
 from cse_methods.contract import BEST_FOLDER, Conditions, MethodConfig, Paper, Run
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.devices import default_device
-from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.loading import load_sentence_encoder
 from cse_methods.encoders.post_pooling import Dense
+from cse_methods.encoders.sentence_encoder import SentenceEncoder
 from cse_methods.encoders.whitening import principal_axes, statistics
 from cse_methods.errors import TrainingError
 from cse_methods.registry import register
@@ -62,9 +63,9 @@ def train(config: UntrainedConfig, run: Run) -> dict[str, float]:
     """Score the backbone as it is, then as it is kept; return the latter's dev metrics."""
     dev = DevSuite(config.dev, data=config.data)
     if run.resume_from is not None:
-        kept = load_encoder(str(run.resume_from / BEST_FOLDER)).to(default_device())
-        return dev.evaluate(kept)
-    encoder = load_encoder(
+        kept = load_sentence_encoder(str(run.resume_from / BEST_FOLDER))
+        return dev.evaluate(kept.to(default_device()))
+    encoder = load_sentence_encoder(
         config.backbone,
         pooler=config.pooler,
         first_layer=config.first_layer,
@@ -78,7 +79,7 @@ def train(config: UntrainedConfig, run: Run) -> dict[str, float]:
     return metrics
 
 
-def _whitened(encoder: Encoder, config: UntrainedConfig, seed: int) -> Encoder:
+def _whitened(encoder: SentenceEncoder, config: UntrainedConfig, seed: int) -> SentenceEncoder:
     """The encoder with a dense layer that whitens its vectors."""
     sentences = load_corpus(config.corpus, config.data, backbone=config.backbone).sentences
     drawn = torch.randperm(len(sentences), generator=torch.Generator().manual_seed(seed))
@@ -93,5 +94,5 @@ def _whitened(encoder: Encoder, config: UntrainedConfig, seed: int) -> Encoder:
     return encoder.with_post_pooling(Dense.affine(weight, -mean @ weight)).to(encoder.device)
 
 
-def _save(encoder: Encoder, folder: Path) -> None:
+def _save(encoder: SentenceEncoder, folder: Path) -> None:
     encoder.save(folder / BEST_FOLDER)

@@ -26,7 +26,7 @@ class ReleasedEncoder(NamedTuple):
     system: str
     """What it is, as papers' tables name it: `diffcse`."""
     trained_from: str
-    """The backbone, by its short name."""
+    """The backbone, by its short name; `non-bert`, as tables have it, of word vectors."""
     pooler: str
     """How its authors read it."""
     selected_on: str | None

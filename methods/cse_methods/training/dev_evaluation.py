@@ -1,8 +1,7 @@
 """Dev evaluation: the scores that a trial reports while it trains."""
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Hashable, Iterator
 
 from torch import Tensor
 
@@ -10,8 +9,7 @@ from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.pairs import PairSet
 from cse_methods.data.transfer_sets import TransferSet, load_transfer_set
-from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.template import Template
+from cse_methods.encoders.sentence_encoder import SentenceEncoder
 from cse_methods.errors import EvaluationError
 from cse_methods.metrics import alignment, cosines, spearman, uniformity
 from cse_methods.tasks import TRANSFER_TASKS
@@ -38,14 +36,14 @@ class DevSuite:
         sentences = dict.fromkeys(s for d in self.sets for s in (*d.first, *d.second))
         self._row = {sentence: row for row, sentence in enumerate(sentences)}
         """The place of each distinct sentence among all of them."""
-        self._read: tuple[Any, Template, list[list[int]]] | None = None
-        """The sentences' word pieces, with the tokenizer and template that gave them."""
+        self._read: tuple[Hashable, list[list[int]]] | None = None
+        """The sentences' word pieces, with the key of what gave them."""
         transfer = TRANSFER_TASKS if "transfer_dev" in dev.tasks else ()
         self.transfer: tuple[TransferSet, ...] = tuple(
             load_transfer_set(task, data) for task in transfer
         )
 
-    def evaluate(self, encoder: Encoder) -> dict[str, float]:
+    def evaluate(self, encoder: SentenceEncoder) -> dict[str, float]:
         """Spearman on each set of pairs, and what goes with it; accuracies of transfer tasks.
 
         Returns:
@@ -58,13 +56,13 @@ class DevSuite:
         """
         return self._pairs(encoder) | self._transfer(encoder)
 
-    def similarities(self, encoder: Encoder) -> dict[str, Tensor]:
+    def similarities(self, encoder: SentenceEncoder) -> dict[str, Tensor]:
         """The cosine of each pair of each set of pairs, shape (pairs,), by the set's name."""
         return {
             dev.task: cosines(first, second) for dev, first, second, _ in self._embedded(encoder)
         }
 
-    def _pairs(self, encoder: Encoder) -> dict[str, float]:
+    def _pairs(self, encoder: SentenceEncoder) -> dict[str, float]:
         metrics: dict[str, float] = {}
         for dev, first, second, every in self._embedded(encoder):
             metrics[dev_metric(dev.task)] = spearman(cosines(first, second), dev.gold)
@@ -75,7 +73,9 @@ class DevSuite:
                 metrics["dev/uniformity"] = uniformity(every)
         return metrics
 
-    def _embedded(self, encoder: Encoder) -> Iterator[tuple[PairSet, Tensor, Tensor, Tensor]]:
+    def _embedded(
+        self, encoder: SentenceEncoder
+    ) -> Iterator[tuple[PairSet, Tensor, Tensor, Tensor]]:
         """Each set with the embeddings of its pairs' sentences and of its distinct sentences.
 
         All sets together are encoded at once, so that each distinct sentence is encoded once.
@@ -88,13 +88,13 @@ class DevSuite:
             own = sorted({row[sentence] for sentence in (*dev.first, *dev.second)})
             yield dev, first, second, embeddings[own]
 
-    def _rows(self, encoder: Encoder) -> list[list[int]]:
+    def _rows(self, encoder: SentenceEncoder) -> list[list[int]]:
         """The rows of all sentences, cut into word pieces once for all dev points of a trial."""
-        if self._read is None or self._read[:2] != (encoder.tokenizer, encoder.template):
-            self._read = encoder.tokenizer, encoder.template, encoder.rows(list(self._row))
-        return self._read[2]
+        if self._read is None or self._read[0] != encoder.reading_key:
+            self._read = encoder.reading_key, encoder.rows(list(self._row))
+        return self._read[1]
 
-    def _transfer(self, encoder: Encoder) -> dict[str, float]:
+    def _transfer(self, encoder: SentenceEncoder) -> dict[str, float]:
         """Task after task, because all embeddings together would take gigabytes."""
         if not self.transfer:
             return {}
@@ -102,7 +102,7 @@ class DevSuite:
         return found | {dev_metric("transfer_dev"): sum(found.values()) / len(found)}
 
 
-def _accuracy(task: TransferSet, encoder: Encoder) -> float:
+def _accuracy(task: TransferSet, encoder: SentenceEncoder) -> float:
     try:
         return dev_accuracy(task, encoder.encode, DEV_PROTOCOL)
     except EvaluationError:

@@ -22,7 +22,7 @@ from cse_methods.encoders.backbones import (
     weights_sha256,
 )
 from cse_methods.encoders.devices import default_device
-from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.loading import load_sentence_encoder
 from cse_methods.errors import BackboneError
 from cse_methods.files.cache import cache_folder, cache_key, cannot_store, written_once
 from cse_methods.losses.similarity import cosine_matrix
@@ -126,7 +126,7 @@ def _read(file: Path) -> NDArray[np.float32] | None:
 
 
 def _write(teacher: TeacherSpec, corpus: Corpus, max_length: int, stream: IO[bytes]) -> None:
-    encoder = load_encoder(teacher.model, pooler=teacher.pooler)
+    encoder = load_sentence_encoder(teacher.model, pooler=teacher.pooler)
     encoder.to(default_device())
     sentences = corpus.sentences
     shape = (len(sentences), encoder.width)

@@ -12,7 +12,7 @@ import click
 
 from cse_methods.contract import MethodConfig, TrainingConfig
 from cse_methods.data.corpora import Corpus
-from cse_methods.encoders.backbones import locate_backbone, resolve_backbone
+from cse_methods.encoders.backbones import locate_backbone, resolve_backbone, weight_bytes
 from cse_methods.errors import CseError, DataError
 from cse_methods.registry import get_method
 from cse_platform.cli.checks import Checked, check_stages
@@ -47,8 +47,7 @@ def disk_bytes(backbone: str, *, trials: int, at_once: int) -> int | None:
     folder = locate_backbone(resolve_backbone(backbone))
     if folder is None:
         return None
-    files = list(folder.glob("model*.safetensors")) or list(folder.glob("pytorch_model*.bin"))
-    return sum(file.stat().st_size for file in files) * (trials + CHECKPOINT * at_once)
+    return weight_bytes(folder) * (trials + CHECKPOINT * at_once)
 
 
 def gigabytes(size: int) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from cse_methods.data.dev_selection import DevSelection, climbed_sets
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.encoders.devices import default_device
-from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.loading import load_sentence_encoder
 from cse_methods.encoders.sentence_transformers_format import read_pooling
 from cse_methods.errors import DataError
 from cse_methods.training.dev_evaluation import DevSuite
@@ -80,7 +80,7 @@ def dev_pairs(trial: TrialDetails) -> DevPairs:
             f"the dev sets of trial {trial.key[:16]} hold other pairs by now than it was judged by"
         )
     with kept_model(trial) as folder:
-        encoder = load_encoder(str(folder)).to(default_device())
+        encoder = load_sentence_encoder(str(folder)).to(default_device())
         # The very batches of the training: cosines that differ in a last digit rank otherwise.
         cosines = DevSuite(dev, data=data).similarities(encoder)[trial.dev.search]
     return DevPairs(gold, cosines.numpy())

@@ -21,6 +21,7 @@ from cse_methods.encoders.backbones import (
     locate_backbone,
     resolve_backbone,
 )
+from cse_methods.encoders.static_files import refuse_static
 from cse_methods.errors import CseError
 from cse_methods.registry import get_method
 from cse_methods.training.schedule import Schedule
@@ -295,6 +296,8 @@ def _find_absent_encoders(
             yield source
         elif source:
             inspection.attempt(place, partial(check_encoder, name))
+    if any(isinstance(config, TrainingConfig) for config in configs):
+        inspection.attempt(("backbone",), partial(_refuse_static, spec), needs=("backbone",))
     asked = {
         (c.backbone, c.pooler, c.first_layer, c.test_prompt(), c.max_length, _precision_of(c))
         for c in configs
@@ -307,6 +310,12 @@ def _find_absent_encoders(
 
 def _precision_of(config: MethodConfig) -> str:
     return config.precision if isinstance(config, TrainingConfig) else "fp32"
+
+
+def _refuse_static(spec: SweepSpec) -> None:
+    """Raise BackboneError if a method that trains is given word vectors without a transformer."""
+    if folder := locate_backbone(resolve_backbone(spec.backbone)):
+        refuse_static(spec.backbone, folder)
 
 
 def _is_absent(source: Backbone) -> bool:

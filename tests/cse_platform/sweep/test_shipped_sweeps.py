@@ -20,7 +20,7 @@ SEARCHES = [
     path
     for path in FILES
     if path.parent.name != "papers"
-    and path.stem not in ("quickstart", "untrained", "released", "baselines")
+    and path.stem not in ("quickstart", "untrained", "static", "released", "baselines")
     and not path.stem.startswith("mini-")  # no paper has settings for it
 ]
 

@@ -24,6 +24,7 @@ from cse_platform.sweep.preflight import (
     missing_downloads,
     references_to_resolve,
     sample_configs,
+    sizes_of,
     with_data_source,
 )
 from cse_platform.sweep.problems import Inspection
@@ -188,6 +189,27 @@ def test_an_encoder_that_cannot_be_read_is_refused(
     (folder / "config.json").write_text(json.dumps(stored | config))
     spec = sweep(**({"method": "simcse", "backbone": str(folder), "fixed": {}} | changes))
     assert datum in dict(problems(spec))["backbone"]
+
+
+def test_word_vectors_are_scored_and_not_trained(tmp_path: Path) -> None:
+    file = tmp_path / "glove.txt"
+    file.write_text("dog 1 2\ncat 3 4\n")
+    scored = {"method": "untrained", "backbone": str(file), "fixed": {"pooler": "avg"}}
+    assert downloads(sweep(**scored)) == []
+    [(key, text)] = problems(sweep(**scored | {"fixed": {"pooler": "cls"}}))
+    assert (key, "set pooler: avg instead of cls" in text) == ("backbone", True)
+    [(key, text)] = problems(sweep(**scored | {"method": "simcse"}))
+    assert (key, "nothing is trained on it" in text) == ("backbone", True)
+    taught = {"pooler": "avg", "teachers": [str(file)]}
+    assert downloads(sweep(method="rankcse", fixed=taught)) == []
+    cut = [{"name": "builtin", "split_at": 8}]
+    assert "has no word pieces" in str(sizes_problems(sweep(**scored, corpus=cut)))
+
+
+def sizes_problems(spec: SweepSpec) -> list[str]:
+    found = Inspection()
+    sizes_of(spec, sample_configs(spec, found), found)
+    return [problem.text for problem in found.problems]
 
 
 def test_a_file_of_a_method_that_is_not_there_is_refused(toy: Method, tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
+from cse_methods.encoders.static_files import is_static
+from cse_methods.errors import BackboneError
 
 _CHUNK = 4096
 """Sentences whose offsets are held at once."""
@@ -39,12 +41,18 @@ def load_tokenizer(name: str) -> Any:
     """The tokenizer of a backbone, fetched if needed.
 
     Raises:
-        BackboneError: if the backbone is unknown, cannot be fetched, or its tokenizer cannot be
-            loaded or does not give the places of its pieces in the text.
+        BackboneError: if the backbone is unknown, cannot be fetched, has words alone, or its
+            tokenizer cannot be loaded or does not give the places of its pieces in the text.
     """
     from cse_methods.encoders.reading import read_tokenizer
 
-    return read_tokenizer(fetch_backbone(resolve_backbone(name)), name)
+    folder = fetch_backbone(resolve_backbone(name))
+    if is_static(folder):
+        raise BackboneError(
+            f"backbone {name!r} reads words and has no word pieces; count in those of "
+            "another, or leave split_at out"
+        )
+    return read_tokenizer(folder, name)
 
 
 def _cut(texts: Sequence[str], tokenizer: Any, *, room: int) -> list[list[str]]:

