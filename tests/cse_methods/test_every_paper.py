@@ -50,6 +50,17 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"peer": "fixed", "fixed_peer": "BACKBONE", "peer_pooling": "cls", "augmentations": ["rp"]},
         {"peer": "none", "augmentations": [], "gradient_accumulation": 2},
     ],
+    "isbert": [
+        {"channels": 4},
+        {
+            "channels": 4,
+            "kernel_sizes": [3],
+            "relu": False,
+            "mask_padding": False,
+            "convolution_learning_rate_factor": 20.0,
+            "optimizer": "adamw_without_bias_correction",
+        },
+    ],
     "untrained": [{"whitening": True, "whitening_sentences": 400}],
 }
 """Settings to try of a method, and those without a default; without an entry, its defaults. TINY

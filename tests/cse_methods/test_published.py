@@ -32,9 +32,17 @@ SEARCHED_ON = {
 NO_SETTINGS = {
     *("devices", "start_from", "dev_metric", "positive_contrast", "seed", "mask_rates"),
     *("fgsm_epsilon", "token_cutoff", "feature_cutoff", "output_dim", "projection_layers"),
-    *("triplet_dropout", "triplet_min_length"),
+    *("triplet_dropout", "triplet_min_length", "corpus"),
 }
 """Rows of the shared tables that no number or name of a setting of ours can hold."""
+THEIR_NAMES = {"isbert": "is-bert"}
+"""Methods that the shared tables name otherwise."""
+OUR_SETTINGS = {"adam_eps": "optimizer_epsilon", "gradient_clip": "max_grad_norm"}
+"""Settings that they name otherwise."""
+OUR_ROWS = {
+    ("correct_bias", "false"): ("optimizer", "adamw_without_bias_correction"),
+}
+"""Rows that they have, and what they are here."""
 OUR_NAMES = {
     "unsup-simcse-bert-base-uncased": "simcse-bert-base",
     "unsup-simcse-roberta-base": "simcse-roberta-base",
@@ -69,10 +77,17 @@ def shared_rows(method: str, shared: Path) -> Iterator[dict[str, str]]:
                 told = table == "hyperparameters" or not row["settings"]
                 ours = row["hyperparameter"] not in NO_SETTINGS
                 remembered = row["source"].startswith("memory")
-                if (row["paper"], row["method"]) != (method, method) or remembered:
+                theirs = THEIR_NAMES.get(method, method)
+                if (row["paper"], row["method"]) != (theirs, theirs) or remembered:
                     continue
                 if told and ours:
-                    yield row | {"value": OUR_NAMES.get(row["value"], row["value"])}
+                    yield row | our_row(row["hyperparameter"], row["value"])
+
+
+def our_row(name: str, value: str) -> dict[str, str]:
+    """The setting of ours that a row of the shared tables tells, and its value."""
+    own = OUR_SETTINGS.get(name, name), OUR_NAMES.get(value, value)
+    return dict(zip(("hyperparameter", "value"), OUR_ROWS.get((name, value), own), strict=True))
 
 
 def columns_of(method: str, shared: Path) -> Iterator[dict[str, Any]]:

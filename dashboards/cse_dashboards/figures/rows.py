@@ -23,6 +23,7 @@ _SHIPPED = {
     # Beyond the palette, which every method from outside takes its colour from.
     **{"dclr": "#7b4fb5", "pcl": "#8c564b", "diffcse": "#17a2a2"},
     **{"arccse": "#b5892f", "mixcse": "#5a7d2a", "mocose": "#a23b72"},
+    **{"isbert": "#4e6e8e", "consert": "#c2672f", "ct": "#3f8f6b", "bertflow": "#8a6fb0"},
 }
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
