@@ -61,6 +61,11 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
             "optimizer": "adamw_without_bias_correction",
         },
     ],
+    "consert": [
+        {},
+        {"augmentation_1": "token_cutoff", "augmentation_2": "element_cutoff", "dropout": 0.1},
+        {"augmentation_1": "none", "test_pooler": None, "gradient_accumulation": 2},
+    ],
     "untrained": [{"whitening": True, "whitening_sentences": 400}],
 }
 """Settings to try of a method, and those without a default; without an entry, its defaults. TINY

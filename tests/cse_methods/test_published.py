@@ -32,15 +32,19 @@ SEARCHED_ON = {
 NO_SETTINGS = {
     *("devices", "start_from", "dev_metric", "positive_contrast", "seed", "mask_rates"),
     *("fgsm_epsilon", "token_cutoff", "feature_cutoff", "output_dim", "projection_layers"),
-    *("triplet_dropout", "triplet_min_length", "corpus"),
+    *("triplet_dropout", "triplet_min_length", "corpus", "pooler_dev"),
 }
 """Rows of the shared tables that no number or name of a setting of ours can hold."""
 THEIR_NAMES = {"isbert": "is-bert"}
 """Methods that the shared tables name otherwise."""
-OUR_SETTINGS = {"adam_eps": "optimizer_epsilon", "gradient_clip": "max_grad_norm"}
+OUR_SETTINGS = {
+    **{"adam_eps": "optimizer_epsilon", "gradient_clip": "max_grad_norm"},
+    **{"pooler_train": "pooler", "pooler_test": "test_pooler"},
+}
 """Settings that they name otherwise."""
 OUR_ROWS = {
     ("correct_bias", "false"): ("optimizer", "adamw_without_bias_correction"),
+    ("precision", "fp16 (apex O1)"): ("precision", "fp16"),
 }
 """Rows that they have, and what they are here."""
 OUR_NAMES = {

@@ -11,7 +11,7 @@ That the paper has ReLU is told from memory, not checked.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 from torch import Tensor
@@ -45,7 +45,7 @@ KernelSizes = Annotated[
 class ISBERTConfig(TrainingConfig):
     """Settings of IS-BERT."""
 
-    head_poolers = ()  # it has convolutions of its own
+    head_poolers: ClassVar[tuple[Pooler, ...]] = ()  # it has convolutions of its own
 
     pooler: Pooler = setting(
         "avg",
