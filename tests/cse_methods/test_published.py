@@ -63,7 +63,10 @@ def table(tmp_path: Path) -> Path:
 
 def values_of(text: str) -> list[Any]:
     """The values of a cell of the shared table."""
-    return [float(part) if part[0].isdigit() else part for part in text.split("|")]
+    switches = {"true": True, "false": False}
+    return [
+        float(part) if part[0].isdigit() else switches.get(part, part) for part in text.split("|")
+    ]
 
 
 def space_of(text: str) -> Any:
@@ -164,6 +167,7 @@ def test_every_table_has_a_method() -> None:
 def test_a_table_by_hand(table: Path) -> None:
     table.write_text(
         HEAD + "mini,base=a;beta=3e-5,batch_size,64,table 1\n"
+        "mini,base=a;beta=3e-5,relu,false,table 1\n"
         "mini,base=a;beta=3e-5,teachers,x|y-2,section 2\n"
         "bert-base,,tau,0.50,table 1\n"
         "mini,base=a;beta=3e-5,momentum,1,table 1\n"
@@ -175,8 +179,10 @@ def test_a_table_by_hand(table: Path) -> None:
     assert (first.backbone, second.backbone) == ("mini", "bert-base")
     assert first.variant == {"base": "a", "beta": 3e-5}
     told = {"base": "a", "beta": 3e-5, "batch_size": 64, "teachers": ["x", "y-2"], "momentum": 1}
+    told["relu"] = False
     assert first.settings == told
     assert type(first.settings["momentum"]) is int
+    assert first.settings["relu"] is False
     assert first.source == "table 1, section 2"
     assert first.searched == {"tau": (0.5, 1, "none")}
     assert (second.variant, second.settings) == ({}, {"tau": 0.5})
