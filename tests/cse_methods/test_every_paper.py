@@ -66,6 +66,11 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"augmentation_1": "token_cutoff", "augmentation_2": "element_cutoff", "dropout": 0.1},
         {"augmentation_1": "none", "test_pooler": None, "gradient_accumulation": 2},
     ],
+    "ct": [
+        {"negatives": 3},
+        {"negatives": 1, "anchored": True, "keep": "second", "dropout": 0.1, "reduction": "sum"},
+        {"form": "in_batch", "keep": "first"},
+    ],
     "untrained": [{"whitening": True, "whitening_sentences": 400}],
 }
 """Settings to try of a method, and those without a default; without an entry, its defaults. TINY

@@ -33,6 +33,7 @@ NO_SETTINGS = {
     *("devices", "start_from", "dev_metric", "positive_contrast", "seed", "mask_rates"),
     *("fgsm_epsilon", "token_cutoff", "feature_cutoff", "output_dim", "projection_layers"),
     *("triplet_dropout", "triplet_min_length", "corpus", "pooler_dev"),
+    "learning_rate_boundaries",
 }
 """Rows of the shared tables that no number or name of a setting of ours can hold."""
 THEIR_NAMES = {"isbert": "is-bert"}
@@ -40,10 +41,12 @@ THEIR_NAMES = {"isbert": "is-bert"}
 OUR_SETTINGS = {
     **{"adam_eps": "optimizer_epsilon", "gradient_clip": "max_grad_norm"},
     **{"pooler_train": "pooler", "pooler_test": "test_pooler"},
+    **{"updates": "max_steps", "optimiser": "optimizer"},
 }
 """Settings that they name otherwise."""
 OUR_ROWS = {
     ("correct_bias", "false"): ("optimizer", "adamw_without_bias_correction"),
+    ("learning_rate", "1e-5|8e-6|6e-6|4e-6|2e-6"): ("learning_rate", "1e-5"),
     ("precision", "fp16 (apex O1)"): ("precision", "fp16"),
 }
 """Rows that they have, and what they are here."""

@@ -84,8 +84,8 @@ def _records(name: str) -> list[dict[str, str]]:
 def read_published(table: Path) -> tuple[PublishedSettings, ...]:
     """The columns of a table, in its order.
 
-    Whole numbers are int, other numbers float, `true` and `false` bool. A column's settings hold its variant too; its source
-    is that of its settings, each named once.
+    Whole numbers are int, other numbers float, `true` and `false` bool. A column's settings
+    hold its variant too; its source is that of its settings, each named once.
 
     Raises:
         ValueError: if the table is malformed; names the file and line.
