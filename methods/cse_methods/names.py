@@ -8,7 +8,7 @@ METHODS = {
     **{"simcse": "SimCSE", "esimcse": "ESimCSE", "sncse": "SNCSE", "compcse": "CompCSE"},
     **{"hicl": "HiCL", "rankcse": "RankCSE", "whitenedcse": "WhitenedCSE"},
     **{"dclr": "DCLR", "pcl": "PCL", "arccse": "ArcCSE", "mixcse": "MixCSE", "mocose": "MoCoSE"},
-    "isbert": "IS-BERT",
+    **{"isbert": "IS-BERT", "bertflow": "BERT-flow"},
     "untrained": "untrained",
     # Of published numbers alone.
     **{

@@ -71,6 +71,10 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"negatives": 1, "anchored": True, "keep": "second", "dropout": 0.1, "reduction": "sum"},
         {"form": "in_batch", "keep": "first"},
     ],
+    "bertflow": [
+        {},
+        {"levels": 1, "depth": 2, "encoder_dropout": True, "pooler": "avg", "start_batch": 32},
+    ],
     "untrained": [{"whitening": True, "whitening_sentences": 400}],
 }
 """Settings to try of a method, and those without a default; without an entry, its defaults. TINY

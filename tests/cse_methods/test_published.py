@@ -34,22 +34,35 @@ NO_SETTINGS = {
     *("fgsm_epsilon", "token_cutoff", "feature_cutoff", "output_dim", "projection_layers"),
     *("triplet_dropout", "triplet_min_length", "corpus", "pooler_dev"),
     "learning_rate_boundaries",
+    "coupling",
+    "permutation",
+    "logscale_factor",
 }
 """Rows of the shared tables that no number or name of a setting of ours can hold."""
-THEIR_NAMES = {"isbert": "is-bert"}
+THEIR_NAMES = {"isbert": "is-bert", "bertflow": "bert-flow"}
 """Methods that the shared tables name otherwise."""
 OUR_SETTINGS = {
     **{"adam_eps": "optimizer_epsilon", "gradient_clip": "max_grad_norm"},
     **{"pooler_train": "pooler", "pooler_test": "test_pooler"},
     **{"updates": "max_steps", "optimiser": "optimizer"},
+    **{"flow_learning_rate": "learning_rate", "schedule": "learning_rate_schedule"},
 }
 """Settings that they name otherwise."""
 OUR_ROWS = {
     ("correct_bias", "false"): ("optimizer", "adamw_without_bias_correction"),
     ("learning_rate", "1e-5|8e-6|6e-6|4e-6|2e-6"): ("learning_rate", "1e-5"),
+    ("pooler", "first-last (called avg-last-2)"): ("pooler", "avg_first_last"),
+    ("encoder", "frozen, dropout on while the flow trains"): ("encoder_dropout", "true"),
     ("precision", "fp16 (apex O1)"): ("precision", "fp16"),
 }
 """Rows that they have, and what they are here."""
+OUR_ROWS_OF = {
+    "bertflow": {
+        ("batch_size", "32"): ("batch_size", "64"),  # pairs there, sentences here
+        ("correct_bias", "false"): ("optimizer", "bert_adamw"),
+    },
+}
+"""The same of one method."""
 OUR_NAMES = {
     "unsup-simcse-bert-base-uncased": "simcse-bert-base",
     "unsup-simcse-roberta-base": "simcse-roberta-base",
@@ -91,13 +104,14 @@ def shared_rows(method: str, shared: Path) -> Iterator[dict[str, str]]:
                 if (row["paper"], row["method"]) != (theirs, theirs) or remembered:
                     continue
                 if told and ours:
-                    yield row | our_row(row["hyperparameter"], row["value"])
+                    yield row | our_row(method, row["hyperparameter"], row["value"])
 
 
-def our_row(name: str, value: str) -> dict[str, str]:
+def our_row(method: str, name: str, value: str) -> dict[str, str]:
     """The setting of ours that a row of the shared tables tells, and its value."""
     own = OUR_SETTINGS.get(name, name), OUR_NAMES.get(value, value)
-    return dict(zip(("hyperparameter", "value"), OUR_ROWS.get((name, value), own), strict=True))
+    rows = OUR_ROWS | OUR_ROWS_OF.get(method, {})
+    return dict(zip(("hyperparameter", "value"), rows.get((name, value), own), strict=True))
 
 
 def columns_of(method: str, shared: Path) -> Iterator[dict[str, Any]]:

@@ -86,7 +86,7 @@ def test_a_tables_sweep_fills_its_lines(path: Path) -> None:
 
 
 NOT_RUN = {
-    *("bert-flow", "declutr", "diffcse", "glove-avg"),
+    *("declutr", "diffcse", "glove-avg"),
     *("l2p-csr", "paser", "skip-thought", "use"),
 }
 """Systems that no method of ours trains."""
@@ -105,7 +105,7 @@ def test_a_row_is_left_out_for_its_reason() -> None:
 
 @pytest.mark.parametrize(
     ("paper", "filled", "unfilled"),
-    [("compcse", 253, 48), ("hicl", 556, 3), ("rankcse", 546, 64), ("whitenedcse", 270, 40)],
+    [("compcse", 253, 48), ("hicl", 556, 3), ("rankcse", 554, 56), ("whitenedcse", 278, 32)],
 )
 def test_every_published_cell_is_filled_or_has_its_reason(
     paper: str, filled: int, unfilled: int
