@@ -33,7 +33,10 @@ def test_what_has_no_other_name_keeps_its_own() -> None:
 
 
 def test_every_method_of_the_project_has_its_authors_name() -> None:
-    assert {method_name(name).lower() for name in own_methods()} == own_methods()
+    def plain(name: str) -> str:
+        return name.lower().replace("-", "")
+
+    assert {plain(method_name(name)) for name in own_methods()} == own_methods()
     assert all(method_name(name) != name for name in own_methods() - {"untrained"})
 
 

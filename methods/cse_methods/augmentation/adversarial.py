@@ -19,4 +19,5 @@ def adversarial_noise(gradients: Tensor, *, norm: float) -> Tensor:
         Yan et al. 2021 (ConSERT), whose adversary needs pairs with labels.
     """
     gradients = gradients.detach()
-    return norm * gradients / (gradients.norm(dim=-1, keepdim=True) + 1e-10)
+    lengths: Tensor = gradients.norm(dim=-1, keepdim=True)
+    return norm * gradients / (lengths + 1e-10)
