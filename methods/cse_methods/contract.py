@@ -328,7 +328,7 @@ class TrainingConfig(MethodConfig):
     learning_rate: float = Field(default=3e-5, gt=0, description="the highest of the trial")
     learning_rate_schedule: LearningRateSchedule = Field(
         default="linear",
-        description="linear falls to 0; {500: 0.8, 1000: 0.6} gives factors by the steps done, "
+        description='linear falls to 0; {"500": 0.8, "1000": 0.6} gives factors by the steps done, '
         "0.8 after more than 500",
     )
     warmup_ratio: float = Field(

@@ -8,7 +8,8 @@ METHODS = {
     **{"simcse": "SimCSE", "esimcse": "ESimCSE", "sncse": "SNCSE", "compcse": "CompCSE"},
     **{"hicl": "HiCL", "rankcse": "RankCSE", "whitenedcse": "WhitenedCSE"},
     **{"dclr": "DCLR", "pcl": "PCL", "arccse": "ArcCSE", "mixcse": "MixCSE", "mocose": "MoCoSE"},
-    **{"promptbert": "PromptBERT", "l2pcsr": "L2P-CSR"},
+    **{"promptbert": "PromptBERT", "l2pcsr": "L2P-CSR", "isbert": "IS-BERT"},
+    **{"bertflow": "BERT-flow"},
     "untrained": "untrained",
     # Of published numbers alone.
     **{

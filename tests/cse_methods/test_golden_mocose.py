@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from cse_methods.augmentation.cutoff import zero_features, zero_tokens
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.papers.mocose import Projection, prediction_head
 from cse_methods.training.key_queue import KeyQueue, ema_momentum
@@ -72,14 +73,23 @@ def heads(inputs: Values, params: dict[str, Any]) -> Values:
     return {"loss": (query * inputs["upstream"].detach()).sum(), "key": key, "query": query}
 
 
+def cutoff(inputs: Values, params: dict[str, Any]) -> Values:
+    del params
+    return {
+        "token_cutoff": zero_tokens(inputs["embeddings"], inputs["tokens"]),
+        "feature_cutoff": zero_features(inputs["embeddings"], inputs["features"]),
+    }
+
+
 CASES: dict[str, Callable[[Values, dict[str, Any]], Values]] = {
     "mocose_loss_a": loss,
     "mocose_queue_a": queue_by_step,
     "mocose_ema_a": average_by_step,
     "mocose_heads_a": heads,
+    "mocose_cutoff_a": cutoff,
 }
-LEFT_OUT = {"mocose_fgsm_a", "mocose_cutoff_a"}
-"""A perturbation below what float32 can hold, and augmentations that are off by default."""
+LEFT_OUT = {"mocose_fgsm_a"}
+"""A perturbation below what float32 can hold."""
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -33,16 +33,40 @@ NO_SETTINGS = {
     *("devices", "start_from", "dev_metric", "positive_contrast", "seed", "mask_rates"),
     *("fgsm_epsilon", "token_cutoff", "feature_cutoff", "output_dim", "projection_layers"),
     *("triplet_dropout", "triplet_min_length", "denoise", "freeze_template"),
+    *("corpus", "pooler_dev", "learning_rate_boundaries", "coupling", "permutation"),
+    "logscale_factor",
 }
 """Rows of the shared tables that no number or name of a setting of ours can hold."""
+THEIR_NAMES = {"isbert": "is-bert", "bertflow": "bert-flow", "l2pcsr": "l2p-csr"}
+"""Methods that the shared tables name otherwise."""
+OUR_SETTINGS = {
+    **{"adam_eps": "optimizer_epsilon", "gradient_clip": "max_grad_norm"},
+    **{"pooler_train": "pooler", "pooler_test": "test_pooler"},
+    **{"updates": "max_steps", "optimiser": "optimizer"},
+    **{"flow_learning_rate": "learning_rate", "schedule": "learning_rate_schedule"},
+}
+"""Settings that they name otherwise."""
+OUR_ROWS = {
+    ("correct_bias", "false"): ("optimizer", "adamw_without_bias_correction"),
+    ("learning_rate", "1e-5|8e-6|6e-6|4e-6|2e-6"): ("learning_rate", "1e-5"),
+    ("pooler", "first-last (called avg-last-2)"): ("pooler", "avg_first_last"),
+    ("encoder", "frozen, dropout on while the flow trains"): ("encoder_dropout", "true"),
+    ("precision", "fp16 (apex O1)"): ("precision", "fp16"),
+}
+"""Rows that they have, and what they are here."""
+OUR_ROWS_OF = {
+    "bertflow": {
+        ("batch_size", "32"): ("batch_size", "64"),  # pairs there, sentences here
+        ("correct_bias", "false"): ("optimizer", "bert_adamw"),
+    },
+}
+"""The same of one method."""
 OUR_NAMES = {
     "unsup-simcse-bert-base-uncased": "simcse-bert-base",
     "unsup-simcse-roberta-base": "simcse-roberta-base",
     "32 (without template and specials)": "32",
 }
 """How encoders and a length are written here that the shared tables write otherwise."""
-THEIR_NAMES = {"l2pcsr": "l2p-csr"}
-"""How the shared tables name methods whose name is no module's."""
 METHODS = [name for name in available_methods() if name != "untrained"]
 HEAD = "backbone,variant,hyperparameter,value,source\n"
 
@@ -54,7 +78,10 @@ def table(tmp_path: Path) -> Path:
 
 def values_of(text: str) -> list[Any]:
     """The values of a cell of the shared table."""
-    return [float(part) if part[0].isdigit() else part for part in text.split("|")]
+    switches = {"true": True, "false": False}
+    return [
+        float(part) if part[0].isdigit() else switches.get(part, part) for part in text.split("|")
+    ]
 
 
 def space_of(text: str) -> Any:
@@ -76,7 +103,14 @@ def shared_rows(method: str, shared: Path) -> Iterator[dict[str, str]]:
                 if (row["paper"], row["method"]) != (theirs, theirs) or remembered:
                     continue
                 if told and ours:
-                    yield row | {"value": OUR_NAMES.get(row["value"], row["value"])}
+                    yield row | our_row(method, row["hyperparameter"], row["value"])
+
+
+def our_row(method: str, name: str, value: str) -> dict[str, str]:
+    """The setting of ours that a row of the shared tables tells, and its value."""
+    own = OUR_SETTINGS.get(name, name), OUR_NAMES.get(value, value)
+    rows = OUR_ROWS | OUR_ROWS_OF.get(method, {})
+    return dict(zip(("hyperparameter", "value"), rows.get((name, value), own), strict=True))
 
 
 def columns_of(method: str, shared: Path) -> Iterator[dict[str, Any]]:
@@ -157,6 +191,7 @@ def test_every_table_has_a_method() -> None:
 def test_a_table_by_hand(table: Path) -> None:
     table.write_text(
         HEAD + "mini,base=a;beta=3e-5,batch_size,64,table 1\n"
+        "mini,base=a;beta=3e-5,relu,false,table 1\n"
         "mini,base=a;beta=3e-5,teachers,x|y-2,section 2\n"
         "bert-base,,tau,0.50,table 1\n"
         "mini,base=a;beta=3e-5,momentum,1,table 1\n"
@@ -168,8 +203,10 @@ def test_a_table_by_hand(table: Path) -> None:
     assert (first.backbone, second.backbone) == ("mini", "bert-base")
     assert first.variant == {"base": "a", "beta": 3e-5}
     told = {"base": "a", "beta": 3e-5, "batch_size": 64, "teachers": ["x", "y-2"], "momentum": 1}
+    told["relu"] = False
     assert first.settings == told
     assert type(first.settings["momentum"]) is int
+    assert first.settings["relu"] is False
     assert first.source == "table 1, section 2"
     assert first.searched == {"tau": (0.5, 1, "none")}
     assert (second.variant, second.settings) == ({}, {"tau": 0.5})

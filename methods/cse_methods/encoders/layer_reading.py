@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-# These two register what they hold.
+# These register what they hold.
 from cse_methods.encoders import convolution as convolution
+from cse_methods.encoders import flow as flow
 from cse_methods.encoders import post_pooling as post_pooling
 from cse_methods.encoders.saved_layers import SavedLayer, TokenLayer, read_layer
 from cse_methods.encoders.sentence_transformers_format import (

@@ -84,8 +84,8 @@ def _records(name: str) -> list[dict[str, str]]:
 def read_published(table: Path) -> tuple[PublishedSettings, ...]:
     """The columns of a table, in its order.
 
-    Whole numbers are int, other numbers float. A column's settings hold its variant too; its source
-    is that of its settings, each named once.
+    Whole numbers are int, other numbers float, `true` and `false` bool. A column's settings
+    hold its variant too; its source is that of its settings, each named once.
 
     Raises:
         ValueError: if the table is malformed; names the file and line.
@@ -144,7 +144,9 @@ def _space(row: _Row) -> Any:
     return {"low": ends[0], "high": ends[1]}
 
 
-def _scalar(text: str) -> int | float | str:
+def _scalar(text: str) -> bool | int | float | str:
+    if text in ("true", "false"):
+        return text == "true"
     for number in (int, float):
         with suppress(ValueError):
             return number(text)

@@ -37,7 +37,7 @@ class Objective(nn.Module):
             drawn: distinct places in the corpus at random, shape (B,).
 
         Returns:
-            As many distinct places, shape (B,); by default those that were drawn.
+            Places, shape (N,), mostly as many and distinct; by default those that were drawn.
         """
         return drawn
 

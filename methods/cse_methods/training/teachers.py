@@ -80,13 +80,19 @@ class TeacherRanking:
 
 
 def teacher_vectors(
-    teacher: TeacherSpec, corpus: Corpus, *, max_length: int, cache: Path | None = None
+    teacher: TeacherSpec,
+    corpus: Corpus,
+    *,
+    max_length: int,
+    first_layer: int | None = None,
+    cache: Path | None = None,
 ) -> NDArray[np.float32]:
     """The teacher's embeddings of every sentence of a corpus, as a read-only memory map.
 
     The first caller on a machine encodes, the others wait for it and then read the same file, which
     is whole or absent. Sentences are cut at `max_length` word pieces of the teacher's tokenizer,
-    special ones included. `cache` is by default `teachers` in CSE_CACHE, or in the user's cache.
+    special ones included. `first_layer` is that of `load_encoder`. `cache` is by default `teachers`
+    in CSE_CACHE, or in the user's cache.
 
     Returns:
         `numpy.memmap` of shape (N, D), float32, C order; row i belongs to sentence i.
@@ -94,25 +100,33 @@ def teacher_vectors(
     Raises:
         BackboneError: if the teacher cannot be loaded, or its vectors cannot be stored.
     """
-    key = cache_key(vectors_depend_on(teacher, corpus, max_length=max_length))
+    depend_on = vectors_depend_on(teacher, corpus, max_length=max_length, first_layer=first_layer)
+    key = cache_key(depend_on)
     file = (cache or cache_folder("teachers")) / f"{key}.npy"
     try:
-        return written_once(file, read=_read, write=partial(_write, teacher, corpus, max_length))
+        return written_once(
+            file, read=_read, write=partial(_write, teacher, corpus, max_length, first_layer)
+        )
     except OSError as problem:
         what = f"the vectors of teacher {teacher.model!r}"
         raise BackboneError(cannot_store(what, file, problem)) from problem
 
 
-def vectors_depend_on(teacher: TeacherSpec, corpus: Corpus, *, max_length: int) -> dict[str, Any]:
+def vectors_depend_on(
+    teacher: TeacherSpec, corpus: Corpus, *, max_length: int, first_layer: int | None = None
+) -> dict[str, Any]:
     """All that the vectors of a teacher depend on, as JSON."""
     source = resolve_backbone(teacher.model)
     folder = fetch_backbone(source)
     own = own_pooling(source, folder)
+    asked = {"pooler": teacher.pooler, "first_layer": first_layer}
+    given = {name: value for name, value in asked.items() if value is not None}
     return {
         "revision": _REVISION,
         "weights": weights_sha256(folder),
         "corpus": corpus.sha256,
-        "pooling": asdict(own) | ({"pooler": teacher.pooler} if teacher.pooler else {}),
+        "pooling": asdict(own)
+        | {name: value for name, value in given.items() if value is not None},
         "max_length": max_length,
     }
 
@@ -125,8 +139,14 @@ def _read(file: Path) -> NDArray[np.float32] | None:
     return vectors
 
 
-def _write(teacher: TeacherSpec, corpus: Corpus, max_length: int, stream: IO[bytes]) -> None:
-    encoder = load_sentence_encoder(teacher.model, pooler=teacher.pooler)
+def _write(
+    teacher: TeacherSpec,
+    corpus: Corpus,
+    max_length: int,
+    first_layer: int | None,
+    stream: IO[bytes],
+) -> None:
+    encoder = load_sentence_encoder(teacher.model, pooler=teacher.pooler, first_layer=first_layer)
     encoder.to(default_device())
     sentences = corpus.sentences
     shape = (len(sentences), encoder.width)

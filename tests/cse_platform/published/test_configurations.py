@@ -86,8 +86,7 @@ def test_a_tables_sweep_fills_its_lines(path: Path) -> None:
 
 
 NOT_RUN = {
-    *("bert-flow", "consert", "ct", "declutr", "diffcse", "glove-avg", "is-bert"),
-    *("paser", "skip-thought", "use"),
+    *("declutr", "diffcse", "glove-avg", "paser", "skip-thought", "use"),
 }
 """Systems that no method of ours trains."""
 
@@ -105,7 +104,7 @@ def test_a_row_is_left_out_for_its_reason() -> None:
 
 @pytest.mark.parametrize(
     ("paper", "filled", "unfilled"),
-    [("compcse", 285, 16), ("hicl", 556, 3), ("rankcse", 538, 72), ("whitenedcse", 246, 64)],
+    [("compcse", 285, 16), ("hicl", 556, 3), ("rankcse", 570, 40), ("whitenedcse", 294, 16)],
 )
 def test_every_published_cell_is_filled_or_has_its_reason(
     paper: str, filled: int, unfilled: int

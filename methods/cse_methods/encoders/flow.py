@@ -1,0 +1,178 @@
+"""A normalising flow after the pooler: an invertible layer whose vectors are to be Gaussian."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from cse_methods.encoders.saved_layers import SavedLayer, register_layer
+
+_LOG_FACTOR = 3.0
+"""Log scales are stored divided by it, so that they learn as much faster."""
+_FLOOR = 1e-6
+"""Added to a spread, whose reciprocal is the scale that a flow starts with."""
+
+
+class ActNorm(nn.Module):
+    """A shift and a scale of each of C channels, started so that a batch is standardised."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(channels))
+        self.log_scale = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Shape (B, C) to shape (B, C)."""
+        return (rows + self.shift) * (_LOG_FACTOR * self.log_scale).exp()
+
+    def inverse(self, rows: Tensor) -> Tensor:
+        """What `forward` makes these rows of."""
+        return rows * (-_LOG_FACTOR * self.log_scale).exp() - self.shift
+
+    @torch.no_grad()
+    def start(self, rows: Tensor) -> Tensor:
+        """Bring these rows to mean 0 and spread 1; return them so."""
+        mean = rows.mean(dim=0)
+        spread = (rows - mean).square().mean(dim=0).sqrt()
+        self.shift.copy_(-mean)
+        self.log_scale.copy_(-(spread + _FLOOR).log() / _LOG_FACTOR)
+        return self(rows)  # type: ignore[no-any-return]
+
+
+class Coupling(nn.Module):
+    """Adds to the second half of C channels what a network makes of the first half.
+
+    The network has two hidden layers. It adds nothing at the start.
+    """
+
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        half = channels // 2
+        first, second = torch.randn(half, width) * 0.05, torch.randn(width, width) * 0.05
+        self.weights = nn.ParameterList([first, second, torch.zeros(width, half)])
+        self.norms = nn.ModuleList(map(ActNorm, (width, width, half)))
+
+    def added(self, first: Tensor) -> Tensor:
+        """What is added to the second half, shape (B, C / 2)."""
+        *hidden, (weight, norm) = zip(self.weights, self.norms, strict=True)
+        for inner, inner_norm in hidden:
+            first = inner_norm(first @ inner).relu()
+        added: Tensor = norm(first @ weight)
+        return added
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Shape (B, C) to shape (B, C)."""
+        first, second = rows.chunk(2, dim=1)
+        return torch.cat([first, second + self.added(first)], dim=1)
+
+    def inverse(self, rows: Tensor) -> Tensor:
+        """What `forward` makes these rows of."""
+        first, second = rows.chunk(2, dim=1)
+        return torch.cat([first, second - self.added(first)], dim=1)
+
+    @torch.no_grad()
+    def start(self, rows: Tensor) -> Tensor:
+        """Standardise the hidden units of these rows; return what becomes of the rows."""
+        hidden = rows.chunk(2, dim=1)[0]
+        for weight, norm in zip(self.weights[:2], self.norms, strict=False):
+            hidden = norm.start(hidden @ weight).relu()  # type: ignore[operator]
+        return self(rows)  # type: ignore[no-any-return]
+
+
+class FlowStep(nn.Module):
+    """Normalisation, the channels turned round, and a coupling."""
+
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        self.norm = ActNorm(channels)
+        self.coupling = Coupling(channels, width)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Shape (B, C) to shape (B, C)."""
+        turned: Tensor = self.coupling(self.norm(rows).flip(1))
+        return turned
+
+    def inverse(self, rows: Tensor) -> Tensor:
+        """What `forward` makes these rows of."""
+        return self.norm.inverse(self.coupling.inverse(rows).flip(1))
+
+    def start(self, rows: Tensor) -> Tensor:
+        """Start both parts with these rows; return what becomes of them."""
+        return self.coupling.start(self.norm.start(rows).flip(1))
+
+
+@register_layer()
+class Flow(SavedLayer):
+    """Glow on vectors: levels of steps, and half of the channels leave after each but the last.
+
+    Args:
+        width: D of the vectors, divisible by 2 to the number of levels.
+        levels: of steps.
+        depth: steps of each level.
+        hidden: width of the networks in the couplings.
+
+    Raises:
+        ValueError: if the width is not divisible.
+
+    Source:
+        Kingma and Dhariwal 2018 (Glow), as the released code of Li et al. 2020 (BERT-flow)
+        configures it: additive couplings, and channels turned round in the place of convolutions.
+    """
+
+    title: ClassVar[str] = "flow"
+
+    def __init__(self, width: int, levels: int = 3, depth: int = 3, hidden: int = 32) -> None:
+        super().__init__()
+        if width % 2**levels:
+            raise ValueError(f"expected a width divisible by {2**levels}, got {width}")
+        self.shape = {"width": width, "levels": levels, "depth": depth, "hidden": hidden}
+        self.levels = nn.ModuleList(
+            nn.ModuleList(FlowStep(width // 2**level, hidden) for _ in range(depth))
+            for level in range(levels)
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """Its shape."""
+        return self.shape
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        """Vectors z of embeddings, shape (B, D) to shape (B, D)."""
+        return self._through(embeddings, FlowStep.forward)
+
+    def start(self, embeddings: Tensor) -> Tensor:
+        """Start each normalisation with what reaches it of these embeddings; return their z."""
+        return self._through(embeddings, FlowStep.start)
+
+    def inverse(self, vectors: Tensor) -> Tensor:
+        """The embeddings of vectors z, shape (B, D) to shape (B, D)."""
+        *left, rows = torch.split_with_sizes(vectors, self._parts(), dim=1)
+        for level in reversed(range(len(self.levels))):
+            if level < len(left):
+                rows = torch.cat([rows, left[level]], dim=1)
+            for step in reversed(self._steps(level)):
+                rows = step.inverse(rows)
+        return rows
+
+    def log_determinant(self) -> Tensor:
+        """Log of the volume that a volume of 1 is mapped to: a scalar, of every vector the same."""
+        norms = [step.norm for level in range(len(self.levels)) for step in self._steps(level)]
+        return _LOG_FACTOR * torch.stack([norm.log_scale.sum() for norm in norms]).sum()
+
+    def _through(self, rows: Tensor, take: Callable[[FlowStep, Tensor], Tensor]) -> Tensor:
+        left = []
+        for level in range(len(self.levels)):
+            for step in self._steps(level):
+                rows = take(step, rows)
+            if level < len(self.levels) - 1:
+                rows, leaving = rows.chunk(2, dim=1)
+                left.append(leaving)
+        return torch.cat([*left, rows], dim=1)
+
+    def _steps(self, level: int) -> list[FlowStep]:
+        return [step for step in self.levels[level].children() if isinstance(step, FlowStep)]
+
+    def _parts(self) -> list[int]:
+        """The channels that leave after each level, then those that remain."""
+        width, levels = self.shape["width"], self.shape["levels"]
+        return [width // 2**level for level in range(1, levels)] + [width // 2 ** (levels - 1)]

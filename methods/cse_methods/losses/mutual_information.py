@@ -1,0 +1,50 @@
+"""IS-BERT's loss: sentence vectors that are informative about their own word pieces."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def mutual_information(tokens: Tensor, mask: Tensor, sentences: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The two expectations whose difference bounds the information by Jensen and Shannon.
+
+    With :math:`r` the dot product of the vector of a word piece and that of a sentence, and
+    :math:`N` the word pieces of the batch,
+
+    .. math::
+        E^+ = \frac{1}{N} \sum_{own} (\log 2 - \mathrm{softplus}(-r)), \quad
+        E^- = \frac{1}{N (B - 1)} \sum_{others} (\mathrm{softplus}(-r) + r - \log 2)
+
+    where the first sum runs over each piece with its own sentence, the second over each piece with
+    every other sentence. The bound is :math:`E^+ - E^-`; training maximises it.
+
+    Args:
+        tokens: vectors of word pieces, shape (B, L, D), B >= 2.
+        mask: 1 for word pieces, 0 for padding, shape (B, L).
+        sentences: vectors of the same sentences, shape (B, D).
+
+    Returns:
+        :math:`E^+`, at most log 2, and :math:`E^-`, at least -log 2; scalars, in nats.
+
+    Raises:
+        ValueError: if shapes do not match, or there are fewer than two sentences.
+
+    Source:
+        Zhang et al. 2020 (IS-BERT), as its released code computes it.
+    """
+    fits = tokens.dim() == 3 and mask.shape == tokens.shape[:2]
+    if not fits or sentences.shape != tokens[:, 0].shape or len(sentences) < 2:
+        raise ValueError(
+            "expected word pieces (B, L, D), their mask (B, L) and sentences (B, D), B >= 2, got "
+            f"{tuple(tokens.shape)}, {tuple(mask.shape)} and {tuple(sentences.shape)}"
+        )
+    real = mask.bool()
+    products = tokens[real] @ sentences.T  # (N, B)
+    of_sentence = torch.arange(len(mask), device=mask.device).unsqueeze(1).expand_as(mask)[real]
+    own = F.one_hot(of_sentence, len(sentences)).bool()
+    softened = F.softplus(-products)
+    positive = (math.log(2) - softened)[own].mean()
+    negative = (softened + products - math.log(2))[~own].mean()
+    return positive, negative

@@ -1,0 +1,81 @@
+"""IS-BERT by hand, and what it keeps at test."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from cse_methods.contract import BEST_FOLDER
+from cse_methods.encoders.convolution import TokenConvolution
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.losses.mutual_information import mutual_information
+from cse_methods.papers.isbert import ISBERT, ISBERTConfig
+from cse_methods.registry import get_method
+from cse_methods.testing import RecordedRun
+from cse_methods.training.student import Student
+
+
+def settings(backbone: Path, **given: Any) -> dict[str, Any]:
+    dev = {"checkpoint": "sickr", "search": "sickr", "also": []}
+    places = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin", "dev": dev}
+    return places | {"batch_size": 8, "max_steps": 2, "eval_steps": 1} | given
+
+
+def test_the_information_by_hand() -> None:
+    """Two sentences of one and two pieces: own products 1 and 0, 2; others 0, 0 and 1."""
+    tokens = torch.tensor([[[1.0, 0.0], [9.0, 9.0]], [[0.0, 0.0], [1.0, 2.0]]])
+    mask = torch.tensor([[1, 0], [1, 1]])
+    positive, negative = mutual_information(tokens, mask, torch.eye(2))
+    below = [math.log(2) - math.log1p(math.exp(-product)) for product in (1, 0, 2)]
+    above = [math.log1p(math.exp(product)) - math.log(2) for product in (0, 0, 1)]
+    assert positive.item() == pytest.approx(sum(below) / 3)
+    assert negative.item() == pytest.approx(sum(above) / 3)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "mask", "sentences"),
+    [((1, 2, 3), (1, 2), (1, 3)), ((2, 2, 3), (2, 3), (2, 3)), ((2, 2, 3), (2, 2), (2, 4))],
+)
+def test_shapes_that_do_not_match(
+    tokens: tuple[int, ...], mask: tuple[int, ...], sentences: tuple[int, ...]
+) -> None:
+    with pytest.raises(ValueError, match=r"B >= 2, got \("):
+        mutual_information(torch.ones(tokens), torch.ones(mask), torch.ones(sentences))
+
+
+def test_the_convolutions_are_trained_and_saved(tiny_bert: Path, tmp_path: Path) -> None:
+    run = RecordedRun(tmp_path)
+    config = settings(tiny_bert, channels=5, kernel_sizes=[1, 3])
+    method = get_method("isbert")
+    method.train(method.config.model_validate(config), run)
+    kept = [load_encoder(str(tmp_path / step / BEST_FOLDER)) for step in ("1", "2")]
+    (layer,) = kept[0].token_layers
+    assert isinstance(layer, TokenConvolution)
+    assert (layer.kernel_sizes, layer.channels, kept[0].width) == ((1, 3), 5, 10)
+    assert kept[0].pooling.pooler == "avg"
+
+
+def test_the_convolutions_have_a_learning_rate_of_their_own(tiny_bert: Path) -> None:
+    config = ISBERTConfig.model_validate(settings(tiny_bert, convolution_learning_rate_factor=50))
+    student = Student.from_config(config)
+    objective = ISBERT(config, student)
+    (group,) = objective.parameter_groups(student)
+    assert (group.modules, group.learning_rate_factor) == ([objective.convolution], 50)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"pooler": "cls"}, "isbert averages the vectors"),
+        ({"test_pooler": "avg_top2"}, "leave test_pooler out"),
+        ({"kernel_sizes": []}, "kernel_sizes"),
+        ({"kernel_sizes": [2]}, "kernel_sizes"),
+        ({"kernel_sizes": [3, 3]}, r"each kernel size stands once, got \[3, 3\]"),
+    ],
+)
+def test_settings_that_it_cannot_have(given: Any, problem: str, tiny_bert: Path) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        ISBERTConfig.model_validate(settings(tiny_bert, **given))
