@@ -322,17 +322,8 @@ _RUN: tuple[BoardColumn, ...] = (
     ),
     *map(_make_cost_column, COSTS),
     _make_column("epochs", dtype=_NUMBER),
-    _make_column(
-        "finished",
-        dtype=_TIME,
-        format=lambda day: f"{day:%Y-%m-%d}",
-        sort="finished",
-    ),
-    _make_column(
-        "machines",
-        format=", ".join,
-        sort="machines",
-    ),
+    _make_column("finished", dtype=_TIME, format=lambda day: f"{day:%Y-%m-%d}", sort="finished"),
+    _make_column("machines", format=", ".join, sort="machines"),
     _make_column("tags", format=", ".join, sort="tags"),
     _make_column("starred", dtype=_TRUTH),
     _make_column(
@@ -354,9 +345,9 @@ _PAPER: tuple[BoardColumn, ...] = (
         ),
     ),
     _make_column("split", lambda _: "test", published="split"),
-    _make_column("unstated", lambda _: None, published="unstated"),
 )
 """The columns that only published rows fill; a board without them has none of these."""
+_UNSTATED = _make_column("unstated", lambda _: None, published="unstated")
 BY_NAME = {part.name: part for column in (*_OURS, *_PAPER) for part in (column, *column.parts)}
 """Every column that people can see of a row, by name."""
 
@@ -376,12 +367,21 @@ def _make_scores_column(name: str, part: Callable[[Estimate], Any]) -> BoardColu
     )
 
 
-_SCORES_RECORD = (
+_OUR_RECORD = (
+    *(*_FIRST, *_CONFIGURATION, *_DEV_COLUMNS, *_RANKING),
     _make_scores_column("test", lambda estimate: estimate.mean),
     *(_make_scores_column(f"test_{name}", part) for name, part in ESTIMATE_PARTS.items()),
     _make_scores_column("evaluation", lambda estimate: estimate.identity),
+    *_RUN,
 )
-"""What JSON has of the test scores, each by column."""
+"""The fields of our rows in JSON: test scores stand in objects by column."""
+_PAPER_RECORD = (
+    *(*_FIRST, *_PAPER),
+    _make_column("scores", lambda _: None, published="scores"),
+    _make_column("scores_std", lambda _: None, published="std"),
+    _UNSTATED,
+)
+"""The fields of published rows in JSON."""
 
 
 def estimate_records(scores: Mapping[str, Estimate], *, prefix: str) -> dict[str, Any]:
@@ -394,17 +394,10 @@ def estimate_records(scores: Mapping[str, Estimate], *, prefix: str) -> dict[str
 
 def board_records(board: Board) -> list[dict[str, Any]]:
     """Make a JSON object of each row: ours with every score they have, then published ones."""
-    before = len(_OURS) - len(_RUN)
-    ours = [*_OURS[:before], *_SCORES_RECORD, *_RUN]
-    scores = [_make_column(name, lambda _: None, published=path) for name, path in _PAPER_SCORES]
-    theirs = [*_FIRST, *_PAPER[:-1], *scores, _PAPER[-1]]
     return [
-        *(to_record(ours, row) for row in board.rows),
-        *(to_record(theirs, row) for row in board.published),
+        *(to_record(_OUR_RECORD, row) for row in board.rows),
+        *(to_record(_PAPER_RECORD, row) for row in board.published),
     ]
-
-
-_PAPER_SCORES = (("scores", "scores"), ("scores_std", "std"))
 
 
 def data_columns(board: Board) -> list[BoardColumn]:
@@ -415,7 +408,7 @@ def data_columns(board: Board) -> list[BoardColumn]:
     score.
     """
     scores = [column for name in _list_score_columns(board) for column in _make_score_columns(name)]
-    return [*flatten([*_OURS, *(_PAPER if board.published else ())]), *scores]
+    return [*flatten([*_OURS, *((*_PAPER, _UNSTATED) if board.published else ())]), *scores]
 
 
 def data_rows(board: Board) -> list[AnyRow]:
