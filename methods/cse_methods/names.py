@@ -8,10 +8,9 @@ METHODS = {
     **{"simcse": "SimCSE", "esimcse": "ESimCSE", "sncse": "SNCSE", "compcse": "CompCSE"},
     **{"hicl": "HiCL", "rankcse": "RankCSE", "whitenedcse": "WhitenedCSE"},
     **{"dclr": "DCLR", "pcl": "PCL", "arccse": "ArcCSE", "mixcse": "MixCSE", "mocose": "MoCoSE"},
-    "untrained": "untrained",
+    **{"diffcse": "DiffCSE", "untrained": "untrained"},
     # Of published numbers alone.
     **{
-        "diffcse": "DiffCSE",
         "l2p-csr": "L2P-CSR",
         "is-bert": "IS-BERT",
         "consert": "ConSERT",

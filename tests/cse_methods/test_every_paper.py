@@ -50,10 +50,22 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"peer": "fixed", "fixed_peer": "BACKBONE", "peer_pooling": "cls", "augmentations": ["rp"]},
         {"peer": "none", "augmentations": [], "gradient_accumulation": 2},
     ],
+    "diffcse": [
+        {"generator": "GENERATOR"},
+        {
+            "generator": "GENERATOR",
+            "projection": "tanh",
+            "replaced": "masked",
+            "rtd_over": "real",
+            "condition_before_projection": True,
+            "gradient_accumulation": 2,
+        },
+    ],
     "untrained": [{"whitening": True, "whitening_sentences": 400}],
 }
 """Settings to try of a method, and those without a default; without an entry, its defaults. TINY
-becomes the folder of a tiny encoder, BACKBONE that of the backbone, NEGATIONS a file."""
+becomes the folder of a tiny encoder, BACKBONE that of the backbone, GENERATOR that of a masked
+language model with its word pieces, NEGATIONS a file."""
 SICKR = {"dev": {"checkpoint": "sickr", "search": "sickr", "also": []}}
 """The smaller dev set alone: encoding it is most of the time that these tests take."""
 BOTH_DEV_SETS = "simcse"
@@ -103,10 +115,12 @@ def trained(
     tiny_roberta: Path,
     tmp_path_factory: pytest.TempPathFactory,
     teacher_cache: None,
+    masked_lm: Callable[[Path], Path],
 ) -> TrainedOnce:
     place, name, variant = request.param
-    backbone = {"backbone": str({"tiny_bert": tiny_bert, "tiny_roberta": tiny_roberta}[place])}
-    known = places | {"BACKBONE": backbone["backbone"]}
+    folder = {"tiny_bert": tiny_bert, "tiny_roberta": tiny_roberta}[place]
+    backbone = {"backbone": str(folder)}
+    known = places | {"BACKBONE": str(folder), "GENERATOR": str(masked_lm(folder))}
     own = {key: settled(value, known) for key, value in variant.items()}
     dev = {} if name == BOTH_DEV_SETS else SICKR
     return train_once(name, backbone | dev | own, folder=tmp_path_factory.mktemp("trained"))

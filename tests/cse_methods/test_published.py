@@ -36,10 +36,12 @@ NO_SETTINGS = {
 }
 """Rows of the shared tables that no number or name of a setting of ours can hold."""
 OUR_NAMES = {
+    "distilbert-base-uncased": "distilbert-base",
+    "head": "projection",
     "unsup-simcse-bert-base-uncased": "simcse-bert-base",
     "unsup-simcse-roberta-base": "simcse-roberta-base",
 }
-"""How encoders are named here that the shared tables name otherwise."""
+"""How encoders and settings are named here that the shared tables name otherwise."""
 METHODS = [name for name in available_methods() if name != "untrained"]
 HEAD = "backbone,variant,hyperparameter,value,source\n"
 
@@ -72,7 +74,8 @@ def shared_rows(method: str, shared: Path) -> Iterator[dict[str, str]]:
                 if (row["paper"], row["method"]) != (method, method) or remembered:
                     continue
                 if told and ours:
-                    yield row | {"value": OUR_NAMES.get(row["value"], row["value"])}
+                    named = {name: row[name] for name in ("hyperparameter", "value")}
+                    yield row | {name: OUR_NAMES.get(one, one) for name, one in named.items()}
 
 
 def columns_of(method: str, shared: Path) -> Iterator[dict[str, Any]]:

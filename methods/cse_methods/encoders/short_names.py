@@ -13,6 +13,8 @@ HUB: dict[Pooler, dict[str, str]] = {
         "bert-large": "google-bert/bert-large-uncased",
         "roberta-base": "FacebookAI/roberta-base",
         "roberta-large": "FacebookAI/roberta-large",
+        "distilbert-base": "distilbert/distilbert-base-uncased",
+        "distilroberta-base": "distilbert/distilroberta-base",
         "minilm": "sentence-transformers/all-MiniLM-L6-v2",
     },
     "cls": {
