@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tiny_families import save_tiny
 from torch.testing import assert_close
 from transformers import AutoModelForMaskedLM
 
@@ -132,6 +133,14 @@ def test_the_small_encoder_of_the_package_guesses_word_pieces() -> None:
 def test_an_encoder_without_head_is_refused(started: Callable[..., Any], tiny_bert: Path) -> None:
     with pytest.raises(BackboneError, match=r"no head for masked word pieces.*such as distilbert"):
         started(generator=str(tiny_bert))
+
+
+def test_a_backbone_of_narrow_embeddings_is_refused(
+    started: Callable[..., Any], tmp_path: Path
+) -> None:
+    save_tiny("electra", tmp_path)
+    with pytest.raises(TrainingError, match="a sentence 32 coordinates and a word piece 16"):
+        started(backbone=str(tmp_path))
 
 
 def test_a_generator_of_other_word_pieces_is_refused(

@@ -195,7 +195,17 @@ class DiffCSE(TwoViewObjective):
 
 
 def _copy_discriminator(config: DiffCSEConfig, encoder: Encoder) -> Encoder:
-    """The backbone once more, with weights of its own, that judges word pieces."""
+    """The backbone once more, with weights of its own, that judges word pieces.
+
+    TrainingError if a sentence's vector cannot stand where a word piece is embedded.
+    """
+    embedded = encoder.model.get_input_embeddings().weight.shape[1]
+    if embedded != encoder.width:
+        raise TrainingError(
+            f"diffcse puts a sentence's vector where a word piece is embedded: {config.backbone} "
+            f"gives a sentence {encoder.width} coordinates and a word piece {embedded}; take a "
+            "backbone that gives both as many"
+        )
     head = ReplacedPieceHead(encoder.width, reads_padding=config.rtd_over == "all")
     copied = copy.deepcopy(encoder).with_pooler("cls")
     return copied.with_token_layers(head.to(encoder.device)).train()
