@@ -9,11 +9,9 @@ METHODS = {
     **{"hicl": "HiCL", "rankcse": "RankCSE", "whitenedcse": "WhitenedCSE"},
     **{"dclr": "DCLR", "pcl": "PCL", "arccse": "ArcCSE", "mixcse": "MixCSE", "mocose": "MoCoSE"},
     **{"promptbert": "PromptBERT", "l2pcsr": "L2P-CSR", "isbert": "IS-BERT"},
-    **{"bertflow": "BERT-flow"},
-    "untrained": "untrained",
+    **{"bertflow": "BERT-flow", "diffcse": "DiffCSE", "untrained": "untrained"},
     # Of published numbers alone.
     **{
-        "diffcse": "DiffCSE",
         "l2p-csr": "L2P-CSR",
         "is-bert": "IS-BERT",
         "consert": "ConSERT",

@@ -6,6 +6,7 @@ No download, no stored weights.
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from tokenizers import (
     trainers,
 )
 from transformers import (
+    AutoConfig,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
     BertConfig,
     BertModel,
     PreTrainedTokenizerFast,
@@ -134,6 +138,23 @@ def new_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., RecordedR
         return RecordedRun(tmp_path_factory.mktemp("run"), seed, resume_from)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def masked_lm(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """Folder of a random masked language model with the word pieces of the encoder in a folder."""
+
+    @cache
+    def save(encoder: Path) -> Path:
+        folder = tmp_path_factory.mktemp("masked-lm")
+        with torch.random.fork_rng():
+            torch.manual_seed(2)
+            config = AutoConfig.from_pretrained(encoder)
+            AutoModelForMaskedLM.from_config(config).save_pretrained(folder)
+        AutoTokenizer.from_pretrained(encoder).save_pretrained(folder)
+        return folder
+
+    return save
 
 
 @pytest.fixture(scope="session")

@@ -74,7 +74,11 @@ class Lab:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Iterator[Lab]:
+def lab(
+    tmp_path_factory: pytest.TempPathFactory,
+    tiny_bert: Path,
+    masked_lm: Callable[[Path], Path],
+) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp("lab")
     names = ("corpus.txt", "negations.tsv", "graded.tsv")
     corpus, negations, dev = (folder / name for name in names)
@@ -89,6 +93,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Iterator[L
         "dev": {"checkpoint": str(dev), "search": str(dev), "also": []},
     }
     places = {"TINY": str(tiny_bert), "BACKBONE": str(tiny_bert), "NEGATIONS": str(negations)}
+    places["GENERATOR"] = str(masked_lm(tiny_bert))
     (folder / "runs").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CSE_CACHE", str(folder / "cache"))

@@ -54,10 +54,12 @@ def trained(
     tiny_roberta: Path,
     tmp_path_factory: pytest.TempPathFactory,
     teacher_cache: None,
+    masked_lm: Callable[[Path], Path],
 ) -> TrainedOnce:
     place, name, variant = request.param
-    backbone = {"backbone": str({"tiny_bert": tiny_bert, "tiny_roberta": tiny_roberta}[place])}
-    known = places | {"BACKBONE": backbone["backbone"]}
+    folder = {"tiny_bert": tiny_bert, "tiny_roberta": tiny_roberta}[place]
+    backbone = {"backbone": str(folder)}
+    known = places | {"BACKBONE": str(folder), "GENERATOR": str(masked_lm(folder))}
     own = {key: settled(value, known) for key, value in variant.items()}
     dev = {} if name == BOTH_DEV_SETS else SICKR
     return train_once(name, backbone | dev | own, folder=tmp_path_factory.mktemp("trained"))

@@ -42,7 +42,7 @@ THEIR_NAMES = {"isbert": "is-bert", "bertflow": "bert-flow", "l2pcsr": "l2p-csr"
 OUR_SETTINGS = {
     **{"adam_eps": "optimizer_epsilon", "gradient_clip": "max_grad_norm"},
     **{"pooler_train": "pooler", "pooler_test": "test_pooler"},
-    **{"updates": "max_steps", "optimiser": "optimizer"},
+    **{"updates": "max_steps", "optimiser": "optimizer", "head": "projection"},
     **{"flow_learning_rate": "learning_rate", "schedule": "learning_rate_schedule"},
 }
 """Settings that they name otherwise."""
@@ -62,11 +62,12 @@ OUR_ROWS_OF = {
 }
 """The same of one method."""
 OUR_NAMES = {
+    "distilbert-base-uncased": "distilbert-base",
     "unsup-simcse-bert-base-uncased": "simcse-bert-base",
     "unsup-simcse-roberta-base": "simcse-roberta-base",
     "32 (without template and specials)": "32",
 }
-"""How encoders and a length are written here that the shared tables write otherwise."""
+"""How encoders and settings are named here that the shared tables name otherwise."""
 METHODS = [name for name in available_methods() if name != "untrained"]
 HEAD = "backbone,variant,hyperparameter,value,source\n"
 

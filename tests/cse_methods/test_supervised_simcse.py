@@ -157,6 +157,7 @@ def test_data_and_switch_have_to_fit(settings: dict[str, Any], datum: str) -> No
 def test_methods_of_single_sentences_take_no_columns(method: str) -> None:
     corpus = {"name": "a.csv", "columns": ["x", "y"]}
     needed = {"rankcse": {"teachers": ["mini"]}, "dclr": {"complementary_model": "mini"}}
+    needed["diffcse"] = {"generator": "mini"}
     settings = needed.get(method, {}) | {"backbone": "mini", "corpus": corpus}
     with pytest.raises(ValidationError, match=r"a\.csv has 2 columns"):
         get_method(method).config.model_validate(settings)

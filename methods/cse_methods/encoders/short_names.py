@@ -14,6 +14,8 @@ HUB: dict[Pooler, dict[str, str]] = {
         "bert-large": "google-bert/bert-large-uncased",
         "roberta-base": "FacebookAI/roberta-base",
         "roberta-large": "FacebookAI/roberta-large",
+        "distilbert-base": "distilbert/distilbert-base-uncased",
+        "distilroberta-base": "distilbert/distilroberta-base",
         "minilm": "sentence-transformers/all-MiniLM-L6-v2",
         "glove-300d": "sentence-transformers/average_word_embeddings_glove.6B.300d",
     },

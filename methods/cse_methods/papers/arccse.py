@@ -99,11 +99,6 @@ class ArcCSE(TwoViewObjective):
         super().__init__()
         self.config = config
 
-    def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
-        """The sentence twice."""
-        template = student.encoder.template
-        return TwoViews(student.pieces_of(batch, template), (template, template))
-
     def losses(
         self,
         first: Tensor,

@@ -20,7 +20,7 @@ from cse_methods.published.tables import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
-from cse_methods.training.objective import Objective, TwoViewObjective, TwoViews
+from cse_methods.training.objective import Objective, TwoViewObjective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
 Supervision = Literal["pairs", "triples"]
@@ -68,11 +68,6 @@ class SimCSE(TwoViewObjective):
         super().__init__()
         self.temperature = config.temperature
         self.negatives_from = negatives_from
-
-    def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
-        """The sentence twice."""
-        template = student.encoder.template
-        return TwoViews(student.pieces_of(batch, template), (template, template))
 
     def losses(self, first: Tensor, second: Tensor, **_: Any) -> dict[str, Tensor]:
         """The contrastive loss."""

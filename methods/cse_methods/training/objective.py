@@ -83,13 +83,14 @@ class TwoViewObjective(Objective):
     """
 
     def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
-        """How the two views of each sentence are read.
+        """How the two views of each sentence are read; by default each is the sentence as it is.
 
         Args:
             student: what is trained.
             batch: B training sentences.
         """
-        raise NotImplementedError
+        template = student.encoder.template
+        return TwoViews(student.pieces_of(batch, template), (template, template))
 
     def losses(
         self,

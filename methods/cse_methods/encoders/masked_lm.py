@@ -1,0 +1,72 @@
+"""Masked language models by name: encoders with their head for masked word pieces."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
+from cse_methods.encoders.reading import naming_the_backbone, read_tokenizer
+from cse_methods.errors import BackboneError
+
+HEADS = {"mini": Path(__file__).parents[1] / "mini" / "masked_lm_head.safetensors"}
+"""Heads that were trained for encoders of this package, whose own file has none."""
+
+
+class MaskedLanguageModel(nn.Module):
+    """A model that guesses word pieces, with its tokenizer."""
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        super().__init__()
+        self.model = model
+        self.tokenizer = tokenizer
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """The likeliest word piece at every place.
+
+        Args:
+            ids: whole rows, shape (B, L).
+            mask: 1 for word pieces, 0 for padding, shape (B, L).
+
+        Returns:
+            Word pieces, shape (B, L); what stands at padding means nothing.
+        """
+        guesses: Tensor = self.model(ids, attention_mask=mask).logits.argmax(dim=-1)
+        return guesses
+
+
+def load_masked_lm(name: str) -> MaskedLanguageModel:
+    """Load a masked language model, in evaluation mode, on the CPU; fetch it if it is not here.
+
+    Args:
+        name: as for `load_encoder`.
+
+    Raises:
+        BackboneError: if no encoder has that name, it cannot be loaded, or its checkpoint has no
+            head for masked word pieces, as those of sentence encoders have none.
+    """
+    from transformers import AutoModelForMaskedLM
+
+    auto: Any = AutoModelForMaskedLM
+    folder = fetch_backbone(resolve_backbone(name))
+    with naming_the_backbone(name, folder):
+        model, report = auto.from_pretrained(
+            folder, output_loading_info=True, dtype=torch.float32, trust_remote_code=False
+        )
+    if name in HEADS:
+        model.load_state_dict(load_file(HEADS[name]), strict=False)
+    else:
+        _refuse_a_missing_head(report["missing_keys"], name, folder)
+    return MaskedLanguageModel(model, read_tokenizer(folder, name)).eval()
+
+
+def _refuse_a_missing_head(missing: Collection[str], name: str, folder: Path) -> None:
+    if missing:
+        raise BackboneError(
+            f"{name!r} has no head for masked word pieces: the weights in {folder} lack "
+            f"{min(missing)}; take a masked language model, such as distilbert-base or "
+            "distilroberta-base"
+        )
