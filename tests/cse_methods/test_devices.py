@@ -1,7 +1,7 @@
 """GPUs, as far as a CPU can tell: where tensors lie, what makes the host wait, equal curves."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
