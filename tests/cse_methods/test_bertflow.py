@@ -19,9 +19,10 @@ from cse_methods.encoders.flow import ActNorm, Flow
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import TrainingError
 from cse_methods.losses.likelihood import bits_per_dimension, log_likelihood
-from cse_methods.papers.bertflow import BERTFlowConfig
+from cse_methods.papers.bertflow import BERTFlow, BERTFlowConfig
 from cse_methods.registry import get_method
 from cse_methods.testing import RecordedRun
+from cse_methods.training.student import Student
 
 DEV = {"checkpoint": "sickr", "search": "sickr", "also": []}
 PLACES: dict[str, Any] = {"corpus": "builtin", "data": "builtin", "dev": DEV}
@@ -105,6 +106,19 @@ def test_the_flow_is_trained_and_the_encoder_is_not(
         assert torch.equal(weight, kept.model.state_dict()[name]), name
     sentences = builtin_corpus()[:3]
     torch.testing.assert_close(kept.encode(sentences), layer(bare.encode(sentences)).detach())
+
+
+def test_the_flow_alone_takes_gradients(tiny_bert: Path) -> None:
+    config = BERTFlowConfig.model_validate(
+        {"backbone": str(tiny_bert), "weight_decay": 0.1} | PLACES
+    )
+    student = Student.from_config(config)
+    corpus = load_corpus(config.corpus, "builtin")
+    objective = BERTFlow(config, student, corpus=corpus, seed=0)
+    assert not any(parameter.requires_grad for parameter in student.parameters())
+    (group,) = objective.parameter_groups(student)
+    assert (group.modules, group.weight_decay) == ([objective.flow], 0.1)
+    assert all(parameter.requires_grad for parameter in objective.flow.parameters())
 
 
 def test_vectors_are_encoded_once_for_all_trials(tiny_bert: Path, tmp_path: Path) -> None:
