@@ -41,10 +41,15 @@ def mutual_information(tokens: Tensor, mask: Tensor, sentences: Tensor) -> tuple
             f"{tuple(tokens.shape)}, {tuple(mask.shape)} and {tuple(sentences.shape)}"
         )
     real = mask.bool()
-    products = tokens[real] @ sentences.T  # (N, B)
-    of_sentence = torch.arange(len(mask), device=mask.device).unsqueeze(1).expand_as(mask)[real]
-    own = F.one_hot(of_sentence, len(sentences)).bool()
+    pieces = mask.sum()
+    products = tokens @ sentences.T  # (B, L, B)
+    own = torch.eye(len(mask), dtype=torch.bool, device=mask.device).unsqueeze(1)  # (B, 1, B)
     softened = F.softplus(-products)
-    positive = (math.log(2) - softened)[own].mean()
-    negative = (softened + products - math.log(2))[~own].mean()
-    return positive, negative
+    inside = _sum_where(real.unsqueeze(2) & own, math.log(2) - softened)
+    outside = _sum_where(real.unsqueeze(2) & ~own, softened + products - math.log(2))
+    return inside / pieces, outside / (pieces * (len(mask) - 1))
+
+
+def _sum_where(chosen: Tensor, values: Tensor) -> Tensor:
+    """Sum the values at chosen places; picking them out would make the host wait for a GPU."""
+    return torch.where(chosen, values, 0).sum()

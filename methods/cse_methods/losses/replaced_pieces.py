@@ -47,4 +47,7 @@ def replaced_piece_loss(
         Chuang et al. 2022 (DiffCSE), section 3.
     """
     losses = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
-    return losses.mean() if over == "all" else losses[mask.flatten().bool()].mean()
+    if over == "all":
+        return losses.mean()
+    real = mask.flatten().to(losses)
+    return (losses * real).sum() / real.sum()

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.flow import Flow
 from cse_methods.errors import SettingError, TrainingError
@@ -129,7 +130,7 @@ class BERTFlow(Objective):
     def _read(self, student: StudentProtocol, batch: Batch) -> Tensor:
         """The frozen encoder's vectors of a batch, kept ones or with dropout."""
         if self.kept is not None:
-            return torch.from_numpy(self.kept[batch.rows]).to(student.encoder.device)
+            return send_tensor(torch.from_numpy(self.kept[batch.rows]), student.encoder.device)
         template = student.encoder.template
         with torch.no_grad():
             (vectors,) = student.encode(student.pieces_of(batch, template), template, head=False)

@@ -21,6 +21,7 @@ from cse_methods.augmentation.replaced_pieces import Replaced, mask_for_generato
 from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.edits import Edits
+from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.masked_lm import MaskedLanguageModel, load_masked_lm
 from cse_methods.encoders.post_pooling import TrainingHead
@@ -176,14 +177,15 @@ class DiffCSE(TwoViewObjective):
     @torch.no_grad()
     def _replace_pieces(self, ids: Tensor, mask: Tensor, tokenizer: Any) -> tuple[Tensor, Tensor]:
         """Replace pieces of rows as the generator has it, drawn with torch's own generator."""
-        chosen, masked, random = torch.rand(3, *ids.shape).to(ids.device)
+        chosen, masked, random = send_tensor(torch.rand(3, *ids.shape), ids.device)
+        special = send_tensor(torch.tensor(tokenizer.all_special_ids), ids.device)
         hidden = mask_for_generator(
             ids,
-            torch.isin(ids, torch.tensor(tokenizer.all_special_ids, device=ids.device)),
+            torch.isin(ids, special),
             chosen,
             masked,
             random,
-            torch.randint(len(tokenizer), ids.shape).to(ids.device),
+            send_tensor(torch.randint(len(tokenizer), ids.shape), ids.device),
             rate=self.config.masking_ratio,
             mask=int(tokenizer.mask_token_id),
         )
