@@ -182,7 +182,7 @@ class Embeddings:
             self._opened = None  # gives the memory back before the next one takes it
             with kept_model(details) as folder:
                 encoder = load_sentence_encoder(str(folder))
-            encoder.to(default_device()).eval()
+            encoder.to(default_device())
             self._opened = details.key, encoder
         return self._opened[1]
 

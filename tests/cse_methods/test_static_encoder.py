@@ -269,7 +269,8 @@ def test_rows_are_read_once_for_all_layers(glove: Path) -> None:
 
 def test_words_stand_at_the_beginning_alone(saved: Path) -> None:
     modules = json.loads((saved / "modules.json").read_text())
-    for listed in (modules[:1], modules[::-1]):
+    between = {"idx": 1, "name": "1", "path": "1_CNN", "type": "sentence_transformers.models.CNN"}
+    for listed in (modules[:1], modules[::-1], [modules[0], between, modules[1]]):
         (saved / "modules.json").write_text(json.dumps(listed))
         with pytest.raises(UnknownModelError, match="modules that are not read here"):
             resolve_backbone(str(saved))

@@ -14,7 +14,7 @@ from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.edits import UNEDITED, Edits, edited, piece_positions
 from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.packed_forward import hidden_states, read_one_piece
-from cse_methods.encoders.packing import PACKED
+from cse_methods.encoders.packing import PACKED, spread_mask
 from cse_methods.encoders.pooling import pool
 from cse_methods.encoders.reading import quiet
 from cse_methods.encoders.saved_layers import SavedLayer, TokenLayer, last_width, write_layers
@@ -343,11 +343,15 @@ class Encoder(nn.Module):
         every_layer = self.pooling.pooler in _SEVERAL_LAYERS
         packs = self._packs and not any(layer.reads_padding for layer in self.token_layers)
         padded = len(inputs["pieces"]) < ids.numel()
+        kernel = self.model.config._attn_implementation
         if packs and padded:
             positions = self._positions(inputs, edits)
             return hidden_states(self.model, inputs, positions, every_layer=every_layer)
         # A mask that hides nothing would be read by the library, and the host wait for it.
-        visible = mask if padded else None
+        visible = None
+        if padded:
+            spreads = self._family.bert_layers and kernel in (PACKED, "sdpa")
+            visible = spread_mask(mask) if spreads else mask
         given = {"attention_mask": visible, "output_hidden_states": every_layer}
         if edits.positions is not None:
             # As in RoBERTa, padding has the row before the first one, where there is such a row.

@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
+from cse_methods.encoders.packing import spread_mask
 from cse_methods.encoders.reading import naming_the_backbone, read_tokenizer
 from cse_methods.errors import BackboneError
 
@@ -34,6 +35,8 @@ class MaskedLanguageModel(nn.Module):
         Returns:
             Word pieces, shape (B, L); what stands at padding means nothing.
         """
+        if self.model.config._attn_implementation == "sdpa":
+            mask = spread_mask(mask)
         guesses: Tensor = self.model(ids, attention_mask=mask).logits.argmax(dim=-1)
         return guesses
 

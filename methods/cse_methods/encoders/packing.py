@@ -26,6 +26,16 @@ def register_packed_attention() -> None:
     AttentionMaskInterface.register(PACKED, sdpa_mask)
 
 
+def spread_mask(mask: Tensor) -> Tensor:
+    """A mask of shape (B, L) as the kernel `sdpa` takes it, (B, 1, L, L).
+
+    The library looks at one of two dimensions for whether it hides anything, for which the host
+    would wait where it lies on a GPU. One of four it takes as it is.
+    """
+    rows, length = mask.shape
+    return mask.bool()[:, None, None, :].expand(rows, 1, length, length)
+
+
 class Packing:
     """Where the word pieces of a batch lie, in padded rows and in the single row.
 

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from cse_methods.augmentation.replaced_pieces import Replaced, mask_for_generator, replace_pieces
 from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
-from cse_methods.encoders.edits import Edits
 from cse_methods.encoders.devices import send_tensor
+from cse_methods.encoders.edits import Edits
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.masked_lm import MaskedLanguageModel, load_masked_lm
 from cse_methods.encoders.post_pooling import TrainingHead
