@@ -47,7 +47,7 @@ def shuffle(inputs: Values, params: dict[str, Any]) -> Values:
     rows = [order[order >= 0].tolist() for order in orders]
     given = {"attention_mask": mask, "pieces": pieces}
     positions = torch.arange(mask.shape[1]).repeat(len(mask))
-    positions[pieces] = piece_positions(given, Edits(positions=rows), limit=mask.shape[1])
+    positions[pieces] = piece_positions(given, Edits(positions=rows), lowest=0, limit=mask.shape[1])
     positions = positions.view_as(mask)
     return {
         "position_ids": positions,

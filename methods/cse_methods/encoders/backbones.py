@@ -242,7 +242,7 @@ def _hash_files(folder: Path, files: Sequence[Path]) -> str:
     # Only where they are: encoders without have the hash that they always had.
     if len(modules := read_modules(folder)) > len(("Transformer", "Pooling")):
         lines.append(f"modules {' '.join(f'{kind} {path}' for kind, path in modules)}\n")
-    if (length := _shorter_length(folder)) is not None:
+    if not is_static(folder) and (length := _shorter_length(folder)) is not None:
         lines.append(f"length {length}\n")
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
