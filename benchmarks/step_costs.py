@@ -48,6 +48,12 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "pcl": ("pcl", {}),
     "promptbert": ("promptbert", {}),
     "l2pcsr": ("l2pcsr", {}),
+    "hicl": ("hicl", {}),
+    "diffcse": ("diffcse", {"generator": "mini"}),
+    "isbert": ("isbert", {}),
+    "consert": ("consert", {}),
+    "ct": ("ct", {}),
+    "bertflow": ("bertflow", {}),
 }
 """By name: the method, and its settings; those of the papers otherwise."""
 MOST_RANKCSE, MOST_WHITENING = 1.05, 0.1
@@ -75,7 +81,8 @@ def methods(asked: Namespace) -> dict[str, Any]:
     """Of each method, its step over SimCSE's, and how often it encodes each sentence."""
     seconds: dict[str, list[float]] = {name: [] for name in METHODS}
     rows: dict[str, float] = {}
-    for _ in range(asked.rounds):
+    for number in range(1, asked.rounds + 1):
+        say(f"round {number} of {asked.rounds}, {len(METHODS)} methods")
         for name, (method, settings) in METHODS.items():
             with counted_rows() as encoded:
                 seconds[name].append(step_seconds(method, settings, steps=asked.steps))

@@ -19,7 +19,7 @@ from sweeps import CHEAP, TINY, Sweep, write_sweep
 
 from cse_platform.leaderboard.store import open_store
 from cse_platform.leaderboard.tables import TrialRecord
-from cse_platform.runner.results import MAX_CRASHES
+from cse_platform.runner.failure_policy import MAX_CRASHES
 from cse_platform.tracking.events import (
     SweepStarted,
     TrialFinished,

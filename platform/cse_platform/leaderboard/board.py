@@ -5,7 +5,7 @@ Scores are fractions.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
@@ -16,8 +16,10 @@ from sqlalchemy.orm import Session, aliased
 
 from cse_platform.leaderboard.annotations import BoardAnnotations, annotations, board_annotations
 from cse_platform.leaderboard.filters import (
+    BestKey,
     Filters,
     best_first,
+    best_key,
     best_of_group,
     group_conditions,
     trial_conditions,
@@ -215,10 +217,22 @@ def board_rows(
     wanted = [
         row for row in rows if filters.identity is None or _has_identity(row, filters.identity)
     ]
-    order = sorted(
-        wanted, key=lambda row: (-row.dev_score.mean, row.method, row.configuration.hash)
-    )
-    return order[:limit]
+    return order_by_dev(wanted)[:limit]
+
+
+def order_by_dev(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
+    """Order rows by their dev means, highest first.
+
+    Equal ones stand by method; of equal configurations of a method, the one that `best_key` prefers
+    stands first.
+    """
+
+    def rank(row: LeaderboardRow) -> BestKey:
+        name = row.configuration.hash
+        return best_key(seeds=len(row.seeds), mean=row.dev_score.mean, configuration=name)
+
+    by_rule = sorted(rows, key=lambda row: rank(row)[1:], reverse=True)
+    return sorted(by_rule, key=lambda row: (-rank(row)[1], row.method))
 
 
 def _filter_configurations(

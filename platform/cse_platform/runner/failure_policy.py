@@ -6,9 +6,16 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from cse_platform.render.formats import clock
-from cse_platform.runner.results import STOPPED
+from cse_platform.runner.failures import End
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.blocks import Resources
+
+MAX_CRASHES = 3
+GOES_ON: dict[End, int] = {"error": 0, "crash": MAX_CRASHES, "limit": 1}
+"""How often a trial goes on from its last checkpoint, by what ended it. A crash after a newer
+checkpoint counts anew, because a node that is taken away is not the trial's fault."""
+STOPPED = "it was stopped by hand"
+"""The reason of a trial that a person stopped; its error, if it had not reported before."""
 
 RHYTHM = 20
 """Silence longer than this many times the longest gap between reports counts as a hang."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cse_methods.data.dev_selection import dev_metric
+from cse_platform.runner.failure_policy import GOES_ON, STOPPED
 from cse_platform.runner.failures import End, Failure
 from cse_platform.runner.models import stale_checkpoints, wait_for_room
 from cse_platform.runner.pruning import Pruning
@@ -29,13 +30,6 @@ from cse_platform.tracking.events import (
 from cse_platform.tracking.history import TrialHistory, costs_of_report
 
 _log = logging.getLogger(__name__)
-
-MAX_CRASHES = 3
-STOPPED = "it was stopped by hand"
-"""The reason of a trial that a person stopped; its error, if it had not reported before."""
-GOES_ON: dict[End, int] = {"error": 0, "crash": MAX_CRASHES, "limit": 1}
-"""How often a trial goes on from its last checkpoint, by what ended it; crashes count from there,
-because a node that is taken away is not the trial's fault."""
 
 
 class Results:

@@ -10,7 +10,7 @@ import pytest
 from slow_storage import slow_storage
 
 from cse_methods.contract import BEST_FOLDER
-from cse_platform.runner.results import MAX_CRASHES
+from cse_platform.runner.failure_policy import MAX_CRASHES
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialFinished
 from cse_platform.tracking.journal import read_journal

@@ -11,6 +11,7 @@ from textwrap import shorten
 from typing import Any
 
 from cse_platform.errors import NotFoundError
+from cse_platform.leaderboard.board import order_by_dev
 from cse_platform.leaderboard.published.papers import source_of
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Estimate, LeaderboardRow
@@ -483,7 +484,7 @@ def sort_rows(rows: Sequence[LeaderboardRow], column: str) -> list[LeaderboardRo
         raise NotFoundError(
             f"there is no column {column!r} to sort by; expected {', '.join(ORDERS)}"
         )
-    by_dev = sorted(rows, key=lambda row: (-row.dev_score.mean, row.method, row.configuration.hash))
+    by_dev = order_by_dev(rows)
     without = [row for row in by_dev if order.key(row) in (None, [])]
     known = [row for row in by_dev if order.key(row) not in (None, [])]
     return sorted(known, key=order.key, reverse=order.descending) + without
