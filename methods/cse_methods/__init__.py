@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from cse_methods.tasks import parse_tasks as parse_tasks
     from cse_methods.training.dev_evaluation import DevSuite as DevSuite
     from cse_methods.training.frozen import FrozenModule as FrozenModule
+    from cse_methods.training.loop import register_objective as register_objective
     from cse_methods.training.loop import train as train
     from cse_methods.training.objective import Objective as Objective
     from cse_methods.training.objective import TwoViewObjective as TwoViewObjective
@@ -88,7 +89,7 @@ _MODULES = {
     "tasks": ("parse_tasks",),
     "training.dev_evaluation": ("DevSuite",),
     "training.frozen": ("FrozenModule",),
-    "training.loop": ("train",),
+    "training.loop": ("register_objective", "train"),
     "training.objective": ("Objective", "TwoViewObjective", "TwoViews"),
     "training.optimizers": ("ParameterGroup",),
     "training.student": ("Batch", "Student", "StudentProtocol", "Tokens", "dropout_views"),

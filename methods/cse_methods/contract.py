@@ -448,3 +448,6 @@ class Method:
     train: Callable[[Any, Run], dict[str, float]]
     """(config, run) -> the dev scores of the best checkpoint."""
     published: tuple[PublishedSettings, ...] = ()
+    build: Callable[..., Any] | None = None
+    """(config, corpus, student) -> the objective that the training loop trains; None for a method
+    that trains in a way of its own."""

@@ -1,6 +1,7 @@
 """Methods by name. The folder `papers/` is the catalogue; third parties use entry points."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import wraps
 from importlib import import_module
 from pkgutil import iter_modules
@@ -43,16 +44,26 @@ def register(
     _refuse_other_types(config, paper, revision)
 
     def enter(train: Train[Config]) -> Train[Config]:
-        if name in own_methods() and train.__module__ != _home(name):
-            raise ValueError(f"method {name!r} is a built-in one; choose another name")
-        if name in _METHODS and (holder := _place(_METHODS[name].train)) != _place(train):
-            raise ValueError(
-                f"method {name!r} is registered already, by {holder}; choose another name"
-            )
-        _METHODS[name] = Method(name, config, paper, revision, _seeded(train), tuple(published))
+        enter_method(Method(name, config, paper, revision, train, tuple(published)))
         return train
 
     return enter
+
+
+def enter_method(method: Method) -> None:
+    """Enter a method into the registry, its training seeded by `run.seed`.
+
+    Raises:
+        TypeError: if the settings, the paper or the revision is of another type.
+        ValueError: if another function holds the name, or it is one of our own methods'.
+    """
+    _refuse_other_types(method.config, method.paper, method.revision)
+    name, train = method.name, method.train
+    if name in own_methods() and train.__module__ != _home(name):
+        raise ValueError(f"method {name!r} is a built-in one; choose another name")
+    if name in _METHODS and (holder := _place(_METHODS[name].train)) != _place(train):
+        raise ValueError(f"method {name!r} is registered already, by {holder}; choose another name")
+    _METHODS[name] = replace(method, train=_seeded(train))
 
 
 def _seeded(train: Train[Config]) -> Train[Config]:

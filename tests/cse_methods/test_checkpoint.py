@@ -18,6 +18,7 @@ from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.errors import CheckpointError
 from cse_methods.papers import simcse
 from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig
+from cse_methods.registry import get_method
 from cse_methods.training.checkpoint import (
     STATE_FILE,
     Best,
@@ -174,7 +175,7 @@ def test_a_trial_says_so_before_it_trains(
     with pytest.raises(
         CheckpointError, match=f"gone is an incomplete checkpoint: it has no {STATE_FILE}"
     ):
-        simcse.train(config, run)
+        get_method("simcse").train(config, run)
     assert run.curve == {}
 
 
@@ -182,7 +183,7 @@ VICTIM = """
 import json, sys
 from pathlib import Path
 import torch
-from cse_methods.papers import simcse
+from cse_methods.registry import get_method
 
 torch.set_num_threads(1)
 settings, folder = sys.argv[1:]
@@ -195,7 +196,8 @@ class Run:
             save(Path(folder) / str(step))
         print(step, flush=True)
 
-simcse.train(simcse.SimCSEConfig.model_validate_json(settings), Run())
+simcse = get_method("simcse")
+simcse.train(simcse.config.model_validate_json(settings), Run())
 """
 
 
@@ -214,9 +216,9 @@ def test_killed_half_way_and_resumed(
     assert reported[-1] < 12
 
     undisturbed, resumed = new_run(seed=7), new_run(seed=7)
-    simcse.train(config, undisturbed)
+    get_method("simcse").train(config, undisturbed)
     resumed.resume_from = tmp_path / str(reported[-1])
-    simcse.train(config, resumed)
+    get_method("simcse").train(config, resumed)
     assert resumed.curve
     assert resumed.curve == {s: p for s, p in undisturbed.curve.items() if s > reported[-1]}
     last, again = (

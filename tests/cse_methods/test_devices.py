@@ -289,7 +289,8 @@ def plant_line(plant: Plant, patch: pytest.MonkeyPatch) -> None:
     assert plant.right in source
     planted = ModuleType(module.__name__)
     with pytest.MonkeyPatch.context() as names:
-        names.setattr("cse_methods.registry.register", lambda *_, **__: lambda train: train)
+        for register in ("registry.register", "training.loop.register_objective"):
+            names.setattr(f"cse_methods.{register}", lambda *_, **__: lambda function: function)
         exec(compile(source.replace(plant.right, plant.wrong), str(module.__file__), "exec"),
              planted.__dict__)  # fmt: skip
     for name, value in vars(module).items():

@@ -12,6 +12,7 @@ from torch.testing import assert_close
 
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig, Repetition
+from cse_methods.registry import get_method
 from cse_methods.training.student import Batch, Student
 
 SENTENCES = list(builtin_corpus()[:8])
@@ -110,23 +111,21 @@ def test_a_checkpoint_keeps_queue_and_momentum_encoder(
     tiny_bert: Path, new_run: Callable[..., Any]
 ) -> None:
     """Resumed after the queue has filled; the contract test resumes while it fills."""
-    from cse_methods.papers import esimcse
-
     dev = {"checkpoint": "sickr", "search": "sickr", "also": []}
     config = configured(
         tiny_bert, batch_size=4, max_steps=6, eval_steps=3, queue_size=6, momentum=0.5, dev=dev
     )
     run = new_run()
-    esimcse.train(config, run)
+    get_method("esimcse").train(config, run)
     resumed = new_run(resume_from=run.folder / "3")
-    esimcse.train(config, resumed)
+    get_method("esimcse").train(config, resumed)
     assert resumed.curve == {6: run.curve[6]}
     stored = torch.load(run.folder / "3" / "training.pt", weights_only=True)["objective"]
     stored["_extra_state"]["queue"].zero_()
     whole = torch.load(run.folder / "3" / "training.pt", weights_only=True)
     torch.save(whole | {"objective": stored}, run.folder / "3" / "training.pt")
     damaged = new_run(resume_from=run.folder / "3")
-    esimcse.train(config, damaged)
+    get_method("esimcse").train(config, damaged)
     assert damaged.curve != resumed.curve  # the queue that was kept is the one that counts
 
 

@@ -15,9 +15,10 @@ from torch.testing import assert_close
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.losses.segments import entailment, local_contrast
 from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig
-from cse_methods.papers.hicl import HiCL, HiCLConfig, train
+from cse_methods.papers.hicl import HiCL, HiCLConfig
 from cse_methods.papers.simcse import SimCSE, SimCSEConfig
 from cse_methods.papers.sncse import SNCSE, SNCSEConfig
+from cse_methods.registry import get_method
 from cse_methods.training.objective import Objective, TwoViews
 from cse_methods.training.sliced import SlicedStudent
 from cse_methods.training.student import Batch, Student
@@ -237,7 +238,9 @@ def test_training_hands_its_base_what_it_needs(
     losses = {}
     for view in ("other_view", "same_view"):
         run = new_run()
-        train(HiCLConfig.model_validate(settings | {"negatives_from": view}), run)
+        get_method("hicl").train(
+            HiCLConfig.model_validate(settings | {"negatives_from": view}), run
+        )
         losses[view] = {k: v for k, v in run.curve[1].items() if k.startswith("train/loss_")}
     assert ("train/loss_margin" in losses["other_view"]) == (base == "sncse")
     for part in ("train/loss_global", "train/loss_local"):

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.papers.simcse import SimCSEConfig, SupervisedSimCSE, train
+from cse_methods.papers.simcse import SimCSEConfig, SupervisedSimCSE
 from cse_methods.registry import available_methods, get_method
 from cse_methods.training.student import Batch, Student
 
@@ -104,7 +104,7 @@ def test_a_batch_has_the_columns_of_its_rows(
 
     monkeypatch.setattr(SupervisedSimCSE, "forward", note)
     config = configured(nli, backbone=str(tiny_bert), batch_size=2, max_steps=2, dev=ON_SICK)
-    train(config, new_run())
+    get_method("simcse").train(config, new_run())
     assert len(seen) == 2
     for batch in seen:
         assert list(zip(*batch.columns, strict=True)) == [ROWS[row] for row in batch.rows]
@@ -119,7 +119,7 @@ def test_training_pulls_positives_nearer_than_negatives(
         nli, backbone=str(tiny_bert), batch_size=4, max_steps=30, eval_steps=30, dev=ON_SICK,
         learning_rate=1e-3,
     )  # fmt: skip
-    train(config, run)
+    get_method("simcse").train(config, run)
     corpus = load_corpus(config.corpus, "builtin")
     encoder = load_encoder(str(run.folder / "30" / BEST_FOLDER))
     assert len(encoder.post_pooling) == 1

@@ -21,6 +21,7 @@ from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.papers import simcse
+from cse_methods.registry import get_method
 from cse_methods.training.checkpoint import Best
 from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.training.loop import losses_of, optimise, start, train, training_batches
@@ -226,11 +227,11 @@ def test_every_optimizer_goes_on_bit_for_bit(
     plain = settings(tiny_bert).model_dump() | own | plan
     config = simcse.SimCSEConfig.model_validate(plain | {"dev": {"search": "sickr", "also": []}})
     run = new_run()
-    simcse.train(config, run)
+    get_method("simcse").train(config, run)
     rates = [point.get("train/learning_rate") for point in run.curve.values()]
     assert rates == [None, 1e-3, 0.5e-3, 0.25e-3]
     resumed = new_run(resume_from=run.folder / "2")
-    simcse.train(config, resumed)
+    get_method("simcse").train(config, resumed)
     assert resumed.curve == {step: run.curve[step] for step in (4, 5)}
 
 
@@ -288,10 +289,10 @@ def test_resumed_bit_for_bit(
     plain = settings(tiny_bert, learning_rate=1e-3).model_dump() | others
     config = simcse.SimCSEConfig.model_validate(plain | {"dev": {"search": "sickr", "also": []}})
     run = new_run()
-    simcse.train(config, run)
+    get_method("simcse").train(config, run)
     assert all(math.isfinite(value) for point in run.curve.values() for value in point.values())
     resumed = new_run(resume_from=run.folder / "2")
-    simcse.train(config, resumed)
+    get_method("simcse").train(config, resumed)
     assert resumed.curve == {step: run.curve[step] for step in (4, 5)}
 
 
@@ -325,7 +326,7 @@ def test_a_learning_rate_that_ruins_a_real_trial(new_run: Callable[..., Any]) ->
     plain = settings("mini", learning_rate=1e6).model_dump()
     config = simcse.SimCSEConfig.model_validate(plain | {"dev": {"search": "sickr", "also": []}})
     with pytest.raises(TrainingError, match="the loss is nan between steps 1 and 2"):
-        simcse.train(config, new_run())
+        get_method("simcse").train(config, new_run())
 
 
 class Tempered(Objective):

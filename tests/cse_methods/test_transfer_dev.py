@@ -19,6 +19,7 @@ from cse_methods.encoders.loading import load_encoder
 from cse_methods.evaluation.measures.transfer import transfer_scores, transfer_sentences
 from cse_methods.evaluation.test_sets.transfer import load_test_part
 from cse_methods.papers import simcse
+from cse_methods.registry import get_method
 from cse_methods.tasks import TRANSFER_TASKS
 from cse_methods.training.checkpoint import Best
 from cse_methods.training.dev_evaluation import DevSuite
@@ -137,7 +138,7 @@ def test_a_trial_that_climbs_transfer_accuracies(
         }
     )
     run = new_run()
-    returned = simcse.train(config, run)
+    returned = get_method("simcse").train(config, run)
     name = dev_metric("transfer_dev")
     assert returned[name] == max(run.curve[step][name] for step in (1, 2))
     assert (run.folder / "2" / BEST_FOLDER).is_dir()

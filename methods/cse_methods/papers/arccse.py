@@ -15,17 +15,16 @@ from pydantic import model_validator
 from torch import Tensor
 
 from cse_methods.augmentation.spans import NestedSpans, mask_span
-from cse_methods.contract import Paper, Run, TrainingConfig
-from cse_methods.data.corpora import load_corpus
+from cse_methods.contract import Paper, TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.edits import Edits
 from cse_methods.errors import SettingError
 from cse_methods.losses.arc_con import arc_con, masking_triplet
 from cse_methods.published.tables import published_settings
-from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training import loop as training
+from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
-from cse_methods.training.student import Batch, StudentProtocol
+from cse_methods.training.student import Batch, Student, StudentProtocol
 
 
 class ArcCSEConfig(TrainingConfig):
@@ -143,7 +142,7 @@ def _draw_place(places: range) -> int:
     return places[int(torch.randint(len(places), ()))]
 
 
-@register(
+@register_objective(
     "arccse",
     config=ArcCSEConfig,
     paper=Paper(
@@ -155,7 +154,6 @@ def _draw_place(places: range) -> int:
     revision=1,
     published=published_settings("arccse"),
 )
-def train(config: ArcCSEConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
-    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-    return training.train(config, run, corpus=corpus, objective=lambda _: ArcCSE(config))
+def build(config: ArcCSEConfig, _corpus: Corpus, _: Student) -> ArcCSE:
+    """Build the objective."""
+    return ArcCSE(config)

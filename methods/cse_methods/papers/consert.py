@@ -17,16 +17,15 @@ import torch
 from torch import Tensor
 
 from cse_methods.augmentation.cutoff import draw_places, zero_elements, zero_features, zero_tokens
-from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig
-from cse_methods.data.corpora import load_corpus
+from cse_methods.contract import Conditions, Paper, Pooler, TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.edits import UNEDITED, Edits
 from cse_methods.losses.nt_xent import nt_xent
 from cse_methods.published.tables import published_settings
-from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training import loop as training
+from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
-from cse_methods.training.student import Batch, StudentProtocol
+from cse_methods.training.student import Batch, Student, StudentProtocol
 
 Augmentation = Literal["none", "shuffle", "token_cutoff", "feature_cutoff", "element_cutoff"]
 _CUTOFFS = ("token_cutoff", "feature_cutoff", "element_cutoff")
@@ -129,7 +128,7 @@ def cut_off(kind: Augmentation, vectors: Tensor, mask: Tensor, *, rate: float) -
     return zero_elements(vectors, draw_places(elements, rate=rate))
 
 
-@register(
+@register_objective(
     "consert",
     config=ConSERTConfig,
     paper=Paper(
@@ -140,7 +139,6 @@ def cut_off(kind: Augmentation, vectors: Tensor, mask: Tensor, *, rate: float) -
     revision=1,
     published=published_settings("consert"),
 )
-def train(config: ConSERTConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
-    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-    return training.train(config, run, corpus=corpus, objective=lambda _: ConSERT(config))
+def build(config: ConSERTConfig, _corpus: Corpus, _: Student) -> ConSERT:
+    """Build the objective."""
+    return ConSERT(config)

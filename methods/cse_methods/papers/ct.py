@@ -21,16 +21,15 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig
-from cse_methods.data.corpora import load_corpus
+from cse_methods.contract import Conditions, Paper, Pooler, TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import SettingError
 from cse_methods.losses.lists import Reduction, reduce
 from cse_methods.losses.tension import build_pairs, contrastive_tension, in_batch_tension
 from cse_methods.published.tables import published_settings
-from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training import loop as training
+from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
@@ -157,7 +156,7 @@ class CT(Objective):
         return kept.get(self.config.keep, (student.encoder, self.second))
 
 
-@register(
+@register_objective(
     "ct",
     config=CTConfig,
     paper=Paper(
@@ -168,12 +167,6 @@ class CT(Objective):
     revision=1,
     published=published_settings("ct"),
 )
-def train(config: CTConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
-    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-    return training.train(
-        config,
-        run,
-        corpus=corpus,
-        objective=lambda student: CT(config, student, sentences=len(corpus.sentences)),
-    )
+def build(config: CTConfig, corpus: Corpus, student: Student) -> CT:
+    """Build the objective."""
+    return CT(config, student, sentences=len(corpus.sentences))

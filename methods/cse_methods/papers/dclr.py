@@ -14,8 +14,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from cse_methods.contract import Paper, Run, TrainingConfig
-from cse_methods.data.corpora import load_corpus
+from cse_methods.contract import Paper, TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
@@ -29,10 +29,9 @@ from cse_methods.losses.debiased import (
     noise_logits,
 )
 from cse_methods.published.tables import published_settings
-from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training import loop as training
 from cse_methods.training.frozen import FrozenModule
+from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
@@ -159,7 +158,7 @@ def _load_complementary(config: DCLRConfig) -> Encoder:
     return encoder
 
 
-@register(
+@register_objective(
     "dclr",
     config=DCLRConfig,
     paper=Paper(
@@ -170,9 +169,6 @@ def _load_complementary(config: DCLRConfig) -> Encoder:
     revision=1,
     published=published_settings("dclr"),
 )
-def train(config: DCLRConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
-    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-    return training.train(
-        config, run, corpus=corpus, objective=lambda student: DCLR(config, student)
-    )
+def build(config: DCLRConfig, _corpus: Corpus, student: Student) -> DCLR:
+    """Build the objective."""
+    return DCLR(config, student)

@@ -18,8 +18,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from cse_methods.augmentation.replaced_pieces import Replaced, mask_for_generator, replace_pieces
-from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
-from cse_methods.data.corpora import load_corpus
+from cse_methods.contract import Paper, Pooler, TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.edits import Edits
 from cse_methods.encoders.encoder import Encoder
@@ -34,11 +34,10 @@ from cse_methods.losses.replaced_pieces import (
     replaced_piece_loss,
 )
 from cse_methods.published.tables import published_settings
-from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training import loop as training
 from cse_methods.training.batchnorm_head import BatchNormHead
 from cse_methods.training.frozen import FrozenModule
+from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import AUTOCAST, Batch, Student, StudentProtocol
 
@@ -225,7 +224,7 @@ def _load_generator(config: DiffCSEConfig, encoder: Encoder) -> MaskedLanguageMo
     return generator
 
 
-@register(
+@register_objective(
     "diffcse",
     config=DiffCSEConfig,
     paper=Paper(
@@ -236,9 +235,6 @@ def _load_generator(config: DiffCSEConfig, encoder: Encoder) -> MaskedLanguageMo
     revision=1,
     published=published_settings("diffcse"),
 )
-def train(config: DiffCSEConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
-    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-    return training.train(
-        config, run, corpus=corpus, objective=lambda student: DiffCSE(config, student)
-    )
+def build(config: DiffCSEConfig, _corpus: Corpus, student: Student) -> DiffCSE:
+    """Build the objective."""
+    return DiffCSE(config, student)

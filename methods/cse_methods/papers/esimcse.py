@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from transformers import AutoModel
 
-from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
-from cse_methods.data.corpora import load_corpus
+from cse_methods.contract import Paper, Pooler, TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import encoder_family
@@ -24,9 +24,8 @@ from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.encoders.word_pieces import RepetitionBounds, most_repeats, repeat_pieces
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
 from cse_methods.published.tables import published_settings
-from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training import loop as training
+from cse_methods.training.loop import register_objective
 from cse_methods.training.momentum import enqueue, moving_average_
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Batch, Student, StudentProtocol
@@ -175,7 +174,7 @@ def _momentum_encoder(encoder: Encoder, config: ESimCSEConfig) -> Encoder:
     return copied.requires_grad_(False).eval()
 
 
-@register(
+@register_objective(
     "esimcse",
     config=ESimCSEConfig,
     paper=Paper(
@@ -187,9 +186,6 @@ def _momentum_encoder(encoder: Encoder, config: ESimCSEConfig) -> Encoder:
     revision=1,
     published=published_settings("esimcse"),
 )
-def train(config: ESimCSEConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
-    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-    return training.train(
-        config, run, corpus=corpus, objective=lambda student: ESimCSE(config, student)
-    )
+def build(config: ESimCSEConfig, _corpus: Corpus, student: Student) -> ESimCSE:
+    """Build the objective."""
+    return ESimCSE(config, student)

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from cse_methods.contract import Conditions, Paper, Pooler, Run
-from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.contract import Conditions, Paper, Pooler
+from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.errors import SettingError
 from cse_methods.losses.info_nce import NegativesFrom
@@ -25,9 +25,8 @@ from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig
 from cse_methods.papers.simcse import SimCSE, SimCSEConfig
 from cse_methods.papers.sncse import SNCSE, SNCSEConfig, negations_for
 from cse_methods.published.tables import published_settings
-from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training import loop as training
+from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective, TwoViewObjective
 from cse_methods.training.optimizers import ParameterGroup
 from cse_methods.training.sliced import SlicedStudent
@@ -194,7 +193,7 @@ def _base(config: HiCLConfig, corpus: Corpus, student: Student) -> TwoViewObject
     return SimCSE(config, negatives_from=config.negatives_from)
 
 
-@register(
+@register_objective(
     "hicl",
     config=HiCLConfig,
     paper=Paper(
@@ -205,12 +204,6 @@ def _base(config: HiCLConfig, corpus: Corpus, student: Student) -> TwoViewObject
     revision=1,
     published=published_settings("hicl"),
 )
-def train(config: HiCLConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
-    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-    return training.train(
-        config,
-        run,
-        corpus=corpus,
-        objective=lambda student: HiCL(config, _base(config, corpus, student)),
-    )
+def build(config: HiCLConfig, corpus: Corpus, student: Student) -> HiCL:
+    """Build the objective on its base."""
+    return HiCL(config, _base(config, corpus, student))

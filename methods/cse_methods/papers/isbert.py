@@ -16,16 +16,15 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 from torch import Tensor
 
-from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
-from cse_methods.data.corpora import load_corpus
+from cse_methods.contract import Paper, Pooler, TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.convolution import TokenConvolution
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import SettingError
 from cse_methods.losses.mutual_information import mutual_information
 from cse_methods.published.tables import published_settings
-from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training import loop as training
+from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
 from cse_methods.training.optimizers import ParameterGroup
 from cse_methods.training.student import Batch, Student, StudentProtocol
@@ -119,7 +118,7 @@ class ISBERT(Objective):
         return student.encoder.with_token_layers(self.convolution)
 
 
-@register(
+@register_objective(
     "isbert",
     config=ISBERTConfig,
     paper=Paper(
@@ -130,9 +129,6 @@ class ISBERT(Objective):
     revision=1,
     published=published_settings("isbert"),
 )
-def train(config: ISBERTConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
-    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-    return training.train(
-        config, run, corpus=corpus, objective=lambda student: ISBERT(config, student)
-    )
+def build(config: ISBERTConfig, _corpus: Corpus, student: Student) -> ISBERT:
+    """Build the objective."""
+    return ISBERT(config, student)

@@ -15,16 +15,15 @@ import torch
 from torch import Tensor
 
 from cse_methods.augmentation.learned_masks import fuse_masks, learn_masks, make_masks
-from cse_methods.contract import Paper, Run, TrainingConfig
-from cse_methods.data.corpora import load_corpus
+from cse_methods.contract import Paper, TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.edits import Edits, EmbeddingEdit
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.published.tables import published_settings
-from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training import loop as training
+from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
-from cse_methods.training.student import Batch, StudentProtocol
+from cse_methods.training.student import Batch, Student, StudentProtocol
 
 Masked = Literal["both", "tokens", "features"]
 
@@ -111,7 +110,7 @@ def _multiply_by(mask: Tensor) -> EmbeddingEdit:
     return lambda vectors, _: vectors * mask
 
 
-@register(
+@register_objective(
     "l2pcsr",
     config=L2PCSRConfig,
     paper=Paper(
@@ -122,7 +121,6 @@ def _multiply_by(mask: Tensor) -> EmbeddingEdit:
     revision=1,
     published=published_settings("l2pcsr"),
 )
-def train(config: L2PCSRConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
-    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-    return training.train(config, run, corpus=corpus, objective=lambda _: L2PCSR(config))
+def build(config: L2PCSRConfig, _corpus: Corpus, _: Student) -> L2PCSR:
+    """Build the objective."""
+    return L2PCSR(config)

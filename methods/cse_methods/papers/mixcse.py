@@ -10,14 +10,14 @@ from typing import Any
 
 from torch import Tensor
 
-from cse_methods.contract import Paper, Run, TrainingConfig
-from cse_methods.data.corpora import load_corpus
+from cse_methods.contract import Paper, TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.losses.mixed_negatives import MixedSides, Suppressed, mixed_negatives_loss
 from cse_methods.papers.simcse import SimCSE
 from cse_methods.published.tables import published_settings
-from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training import loop as training
+from cse_methods.training.loop import register_objective
+from cse_methods.training.student import Student
 
 
 class MixCSEConfig(TrainingConfig):
@@ -73,7 +73,7 @@ class MixCSE(SimCSE):
         return {"contrastive": contrastive}
 
 
-@register(
+@register_objective(
     "mixcse",
     config=MixCSEConfig,
     paper=Paper(
@@ -84,7 +84,6 @@ class MixCSE(SimCSE):
     revision=1,
     published=published_settings("mixcse"),
 )
-def train(config: MixCSEConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
-    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-    return training.train(config, run, corpus=corpus, objective=lambda _: MixCSE(config))
+def build(config: MixCSEConfig, _corpus: Corpus, _: Student) -> MixCSE:
+    """Build the objective."""
+    return MixCSE(config)

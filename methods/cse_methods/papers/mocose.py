@@ -16,18 +16,17 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
-from cse_methods.data.corpora import load_corpus
+from cse_methods.contract import Paper, Pooler, TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.pooling_layer import read_pooling_layer
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.published.tables import published_settings
-from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training import loop as training
 from cse_methods.training.key_queue import KeyQueue, ema_momentum
+from cse_methods.training.loop import register_objective
 from cse_methods.training.momentum import moving_average_
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
@@ -190,7 +189,7 @@ def _target_encoder(encoder: Encoder) -> Encoder:
     return target
 
 
-@register(
+@register_objective(
     "mocose",
     config=MoCoSEConfig,
     paper=Paper(
@@ -202,9 +201,6 @@ def _target_encoder(encoder: Encoder) -> Encoder:
     revision=2,
     published=published_settings("mocose"),
 )
-def train(config: MoCoSEConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
-    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-    return training.train(
-        config, run, corpus=corpus, objective=lambda student: MoCoSE(config, student)
-    )
+def build(config: MoCoSEConfig, _corpus: Corpus, student: Student) -> MoCoSE:
+    """Build the objective."""
+    return MoCoSE(config, student)

@@ -23,8 +23,8 @@ from cse_methods.augmentation.pieces import (
     reverse_pieces,
     shuffle_pieces,
 )
-from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig
-from cse_methods.data.corpora import load_corpus
+from cse_methods.contract import Conditions, Paper, Pooler, TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.pooling_layer import read_pooling_layer
@@ -32,10 +32,9 @@ from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.losses.peer_contrast import peer_contrast
 from cse_methods.published.tables import published_settings
-from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training import loop as training
 from cse_methods.training.frozen import FrozenModule
+from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
@@ -228,7 +227,7 @@ def _load_fixed_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
     return peer
 
 
-@register(
+@register_objective(
     "pcl",
     config=PCLConfig,
     paper=Paper(
@@ -240,9 +239,6 @@ def _load_fixed_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
     revision=1,
     published=published_settings("pcl"),
 )
-def train(config: PCLConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
-    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-    return training.train(
-        config, run, corpus=corpus, objective=lambda student: PCL(config, student)
-    )
+def build(config: PCLConfig, _corpus: Corpus, student: Student) -> PCL:
+    """Build the objective."""
+    return PCL(config, student)

@@ -14,19 +14,18 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from cse_methods.contract import Conditions, Paper, Run
-from cse_methods.data.corpora import load_corpus
+from cse_methods.contract import Conditions, Paper
+from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.bare_template import denoise, template_positions
 from cse_methods.encoders.edits import Edits
 from cse_methods.encoders.template import SENTENCE, STOPPED_SENTENCE, Template
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.published.tables import published_settings
-from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training import loop as training
+from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
 from cse_methods.training.prompted_config import PromptedConfig
-from cse_methods.training.student import Batch, StudentProtocol
+from cse_methods.training.student import Batch, Student, StudentProtocol
 
 _DENOISED = {"denoise": (True,)}
 
@@ -124,7 +123,7 @@ class PromptBERT(Objective):
         return denoise(vectors, bare, [rows[length] for length in lengths])
 
 
-@register(
+@register_objective(
     "promptbert",
     config=PromptBERTConfig,
     paper=Paper(
@@ -135,7 +134,6 @@ class PromptBERT(Objective):
     revision=1,
     published=published_settings("promptbert"),
 )
-def train(config: PromptBERTConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
-    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-    return training.train(config, run, corpus=corpus, objective=lambda _: PromptBERT(config))
+def build(config: PromptBERTConfig, _corpus: Corpus, _: Student) -> PromptBERT:
+    """Build the objective."""
+    return PromptBERT(config)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
-from cse_methods.contract import Conditions, Paper, Run, TrainingConfig
-from cse_methods.data.corpora import load_corpus
+from cse_methods.contract import Conditions, Paper, TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.errors import SettingError
 from cse_methods.losses.info_nce import info_nce
@@ -26,16 +26,15 @@ from cse_methods.losses.list_net import list_net
 from cse_methods.losses.ranking_consistency import ranking_consistency
 from cse_methods.losses.similarity import cosine_matrix
 from cse_methods.published.tables import published_settings
-from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training import loop as training
+from cse_methods.training.loop import register_objective
 from cse_methods.training.neighbours import (
     MOST_NEIGHBOURS,
     nearest_sentences,
     with_neighbours,
 )
 from cse_methods.training.objective import Objective
-from cse_methods.training.student import Batch, StudentProtocol
+from cse_methods.training.student import Batch, Student, StudentProtocol
 from cse_methods.training.teachers import TeacherRanking, TeacherSpec
 
 
@@ -205,7 +204,7 @@ class RankCSE(Objective):
         )
 
 
-@register(
+@register_objective(
     "rankcse",
     config=RankCSEConfig,
     paper=Paper(
@@ -216,15 +215,12 @@ class RankCSE(Objective):
     revision=1,
     published=published_settings("rankcse"),
 )
-def train(config: RankCSEConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences and the teachers' rankings of them; return the best dev metrics."""
-    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
+def build(config: RankCSEConfig, corpus: Corpus, _: Student) -> RankCSE:
+    """Build the objective, which knows how the teachers rank the corpus."""
     teachers = TeacherRanking(
         config.teachers, config.weights, corpus=corpus, max_length=config.max_length
     )
     nearest = None
     if config.neighbours:
         nearest = nearest_sentences(config.teachers[0], corpus, max_length=config.max_length)
-    return training.train(
-        config, run, corpus=corpus, objective=lambda _: RankCSE(config, teachers, nearest)
-    )
+    return RankCSE(config, teachers, nearest)

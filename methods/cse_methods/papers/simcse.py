@@ -11,15 +11,14 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from torch import Tensor
 
-from cse_methods.contract import Conditions, Paper, Run, TrainingConfig
-from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.contract import Conditions, Paper, TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
 from cse_methods.published.tables import published_settings
-from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training import loop as training
+from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective, TwoViewObjective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
@@ -109,7 +108,7 @@ class SupervisedSimCSE(Objective):
         return student.encoder.with_post_pooling(*[head] if isinstance(head, TrainingHead) else [])
 
 
-@register(
+@register_objective(
     "simcse",
     config=SimCSEConfig,
     paper=Paper(
@@ -120,11 +119,6 @@ class SupervisedSimCSE(Objective):
     revision=1,
     published=published_settings("simcse"),
 )
-def train(config: SimCSEConfig, run: Run) -> dict[str, float]:
-    """Train on sentences, pairs or triples; return the metrics of the best checkpoint on dev."""
-    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-
-    def objective(_: Student) -> Objective:
-        return SupervisedSimCSE(config, corpus) if config.supervision else SimCSE(config)
-
-    return training.train(config, run, corpus=corpus, objective=objective)
+def build(config: SimCSEConfig, corpus: Corpus, _: Student) -> Objective:
+    """Build the objective, of single sentences, pairs or triples."""
+    return SupervisedSimCSE(config, corpus) if config.supervision else SimCSE(config)

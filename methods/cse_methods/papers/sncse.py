@@ -12,20 +12,19 @@ from typing import Self
 from pydantic import model_validator
 from torch import Tensor
 
-from cse_methods.contract import Paper, Run
-from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.contract import Paper
+from cse_methods.data.corpora import Corpus
 from cse_methods.data.language.negations import find_tagger, negations_of
 from cse_methods.errors import SettingError
 from cse_methods.files.text import sha256_of
 from cse_methods.losses.bidirectional_margin import bidirectional_margin
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
 from cse_methods.published.tables import published_settings
-from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training import loop as training
+from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.prompted_config import PromptedConfig
-from cse_methods.training.student import Batch, StudentProtocol
+from cse_methods.training.student import Batch, Student, StudentProtocol
 
 
 class SNCSEConfig(PromptedConfig):
@@ -142,7 +141,7 @@ def negations_for(config: SNCSEConfig, corpus: Corpus) -> list[str]:
     return negations_of(corpus, file=Path(config.negations) if config.negations else None)
 
 
-@register(
+@register_objective(
     "sncse",
     config=SNCSEConfig,
     paper=Paper(
@@ -154,8 +153,6 @@ def negations_for(config: SNCSEConfig, corpus: Corpus) -> list[str]:
     revision=1,
     published=published_settings("sncse"),
 )
-def train(config: SNCSEConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences and their negations; return the best dev metrics."""
-    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-    negations = negations_for(config, corpus)
-    return training.train(config, run, corpus=corpus, objective=lambda _: SNCSE(config, negations))
+def build(config: SNCSEConfig, corpus: Corpus, _: Student) -> SNCSE:
+    """Build the objective, with the negations of the corpus."""
+    return SNCSE(config, negations_for(config, corpus))

@@ -19,8 +19,8 @@ import torch
 from pydantic import model_validator
 from torch import Tensor
 
-from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig
-from cse_methods.data.corpora import load_corpus
+from cse_methods.contract import Conditions, Paper, Pooler, TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.post_pooling import Dense
 from cse_methods.encoders.whitening import (
@@ -33,9 +33,8 @@ from cse_methods.encoders.whitening import (
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.losses.multi_positive import MultiPositive, multi_positive
 from cse_methods.published.tables import published_settings
-from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training import loop as training
+from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
@@ -224,7 +223,7 @@ def _groups(config: WhitenedCSEConfig, width: int) -> int:
     return groups
 
 
-@register(
+@register_objective(
     "whitenedcse",
     config=WhitenedCSEConfig,
     paper=Paper(
@@ -235,9 +234,6 @@ def _groups(config: WhitenedCSEConfig, width: int) -> int:
     revision=1,
     published=published_settings("whitenedcse"),
 )
-def train(config: WhitenedCSEConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
-    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-    return training.train(
-        config, run, corpus=corpus, objective=lambda student: WhitenedCSE(config, student)
-    )
+def build(config: WhitenedCSEConfig, _corpus: Corpus, student: Student) -> WhitenedCSE:
+    """Build the objective."""
+    return WhitenedCSE(config, student)

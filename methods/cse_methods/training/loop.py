@@ -2,18 +2,21 @@
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial, wraps
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from cse_methods.allocator import keep_freed_memory
-from cse_methods.contract import Run, TrainingConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.contract import Method, Paper, PublishedSettings, Run, TrainingConfig
+from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import TrainingError
+from cse_methods.registry import enter_method
 from cse_methods.training.checkpoint import Best, TrainingState, load_checkpoint, save_checkpoint
 from cse_methods.training.determinism import deterministic_algorithms
 from cse_methods.training.dev_evaluation import DevSuite
@@ -24,8 +27,42 @@ from cse_methods.training.schedule import Schedule
 from cse_methods.training.student import Batch, Student
 from cse_methods.training.tokenized_corpus import TokenizedCorpus
 
+Config = TypeVar("Config", bound=TrainingConfig)
+Built = TypeVar("Built", bound=Objective)
+Build = Callable[[Config, Corpus, Student], Built]
+"""(config, corpus, student) -> the objective."""
+
 _WORTH_KEEPING = 0.1
 """A trial that reads this share of its corpus has all of it cut into word pieces and kept."""
+
+
+def register_objective(
+    name: str,
+    *,
+    config: type[Config],
+    paper: Paper,
+    revision: int,
+    published: Sequence[PublishedSettings] = (),
+) -> Callable[[Build[Config, Built]], Build[Config, Built]]:
+    """Enter a method that trains the objective which the decorated function builds.
+
+    The function is called as `build(config, corpus, student)`, once a trial: with the settings,
+    the corpus that they name, and the student on its device. The arguments of the decorator and
+    its errors are those of `register`.
+    """
+
+    def enter(build: Build[Config, Built]) -> Build[Config, Built]:
+        @wraps(build)
+        def train_objective(settings: Config, run: Run) -> dict[str, float]:
+            corpus = load_corpus(settings.corpus, settings.data, backbone=settings.backbone)
+            return train(settings, run, corpus=corpus, objective=partial(build, settings, corpus))
+
+        enter_method(
+            Method(name, config, paper, revision, train_objective, tuple(published), build)
+        )
+        return build
+
+    return enter
 
 
 def train(
