@@ -294,6 +294,7 @@ SECTIONS = [
      "dev.search: expected 'stsb', 'sickr', 'transfer_dev' or a file of scored pairs such as "
      "'./my-dev.tsv', got 'stsbb'. Did you mean 'stsb'?"),
     ("dev: {search: 3}", "dev.search: expected text or a list, got 3"),
+    ("dev: {checkpoint: 3}", "dev.checkpoint: expected text or a list, got 3"),
 ]  # fmt: skip
 
 
