@@ -150,6 +150,14 @@ def test_a_default_is_the_same_written_out_and_an_inactive_dimension_is_left_out
     assert key(sweep(fixed={"teachers": ["mini"], "batch_size": 64})) == key(sweep())
 
 
+def test_a_dimension_that_a_comparison_puts_out_of_action_is_left_out() -> None:
+    space = {"beta": {"low": 0.0, "high": 1.0},
+             "tau3": {"choices": [0.1, 0.2], "when": {"beta": "> 0"}}}  # fmt: skip
+    spec = sweep(space=space)
+    assert key(spec, {"beta": 0.0, "tau3": 0.1}) == key(spec, {"beta": 0.0})
+    assert key(spec, {"beta": 0.5, "tau3": 0.1}) != key(spec, {"beta": 0.5, "tau3": 0.2})
+
+
 @pytest.mark.parametrize("place", ["backbone", "teacher"])
 def test_other_weights_change_the_key(encoder: Path, place: str) -> None:
     def now() -> str:
