@@ -141,7 +141,7 @@ class Above:
         return number is not None and number > self.bound
 
     def __str__(self) -> str:
-        return f"above {self.bound:g}"
+        return f"> {self.bound:g}"
 
 
 Conditions = Mapping[str, Mapping[str, tuple[Any, ...] | Above]]
@@ -399,8 +399,9 @@ class TrainingConfig(MethodConfig):
 def _name_a_way_in(other: str, allowed: tuple[Any, ...] | Above) -> str:
     """How a setting gets an effect that only another one's values give it."""
     if isinstance(allowed, Above):
-        return f"take {other} {allowed}"
-    need = allowed[0] if len(allowed) == 1 else list(allowed)
+        need: Any = f"'{allowed}'"
+    else:
+        need = allowed[0] if len(allowed) == 1 else list(allowed)
     return f"search it `when: {{{other}: {need}}}`"
 
 

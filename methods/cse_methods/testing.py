@@ -153,9 +153,10 @@ def training_changes_the_encoder(trained: TrainedOnce) -> None:
 
 def keeps_the_best_step(trained: TrainedOnce) -> None:
     """It returns the best trained step, and the last checkpoint holds the encoder of that step."""
-    name = dev_metric(trained.config.dev.checkpoint)
+    dev = trained.config.dev
     points = [metrics for step, metrics in trained.run.curve.items() if step > 0]
-    best = max(points, key=lambda metrics: metrics[name])  # the earliest of equals
+    values = [dev.with_means(metrics)[dev.checkpoint_metric] for metrics in points]
+    best = points[values.index(max(values))]  # the earliest of equals
     _equal(_without_perf(trained.returned), best, "what is returned")
     kept = load_encoder(str(trained.run.folder / str(trained.steps[-1]) / BEST_FOLDER))
     _equal(_dev_scores(trained, kept), _dev_part(best), "the scores of the kept encoder")

@@ -100,8 +100,10 @@ def test_a_condition_may_be_a_comparison(weight: float | None) -> None:
     without = Weighted.model_validate(origin | {"mlm_weight": weight})
     assert "mask_rate" not in without.hyperparameters()
     (row,) = [one for one in setting_rows(Weighted) if one.name == "mask_rate"]
-    assert row.only_with == "mlm_weight: above 0"
-    message = r"no effect with mlm_weight: .*; leave it out, or take mlm_weight above 0"
+    assert row.only_with == "mlm_weight: > 0"
+    message = (
+        r"no effect with mlm_weight: .*; leave it out, or search it `when: {mlm_weight: '> 0'}`"
+    )
     with pytest.raises(ValidationError, match=message):
         Weighted.model_validate(origin | {"mlm_weight": weight, "mask_rate": 0.3})
 

@@ -50,21 +50,31 @@ def test_its_json_means_the_same() -> None:
     assert DevSelection.model_validate(dev.model_dump(mode="json")) == dev
 
 
-def test_the_search_climbs_the_mean_of_several_in_whatever_order() -> None:
-    dev = selected(search=["./my.tsv", "transfer_dev", "stsb"], also=[])
-    assert dev == selected(search=["stsb", "transfer_dev", "./my.tsv"], also=[])
+@pytest.mark.parametrize("role", ["checkpoint", "search"])
+def test_a_role_can_be_the_mean_of_several_in_whatever_order(role: str) -> None:
+    dev = selected(also=[], **{role: ["./my.tsv", "transfer_dev", "stsb"]})
+    assert dev == selected(also=[], **{role: ["stsb", "transfer_dev", "./my.tsv"]})
     assert dev.tasks == ("stsb", "transfer_dev", "my")
-    assert dev.search_name == "stsb+transfer_dev+my"
+    names = {"checkpoint": dev.checkpoint_name, "search": dev.search_name}
+    assert names == {"checkpoint": "stsb", "search": "stsb"} | {role: "stsb+transfer_dev+my"}
     scores = {"dev/stsb_spearman": 0.5, "dev/avg_transfer_accuracy": 0.6, "dev/my_spearman": 0.1}
-    mean = dev.with_mean(scores)
-    assert mean == scores | {dev_metric(dev.search_name): pytest.approx(0.4)}
+    mean = {"dev/stsb_transfer_dev_my_mean": pytest.approx(0.4)}
+    assert dev.with_means(scores) == scores | mean
+    assert dev_metric(names[role]) in mean
     assert DevSelection.model_validate(dev.model_dump(mode="json")) == dev
+
+
+def test_two_means_are_both_measured() -> None:
+    dev = selected(checkpoint=["stsb", "sickr"], search=["stsb", "transfer_dev"], also=[])
+    scores = {"dev/stsb_spearman": 0.5, "dev/sickr_spearman": 0.25, "dev/avg_transfer_accuracy": 1}
+    measured = dev.with_means(scores)
+    assert (measured[dev.checkpoint_metric], measured[dev.search_metric]) == (0.375, 0.75)
 
 
 def test_one_set_in_a_list_is_that_set() -> None:
     dev = selected(search=["stsb"])
     assert dev == DevSelection()
-    assert dev.with_mean({"dev/stsb_spearman": 0.5}) == {"dev/stsb_spearman": 0.5}
+    assert dev.with_means({"dev/stsb_spearman": 0.5}) == {"dev/stsb_spearman": 0.5}
 
 
 def test_what_is_hashed_of_a_selection_without_files_stays_what_it_was() -> None:
@@ -90,11 +100,11 @@ def test_what_is_hashed_of_a_selection_without_files_stays_what_it_was() -> None
         ({"search": {"file": "my.tsv", "column": [1, 2, 3]}}, ["column", "columns, scale"]),
         ({"search": {"file": "my.tsv", "scale": [5, 0]}}, ["scale", "[5.0, 0.0]"]),
         ({"search": "my"}, ["'my'", "'stsb'", "./my-dev.tsv"]),
-        ({"checkpoint": 3}, ["string"]),
         ({"search": []}, ["one or more dev sets"]),
         ({"search": ["stsb", "sickr", "stsb"]}, ["each once", "['stsb', 'sickr', 'stsb']"]),
         ({"search": ["stsb", "sikcr"]}, ["'sikcr'", "'sickr'"]),
-        ({"checkpoint": ["stsb", "sickr"]}, ["string"]),
+        ({"checkpoint": ["stsb", "sikcr"]}, ["'sikcr'", "'sickr'"]),
+        ({"checkpoint": []}, ["one or more dev sets"]),
     ],
 )
 def test_refusals(dev: dict[str, Any], words: list[str]) -> None:

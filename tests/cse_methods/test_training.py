@@ -16,6 +16,7 @@ from torch.testing import assert_close
 
 from cse_methods.contract import BEST_FOLDER, OptimizerName, TrainingConfig
 from cse_methods.data.corpora import Corpus
+from cse_methods.data.dev_selection import DevSelection
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import TrainingError
@@ -403,11 +404,28 @@ def test_a_trial_ends_when_its_patience_does(tiny_bert: Path, new_run: Callable[
 
 def test_patience_counts_from_the_best() -> None:
     plain = settings(patience=2, eval_steps=4)
-    best = Best("sickr", step=8)
+    best = Best("dev/sickr_spearman", step=8)
     assert [best.is_out_of_patience(step, plain) for step in (8, 12, 14, 16)] == [
         *(False, False, True, True)
     ]
     assert not best.is_out_of_patience(100, settings(eval_steps=4))
+
+
+def test_a_mean_of_dev_sets_picks_the_checkpoint(new_run: Callable[..., Any]) -> None:
+    """The kept one is the best by the mean, though each set alone would keep another."""
+    dev = DevSelection(checkpoint=("stsb", "sickr"), also=())
+    best, encoder = Best(dev.checkpoint_metric), load_encoder("mini")
+    for step, (stsb, sickr) in enumerate([(0.9, 0.1), (0.6, 0.6), (0.1, 0.9)], start=1):
+        scores = {"dev/stsb_spearman": stsb, "dev/sickr_spearman": sickr}
+        best.consider(step, dev.with_means(scores), encoder)
+    assert (best.step, best.metrics["dev/stsb_sickr_mean"]) == (2, 0.6)
+
+    config, run = settings(max_steps=20, patience=1, dev=dev.model_dump()), new_run()
+    returned = train(config, run, corpus=CORPUS, objective=lambda _: Scored())
+    assert list(run.curve) == [0, 2, 4]
+    for metrics in (returned, *run.curve.values()):
+        both = (metrics[f"dev/{name}_spearman"] for name in ("stsb", "sickr"))
+        assert metrics["dev/stsb_sickr_mean"] == sum(both) / 2
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

@@ -75,6 +75,22 @@ def test_a_line_has_what_is_known_of_a_trial(lab: Leaderboard) -> None:
     assert "depth" not in lines[1].values  # it has no effect in this kind
 
 
+def test_a_value_counts_where_its_comparison_holds(
+    board: Store, sweep_started: Callable[..., SweepStarted], trial_life: Callable[..., list[Event]]
+) -> None:
+    space = {"w": {"low": 0.0, "high": 1.0}, "d": {"choices": [1, 2], "when": {"w": "> 0.5"}}}
+    events: list[Event] = [sweep_started("all", spec={"sweep": "all", "space": space})]
+    for number, weight in enumerate((0.0, 0.5, 0.75)):
+        values = {"w": weight, "d": 1}
+        events += trial_life(
+            number, {0: 0.5}, sweep="all", trial=f"{number:x}" * 64, values=values, searched=("w",)
+        )
+    apply_events(board, events)
+    found = Leaderboard(board)
+    assert numbers(found, "d:1") == numbers(found, "d:1..2") == [2]
+    assert numbers(found, "d:none") == [0, 1]
+
+
 def test_what_varies_and_what_is_the_same(lab: Leaderboard) -> None:
     found = lab.hyperparameters("all")
     assert found.varying == ("rate", "kind", "depth", "heads", "flag")

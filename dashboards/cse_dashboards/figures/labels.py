@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from cse_methods.data.dev_selection import climbed_sets
+from cse_methods.data.dev_selection import sets_in
 from cse_methods.names import backbone_name, hyperparameter_name, method_name, task_name
 from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, TRANSFER_TASKS
 from cse_platform.leaderboard.records import LeaderboardRow, TrialSummary
@@ -54,13 +54,13 @@ def score_quantity(column: str, *, split: str = "test") -> Quantity:
     task, _, metric = column.rpartition("_")
     if not task or metric not in _METRICS:
         task, metric = column, "accuracy" if column in _CLASSIFIED else "spearman"
-    sets = " + ".join(task_name(dev_set) for dev_set in climbed_sets(task))
+    sets = " + ".join(task_name(dev_set) for dev_set in sets_in(task))
     return Quantity(f"{sets} {split}, {_METRICS[metric]} × 100", 100.0)
 
 
 def dev_quantity(task: str) -> Quantity:
     """Return the quantity a search climbs: `stsb`, `transfer_dev`, own sets, mean `stsb+sickr`."""
-    mean = "_mean" * (len(climbed_sets(task)) > 1)
+    mean = "_mean" * (len(sets_in(task)) > 1)
     return score_quantity(task + mean, split="dev")
 
 

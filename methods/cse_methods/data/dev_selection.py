@@ -17,9 +17,9 @@ _BETWEEN = "+"
 """Between the names of sets whose mean is meant; no set has it in its name."""
 
 
-def climbed_sets(search: str) -> list[str]:
-    """The dev sets of what a search climbs, by its name: mostly one."""
-    return search.split(_BETWEEN)
+def sets_in(name: str) -> list[str]:
+    """The dev sets of what picks a checkpoint or is climbed, by its name: mostly one."""
+    return name.split(_BETWEEN)
 
 
 class DevSelection(Settings):
@@ -27,8 +27,7 @@ class DevSelection(Settings):
 
     A dev set is one of the package's, or a lab's own file: a path, or a mapping as of `OwnPairs`.
     Own ones go by the file's name without its ending; `files` says where they are read from. The
-    search can climb the mean of several; a checkpoint is picked by one, because methods that train
-    in a loop of their own pick theirs by that set's metric.
+    mean of several can pick the checkpoint, and the search can climb one.
     """
 
     files: dict[str, OwnPairs] = Field(
@@ -36,7 +35,9 @@ class DevSelection(Settings):
         exclude_if=lambda files: not files,
         description="own dev sets by name; gathered from the three others",
     )
-    checkpoint: str = "stsb"
+    checkpoint: str | tuple[str, ...] = Field(
+        default="stsb", description="one dev set, or several, whose mean picks"
+    )
     search: str | tuple[str, ...] = Field(
         default="stsb", description="one dev set, or several, whose mean is climbed"
     )
@@ -68,10 +69,10 @@ class DevSelection(Settings):
                 )
         return names
 
-    @field_validator("search")
+    @field_validator("checkpoint", "search")
     @classmethod
     def _in_one_order(cls, names: str | tuple[str, ...]) -> str | tuple[str, ...]:
-        """A mean depends on no order, so its sets have one: the same sets are the same search."""
+        """A mean depends on no order, so its sets have one: the same sets are the same choice."""
         if isinstance(names, str):
             return names
         if not names or len(set(names)) < len(names):
@@ -82,37 +83,59 @@ class DevSelection(Settings):
         return ordered if len(ordered) > 1 else ordered[0]
 
     @property
+    def picking(self) -> tuple[str, ...]:
+        """The dev sets whose mean picks the checkpoint, mostly one."""
+        return (self.checkpoint,) if isinstance(self.checkpoint, str) else self.checkpoint
+
+    @property
     def climbed(self) -> tuple[str, ...]:
         """The dev sets whose mean the search climbs, mostly one."""
         return (self.search,) if isinstance(self.search, str) else self.search
 
     @property
+    def checkpoint_name(self) -> str:
+        """What picks the checkpoint is called, e.g. `stsb`, or `stsb+sickr` of a mean."""
+        return _BETWEEN.join(self.picking)
+
+    @property
     def search_name(self) -> str:
-        """What the search climbs is called, e.g. `stsb`, or `stsb+sickr` of a mean."""
+        """What the search climbs is called, in the same way."""
         return _BETWEEN.join(self.climbed)
 
-    def with_mean(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """These metrics with the one that the search climbs, where that is a mean of them."""
-        if isinstance(self.search, str):
-            return dict(metrics)
-        values = [metrics[dev_metric(name)] for name in self.search]
-        return {**metrics, dev_metric(self.search_name): sum(values) / len(values)}
+    @property
+    def checkpoint_metric(self) -> str:
+        """The metric that picks the checkpoint, e.g. `dev/stsb_spearman`."""
+        return dev_metric(self.checkpoint_name)
+
+    @property
+    def search_metric(self) -> str:
+        """The metric that the search climbs."""
+        return dev_metric(self.search_name)
+
+    def with_means(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """These metrics, with those of both roles where they are means of them."""
+        means = {
+            dev_metric(_BETWEEN.join(sets)): sum(metrics[dev_metric(name)] for name in sets)
+            / len(sets)
+            for sets in (self.picking, self.climbed)
+            if len(sets) > 1
+        }
+        return {**metrics, **means}
 
     @property
     def tasks(self) -> tuple[str, ...]:
         """Every dev set in use, each once, by name."""
-        return tuple(dict.fromkeys((self.checkpoint, *self.climbed, *self.also)))
+        return tuple(dict.fromkeys((*self.picking, *self.climbed, *self.also)))
 
     @property
     def geometry(self) -> str | None:
         """The dev set that alignment and uniformity are measured on.
 
-        STS-B where it is scored; else the set that picks the checkpoint, or the one that the search
-        climbs, if it is one of pairs.
+        STS-B where it is scored; else the first set of pairs among those that pick the checkpoint,
+        that the search climbs, or that are shown beside.
         """
-        order = ("stsb", self.checkpoint, *self.climbed, *self.also)
-        pairs = (name for name in order if name in self.tasks and name != "transfer_dev")
-        return next(pairs, None)
+        pairs = [name for name in self.tasks if name != "transfer_dev"]
+        return "stsb" if "stsb" in pairs else next(iter(pairs), None)
 
     def names(self) -> dict[str, Any]:
         """The roles and names alone, as JSON: what stays the same wherever the files lie."""
@@ -127,8 +150,8 @@ class DevSelection(Settings):
 def dev_metric(task: str) -> str:
     """The name of the metric that a dev set is judged by, e.g. `dev/stsb_spearman`.
 
-    For `transfer_dev` it is the mean over the seven transfer tasks. What a search climbs by the
-    mean of several sets, e.g. `stsb+sickr`, is `dev/stsb_sickr_mean`.
+    For `transfer_dev` it is the mean over the seven transfer tasks. The mean of several sets, e.g.
+    `stsb+sickr`, is `dev/stsb_sickr_mean`.
     """
     if _BETWEEN in task:
         return f"dev/{task.replace(_BETWEEN, '_')}_mean"

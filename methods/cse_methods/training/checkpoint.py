@@ -13,7 +13,6 @@ import torch
 from torch.optim import Optimizer
 
 from cse_methods.contract import BEST_FOLDER, TrainingConfig
-from cse_methods.data.dev_selection import dev_metric
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import CheckpointError
 from cse_methods.training.objective import Objective
@@ -51,13 +50,13 @@ class TrainingState:
 
 @dataclass
 class Best:
-    """The best encoder so far, on the dev set that picks the checkpoint.
+    """The best encoder so far, by the metric that picks the checkpoint.
 
     The encoder lies in a temporary folder, whole, and is copied into every checkpoint. While no
     trained step had a dev score that is a number, there is none, and `metrics` is empty.
     """
 
-    task: str
+    metric: str
     step: int = 0
     """The step of the best, 0 while there is none."""
     metrics: dict[str, float] = field(default_factory=dict)
@@ -68,11 +67,6 @@ class Best:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="cse-best-")
         return Path(self._folder.name)
-
-    @property
-    def metric(self) -> str:
-        """The name of the metric that it is the best by."""
-        return dev_metric(self.task)
 
     def is_out_of_patience(self, step: int, config: TrainingConfig) -> bool:
         """Whether as many dev points as `config.patience` have passed since the best, at `step`."""

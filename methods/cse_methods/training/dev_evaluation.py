@@ -32,7 +32,7 @@ class DevSuite:
         self.sets: tuple[PairSet, ...] = tuple(
             load_dev_pairs(dev, name, data) for name in dev.tasks if name != "transfer_dev"
         )
-        self.geometry = dev.geometry
+        self.selection = dev
         sentences = dict.fromkeys(s for d in self.sets for s in (*d.first, *d.second))
         self._row = {sentence: row for row, sentence in enumerate(sentences)}
         """The place of each distinct sentence among all of them."""
@@ -52,9 +52,11 @@ class DevSuite:
             gold above 4 of 5, where there are any, and `dev/uniformity` (lower is better) over all
             distinct sentences;
             for `transfer_dev`, `dev/<task>_accuracy` in [0, 1] of the seven transfer tasks (nan
-            if an embedding holds NaN) and their mean, `dev/avg_transfer_accuracy`.
+            if an embedding holds NaN) and their mean, `dev/avg_transfer_accuracy`;
+            the mean of several sets that picks the checkpoint or is climbed, such as
+            `dev/stsb_sickr_mean`.
         """
-        return self._pairs(encoder) | self._transfer(encoder)
+        return self.selection.with_means(self._pairs(encoder) | self._transfer(encoder))
 
     def similarities(self, encoder: SentenceEncoder) -> dict[str, Tensor]:
         """The cosine of each pair of each set of pairs, shape (pairs,), by the set's name."""
@@ -66,7 +68,7 @@ class DevSuite:
         metrics: dict[str, float] = {}
         for dev, first, second, every in self._embedded(encoder):
             metrics[dev_metric(dev.task)] = spearman(cosines(first, second), dev.gold)
-            if dev.task == self.geometry:
+            if dev.task == self.selection.geometry:
                 same = dev.gold > SAME_MEANING
                 if same.any():
                     metrics["dev/alignment"] = alignment(first[same], second[same])

@@ -105,7 +105,7 @@ def train_and_report(
     if schedule.total * config.batch_size >= _WORTH_KEEPING * len(corpus.sentences):
         student = state.student
         student.tokenized = TokenizedCorpus(student.encoder, corpus, max_length=config.max_length)
-    best = Best(config.dev.checkpoint)
+    best = Best(config.dev.checkpoint_metric)
     if run.resume_from is None:
         run.report(step=0, metrics=dev.evaluate(as_at_test(state.student.encoder, config)))
     else:

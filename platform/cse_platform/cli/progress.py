@@ -208,7 +208,7 @@ class SweepProgress:
 
     def best_value(self, trial: TrialHistory) -> float | None:
         """A trial's best dev score so far, a fraction."""
-        best = trial.best(checkpoint=self.state.spec.dev.checkpoint)
+        best = trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
         return trial.best_value if best is None else best.value
 
     def _is_infeasible(self, trial: TrialHistory) -> bool:

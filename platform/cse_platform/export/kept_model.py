@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cse_methods.data.dev_selection import DevSelection, climbed_sets
+from cse_methods.data.dev_selection import DevSelection, sets_in
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.loading import load_sentence_encoder
@@ -71,7 +71,7 @@ def dev_pairs(trial: TrialDetails) -> DevPairs:
         DataError: if it climbs something else than one set of pairs, or that cannot be read or
             holds other pairs by now.
     """
-    if len(several := climbed_sets(trial.dev.search)) > 1:
+    if len(several := sets_in(trial.dev.search)) > 1:
         raise DataError(f"the mean of {' and '.join(several)} has no pairs of its own")
     dev, data = DevSelection.model_validate(one_trial_sweep(trial)["dev"]), data_setting_of(trial)
     gold = load_dev_pairs(dev, trial.dev.search, data).gold

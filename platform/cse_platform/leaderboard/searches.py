@@ -15,7 +15,7 @@ from cse_platform.leaderboard.conditions import Where
 from cse_platform.leaderboard.filters import best_first
 from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.statistics.pareto import non_dominated
-from cse_platform.leaderboard.stored_sweeps import find_sweep, sampler_of, search_dev, space_of
+from cse_platform.leaderboard.stored_sweeps import find_sweep, sampler_of, space_of
 from cse_platform.leaderboard.tables import (
     ConfigurationRecord,
     DevPointRecord,
@@ -28,6 +28,7 @@ from cse_platform.leaderboard.trials import ANY_SPACE, select_summaries, select_
 from cse_platform.leaderboard.trials_table import passing_trials
 from cse_platform.sweep.objectives import ConstraintText, SearchObjective, is_feasible, measure
 from cse_platform.sweep.space.space import Space
+from cse_platform.tracking.history import stored_dev
 
 
 class TrialOutcome(NamedTuple):
@@ -97,7 +98,7 @@ def search_history(
     trials = tuple(summarize(line, space) for line in session.execute(query))
     sampler, method = sampler_of(sweep.spec), str(sweep.spec.get("method", ""))
     return SearchHistory(
-        name, search_dev(sweep.spec), space, trials, total, sampler, method, outcomes
+        name, stored_dev(sweep.spec).search_name, space, trials, total, sampler, method, outcomes
     )
 
 
@@ -232,7 +233,9 @@ def sweep_front(session: Session, name: str) -> ParetoFront:
     first = aims.objectives[0]
     sign = -1 if first.direction == "maximize" else 1
     rows.sort(key=lambda row: (not row.on_front, sign * row.measured[first.name], row.trial))
-    return ParetoFront(name, search_dev(sweep.spec), aims.objectives, aims.constraints, tuple(rows))
+    return ParetoFront(
+        name, stored_dev(sweep.spec).search_name, aims.objectives, aims.constraints, tuple(rows)
+    )
 
 
 def _make_front_row(aims: Aims, trials: Sequence[TrialSummary]) -> FrontRow | None:

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from cse_methods.data.dev_selection import DevSelection
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.tables import (
     SHARED_SWEEPS,
@@ -68,14 +67,6 @@ def next_number(session: Session, sweep: str) -> int:
     query = select(func.max(SweepTrialRecord.number)).join(SweepTrialRecord.sweep)
     last = session.scalar(query.where(SweepRecord.name == sweep))
     return 0 if last is None else last + 1
-
-
-def search_dev(spec: Mapping[str, Any]) -> str:
-    """Name the dev set that a sweep climbs, by its stored file."""
-    try:
-        return DevSelection.model_validate(spec.get("dev") or {}).search_name
-    except ValidationError:  # of another version
-        return DevSelection().search_name
 
 
 def sampler_of(spec: Mapping[str, Any]) -> str:

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pydantic import ValidationError
 from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from cse_methods.data.dev_selection import DevSelection
 from cse_platform.leaderboard.searches import aims_of
 from cse_platform.leaderboard.stored_sweeps import find_sweep, lease_owners, space_of
 from cse_platform.leaderboard.sweeps import SweepOverview, state_of, sweep_overview
@@ -26,7 +24,7 @@ from cse_platform.leaderboard.tables import (
 from cse_platform.leaderboard.trials import LAST_STEP, select_trials
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import DriverMessage, TrialPoint
-from cse_platform.tracking.history import TrialHistory
+from cse_platform.tracking.history import TrialHistory, stored_dev
 
 _ENDED = func.coalesce(SweepTrialRecord.reused, TrialRecord.finished)
 
@@ -38,7 +36,7 @@ class SweepUpdate:
     overview: SweepOverview
     constraints: tuple[str, ...]
     checkpoint: str
-    """The dev set that picks checkpoints."""
+    """The name of what picks checkpoints, e.g. `stsb`, or `stsb+sickr` of a mean."""
     trials: tuple[TrialHistory, ...]
     """Running trials without dev curves, and ended trials with their last points."""
     points: tuple[TrialPoint, ...]
@@ -57,7 +55,7 @@ def sweep_update(session: Session, name: str, *, since: datetime | None = None) 
     return SweepUpdate(
         overview=sweep_overview(session, name),
         constraints=aims_of(sweep.spec).constraints,
-        checkpoint=_read_checkpoint_dev(sweep.spec),
+        checkpoint=stored_dev(sweep.spec).checkpoint_name,
         trials=tuple(_read_trials(session, sweep, since)),
         points=tuple(_read_running_points(session, sweep, since)),
         messages=tuple(driver_messages(session, sweep, since=since)),
@@ -162,13 +160,6 @@ def _read_running_points(
 def _restore_nan(stored: float | None) -> float:
     """Return a stored number; NULL stands for NaN."""
     return math.nan if stored is None else stored
-
-
-def _read_checkpoint_dev(spec: Mapping[str, Any]) -> str:
-    try:
-        return DevSelection.model_validate(spec.get("dev") or {}).checkpoint
-    except ValidationError:  # of another version
-        return DevSelection().checkpoint
 
 
 @dataclass(frozen=True)

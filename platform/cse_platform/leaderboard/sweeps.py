@@ -20,7 +20,6 @@ from cse_platform.leaderboard.stored_sweeps import (
     find_sweep,
     lease_owners,
     requests_by_sweep,
-    search_dev,
     space_of,
 )
 from cse_platform.leaderboard.tables import (
@@ -33,6 +32,7 @@ from cse_platform.leaderboard.tables import (
 from cse_platform.leaderboard.trials import LAST_STEP, select_summaries, summarize
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.history import stored_dev
 
 
 @dataclass(frozen=True)
@@ -311,7 +311,7 @@ def _build_overviews(
             backbone=record.backbone,
             tags=tuple(sorted({tag.tag for tag in record.tags}.union(written_here.words))),
             written=written_here,
-            dev=search_dev(record.spec),
+            dev=stored_dev(record.spec).search_name,
             state=state,
             holder=holders_by_sweep.get(record.name),
             paused=asked[record.name].paused,

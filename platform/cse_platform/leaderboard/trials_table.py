@@ -49,6 +49,7 @@ from cse_platform.leaderboard.trials import (
     summarize,
 )
 from cse_platform.sweep.problems import did_you_mean
+from cse_platform.sweep.space.dimensions import SIGNS, Comparison
 from cse_platform.sweep.space.space import Space
 
 NUMBERS: dict[str, ColumnElement[Any]] = {
@@ -139,6 +140,10 @@ class TrialColumns:
         )
         return or_(matched, absent if active is None else absent | ~active)
 
+    def _match_comparison(self, name: str, comparison: Comparison) -> ColumnElement[bool]:
+        is_met = SIGNS[comparison.sign](self._select_number(name), comparison.bound)
+        return self._require_active(name, is_met & self._is_number(name))
+
     def _require_active(self, name: str, condition: ColumnElement[bool]) -> ColumnElement[bool]:
         """Add to a condition that the hyperparameter takes part."""
         active = self._make_active_condition(name)
@@ -148,8 +153,11 @@ class TrialColumns:
         """Build the condition that a hyperparameter takes part; None if it always does."""
         when = self._space[name].when if name in self._space else {}
         parents = [
-            or_(*(self._match_text(parent, named_value(value)) for value in values))
-            for parent, values in when.items()
+            or_(
+                *(self._match_text(parent, named_value(value)) for value in alternatives.values),
+                *(self._match_comparison(parent, each) for each in alternatives.comparisons),
+            )
+            for parent, alternatives in when.items()
         ]
         return and_(*parents) if parents else None
 

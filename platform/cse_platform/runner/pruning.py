@@ -76,7 +76,7 @@ class Pruning:
         for trial in self.state.history.trials.values():
             best = trial.best_value
             if trial.state == "RUNNING":
-                kept = trial.best(checkpoint=self.state.spec.dev.checkpoint)
+                kept = trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
                 best = None if kept is None else kept.value
             if best is not None and trial.state != "FAIL":
                 counts = not self.state.spec.search.constraints or self._is_feasible(trial)

@@ -89,13 +89,13 @@ class Results:
         if refusal := self._find_refusal(step, metrics):
             self.refuse(key, refusal)
             return True
-        before, measured = trial.checkpoint, spec.dev.with_mean(metrics)
+        before, measured = trial.checkpoint, spec.dev.with_means(metrics)
         self.state.record(
             TrialPoint(
                 sweep=spec.sweep,
                 trial=key,
                 step=step,
-                value=measured[dev_metric(spec.dev.search_name)],
+                value=measured[spec.dev.search_metric],
                 metrics=measured,
                 checkpoint=checkpoint,
             )
@@ -168,7 +168,7 @@ class Results:
         trial = self.state.history.trials[key]
         if key in self._refused:
             self._finish_trial(trial, "FAIL", error=self._refused[key], cause="trial")
-        elif (best := trial.best(checkpoint=self.state.spec.dev.checkpoint)) is None:
+        elif (best := trial.best(checkpoint=self.state.spec.dev.checkpoint_name)) is None:
             early = key in self._stopped
             reason = STOPPED if early else "it reported no dev score that is a number"
             self._finish_trial(trial, "FAIL", error=reason, cause="person" if early else "trial")
@@ -217,7 +217,7 @@ class Results:
         cause: FailureCause | None = None,
         why: str | None = None,
     ) -> None:
-        best = trial.best(checkpoint=self.state.spec.dev.checkpoint)
+        best = trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
         kept = state == "COMPLETE" and self._has_kept_model(trial)
         self.state.record(
             TrialFinished(
@@ -257,12 +257,12 @@ class Results:
     def _find_refusal(self, step: int, metrics: Mapping[str, float]) -> str | None:
         """Find out why a report is invalid; None if it is not. NaN is a value: the end tells it."""
         dev = self.state.spec.dev
-        for name in map(dev_metric, (dev.checkpoint, *dev.climbed)):
+        for name in map(dev_metric, (*dev.picking, *dev.climbed)):
             if name not in metrics:
                 return f"it reported no {name} at step {step}"
             if abs(metrics[name]) > 1:
                 return f"it reported {name} = {metrics[name]:g} at step {step}, no fraction"
-        known = dev.with_mean(metrics)
+        known = dev.with_means(metrics)
         for name in self._list_measured_metrics() if step > 0 else ():
             if name not in known:
                 hint = did_you_mean(name, known)

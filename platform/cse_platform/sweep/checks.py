@@ -82,8 +82,8 @@ def _check_conditions(spec: SweepSpec, method: Method) -> list[Problem]:
     return [
         problem
         for name, dimension in spec.space.items()
-        for parent, values in dimension.when.items()
-        for value in values
+        for parent, alternatives in dimension.when.items()
+        for value in alternatives.values
         if parent in method.config.model_fields and not spec.space[parent].has(value)
         for problem in _check_value(method, parent, value, ("space", name, "when", parent))
     ]
@@ -293,8 +293,13 @@ def _list_outcomes(
     space: Space, sound: Mapping[str, list[Any]], parents: set[str]
 ) -> Iterator[dict[str, Any]]:
     # Not validated: a condition may name a choice that is left out here.
-    conditions = {name: space[name] for name in space if name in parents}
-    choices = {n: d.model_copy(update={"choices": tuple(sound[n])}) for n, d in conditions.items()}
+    choices: dict[str, Dimension] = {
+        name: Choices.model_construct(
+            choices=(*sound[name], *space.turning_values(name)), when=space[name].when
+        )
+        for name in space
+        if name in parents
+    }
     return Space.model_construct(choices).grid_points()
 
 

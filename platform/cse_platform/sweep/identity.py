@@ -7,7 +7,7 @@ same keys.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -47,12 +47,13 @@ class DevData:
     """The dev sets of a sweep, each read once; DataError if one cannot be had."""
 
     def __init__(self, spec: SweepSpec) -> None:
-        read = {name: identify_dev_set(spec.dev, name, spec.data) for name in spec.dev.tasks}
+        dev = spec.dev
+        read = {name: identify_dev_set(dev, name, spec.data) for name in dev.tasks}
         self.sha256 = {task: dev_set.sha256 for task, dev_set in read.items()}
-        picks, climbs = read[spec.dev.checkpoint], [read[name] for name in spec.dev.climbed]
+        picks, climbs = ([read[name] for name in sets] for sets in (dev.picking, dev.climbed))
         self.columns = {
-            "checkpoint": picks.task,
-            "search": spec.dev.search_name,
+            "checkpoint": dev.checkpoint_name,
+            "search": dev.search_name,
             "identity": _hash_dev_sets(picks, climbs),
             "source": "+".join(dict.fromkeys(dev_set.source for dev_set in climbs)),
             "corpus": "+".join(corpus.short_name for corpus in spec.corpus),
@@ -62,12 +63,18 @@ class DevData:
 
 def dev_identity(dev: DevSelection, data: str | None) -> str:
     """Compute the identity of a selection of dev sets; DataError as `DevData`."""
-    picks, *climbs = (identify_dev_set(dev, name, data) for name in (dev.checkpoint, *dev.climbed))
+    picks, climbs = (
+        [identify_dev_set(dev, name, data) for name in sets] for sets in (dev.picking, dev.climbed)
+    )
     return _hash_dev_sets(picks, climbs)
 
 
-def _hash_dev_sets(picks: DevIdentity, climbs: Iterable[DevIdentity]) -> str:
-    return canonical_hash([part for dev in (picks, *climbs) for part in (dev.task, dev.sha256)])
+def _hash_dev_sets(picks: Sequence[DevIdentity], climbs: Sequence[DevIdentity]) -> str:
+    """Hash both roles; the sets of a mean that picks stand apart from those that are climbed."""
+    picked, climbed = (
+        [part for dev in sets for part in (dev.task, dev.sha256)] for sets in (picks, climbs)
+    )
+    return canonical_hash([*picked, *climbed] if len(picks) == 1 else [picked, climbed])
 
 
 @dataclass(frozen=True)

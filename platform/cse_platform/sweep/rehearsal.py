@@ -24,7 +24,13 @@ from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.references import BestReference, replace_best_references
 from cse_platform.sweep.samplers import Random
-from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_json
+from cse_platform.sweep.space.dimensions import (
+    Alternatives,
+    Choices,
+    Dimension,
+    canonical_json,
+    is_number,
+)
 from cse_platform.sweep.space.require import Expression
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec, best_references
@@ -76,19 +82,33 @@ class StandIns:
         """Return the replacements of values by name."""
         return {name: self.of(name, value) for name, value in values.items()}
 
-    def dimension(self, name: str, dimension: Dimension) -> Dimension:
+    def dimension(self, name: str, space: Space) -> Dimension:
         """Replace a dimension's values; a range with another bound becomes its two bounds."""
+        dimension = space[name]
         when = {
-            parent: _drop_duplicates(self.of(parent, value) for value in values)
-            for parent, values in dimension.when.items()
+            parent: self._replace_alternatives(parent, space[parent], alternatives)
+            for parent, alternatives in dimension.when.items()
         }
-        if isinstance(dimension, Choices):
-            choices = _drop_duplicates(self.of(name, choice) for choice in dimension.choices)
-            return Choices(choices=choices, when=when)
-        bounds = (dimension.low, dimension.high)
-        if (there := tuple(self.of(name, bound) for bound in bounds)) != bounds:
+        there = tuple(self.of(name, value) for value in dimension.ends)
+        if isinstance(dimension, Choices) or there != dimension.ends:
             return Choices(choices=_drop_duplicates(there), when=when)
         return dimension.model_copy(update={"when": when})
+
+    def _replace_alternatives(
+        self, name: str, dimension: Dimension, alternatives: Alternatives
+    ) -> Alternatives:
+        """Replace values; a comparison by the values it allows, where these are replaced."""
+        comparisons = alternatives.comparisons
+        numbers = {value: self.of(name, value) for value in dimension.ends if is_number(value)}
+        compared = [
+            there
+            for value, there in numbers.items()
+            if any(comparison.allows(value) for comparison in comparisons)
+        ]
+        if not compared or all(value == there for value, there in numbers.items()):
+            compared = [*map(str, comparisons)]
+        values = [self.of(name, value) for value in alternatives.values]
+        return Alternatives(_drop_duplicates([*values, *compared]))
 
     def fit(self, name: str, value: Any, nearest: Any) -> bool:
         """Replace a replacement by another value. Returns False if it was replaced before."""
@@ -183,7 +203,7 @@ def _shrink_sweep(spec: SweepSpec, stand_ins: StandIns, runs: Path) -> SweepSpec
         defaults = {**BRIEF, "batch_size": _get_default(spec, "batch_size")}
         missing = defaults.keys() - spec.fixed.keys() - set(spec.space)
         fixed |= stand_ins.point({name: defaults[name] for name in sorted(missing)})
-    space = {name: stand_ins.dimension(name, spec.space[name]) for name in spec.space}
+    space = {name: stand_ins.dimension(name, spec.space) for name in spec.space}
     data = spec.data if isinstance(data_source(spec.data), Path) else "builtin"
     return _change_spec(
         spec,
@@ -300,9 +320,7 @@ def _list_integers(spec: SweepSpec, name: str) -> list[int]:
     """List the whole numbers that a setting has in the sweep."""
     if name in spec.space:
         dimension = spec.space[name]
-        given: Iterable[Any] = (
-            dimension.choices if isinstance(dimension, Choices) else (dimension.low, dimension.high)
-        )
+        given: Iterable[Any] = dimension.ends
     else:
         given = [spec.fixed.get(name, _get_default(spec, name))]
     return [value for value in given if isinstance(value, int)]

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from cse_methods.contract import MethodConfig
 from cse_methods.data.corpus_spec import Corpora
-from cse_methods.data.dev_selection import DevSelection, dev_metric
+from cse_methods.data.dev_selection import DevSelection
 from cse_methods.precision import auto_precision
 from cse_methods.registry import get_method
 from cse_methods.settings import Settings
@@ -84,7 +84,7 @@ def _find_unmeasured(search: Search, dev: DevSelection, has_gpu: bool) -> Iterat
 
 def _find_repeated(search: Search, dev: DevSelection) -> Iterator[Problem]:
     """Yield a problem for each objective that repeats another one."""
-    climbed = dev_metric(dev.search_name)
+    climbed = dev.search_metric
     seen: dict[str, str] = {}
     for place, objective in enumerate(search.objectives):
         meant = climbed if objective.name == DEV_VALUE else metric_of(objective.name)

@@ -7,6 +7,8 @@ from datetime import datetime
 from itertools import accumulate
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_platform.tracking import events
 
@@ -19,6 +21,14 @@ the start of a worker, reading the corpus and evaluations are left out."""
 _PREFIX = "perf/"
 MEMORY = {GPU_MEMORY: "gpu_peak_memory_mib", HOST_MEMORY: "peak_memory_mib"}
 """The worker's names of these costs; it counts MiB since it began with the trial."""
+
+
+def stored_dev(spec: Mapping[str, Any]) -> DevSelection:
+    """Return the dev sets of a stored spec; the default ones if another version wrote them."""
+    try:
+        return DevSelection.model_validate(spec.get("dev") or {})
+    except ValidationError:
+        return DevSelection()
 
 
 def costs_of_report(
@@ -218,14 +228,14 @@ class TrialHistory:
     def best(self, *, checkpoint: str) -> events.TrialPoint | None:
         """Return the report of the best checkpoint among trained steps; None if there is none.
 
-        `checkpoint` is the dev set that picks it. The earliest of equal ones wins, and never one
-        whose score is not a number.
+        `checkpoint` is the name of what picks it, e.g. `stsb`, or `stsb+sickr` of a mean. The
+        earliest of equal ones wins, and never one whose score is not a number.
         """
         top = self.tops.get(dev_metric(checkpoint))
         return None if top is None or math.isnan(top.value) else top
 
     def add_point(self, point: events.TrialPoint, *, checkpoint: str) -> None:
-        """Add one report; `checkpoint` is the dev set that picks the best one."""
+        """Add one report; `checkpoint` is the name of what picks the best one."""
         self.curve[point.step], self.last_metrics = point.value, point.metrics
         self.costs.add(point.step, point.metrics, batch_size=self.batch_size)
         for name, value in point.metrics.items():
@@ -243,6 +253,8 @@ class History:
 
     def __init__(self, past: Iterable[events.Event] = ()) -> None:
         self.spec: dict[str, Any] | None = None
+        self.dev = stored_dev({})
+        """The dev sets of the spec."""
         self.best: dict[str, str] = {}
         self.leaders: dict[str, dict[str, Any]] | None = None
         """The configurations that `start_from: [leaderboard]` stands for; None if never asked."""
@@ -282,6 +294,7 @@ class History:
                 if self.spec is not None and self.spec.get("search") != event.spec.get("search"):
                     self.spent = self.search_limit = None
                 self.spec, self.best, self.complete = event.spec, event.best, False
+                self.dev = stored_dev(event.spec)
                 self.content, self.environment = event.content, event.environment
                 self.learned = event.learned or ()
                 self.leaders = event.leaders if event.leaders is not None else self.leaders
@@ -328,12 +341,6 @@ class History:
             if trial.state == "COMPLETE":
                 groups.setdefault(trial.configuration, []).append(trial)
         return groups
-
-    @property
-    def _checkpoint_dev_set(self) -> str:
-        """The dev set that picks checkpoints."""
-        stored = ((self.spec or {}).get("dev") or {}).get("checkpoint")
-        return DevSelection().checkpoint if stored is None else str(stored)
 
     def _apply_request(self, event: events.SweepRequested) -> None:
         match event.action:
@@ -407,7 +414,7 @@ class History:
         trial.ran_until(event.time)
         if event.step in trial.curve:
             return
-        trial.add_point(event, checkpoint=self._checkpoint_dev_set)
+        trial.add_point(event, checkpoint=self.dev.checkpoint_name)
         if event.checkpoint is not None:
             trial.checkpoint = (event.step, event.checkpoint)
 

@@ -30,6 +30,7 @@ MIXED: dict[str, Any] = {
     "kind": ["a", "b", "c"],
     "depth": {"low": 1, "high": 9, "when": {"kind": ["a", "b"]}},
 }
+COMPARED: dict[str, Any] = {**PLANE, "depth": {"low": 1, "high": 9, "when": {"x": "> 0.5"}}}
 LEARNING: list[dict[str, Any]] = [
     {"kind": "tpe", "startup_trials": 4},
     {"kind": "gp", "startup_trials": 4},
@@ -99,6 +100,13 @@ def test_what_learns_comes_nearer(
     points = in_memory(new_spec(space=space, search={"sampler": sampler, "trials": 60}), 60)
     scores = [score(point) for point in points]
     assert sum(scores[-20:]) / 20 > sum(scores[:10]) / 10 + 0.05
+
+
+@pytest.mark.parametrize("sampler", [{"kind": "random"}, {"kind": "tpe"}], ids=label)
+def test_a_comparison_decides_what_takes_part(new_spec: NewSpec, sampler: dict[str, Any]) -> None:
+    points = in_memory(new_spec(space=COMPARED, search={"sampler": sampler}), 24)
+    assert {"depth" in point for point in points} == {True, False}
+    assert all(("depth" in point) == (point["x"] > 0.5) for point in points)
 
 
 @pytest.mark.parametrize("sampler", LEARNING, ids=label)

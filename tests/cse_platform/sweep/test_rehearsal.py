@@ -154,8 +154,21 @@ def test_conditions_follow_their_values() -> None:
         "tau3": {"choices": [0.1, 0.2], "when": {"batch_size": [128]}},
     }
     spec = alone(sweep(space=space, fixed={"teachers": ["mini"]}, search={"sampler": "grid"})).spec
-    assert dict(spec.space["tau3"].when) == {"batch_size": (16,)}
+    assert spec.space["tau3"].when["batch_size"].root == (16,)
     assert spec.budget == 3
+
+
+def test_a_comparison_stands_or_is_replaced_with_the_values_that_it_allows() -> None:
+    space = {
+        "batch_size": [64, 128, 256],
+        "beta": {"low": 0.0, "high": 1.0},
+        "tau2": {"choices": [0.1, 0.2], "when": {"batch_size": "> 100"}},
+        "tau3": {"choices": [0.1, 0.2], "when": {"beta": "> 0"}},
+    }
+    found = alone(sweep(space=space, fixed={"teachers": ["mini"]})).spec.space
+    assert found["batch_size"].ends == (8, 16, 32)
+    assert found["tau2"].when["batch_size"].root == (16, 32)
+    assert found["tau3"].when["beta"].root == ("> 0",)
 
 
 def test_the_best_of_an_earlier_stage_stays_and_others_are_mini() -> None:

@@ -80,6 +80,7 @@ def test_what_changes_the_numbers_changes_the_key(tmp_path: Path) -> None:
         key(sweep(corpus=one)),
         key(sweep(corpus=two)),
         key(sweep(dev={"checkpoint": "sickr"})),
+        key(sweep(dev={"checkpoint": ["stsb", "sickr"]})),
         key(sweep(dev={"search": "sickr"})),
         key(sweep(dev={"search": ["stsb", "sickr"]})),
         key(sweep(dev={"also": []})),
@@ -95,6 +96,19 @@ def test_rows_of_one_mean_of_dev_sets_are_compared() -> None:
     assert (mean, alone) == (turned, sickr)
     assert len({stsb, sickr, mean}) == 3
     assert (found[2]["search"], found[2]["source"]) == ("stsb+sickr", "builtin")
+
+
+def test_rows_of_one_mean_that_picks_are_compared() -> None:
+    def columns(*picks: str, climbs: list[str]) -> dict[str, str]:
+        return DevData(sweep(dev={"checkpoint": list(picks), "search": climbs})).columns
+
+    both, one = columns("stsb", "sickr", climbs=["stsb"]), columns("stsb", climbs=["stsb"])
+    assert (both["checkpoint"], one["checkpoint"]) == ("stsb+sickr", "stsb")
+    assert both["identity"] == columns("sickr", "stsb", climbs=["stsb"])["identity"]
+    # The same sets one after another, in other roles.
+    others = [one, columns("stsb", climbs=["sickr", "stsb"]), columns("sickr", climbs=["stsb"])]
+    others.append(columns("stsb", "sickr", climbs=["stsb", "sickr"]))
+    assert len({both["identity"], *(other["identity"] for other in others)}) == 5
 
 
 def test_other_dev_data_change_the_key() -> None:
@@ -134,6 +148,14 @@ def test_a_default_is_the_same_written_out_and_an_inactive_dimension_is_left_out
     assert key(spec, left_out) == key(spec, left_out | {"tau3": 0.1}) == key(spec, left_out)
     assert key(sweep(), {}) == key(sweep(), {"rank_loss": "listnet"})
     assert key(sweep(fixed={"teachers": ["mini"], "batch_size": 64})) == key(sweep())
+
+
+def test_a_dimension_that_a_comparison_puts_out_of_action_is_left_out() -> None:
+    space = {"beta": {"low": 0.0, "high": 1.0},
+             "tau3": {"choices": [0.1, 0.2], "when": {"beta": "> 0"}}}  # fmt: skip
+    spec = sweep(space=space)
+    assert key(spec, {"beta": 0.0, "tau3": 0.1}) == key(spec, {"beta": 0.0})
+    assert key(spec, {"beta": 0.5, "tau3": 0.1}) != key(spec, {"beta": 0.5, "tau3": 0.2})
 
 
 @pytest.mark.parametrize("place", ["backbone", "teacher"])

@@ -5,8 +5,9 @@ from textwrap import dedent
 
 import pytest
 
-from cse_methods.registry import available_methods
+from cse_methods.registry import available_methods, get_method
 from cse_platform.errors import SweepFileError
+from cse_platform.sweep.checks import list_representatives
 from cse_platform.sweep.file import load_sweep, read_draft
 from cse_platform.sweep.space.dimensions import Range
 from cse_platform.sweep.spec import SweepSpec
@@ -56,11 +57,21 @@ def test_a_secret_is_refused_but_in_stores(tmp_path: Path) -> None:
     assert spec.stores.leaderboard == store
 
 
+def test_every_outcome_of_comparisons_is_checked(tmp_path: Path) -> None:
+    """Between the two bounds both dimensions take part, which neither end of the range shows."""
+    compared = GOOD.replace("{rank_loss: listnet}", "{rank_loss: listnet, temperature: '>= 0.03'}")
+    compared = compared.replace("high: 4}", "high: 4, when: {temperature: < 0.05}}")
+    (spec,) = load_sweep(write(tmp_path, compared)).stages
+    points = list_representatives(spec, get_method("toy"))
+    taking_part = {frozenset(point) - {"temperature", "rank_loss"} for point in points}
+    assert taking_part == {frozenset(s) for s in (["views"], ["views", "tau3"], ["tau3"], [])}
+
+
 def test_a_good_file_loads(tmp_path: Path) -> None:
     (spec,) = load_sweep(write(tmp_path, GOOD)).stages
     assert (spec.sweep, spec.method, spec.search.trials) == ("toy-mini", "toy", 4)
     assert spec.pruner.kind == "none" and spec.seeds.search == 42
-    assert spec.space["tau3"].when == {"rank_loss": ("listnet",)}
+    assert spec.space["tau3"].when["rank_loss"].root == ("listnet",)
     assert spec.config({"temperature": 0.05, "rank_loss": "listmle", "tau3": 0.1}).epochs == 2
 
 
@@ -176,7 +187,15 @@ ONE_PROBLEM = [
     ("[listnet, listmle]", "{low: 1, high: 2}", [
         "line 8, space.rank_loss: no number, so it takes no range; list its choices",
         "line 9, space.tau3.when.rank_loss: a condition needs a dimension with choices, "
-        "and this one is a range",
+        "and this one is a range; compare it, as in '> 0'",
+    ]),
+    ("{rank_loss: listnet}", "{rank_loss: '> 0'}", [
+        "line 9, space.tau3.when.rank_loss: a comparison needs numbers, and this dimension is "
+        '["listnet", "listmle"]',
+    ]),
+    ("{rank_loss: listnet}", "{rank_loss: listnet, views: '> few'}", [
+        "line 9, space.tau3.when.views: expected a comparison with a number, such as '> 0', "
+        "got '> few'",
     ]),
     ("{low: 2, high: 4}", "{low: 2, high: 9}", [
         "line 10, space.views.high: expected at most 8, got 9",
@@ -294,6 +313,7 @@ SECTIONS = [
      "dev.search: expected 'stsb', 'sickr', 'transfer_dev' or a file of scored pairs such as "
      "'./my-dev.tsv', got 'stsbb'. Did you mean 'stsb'?"),
     ("dev: {search: 3}", "dev.search: expected text or a list, got 3"),
+    ("dev: {checkpoint: 3}", "dev.checkpoint: expected text or a list, got 3"),
 ]  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """Dimensions, their conditions and the grid, by hand."""
 
+import math
+import operator
 from typing import Any
 
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cse_methods.registry import get_method
-from cse_platform.sweep.space.dimensions import Choices, Range, canonical_json
+from cse_platform.sweep.space.dimensions import Alternatives, Choices, Range, canonical_json
 from cse_platform.sweep.space.space import Space, find_value
 
 CONDITIONAL = {
@@ -72,7 +74,9 @@ def test_nonsense_is_refused(dimension: Any, message: str) -> None:
         ({"c": 1}, "a.when.c: no such dimension in space"),
         ({"rnk": 1}, "did you mean 'rank'"),
         ({"rank": []}, "at least 1 item"),
-        ({"beta": 0.5}, "this one is a range"),
+        ({"beta": 0.5}, "this one is a range; compare it"),
+        ({"rank": "> 0"}, "a.when.rank: a comparison needs numbers, and this dimension is "),
+        ({"beta": "> few"}, "a.when.beta: expected a comparison with a number"),
         ({"a": 1}, "a circle of conditions: a -> a"),
     ],
 )
@@ -81,6 +85,63 @@ def test_a_condition_asks_for_a_choice_of_another_dimension(
 ) -> None:
     with pytest.raises(ValidationError, match=message):
         space(a={"choices": [1], "when": condition}, rank=["x", "y"], beta={"low": 0, "high": 1})
+
+
+@given(value=st.one_of(st.floats(), st.integers(), st.booleans(), st.text(), st.none()))
+def test_a_comparison_allows_numbers_on_its_side(value: Any) -> None:
+    signs = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+    number = type(value) in (int, float) and math.isfinite(value)
+    for sign, holds in signs.items():
+        allowed = Alternatives.model_validate(f"{sign} 0.5").allows(value)
+        assert allowed is (number and holds(value, 0.5))
+
+
+def test_a_condition_has_one_spelling_and_its_json_means_the_same() -> None:
+    condition = Alternatives.model_validate([" >0.50", "<= -1e-05", 0.25, "none", "<mask>"])
+    assert condition.root == ("> 0.5", "<= -1e-05", 0.25, "none", "<mask>")
+    assert condition.values == [0.25, "none", "<mask>"]
+    assert str(condition) == "[> 0.5, <= -1e-05, 0.25, 'none', '<mask>']"
+    assert Alternatives.model_validate(condition.model_dump(mode="json")) == condition
+    allowed = [value for value in (0.6, 0.5, 0.25, -1, "none", "> 0.5") if condition.allows(value)]
+    assert allowed == [0.6, 0.25, -1, "none"]
+
+
+COMPARED = {
+    "rate": {"choices": [0.1, 0.2], "when": {"weight": "> 0.5"}},
+    "deep": {"choices": [1, 2], "when": {"rate": "<= 0.1"}},
+    "weight": {"low": 0.0, "high": 1.0, "step": 0.5},
+}
+
+
+def test_a_range_can_be_compared() -> None:
+    found = space(**COMPARED)
+    assert found.ordered() == ["weight", "rate", "deep"]
+    grid = [{}, {}, {"rate": 0.1, "deep": 1}, {"rate": 0.1, "deep": 2}, {"rate": 0.2}]
+    weights = [0.0, 0.5, 1.0, 1.0, 1.0]
+    expected = [{"weight": w, **rest} for w, rest in zip(weights, grid, strict=True)]
+    assert list(found.grid_points()) == expected
+    assert found.is_excluded("rate", {"weight": 0.5}) and found.is_excluded("deep", {"weight": 0.5})
+    assert not found.is_excluded("rate", {"weight": 1.0})
+    assert Space.model_validate(found.model_dump(mode="json")) == found
+
+
+def test_a_comparison_that_nothing_meets_is_told() -> None:
+    found = space(**COMPARED | {"weight": {"low": 0.0, "high": 0.5}})
+    told = "it takes part only with weight: > 0.5, and weight is 0.0 to 0.5"
+    assert (found.why_unreachable("rate"), found.why_unreachable("deep")) == (told, None)
+
+
+def test_a_range_has_a_value_for_each_outcome_of_its_comparisons() -> None:
+    whens = [{"w": ">= 0.2"}, {"w": "< 0.8"}]
+    many = {f"d{n}": {"choices": [1], "when": when} for n, when in enumerate(whens)}
+    found = space(w={"low": 0.0, "high": 1.0}, **many)
+    outcomes = {
+        tuple(found.is_active(name, {"w": value}) for name in many)
+        for value in (*found["w"].ends, *found.turning_values("w"))
+    }
+    assert outcomes == {(False, True), (True, True), (True, False)}
+    assert found.turning_values("w") == pytest.approx([0.1, 0.2, 0.5, 0.8, 0.9])
+    assert space(w={"low": 0.0, "high": 1.0}).turning_values("w") == []
 
 
 def test_conditions_in_a_circle_are_refused() -> None:

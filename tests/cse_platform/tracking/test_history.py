@@ -215,6 +215,25 @@ def test_one_dev_set_picks_and_the_other_is_the_value() -> None:
     assert found and (found.step, found.value) == (2, 0.3)
 
 
+def test_a_mean_of_dev_sets_picks() -> None:
+    """By the mean step 4 is the best, by STS-B step 2, by SICK-R step 6."""
+    begin = begun().model_copy(update={"spec": {"dev": {"checkpoint": ["sickr", "stsb"]}}})
+    scores = {2: (0.9, 0.1, 0.5), 4: (0.6, 0.6, 0.6), 6: (0.1, 0.9, 0.5)}
+    names = ("dev/stsb_spearman", "dev/sickr_spearman", "dev/stsb_sickr_mean")
+    points = [
+        point(0, step, values[0]).model_copy(
+            update={"metrics": dict(zip(names, values, strict=True))}
+        )
+        for step, values in scores.items()
+    ]
+    history = History([begin, start(0), *points])
+    trial = history.trials["t0"]
+    assert history.dev.checkpoint_name == "stsb+sickr"
+    assert trial.kept == {2: 0.9, 4: 0.6, 6: 0.6}
+    best = trial.best(checkpoint=history.dev.checkpoint_name)
+    assert best is not None and best.step == 4
+
+
 @st.composite
 def journals(draw: st.DrawFn) -> list[Event]:
     """Some trials side by side, with interruptions, as a driver would write them."""

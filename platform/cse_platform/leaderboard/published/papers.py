@@ -9,6 +9,7 @@ from cse_methods.published.released import ReleasedEncoder
 from cse_platform.leaderboard.filters import BestKey, best_key
 from cse_platform.leaderboard.published.rows import (
     ABOUT_THE_RUN,
+    BACKBONE,
     HARDWARE,
     SELECTED_ON,
     PublishedRow,
@@ -113,12 +114,12 @@ def has_settings_of(published: PublishedRow, ours: ConfigurationSetup) -> bool:
     stated, corpus = published.settings.get(SELECTED_ON), published.corpus
     return (
         published.configuration is not None
-        and (published.method, published.backbone) == (ours.method, ours.backbone)
+        and published.method == ours.method
         and ours.dev_search in (PAPERS_DEV if stated is None else {stated})
         and (corpus is None or set(corpus.split("+")) == set(ours.corpus.split("+")))
         and all(
-            _has_wanted_value(name, wanted, ours.values)
-            for name, wanted in published.configuration.items()
+            _has_wanted_value(name, wanted, {**ours.values, BACKBONE: ours.backbone})
+            for name, wanted in {BACKBONE: published.backbone, **published.configuration}.items()
         )
     )
 
@@ -138,7 +139,7 @@ def _is_of_released(published: PublishedRow, released: ReleasedEncoder) -> bool:
 
 
 def _has_wanted_value(name: str, wanted: Any, values: Mapping[str, Any]) -> bool:
-    """Whether a hyperparameter has the value that a row requires, or avoids the one it excludes."""
+    """Whether a setting has the value that a row requires, or avoids the one it excludes."""
     if name not in values:
         return False
     if isinstance(wanted, dict):

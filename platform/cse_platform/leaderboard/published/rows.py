@@ -59,7 +59,8 @@ class PublishedRow:
     """The settings in the words of the paper."""
     configuration: dict[str, Any] | None
     """The values that our configuration must have to stand in this row: one for each name, or
-    `{"not": VALUE}`. None where nothing of ours corresponds."""
+    `{"not": VALUE}`. `backbone` is there if ours starts from another one than the row's. None where
+    nothing of ours corresponds."""
     split: PublishedSplit
     scores: dict[str, float]
     """The numbers by column, as in `FAMILIES`; those of `COSTS` in their own units."""
@@ -96,6 +97,7 @@ class PublishedRow:
 NOTHING = "-"
 """The `configuration` of a row that nothing of ours corresponds to."""
 NOT = "not"
+BACKBONE = "backbone"
 METHOD, RERUN = "method", "rerun"
 """The keys of a `configuration` that are about the row itself."""
 NOT_STATED = "not stated"

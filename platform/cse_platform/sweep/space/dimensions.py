@@ -2,11 +2,24 @@
 
 import json
 import math
-from collections.abc import Iterator
+import operator
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any, ClassVar, Self
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, Self, TypeGuard
 
-from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, model_validator
+from pydantic import (
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainValidator,
+    RootModel,
+    Tag,
+    model_validator,
+)
 
 from cse_methods.settings import Settings
 from cse_platform.sweep.problems import Problem, ProblemsError, format_value
@@ -34,18 +47,14 @@ def _convert_whole_numbers(value: Any) -> Any:
     return value
 
 
+def is_number(value: Any) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def _check_number(value: Any) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if not is_number(value):
         raise ValueError(f"expected a number, got {format_value(value)}")
     return value
-
-
-def _wrap_single_value(value: Any) -> Any:
-    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _measure_distance(one: float, other: float, *, ratios: bool) -> float:
@@ -53,12 +62,85 @@ def _measure_distance(one: float, other: float, *, ratios: bool) -> float:
 
 
 _Number = Annotated[int | float, PlainValidator(_check_number)]
-Alternatives = Annotated[tuple[Any, ...], Field(min_length=1), BeforeValidator(_wrap_single_value)]
+
+SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+    **{"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge},
+}
+_COMPARISON = re.compile(r"\s*(<=|>=|<|>)\s*(.*?)\s*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The numbers on one side of a bound, written as `> 0`."""
+
+    sign: str
+    bound: int | float
+
+    def allows(self, value: Any) -> bool:
+        """Return True for a number on that side; nothing else can be compared."""
+        return is_number(value) and SIGNS[self.sign](value, self.bound)
+
+    def __str__(self) -> str:
+        return f"{self.sign} {canonical_json(self.bound)}"
+
+
+def _read_comparison(part: Any) -> Comparison | None:
+    """Parse a part of a condition; None for a value."""
+    return _parse_comparison(part) if isinstance(part, str) else None
+
+
+@lru_cache(maxsize=1024)
+def _parse_comparison(text: str) -> Comparison | None:
+    if matched := _COMPARISON.fullmatch(text):
+        with suppress(ValueError):
+            if is_number(bound := json.loads(matched[2])):
+                return Comparison(matched[1], bound)
+    return None
+
+
+class Alternatives(RootModel[tuple[Any, ...]]):
+    """What another dimension may be where one takes part: values, and comparisons as `> 0`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    root: tuple[Any, ...] = Field(min_length=1)
+    """As in the file; comparisons are texts, each in its one spelling."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spell_comparisons(cls, value: Any) -> Any:
+        parts = value if isinstance(value, (list, tuple)) else (value,)
+        return tuple(str(_read_comparison(part) or "") or part for part in parts)
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        """The parts that are comparisons."""
+        return [comparison for part in self.root if (comparison := _read_comparison(part))]
+
+    @property
+    def values(self) -> list[Any]:
+        """The parts that are values and no comparisons."""
+        return [part for part in self.root if not _read_comparison(part)]
+
+    def allows(self, value: Any) -> bool:
+        """Return True if the other dimension may have this value."""
+        return any(
+            comparison.allows(value)
+            if (comparison := _read_comparison(part))
+            else canonical_json(part) == canonical_json(value)
+            for part in self.root
+        )
+
+    def __str__(self) -> str:
+        parts = [str(_read_comparison(part) or format_value(part)) for part in self.root]
+        return parts[0] if len(parts) == 1 else f"[{', '.join(parts)}]"
 
 
 class _Conditional(Settings):
     when: dict[str, Alternatives] = Field(
-        default={}, description="active only where each of these dimensions has one of its values"
+        default={},
+        description="active only where each of these dimensions has one of its values, or a number "
+        "as in '> 0'",
     )
 
     def find(self, value: Any) -> Any:
@@ -80,6 +162,11 @@ class Choices(_Conditional):
     choices: tuple[Any, ...] = Field(min_length=1, description="distinct values")
     is_real: ClassVar[bool] = False
     """Whether values are drawn from all real numbers between two."""
+
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        """All choices, as a range has its bounds."""
+        return self.choices
 
     @model_validator(mode="before")
     @classmethod
@@ -111,8 +198,8 @@ class Choices(_Conditional):
 
         Positive numbers are compared by their ratio.
         """
-        numbers = [choice for choice in self.choices if _is_number(choice)]
-        if not _is_number(value) or not numbers:
+        numbers = [choice for choice in self.choices if is_number(choice)]
+        if not is_number(value) or not numbers:
             return self.find(value)
         ratios = min(*numbers, value) > 0
         return min(numbers, key=lambda choice: _measure_distance(choice, value, ratios=ratios))
@@ -145,6 +232,11 @@ class Range(_Conditional):
         default=False, strict=True, description="sample the logarithm evenly; needs low > 0"
     )
     step: _Number | None = Field(default=None, description="distance of the allowed values")
+
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        """Both bounds."""
+        return self.low, self.high
 
     @property
     def whole(self) -> bool:
@@ -192,7 +284,7 @@ class Range(_Conditional):
 
     def nearest(self, value: Any) -> int | float:
         """Return the nearest number of this range; LookupError for what is no number."""
-        if not _is_number(value):
+        if not is_number(value):
             raise LookupError(value)
         number = min(max(value, self.low), self.high)
         if self.step is None and not self.whole:

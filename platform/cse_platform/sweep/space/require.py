@@ -12,7 +12,7 @@ from itertools import islice, pairwise
 from typing import Any
 
 from cse_platform.sweep.problems import Problem, did_you_mean
-from cse_platform.sweep.space.dimensions import Choices, Dimension
+from cse_platform.sweep.space.dimensions import Dimension
 from cse_platform.sweep.space.space import Space
 
 LONGEST = 500
@@ -275,7 +275,7 @@ class Requirements:
 
     def _check_expression(self, expression: Expression) -> list[str]:
         known = {name: (value,) for name, value in self.fixed.items()}
-        known |= {name: _list_ends(dimension) for name, dimension in self.space.items()}
+        known |= {name: dimension.ends for name, dimension in self.space.items()}
         unknown = sorted(expression.names - known.keys())
         if unknown:
             near = {name: did_you_mean(name, known) for name in unknown}
@@ -305,8 +305,7 @@ class Requirements:
         """
         deciding = self.deciding
         values = {
-            name: _list_few_values(deciding[name]) or _list_ends(deciding[name])
-            for name in deciding
+            name: _list_few_values(deciding[name]) or deciding[name].ends for name in deciding
         }
         values |= {name: (given[name],) for name in deciding if name in given}
         points = islice(_combine_values(deciding, deciding.ordered(), values, {}), MOST_TRIED)
@@ -349,12 +348,6 @@ def _list_few_values(dimension: Dimension) -> tuple[Any, ...]:
         return ()
     values = tuple(islice(dimension.grid_values(), MANY + 1))
     return values if len(values) <= MANY else ()
-
-
-def _list_ends(dimension: Dimension) -> tuple[Any, ...]:
-    if isinstance(dimension, Choices):
-        return dimension.choices
-    return dimension.low, dimension.high
 
 
 def _combine_values(

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from typing import Any, Self
 
 from pydantic import (
@@ -17,8 +18,15 @@ from pydantic import (
 
 from cse_methods.errors import UnknownMethodError
 from cse_methods.registry import get_method
-from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean, format_value
-from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_json
+from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean
+from cse_platform.sweep.space.dimensions import (
+    Alternatives,
+    Choices,
+    Dimension,
+    Range,
+    canonical_json,
+    is_number,
+)
 
 
 class Space(RootModel[dict[str, Dimension]]):
@@ -47,8 +55,8 @@ class Space(RootModel[dict[str, Dimension]]):
         problems = [
             Problem((name, "when", parent), text)
             for name, dimension in self.items()
-            for parent in dimension.when
-            if (text := self._check_parent(parent))
+            for parent, alternatives in dimension.when.items()
+            if (text := self._check_parent(parent, alternatives))
         ]
         if not problems:
             problems = self._find_cycle()
@@ -56,12 +64,21 @@ class Space(RootModel[dict[str, Dimension]]):
             raise ProblemsError(problems)
         return self
 
-    def _check_parent(self, parent: str) -> str | None:
+    def _check_parent(self, parent: str, alternatives: Alternatives) -> str | None:
         if parent not in self:
             hint = did_you_mean(parent, self) or "; leave the condition out, or this dimension"
             return f"no such dimension in space{hint}"
-        if not isinstance(self[parent], Choices):
-            return "a condition needs a dimension with choices, and this one is a range"
+        known = self[parent]
+        for value in alternatives.values:
+            if str(value).lstrip()[:1] in ("<", ">") and not known.has(value):
+                return f"expected a comparison with a number, such as '> 0', got {value!r}"
+        if isinstance(known, Range) and alternatives.values:
+            return (
+                "a condition needs a dimension with choices, and this one is a range; compare it, "
+                "as in '> 0'"
+            )
+        if alternatives.comparisons and not any(map(is_number, known.ends)):
+            return f"a comparison needs numbers, and this dimension is {known}"
         return None
 
     def _find_cycle(self) -> list[Problem]:
@@ -84,27 +101,43 @@ class Space(RootModel[dict[str, Dimension]]):
         """
         return all(
             parent in assignment
-            and _is_among(assignment[parent], values)
+            and alternatives.allows(assignment[parent])
             and self.is_active(parent, assignment)
-            for parent, values in self[name].when.items()
+            for parent, alternatives in self[name].when.items()
         )
 
     def why_unreachable(self, name: str) -> str | None:
         """Explain why no assignment makes a dimension active; None if one does."""
-        for parent, values in self[name].when.items():
-            wanted = format_value(values[0] if len(values) == 1 else list(values))
+        for parent, wanted in self[name].when.items():
             if parent not in self:  # which is left out itself
                 return f"it takes part only with {parent}: {wanted}, which is left out too"
-            if not any(self[parent].has(value) for value in values):
+            if not any(map(wanted.allows, self[parent].ends)):
                 return f"it takes part only with {parent}: {wanted}, and {parent} is {self[parent]}"
         return None
+
+    def turning_values(self, name: str) -> list[Any]:
+        """List values of a range between its ends, at which or between which conditions turn."""
+        dimension = self[name]
+        if not isinstance(dimension, Range):
+            return []
+        bounds = {
+            comparison.bound
+            for _, other in self.items()
+            if name in other.when
+            for comparison in other.when[name].comparisons
+            if dimension.low < comparison.bound < dimension.high
+        }
+        places = sorted({dimension.low, *bounds, dimension.high})
+        middles = [(one + other) / 2 for one, other in pairwise(places)] if bounds else []
+        found = (dimension.nearest(place) for place in sorted([*bounds, *middles]))
+        return [value for value in dict.fromkeys(found) if value not in dimension.ends]
 
     def is_excluded(self, name: str, partial: Mapping[str, Any]) -> bool:
         """Return True if the values given so far already make `name` inactive."""
         return any(
-            (parent in partial and not _is_among(partial[parent], values))
+            (parent in partial and not alternatives.allows(partial[parent]))
             or self.is_excluded(parent, partial)
-            for parent, values in self[name].when.items()
+            for parent, alternatives in self[name].when.items()
         )
 
     def active(self, assignment: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,7 +194,3 @@ def _to_stored_json(method: str, name: str, choice: str) -> str | None:
         return canonical_json(held.model_dump(mode="json", exclude_none=True)[name])
     except (UnknownMethodError, KeyError, ValidationError):
         return None
-
-
-def _is_among(value: Any, values: tuple[Any, ...]) -> bool:
-    return canonical_json(value) in map(canonical_json, values)

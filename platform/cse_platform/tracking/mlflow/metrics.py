@@ -5,9 +5,9 @@ from typing import Any
 
 from mlflow.entities import Metric, Param
 
-from cse_methods.data.dev_selection import DevSelection, dev_metric
+from cse_methods.data.dev_selection import dev_metric
 from cse_platform.tracking import events
-from cse_platform.tracking.history import TRAIN_MINUTES
+from cse_platform.tracking.history import TRAIN_MINUTES, stored_dev
 from cse_platform.tracking.mlflow.tags import PARAM_LENGTH, clean_name, milliseconds, text
 
 _FOLDERS = {"test": "test", "dev": "evaluation"}
@@ -26,7 +26,7 @@ def sweep_params(event: events.SweepStarted) -> list[Param]:
     are tags.
     """
     search = event.spec.get("search") or {}
-    dev = DevSelection.model_validate(event.spec.get("dev") or {})
+    dev = stored_dev(event.spec)
     aims = search.get("objectives") or [{"name": dev.search_name, "direction": "maximize"}]
     values = {
         "search.sampler": search.get("sampler"),

@@ -13,9 +13,9 @@ from typing import Any
 
 from mlflow.entities import Metric, RunTag, ViewType
 
-from cse_methods.data.dev_selection import DevSelection
 from cse_platform.tracking import events
 from cse_platform.tracking.events import AnnotationWritten, SweepStarted
+from cse_platform.tracking.history import stored_dev
 from cse_platform.tracking.mlflow import metrics, tags
 from cse_platform.tracking.mlflow.best_so_far import BestSoFarWriter, MirroredProgress
 from cse_platform.tracking.mlflow.metrics import best_metric
@@ -85,8 +85,8 @@ def _renew_view(stored: str | None, event: SweepStarted) -> str:
     that this sweep varies.
     """
     known = [] if stored is None else _parse_view_state(stored)["selectedColumns"]
-    dev = DevSelection.model_validate(event.spec.get("dev") or {})
-    scores = [best_metric(name) for name in dict.fromkeys((dev.search_name, dev.checkpoint))]
+    dev = stored_dev(event.spec)
+    scores = [best_metric(name) for name in dict.fromkeys((dev.search_name, dev.checkpoint_name))]
     varied = [clean_name(name) for name in event.spec.get("space") or {}]
     columns = (
         *_FIRST,

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from cse_methods.data.dev_selection import DevSelection
 from cse_platform.secrets import mask_text, mask_values
 from cse_platform.tracking import events
+from cse_platform.tracking.history import stored_dev
 
 NAME_LENGTH = 250
 PARAM_LENGTH = 6000
@@ -77,14 +77,14 @@ def run_identity(*names: str) -> str:
 
 def sweep_tags(event: events.SweepStarted) -> dict[str, str]:
     """Build the tags of a sweep's run, with the sweep file: artifacts may be out of reach."""
-    dev = DevSelection.model_validate(event.spec.get("dev") or {})
+    dev = stored_dev(event.spec)
     search = event.spec.get("search") or {}
     tags = {
         "sweep": event.sweep,
         "method": event.method,
         "backbone": event.backbone,
         "corpus": event.spec.get("corpus"),
-        "dev_checkpoint": dev.checkpoint,
+        "dev_checkpoint": dev.checkpoint_name,
         "dev_search": dev.search_name,
         "tags": ", ".join(event.spec.get("tags", ())) or None,
         "pruner": event.spec.get("pruner"),
