@@ -16,6 +16,7 @@ from cse_methods.data.dev_selection import DevSelection
 from cse_methods.entry_points import blame
 from cse_methods.errors import BrokenMethodError, CseError, SettingError
 from cse_methods.precision import auto_precision
+from cse_methods.setting_text import yaml_text
 from cse_methods.settings import Settings
 
 Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last", "mask"]
@@ -144,7 +145,21 @@ class Above:
         return f"> {self.bound:g}"
 
 
-Conditions = Mapping[str, Mapping[str, tuple[Any, ...] | Above]]
+@dataclass(frozen=True)
+class Holding:
+    """The lists with an entry, at any depth, as a condition: `{"rate": {"cuts": Holding("a")}}`."""
+
+    entry: Any
+
+    def __contains__(self, value: object) -> bool:
+        inside = value if isinstance(value, (list, tuple)) else ()
+        return any(part == self.entry or part in self for part in inside)
+
+    def __str__(self) -> str:
+        return f"with {self.entry}"
+
+
+Conditions = Mapping[str, Mapping[str, tuple[Any, ...] | Above | Holding]]
 """By setting: it has an effect only while each named other setting has one of these values."""
 
 
@@ -239,7 +254,7 @@ class MethodConfig(Settings):
         del values
         return {}
 
-    def _inactive(self) -> dict[str, tuple[str, tuple[Any, ...] | Above]]:
+    def _inactive(self) -> dict[str, tuple[str, tuple[Any, ...] | Above | Holding]]:
         """Settings without effect here, each with the setting to blame and its needed values."""
         return {
             name: (other, allowed)
@@ -396,12 +411,14 @@ class TrainingConfig(MethodConfig):
         return self.test_pooler or self.pooler
 
 
-def _name_a_way_in(other: str, allowed: tuple[Any, ...] | Above) -> str:
+def _name_a_way_in(other: str, allowed: tuple[Any, ...] | Above | Holding) -> str:
     """How a setting gets an effect that only another one's values give it."""
+    if isinstance(allowed, Holding):
+        return f"take {other} {allowed}"
     if isinstance(allowed, Above):
-        need: Any = f"'{allowed}'"
+        need = f"'{allowed}'"
     else:
-        need = allowed[0] if len(allowed) == 1 else list(allowed)
+        need = yaml_text(allowed[0] if len(allowed) == 1 else allowed)
     return f"search it `when: {{{other}: {need}}}`"
 
 

@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from cse_methods.contract import (
     Above,
+    Holding,
     Method,
     MethodConfig,
     Paper,
@@ -199,12 +200,12 @@ def _tried(
         yield from column.settings.items()
 
 
-def _condition(condition: Mapping[str, tuple[Any, ...] | Above]) -> str:
+def _condition(condition: Mapping[str, tuple[Any, ...] | Above | Holding]) -> str:
     return "; ".join(f"{other}: {_say_values(allowed)}" for other, allowed in condition.items())
 
 
-def _say_values(allowed: tuple[Any, ...] | Above) -> str:
-    return str(allowed) if isinstance(allowed, Above) else " or ".join(map(yaml_text, allowed))
+def _say_values(allowed: tuple[Any, ...] | Above | Holding) -> str:
+    return " or ".join(map(yaml_text, allowed)) if isinstance(allowed, tuple) else str(allowed)
 
 
 def _throughout(published: Sequence[PublishedSettings]) -> dict[str, Any]:

@@ -75,7 +75,10 @@ def _kind(schema: Schema, models: Mapping[str, str]) -> str:
             kinds = [_kind(part, models) for part in parts]
             return " or ".join(sorted(kinds, key=lambda kind: kind == "null"))
         case {"prefixItems": parts}:
-            return f"[{', '.join(_kind(part, models) for part in parts)}]"
+            first, *others = (_kind(part, models) for part in parts)
+            is_long = first.startswith("[")
+            same = ("the same" if is_long and kind == first else kind for kind in others)
+            return f"[{', '.join([first, *same])}]"
         case {"items": part, **rest}:
             # Behind a validator of ours, pydantic writes the one for the other.
             least = rest.get("minItems", rest.get("minLength", 0))

@@ -8,14 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from torch import Tensor
 
 from cse_methods.augmentation.cutoff import draw_places, zero_elements, zero_features, zero_tokens
-from cse_methods.encoders.edits import UNEDITED
-from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.loading import load_encoder
 from cse_methods.losses.nt_xent import nt_xent
-from cse_methods.papers.consert import ConSERTConfig, augment, cut_off
+from cse_methods.papers.consert import ConSERTConfig
 
 PLACES: dict[str, Any] = {"backbone": "mini", "corpus": "builtin", "data": "builtin"}
 
@@ -61,42 +57,6 @@ def test_the_views_have_candidates_of_their_own() -> None:
     assert back.item() == pytest.approx(
         (math.log(2 + math.exp(-1)) + math.log(1 + 2 * math.e)) / 2, abs=1e-6
     )
-
-
-def view(encoder: Encoder, kind: Any, rows: list[list[int]], *, rate: float = 0.2) -> Tensor:
-    torch.manual_seed(3)
-    with torch.no_grad():
-        edits = augment(kind, list(map(len, rows)), rate=rate)
-        return encoder.forward(encoder.pad(rows), edits=edits)
-
-
-@pytest.mark.parametrize("kind", ["shuffle", "token_cutoff", "feature_cutoff", "element_cutoff"])
-@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
-def test_an_augmented_view_is_another(
-    kind: str, family: str, request: pytest.FixtureRequest
-) -> None:
-    encoder = load_encoder(str(request.getfixturevalue(family)), pooler="avg").eval()
-    rows = encoder.rows(["A small dog runs over the green grass.", "The pilot thanks the nurse."])
-    plain = view(encoder, "none", rows)
-    assert not torch.isclose(view(encoder, kind, rows), plain, atol=1e-3).all(dim=1).any()
-    if kind != "shuffle":
-        assert torch.allclose(view(encoder, kind, rows, rate=0), plain, atol=1e-6)
-
-
-def test_cutoffs_zero_a_share_of_each_sentence() -> None:
-    vectors, mask = torch.ones(2, 10, 20), torch.arange(10) < torch.tensor([[10], [4]])
-    tokens = cut_off("token_cutoff", vectors, mask, rate=0.25)
-    assert tokens[:, :, 0].sum(dim=1).tolist() == [8, 9]
-    assert tokens[1, 4:].all()
-    features = cut_off("feature_cutoff", vectors, mask, rate=0.25)
-    assert features[:, 0].sum(dim=1).tolist() == [15, 15]
-    elements = cut_off("element_cutoff", vectors, mask, rate=0.25)
-    assert (1 - elements).sum(dim=(1, 2)).tolist() == [50, 20]
-    assert elements[1, 4:].all()
-
-
-def test_without_augmentation_nothing_is_edited() -> None:
-    assert augment("none", [3], rate=0.2) is UNEDITED
 
 
 def test_a_rate_without_a_cutoff_is_refused() -> None:

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cse_methods.augmentation.adversarial import adversarial_noise
 from cse_methods.augmentation.cutoff import draw_places, zero_elements, zero_features, zero_tokens
+from cse_methods.augmentation.noise import adversarial_noise
 from cse_methods.encoders.edits import Edits, piece_positions
 from cse_methods.losses.nt_xent import nt_xent
 

@@ -1,6 +1,5 @@
 """PCL's own: augmentations as drawn, the peer and what a checkpoint keeps of it, the terms."""
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from transformers import BertModel
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.errors import TrainingError
 from cse_methods.losses.peer_contrast import peer_contrast
-from cse_methods.papers.pcl import PCL, Augmenter, PCLConfig
+from cse_methods.papers.pcl import PCL, PCLConfig
 from cse_methods.training.student import Batch, Student
 
 SENTENCES = list(builtin_corpus()[:6])
@@ -27,22 +26,6 @@ def started(backbone: Path, **settings: Any) -> tuple[Student, PCL]:
     torch.manual_seed(0)
     student = Student.from_config(config).train()
     return student, PCL(config, student)
-
-
-def test_what_the_augmentations_make_of_a_sentence() -> None:
-    torch.manual_seed(0)
-    content, augment = list(range(10, 20)), Augmenter(0.2, 30)
-    assert augment("dp", content) == content
-    assert augment("rv", content) == content[::-1]
-    assert Counter(augment("sf", content)) == Counter(content)
-    assert augment("sf", content) != content
-    shorter, longer = augment("de", content), augment("rp", content)
-    assert [piece for piece in content if piece in shorter] == shorter
-    assert (len(shorter), len(longer)) == (8, 12)
-    assert set(longer) == set(content)
-    assert len(Augmenter(0.2, 11)("rp", content)) == 11  # as long as a row may be
-    assert Augmenter(0.2, 10)("rp", content) == content
-    assert [Augmenter(0.5, 30)(kind, []) for kind in ("sf", "rv", "de", "rp")] == [[]] * 4
 
 
 def test_the_peer_is_the_checkpoint_again_and_is_trained(tiny_bert: Path) -> None:

@@ -35,7 +35,7 @@ class NestedSpans:
             raise ValueError(
                 f"0 < light_rate < heavy_rate <= 1 must hold, got {light_rate} and {heavy_rate}"
             )
-        light = max(1, int(light_rate * pieces))
+        light = span_length(pieces, light_rate)
         return cls(pieces, light, min(pieces, max(light + 1, int(heavy_rate * pieces))))
 
     @property
@@ -47,6 +47,11 @@ class NestedSpans:
         """The places where the heavy span can start so that it contains the light one."""
         lowest = max(0, light_start + self.light - self.heavy)
         return range(lowest, min(light_start, self.pieces - self.heavy) + 1)
+
+
+def span_length(pieces: int, rate: float) -> int:
+    """The length of a span: a share of n >= 1 word pieces, rounded down, and at least one."""
+    return max(1, int(rate * pieces))
 
 
 def mask_span(content: Sequence[int], start: int, length: int, *, mask: int) -> list[int]:

@@ -10,10 +10,10 @@ follow the head; batch size, learning rate and epochs are SimCSE's.
 
 from typing import Self
 
-import torch
 from pydantic import model_validator
 from torch import Tensor
 
+from cse_methods.augmentation.registry import draw_place
 from cse_methods.augmentation.spans import NestedSpans, mask_span
 from cse_methods.contract import Paper, TrainingConfig
 from cse_methods.data.corpora import Corpus
@@ -128,18 +128,13 @@ class ArcCSE(TwoViewObjective):
             spans = NestedSpans.of(
                 len(content), light_rate=config.light_mask_rate, heavy_rate=config.heavy_mask_rate
             )
-            start = _draw_place(spans.light_starts)
+            start = draw_place(spans.light_starts)
             light.append(mask_span(content, start, spans.light, mask=mask))
-            around = _draw_place(spans.heavy_starts(start))
+            around = draw_place(spans.heavy_starts(start))
             heavy.append(mask_span(content, around, spans.heavy, mask=mask))
         edits = Edits(dropout=config.triplet_dropout)
         (vectors,) = student.encode([*contents, *light, *heavy], template, edits=edits)
         return masking_triplet(*vectors.chunk(3), margin=config.triplet_margin)
-
-
-def _draw_place(places: range) -> int:
-    """Draw one of the places with torch's own generator."""
-    return places[int(torch.randint(len(places), ()))]
 
 
 @register_objective(

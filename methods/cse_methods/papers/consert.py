@@ -10,25 +10,30 @@ Left out: the adversarial view, which needs pairs with labels, and `span`, whose
 released code attends to.
 """
 
-from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-import torch
 from torch import Tensor
 
-from cse_methods.augmentation.cutoff import draw_places, zero_elements, zero_features, zero_tokens
+from cse_methods.augmentation.registry import AugmentationName
 from cse_methods.contract import Conditions, Paper, Pooler, TrainingConfig
 from cse_methods.data.corpora import Corpus
-from cse_methods.encoders.edits import UNEDITED, Edits
 from cse_methods.losses.nt_xent import nt_xent
 from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
+from cse_methods.training.augmented_view import encode_view
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
 Augmentation = Literal["none", "shuffle", "token_cutoff", "feature_cutoff", "element_cutoff"]
 _CUTOFFS = ("token_cutoff", "feature_cutoff", "element_cutoff")
+_REGISTERED: dict[Augmentation, tuple[AugmentationName, ...]] = {
+    "none": (),
+    "shuffle": ("permuted_positions",),
+    "token_cutoff": ("token_cutoff",),
+    "feature_cutoff": ("feature_cutoff",),
+    "element_cutoff": ("element_cutoff",),
+}
 
 
 class ConSERTConfig(TrainingConfig):
@@ -87,11 +92,15 @@ class ConSERT(Objective):
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """The loss of each direction."""
-        config, template = self.config, student.encoder.template
-        contents = student.pieces_of(batch, template)
-        lengths = [len(template(content)) for content in contents]
+        config = self.config
+        contents = student.pieces_of(batch, student.encoder.template)
         first, second = (
-            student.encode(contents, template, edits=augment(kind, lengths, rate=rate))[0]
+            encode_view(
+                student,
+                contents,
+                [(name, rate) for name in _REGISTERED[kind]],
+                max_length=config.max_length,
+            )
             for kind, rate in (
                 (config.augmentation_1, config.cutoff_rate_1),
                 (config.augmentation_2, config.cutoff_rate_2),
@@ -99,33 +108,6 @@ class ConSERT(Objective):
         )
         forth, back = nt_xent(first, second, temperature=config.temperature)
         return {"forth": config.contrast_weight * forth, "back": config.contrast_weight * back}
-
-
-def augment(kind: Augmentation, lengths: Sequence[int], *, rate: float) -> Edits:
-    """The changes of a pass that augment its rows, drawn with torch's own generator.
-
-    Args:
-        kind: shuffle draws the positions of each row; a cutoff draws when the row is embedded.
-        lengths: word pieces of each row, special ones included.
-        rate: share of the tokens, features or elements of a row that become zeros.
-    """
-    if kind == "none":
-        return UNEDITED
-    if kind == "shuffle":
-        return Edits(positions=[torch.randperm(length).tolist() for length in lengths])
-    return Edits(embeddings=lambda vectors, mask: cut_off(kind, vectors, mask, rate=rate))
-
-
-def cut_off(kind: Augmentation, vectors: Tensor, mask: Tensor, *, rate: float) -> Tensor:
-    """Embeddings of shape (B, L, D) with a share of each sentence's zeroed, drawn at random."""
-    real = mask.bool()
-    if kind == "token_cutoff":
-        return zero_tokens(vectors, draw_places(real, rate=rate))
-    if kind == "feature_cutoff":
-        every = torch.ones_like(vectors[:, 0], dtype=torch.bool)
-        return zero_features(vectors, draw_places(every, rate=rate))
-    elements = real.unsqueeze(-1).expand_as(vectors).flatten(1)
-    return zero_elements(vectors, draw_places(elements, rate=rate))
 
 
 @register_objective(

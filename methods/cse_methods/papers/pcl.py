@@ -8,21 +8,13 @@ Where it is silent: a fixed peer drops nothing out.
 """
 
 import copy
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
-import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from cse_methods.augmentation.pieces import (
-    changed_pieces,
-    delete_pieces,
-    insert_copies,
-    reverse_pieces,
-    shuffle_pieces,
-)
+from cse_methods.augmentation.registry import AugmentationName, Row, change_pieces
 from cse_methods.contract import Conditions, Paper, Pooler, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
@@ -40,6 +32,13 @@ from cse_methods.training.student import Batch, Student, StudentProtocol
 
 Augmentation = Literal["sf", "rv", "de", "rp", "dp"]
 """Shuffled, reversed, with pieces deleted, with pieces repeated, or a plain copy (dropout)."""
+_REGISTERED: dict[Augmentation, tuple[AugmentationName, ...]] = {
+    "sf": ("shuffle",),
+    "rv": ("reverse",),
+    "de": ("delete",),
+    "rp": ("repeat",),
+    "dp": (),
+}
 PEERS = ("trained", "fixed")
 
 
@@ -115,46 +114,12 @@ class PCLConfig(TrainingConfig):
         return (self.backbone, *([self.fixed_peer] if self.fixed_peer else []))
 
 
-class Augmenter:
-    """Changes a sentence's pieces, drawn with torch's own generator.
-
-    Args:
-        rate: share of the pieces that are deleted or repeated.
-        longest: pieces that a sentence grows to at most, without special ones.
-    """
-
-    def __init__(self, rate: float, longest: int) -> None:
-        self.rate = rate
-        self.longest = longest
-
-    def __call__(self, kind: Augmentation, content: Sequence[int]) -> list[int]:
-        """The content, changed in the way of that name."""
-        if kind == "rv":
-            return reverse_pieces(content)
-        if kind == "dp":
-            return list(content)
-        count, changed = len(content), changed_pieces(len(content), self.rate)
-        if kind == "sf":
-            return shuffle_pieces(content, torch.randperm(count).tolist())
-        if kind == "de":
-            return delete_pieces(content, [_draw_below(count - k) for k in range(changed)])
-        copies = range(max(0, min(changed, self.longest - count)))
-        choices = [_draw_below(count + k) for k in copies]
-        return insert_copies(content, choices, [_draw_below(count + k + 1) for k in copies])
-
-
-def _draw_below(end: int) -> int:
-    return int(torch.randint(end, ()))
-
-
 class PCL(Objective):
     """Each network finds a sentence's other views, and the two rank them alike."""
 
     def __init__(self, config: PCLConfig, student: Student) -> None:
         super().__init__()
         self.config = config
-        longest = config.max_length - len(student.encoder.template)
-        self.augmenter = Augmenter(config.augmentation_rate, longest)
         trained = config.peer == "trained"
         self.add_module("trained_peer", _copy_peer(config, student.encoder) if trained else None)
         self.fixed: FrozenModule[Encoder] | None = None
@@ -170,10 +135,12 @@ class PCL(Objective):
         """The terms of both networks, weighted."""
         plain, config = student.encoder.template, self.config
         contents = student.pieces_of(batch, plain)
-        changes: list[Callable[[list[int]], list[int]]] = [
-            partial(self.augmenter, kind) for kind in config.augmentations
+        row = Row(config.max_length - len(plain), mask=None)
+        views = [
+            [(name, config.augmentation_rate) for name in _REGISTERED[kind]]
+            for kind in config.augmentations
         ]
-        rows = contents * 2 + [change(content) for change in changes for content in contents]
+        rows = contents * 2 + [change_pieces(own, view, row) for view in views for own in contents]
         read = partial(self._encode_views, student, rows, len(contents))
         peer = None if self.peer is None else read(encoder=self.peer)
         if peer is not None and config.peer == "fixed":

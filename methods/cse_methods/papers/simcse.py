@@ -11,13 +11,20 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from torch import Tensor
 
-from cse_methods.contract import Conditions, Paper, TrainingConfig
+from cse_methods.augmentation.registry import (
+    AUGMENTATIONS,
+    AugmentationName,
+    View,
+    rate_setting,
+)
+from cse_methods.contract import Conditions, Holding, Paper, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
 from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
+from cse_methods.training.augmented_view import encode_view
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective, TwoViewObjective
 from cse_methods.training.student import Batch, Student, StudentProtocol
@@ -28,7 +35,15 @@ Supervision = Literal["pairs", "triples"]
 class SimCSEConfig(TrainingConfig):
     """Settings of SimCSE."""
 
-    conditions: ClassVar[Conditions] = {"hard_negative_weight": {"supervision": ("triples",)}}
+    conditions: ClassVar[Conditions] = {
+        "hard_negative_weight": {"supervision": ("triples",)},
+        "views": {"supervision": (None,)},
+        **{
+            augmentation.rate.setting: {"views": Holding(name)}
+            for name, augmentation in AUGMENTATIONS.items()
+            if augmentation.rate
+        },
+    }
 
     temperature: float = setting(
         0.05, gt=0, description="divides cosines", symbol="τ", source="eq. 1"
@@ -45,6 +60,28 @@ class SimCSEConfig(TrainingConfig):
         symbol="log α",
         source="eq. 5, appendix D",
     )
+    views: tuple[tuple[AugmentationName, ...], tuple[AugmentationName, ...]] = setting(
+        ((), ()),
+        description="augmentations of the first and of the second view, beside dropout: of word "
+        "pieces, then of positions, then of the embedding layer's output",
+        source="ours",
+        exclude_if=lambda views: not any(views),  # as in trials of older versions
+    )
+    delete_rate: float = rate_setting("delete")
+    repeat_rate: float = rate_setting("repeat")
+    span_rate: float = rate_setting("span")
+    token_cutoff_rate: float = rate_setting("token_cutoff")
+    feature_cutoff_rate: float = rate_setting("feature_cutoff")
+    element_cutoff_rate: float = rate_setting("element_cutoff")
+    gaussian_noise_std: float = rate_setting("gaussian_noise")
+
+    def augmentations(self) -> list[View]:
+        """Those of each view in order, with their rates."""
+        return [[(name, self._rate(name)) for name in view] for view in self.views]
+
+    def _rate(self, name: AugmentationName) -> float:
+        rate = AUGMENTATIONS[name].rate
+        return float(getattr(self, rate.setting)) if rate else 1.0
 
     def columns_taken(self) -> int:
         """2 for pairs, 3 for triples."""
@@ -74,6 +111,23 @@ class SimCSE(TwoViewObjective):
             first, second, temperature=self.temperature, negatives_from=self.negatives_from
         )
         return {"contrastive": contrastive}
+
+
+class AugmentedSimCSE(SimCSE):
+    """SimCSE whose two views of a sentence are augmented, each in a way of its own."""
+
+    def __init__(self, config: SimCSEConfig) -> None:
+        super().__init__(config)
+        self.config = config
+
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        """The contrastive loss of the augmented views."""
+        contents = student.pieces_of(batch, student.encoder.template)
+        first, second = (
+            encode_view(student, contents, view, max_length=self.config.max_length)
+            for view in self.config.augmentations()
+        )
+        return self.losses(first, second)
 
 
 class SupervisedSimCSE(Objective):
@@ -121,4 +175,6 @@ class SupervisedSimCSE(Objective):
 )
 def build(config: SimCSEConfig, corpus: Corpus, _: Student) -> Objective:
     """Build the objective, of single sentences, pairs or triples."""
-    return SupervisedSimCSE(config, corpus) if config.supervision else SimCSE(config)
+    if config.supervision:
+        return SupervisedSimCSE(config, corpus)
+    return AugmentedSimCSE(config) if any(config.views) else SimCSE(config)

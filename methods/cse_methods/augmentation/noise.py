@@ -1,6 +1,17 @@
-"""Noise along the gradient of a loss, as an adversary adds it."""
+"""Noise on embeddings: drawn, or along the gradient of a loss, as an adversary adds it."""
 
 from torch import Tensor
+
+
+def add_noise(embeddings: Tensor, noise: Tensor, *, spread: float) -> Tensor:
+    """Embeddings with noise on every element.
+
+    Args:
+        embeddings: any shape.
+        noise: drawn from N(0, 1), of the same shape.
+        spread: standard deviation of what is added, > 0.
+    """
+    return embeddings + spread * noise
 
 
 def adversarial_noise(gradients: Tensor, *, norm: float) -> Tensor:

@@ -1,0 +1,308 @@
+"""Every augmentation of the registry by hand and by its properties, and views made of them."""
+
+from collections import Counter
+from collections.abc import Callable
+from math import exp, log
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from torch import Tensor
+
+from cse_methods.augmentation.noise import add_noise
+from cse_methods.augmentation.registry import (
+    AUGMENTATIONS,
+    AugmentationName,
+    Row,
+    View,
+    change_embeddings,
+    change_pieces,
+    rate_setting,
+)
+from cse_methods.augmentation.spans import span_length
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.errors import TrainingError
+from cse_methods.papers.simcse import AugmentedSimCSE, SimCSE, SimCSEConfig
+from cse_methods.registry import get_method
+from cse_methods.training.augmented_view import edit_rows, encode_view
+from cse_methods.training.student import Batch, Student
+
+PLACES: dict[str, Any] = {"backbone": "mini", "corpus": "builtin", "data": "builtin"}
+NAMES: tuple[AugmentationName, ...] = get_args(AugmentationName)
+OF_PIECES = [name for name in NAMES if AUGMENTATIONS[name].pieces]
+OF_EMBEDDINGS = [name for name in NAMES if AUGMENTATIONS[name].embeddings]
+MASK = 103
+ROW = Row(longest=30, mask=MASK)
+TEXTS = ["A small dog runs over the green grass.", "The pilot thanks the nurse."]
+contents = st.lists(st.integers(1000, 1030), max_size=30)
+rates = st.sampled_from([0.1, 0.15, 0.29, 0.4])
+
+
+def drawn(content: list[int], *view: tuple[AugmentationName, float], seed: int) -> list[int]:
+    torch.manual_seed(seed)
+    return change_pieces(content, view, ROW)
+
+
+def is_within(short: list[int], long: list[int]) -> bool:
+    """Whether one is the other without some entries, in the same order."""
+    rest = iter(long)
+    return all(piece in rest for piece in short)
+
+
+@given(content=contents, rate=rates, seed=st.integers(0, 99))
+def test_what_becomes_of_word_pieces(content: list[int], rate: float, seed: int) -> None:
+    count, share = len(content), round(rate * len(content))
+    assert Counter(drawn(content, ("shuffle", 1.0), seed=seed)) == Counter(content)
+    assert drawn(content, ("reverse", 1.0), seed=seed) == content[::-1]
+    left = drawn(content, ("delete", rate), seed=seed)
+    assert len(left) == count - share
+    assert not Counter(left) - Counter(content)
+    assert bool(left) == bool(content)
+    longer = drawn(content, ("repeat", rate), seed=seed)
+    assert len(longer) == min(count + share, ROW.longest)
+    assert is_within(content, longer)
+    assert set(longer) == set(content)
+
+
+def test_copies_end_where_a_row_ends() -> None:
+    content = list(range(10))
+    for longest, count in ((30, 12), (11, 11), (10, 10), (4, 10)):
+        longer = change_pieces(content, [("repeat", 0.2)], Row(longest, MASK))
+        assert len(longer) == count
+
+
+@given(content=contents, rate=rates, seed=st.integers(0, 99))
+def test_one_span_becomes_masks(content: list[int], rate: float, seed: int) -> None:
+    masked = drawn(content, ("span", rate), seed=seed)
+    places = [place for place, piece in enumerate(masked) if piece == MASK]
+    length = max(1, int(rate * len(content))) if content else 0
+    assert places == list(range(places[0], places[0] + length) if places else [])
+    assert len(places) == length
+    assert all(a == b for a, b in zip(masked, content, strict=True) if a != MASK)
+
+
+def test_every_span_is_drawn_and_counted_by_hand() -> None:
+    assert [span_length(n, 0.2) for n in (1, 4, 5, 9, 10, 30)] == [1, 1, 1, 1, 2, 6]
+    spans = {tuple(drawn([7, 8, 9, 6], ("span", 0.5), seed=seed)) for seed in range(40)}
+    assert spans == {(MASK, MASK, 9, 6), (7, MASK, MASK, 6), (7, 8, MASK, MASK)}
+    with pytest.raises(TrainingError, match="span hides word pieces by a mask"):
+        change_pieces([7], [("span", 0.2)], Row(longest=30, mask=None))
+
+
+def test_changes_follow_one_another_as_the_view_has_them() -> None:
+    """A copy of one of two pieces, then half of the three masked: never a mask twice."""
+    both: View = [("repeat", 0.5), ("span", 0.4)]
+    for seed in range(20):
+        assert Counter(drawn([7, 8], *both, seed=seed))[MASK] == 1
+        assert Counter(drawn([7, 8], *both[::-1], seed=seed))[MASK] in (1, 2)
+    turned = [Counter(drawn([7, 8], *both[::-1], seed=seed))[MASK] for seed in range(20)]
+    assert set(turned) == {1, 2}
+
+
+@given(
+    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4),
+    rate=rates,
+    seed=st.integers(0, 99),
+)
+def test_what_becomes_of_embeddings(lengths: list[int], rate: float, seed: int) -> None:
+    mask = (torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)).long()
+    vectors = torch.ones(*mask.shape, 20)
+
+    def changed(name: AugmentationName) -> Tensor:
+        torch.manual_seed(seed)
+        return change_embeddings(vectors, mask, view=[(name, rate)])
+
+    real = mask.bool()
+    tokens, features = changed("token_cutoff"), changed("feature_cutoff")
+    assert (1 - tokens[:, :, 0]).sum(dim=1).tolist() == [int(n * rate) for n in lengths]
+    assert tokens.eq(tokens[:, :, :1]).all()
+    assert (1 - features[:, 0]).sum(dim=1).tolist() == [int(rate * 20)] * len(lengths)
+    assert features.eq(features[:, :1]).all()
+    elements = changed("element_cutoff")
+    zeros = (1 - elements).sum(dim=(1, 2)).tolist()
+    assert zeros == [int(20 * n * rate) for n in lengths]
+    assert tokens[~real].all() and elements[~real].all()
+    torch.manual_seed(seed)
+    noise = torch.randn_like(vectors)
+    assert torch.equal(changed("gaussian_noise"), vectors + rate * noise)
+    assert vectors.eq(1).all()
+
+
+@pytest.mark.parametrize(("first", "zeros"), [("token_cutoff", 0), ("gaussian_noise", 40)])
+def test_embeddings_are_changed_in_the_order_of_the_view(
+    first: AugmentationName, zeros: int
+) -> None:
+    """Two of five tokens are cut, and noise fills them where it comes later."""
+    second = next(name for name in ("token_cutoff", "gaussian_noise") if name != first)
+    edit = edit_rows([(first, 0.4), (second, 0.4)], [5]).embeddings
+    assert edit is not None
+    changed = edit(torch.ones(1, 5, 20), torch.ones(1, 5))
+    assert changed.eq(0).sum() == zeros
+    assert not changed.eq(1).any()
+
+
+def test_noise_by_hand() -> None:
+    noisy = add_noise(torch.tensor([1.0, 2.0]), torch.tensor([-1.0, 3.0]), spread=0.5)
+    assert noisy.tolist() == [0.5, 3.5]
+
+
+@given(lengths=st.lists(st.integers(1, 30), min_size=1, max_size=4))
+def test_positions_are_permuted_in_each_row(lengths: list[int]) -> None:
+    edits = edit_rows([("permuted_positions", 1.0)], lengths)
+    assert edits.positions is not None
+    assert [sorted(row) for row in edits.positions] == [list(range(n)) for n in lengths]
+    assert not edits.are_of_rows
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in OF_PIECES])
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+def test_an_edited_view_is_another_and_the_same_without_padding(
+    name: AugmentationName, family: str, request: pytest.FixtureRequest
+) -> None:
+    folder = str(request.getfixturevalue(family))
+    packed, padded = (
+        load_encoder(folder, pooler="avg", attention=kernel).eval() for kernel in ("sdpa", "eager")
+    )
+    rows = packed.rows(TEXTS)
+
+    def view(encoder: Encoder, *augmentations: tuple[AugmentationName, float]) -> Tensor:
+        torch.manual_seed(3)
+        with torch.no_grad():
+            edits = edit_rows(augmentations, list(map(len, rows)))
+            return encoder.forward(encoder.pad(rows), edits=edits)
+
+    found, plain = view(packed, (name, 0.2)), view(packed)
+    assert not torch.isclose(found, plain, atol=1e-3).all(dim=1).any()
+    assert torch.allclose(found, view(padded, (name, 0.2)), atol=1e-5)
+    if name in OF_EMBEDDINGS:
+        assert torch.allclose(view(packed, (name, 0.0)), plain, atol=1e-6)
+
+
+def configured(backbone: Path | str = "mini", **settings: Any) -> SimCSEConfig:
+    return SimCSEConfig.model_validate(PLACES | {"backbone": str(backbone)} | settings)
+
+
+class Bare:
+    """A template without special pieces."""
+
+    def __call__(self, content: list[int]) -> list[int]:
+        return content
+
+    def __len__(self) -> int:
+        return 0
+
+
+class Given:
+    """A student that gives each row as its vector, one coordinate a word piece."""
+
+    def __init__(self) -> None:
+        tokenizer = SimpleNamespace(mask_token_id=MASK)
+        self.encoder = SimpleNamespace(template=Bare(), tokenizer=tokenizer)
+        self.edits: list[Any] = []
+
+    def pieces_of(self, batch: Batch, template: Any) -> list[list[int]]:
+        return [[1, 0], [0, 1]]
+
+    def encode(self, rows: Any, *templates: Any, edits: Any) -> tuple[Tensor, ...]:
+        self.edits.append(edits)
+        return (torch.tensor([[float(piece) for piece in row] for row in rows]),)
+
+
+def test_the_loss_of_augmented_views_by_hand() -> None:
+    """The second view is turned round: a sentence's vector there is the other one's."""
+    student: Any = Given()
+    config = configured(views=[[], ["reverse", "token_cutoff"]], temperature=0.5)
+    (loss,) = AugmentedSimCSE(config)(student, Batch(["a", "b"], np.arange(2))).values()
+    assert loss.item() == pytest.approx(log(1 + exp(2)), rel=1e-6)
+    assert [edits.embeddings is not None for edits in student.edits] == [False, True]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_augmentation_changes_one_view(name: AugmentationName, tiny_bert: Path) -> None:
+    """The other one is the sentence as it is; each view is drawn anew."""
+    student = Student.from_config(configured(tiny_bert, dropout=0.0, head=False))
+    pieces = student.pieces(TEXTS, student.encoder.template)
+
+    def view(*names: AugmentationName) -> Tensor:
+        return encode_view(student, pieces, [(name, 0.4) for name in names], max_length=32)
+
+    torch.manual_seed(0)
+    changed, again = view(name), view(name)
+    assert torch.equal(view(), view())
+    assert not torch.isclose(changed, view(), atol=1e-4).all(dim=1).any()
+    assert torch.equal(changed, again) == (name == "reverse")
+
+
+def test_rates_are_settings_of_their_augmentation_alone() -> None:
+    plain = configured()
+    rated = {one.rate.setting for one in AUGMENTATIONS.values() if one.rate}
+    assert not {"views", *rated} & plain.hyperparameters().keys()
+    config = configured(
+        views=[["delete"], ["shuffle", "delete", "gaussian_noise"]], delete_rate=0.3
+    )
+    own = config.hyperparameters()
+    assert own["views"] == [["delete"], ["shuffle", "delete", "gaussian_noise"]]
+    assert {name: own[name] for name in rated & own.keys()} == {
+        "delete_rate": 0.3,
+        "gaussian_noise_std": 0.1,
+    }
+    assert config.augmentations() == [
+        [("delete", 0.3)],
+        [("shuffle", 1.0), ("delete", 0.3), ("gaussian_noise", 0.1)],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"span_rate": 0.3}, r"span_rate=0\.3 has no effect with views: .*; leave it out, or take "
+         "views with span"),
+        ({"views": [["delete"], []], "delete_rate": 0.5}, "less than 0.5"),
+        ({"views": [["delete"]]}, "Field required"),
+        ({"views": [["swap"], []]}, "'shuffle', 'reverse', 'delete'"),
+        ({"views": [["delete"], []], "supervision": "pairs",
+          "corpus": {"name": "a.csv", "columns": ["x", "y"]}}, "when: {supervision: null}"),
+    ],
+)  # fmt: skip
+def test_views_that_are_refused(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        configured(**settings)
+
+
+def test_every_rate_has_its_bounds_and_every_name_its_level() -> None:
+    assert tuple(AUGMENTATIONS) == NAMES
+    for name, one in AUGMENTATIONS.items():
+        levels = [level for level in (one.pieces, one.positions, one.embeddings) if level]
+        assert len(levels) == 1
+        if one.rate is None:
+            with pytest.raises(ValueError, match=f"{name} has no rate"):
+                rate_setting(name)
+            continue
+        schema = SimCSEConfig.model_json_schema()["properties"][one.rate.setting]
+        assert (schema["exclusiveMinimum"], schema.get("exclusiveMaximum")) == (0, one.rate.most)
+        assert schema["source"] == one.source
+
+
+def test_without_views_it_is_simcse_as_before(
+    tiny_bert: Path, new_run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One pass of both views, so that every number stays."""
+    seen: list[type] = []
+    forward = SimCSE.forward
+
+    def note(self: SimCSE, student: Any, batch: Batch) -> dict[str, Tensor]:
+        seen.append(type(self))
+        return forward(self, student, batch)
+
+    monkeypatch.setattr(SimCSE, "forward", note)
+    dev = {"checkpoint": "sickr", "search": "sickr", "also": []}
+    config = configured(tiny_bert, views=[[], []], max_steps=1, batch_size=4, dev=dev)
+    get_method("simcse").train(config, new_run())
+    assert seen == [SimCSE]
