@@ -18,7 +18,7 @@ _BETWEEN = "+"
 
 
 def climbed_sets(search: str) -> list[str]:
-    """The dev sets of what a search climbs, by its name: mostly one."""
+    """Split the name of what a search climbs into its dev sets, mostly one."""
     return search.split(_BETWEEN)
 
 
@@ -71,7 +71,7 @@ class DevSelection(Settings):
     @field_validator("search")
     @classmethod
     def _in_one_order(cls, names: str | tuple[str, ...]) -> str | tuple[str, ...]:
-        """A mean depends on no order, so its sets have one: the same sets are the same search."""
+        """Order the sets of a mean, so that the same sets in any order are the same search."""
         if isinstance(names, str):
             return names
         if not names or len(set(names)) < len(names):
@@ -92,7 +92,7 @@ class DevSelection(Settings):
         return _BETWEEN.join(self.climbed)
 
     def with_mean(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """These metrics with the one that the search climbs, where that is a mean of them."""
+        """Add the metric that the search climbs, if it is a mean of these metrics."""
         if isinstance(self.search, str):
             return dict(metrics)
         values = [metrics[dev_metric(name)] for name in self.search]
@@ -115,11 +115,11 @@ class DevSelection(Settings):
         return next(pairs, None)
 
     def names(self) -> dict[str, Any]:
-        """The roles and names alone, as JSON: what stays the same wherever the files lie."""
+        """Dump roles and names as JSON, without the files, whose places may change."""
         return self.model_dump(mode="json", exclude={"files"})
 
     def with_files(self, change: Callable[[OwnPairs], OwnPairs]) -> Self:
-        """The same sets, each own file changed, e.g. to an absolute path."""
+        """Return a copy with `change` applied to each own file, e.g. to make its path absolute."""
         files = {name: change(own) for name, own in self.files.items()}
         return self.model_copy(update={"files": files})
 

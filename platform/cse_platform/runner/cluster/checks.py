@@ -156,11 +156,11 @@ class NodeChecks:
         return True
 
     def environment_on(self, node: str) -> dict[str, Any]:
-        """The runtime environment of a trial on a node that has passed."""
+        """Make the runtime environment of a trial on a node that has passed."""
         return trial_environment(self._packages if node in self._equipped else None)
 
     def task_options(self) -> dict[str, Any]:
-        """Ray's options of a task that runs on any of several nodes that have passed."""
+        """Make Ray's options for a task that may run on any node that has passed."""
         there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
         passed = self.passed & there or self.passed
         same = passed - self._equipped or passed  # as one task has one environment
