@@ -191,7 +191,7 @@ class NodeChecks:
         try:
             answer = ray.get(inquiry.answer)
         except Exception as error:  # whatever a node without this package raises
-            self.refused[node] = f"{name} gets no trials: {self._explain_no_answer(inquiry, error)}"
+            self.refused[node] = f"{name} gets no trials: {explain_no_answer(error, inquiry.lacks)}"
             return
         if not inquiry.is_last:
             self._provide_packages(node, answer, name)
@@ -213,20 +213,22 @@ class NodeChecks:
             _log.warning("%s lacks %s; Ray installs that there", name, format_names(lacks))
         self._asked[node] = self._ask_for_facts(node, format_names(lacks))
 
-    def _explain_no_answer(self, inquiry: _Inquiry, error: Exception) -> str:
-        if not isinstance(error, RuntimeEnvSetupError):
-            return f"{one_line(error)}; install cse-platform {version('cse-platform')} there"
-        why = setup_problem(error)
-        if inquiry.lacks:
-            return (
-                f"it lacks {inquiry.lacks}, and Ray cannot install that there ({why}); let "
-                "the node have ray[default] and reach a package index, or give --no-ship, if it is "
-                "to be taken as it is"
-            )
+
+def explain_no_answer(error: Exception, lacks: str) -> str:
+    """Explain why a node could not answer; `lacks` names what Ray was to install there first."""
+    if not isinstance(error, RuntimeEnvSetupError):
+        return f"{one_line(error)}; install cse-platform {version('cse-platform')} there"
+    why = setup_problem(error)
+    if lacks:
         return (
-            f"the code cannot travel there ({why}); install ray[default] there, or install there "
-            "what is installed here and give --no-ship"
+            f"it lacks {lacks}, and Ray cannot install that there ({why}); let the node have "
+            "ray[default] and reach a package index, or give --no-ship, if it is to be taken as it "
+            "is"
         )
+    return (
+        f"the code cannot travel there ({why}); install ray[default] there, or install there what "
+        "is installed here and give --no-ship"
+    )
 
 
 def _describe_node(node: dict[str, Any]) -> str:
