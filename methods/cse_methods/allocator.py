@@ -21,7 +21,7 @@ _OPTIONS = {
 
 
 def keep_freed_memory() -> None:
-    """From here on, the process keeps what it frees, where glibc has a single arena for it."""
+    """Let the process keep the memory that it frees, if glibc has a single arena for it."""
     main = threading.current_thread() is threading.main_thread()
     if _is_glibc() and (main or ONE_ARENA.items() <= os.environ.items()):
         library = ctypes.CDLL(None)

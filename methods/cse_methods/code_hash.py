@@ -46,10 +46,10 @@ def code_hashes(method: Method) -> dict[str, str]:
 
 
 def outside_sources(method: Method) -> dict[Path, Path]:
-    """The files of another package that a method is made of, that of its module first.
+    """Collect the files of an outside package that a method is made of, its module's first.
 
-    Beside the modules that count as its code, these are the files beside a module that it names in
-    a string, such as a table that it reads.
+    They are the modules that count as its code, and the files that lie beside one of these and
+    that it names in a string, such as a table that it reads.
 
     Returns:
         The place of each file, by its place below the package's root; nothing for a method of this
@@ -97,7 +97,7 @@ def _read_module(version: FileVersion, package: str) -> _Module:
 
 
 def _named_files(module: _Module, folder: Path) -> Iterator[Path]:
-    """The files of a folder that a source names in a string."""
+    """Yield the files of a folder that a source names in a string."""
     files = (file for file in sorted(folder.iterdir()) if file.name in module.strings)
     yield from (file for file in files if file.is_file())
 
@@ -118,7 +118,7 @@ class _Sources:
         self._own = _distribution_of(start.partition(".")[0]) if self.root in site else None
 
     def reachable(self, start: str) -> dict[str, _Module]:
-        """The module and all that it imports, directly or not, by name."""
+        """Collect the module and all that it imports, directly or indirectly, by name."""
         found: dict[str, _Module] = {}
         waiting = [start]
         while waiting:
@@ -131,7 +131,7 @@ class _Sources:
         return found
 
     def path(self, name: str) -> Path | None:
-        """The file of a module; None for one that does not count."""
+        """Return the file of a module; None if it does not count as the method's code."""
         if name == self._start:
             return self._file
         top, _, inner = name.partition(".")
@@ -143,7 +143,7 @@ class _Sources:
 
 
 def _distribution_of(top: str) -> set[str]:
-    """All top-level packages of the distributions that have this one."""
+    """List all top-level packages of the distributions that this one comes from."""
     known = {} if top == _OURS else packages_distributions()
     mine = set(known.get(top, ()))
     return {top} | {name for name, owners in known.items() if mine & set(owners)}
@@ -156,7 +156,7 @@ def _module_file(root: Path, name: str) -> Path | None:
 
 
 def _imported(tree: ast.Module, package: str) -> Iterator[str]:
-    """Every module that the source may import, wherever in it, and the packages around them."""
+    """Yield every module that a source may import anywhere, and the packages around it."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [f"{_OURS}.*" if alias.name == _OURS else alias.name for alias in node.names]
@@ -171,7 +171,7 @@ def _imported(tree: ast.Module, package: str) -> Iterator[str]:
 
 
 def _homes(name: str) -> Iterator[str]:
-    """A module with its packages; for a name of our public surface, the module that defines it."""
+    """Yield a module and the packages around it, and for our public names the defining module."""
     parts = name.split(".")
     if name == f"{_OURS}.*":  # whatever is used of it
         yield from (f"{_OURS}.{home}" for home in set(cse_methods.HOMES.values()))
@@ -181,7 +181,7 @@ def _homes(name: str) -> Iterator[str]:
 
 
 def _canonical(node: Any) -> Any:
-    """A syntax tree as JSON, without places, docstrings, and fields that are empty.
+    """Convert a syntax tree to JSON without line numbers, docstrings and empty fields.
 
     Python versions add empty fields to their trees; what a source means stays.
     """

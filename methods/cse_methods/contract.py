@@ -100,7 +100,7 @@ def checked_report(step: object, metrics: object) -> tuple[int, dict[str, float]
 
 
 def _shown(value: object) -> str:
-    """A value as a message has it: cut where it is long, whatever its type makes of itself."""
+    """Format a value for a message: cut if it is long, even if its type cannot format it."""
     try:
         return reprlib.repr(value)
     except ValueError:  # Python refuses to write an integer of so many digits
@@ -113,7 +113,7 @@ def is_recorded(metric: str) -> bool:
 
 
 def _whole_number(value: object) -> int | None:
-    """A number that counts; None for others. 5.0 is one."""
+    """Return a whole number such as 5 or 5.0 as an integer; None for anything else."""
     with suppress(Exception):  # whatever the conversions of somebody's own type raise
         return operator.index(value)  # type: ignore[arg-type]
     number = real_number(value)
@@ -121,7 +121,7 @@ def _whole_number(value: object) -> int | None:
 
 
 def real_number(value: object) -> float | None:
-    """A number as a float; None for what is none, or is larger than a float can be."""
+    """Convert a real number to a float; None if it is no number, or too large for a float."""
     if isinstance(value, str | bytes | bytearray):
         return None  # `float` would read it
     if isinstance(value, Complex) and not isinstance(value, Real):
@@ -412,7 +412,7 @@ class TrainingConfig(MethodConfig):
 
 
 def _name_a_way_in(other: str, allowed: tuple[Any, ...] | Above | Holding) -> str:
-    """How a setting gets an effect that only another one's values give it."""
+    """Say what to do with another setting so that a conditional one has an effect."""
     if isinstance(allowed, Holding):
         return f"take {other} {allowed}"
     if isinstance(allowed, Above):

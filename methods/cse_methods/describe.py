@@ -165,7 +165,7 @@ def _paragraphs(docstring: str) -> list[str]:
 
 
 def _groups(method: Method) -> Iterator[SettingGroup]:
-    """A row belongs to the class that first has it as it is."""
+    """Group the settings: those of a shared class that a method leaves unchanged, and its own."""
     shared: dict[SettingRow, str] = {}
     for base, title in _SHARED.items():
         if issubclass(method.config, base):
@@ -180,7 +180,7 @@ def _groups(method: Method) -> Iterator[SettingGroup]:
 def _followed(
     config: type[MethodConfig], published: Sequence[PublishedSettings]
 ) -> dict[str, dict[str, None]]:
-    """By setting: those that its default follows, found by trying their values."""
+    """Map each setting to those that its default depends on, found by trying their values."""
     alone = config.dependent_defaults({})
     followed: dict[str, dict[str, None]] = defaultdict(dict)
     for other, value in _tried(config, published):
@@ -239,7 +239,7 @@ def _searched(published: Sequence[PublishedSettings]) -> Iterator[SearchedSettin
 
 
 def _whose(chosen: Sequence[PublishedSettings], published: Sequence[PublishedSettings]) -> str:
-    """The columns by variant alone, or backbone alone, where that tells them from the others."""
+    """Name published columns by variant or backbone alone if that sets them apart, else by both."""
     if len(chosen) == len(published):
         return "all"
     for label in (_variant, lambda column: column.backbone):

@@ -44,7 +44,7 @@ def load(entries: list[EntryPoint]) -> None:
 
 
 def blame(problem: BaseException, module: str) -> str:
-    """What was raised, in one line, behind the last file and line of the package it is due to.
+    """Describe an error in one line, after the last file and line of its package in the traceback.
 
     Args:
         problem: what was raised.

@@ -52,7 +52,7 @@ _LETTERS_THEN_DIGITS = re.compile(r"([a-z]+?)(\d*)")
 
 
 def method_name(method: str) -> str:
-    """As its authors write it; a method from outside has the name that it is registered by.
+    """Spell a method as its authors do; an outside method keeps its registered name.
 
     What follows in brackets stays: `diffcse (released)` is DiffCSE (released).
     """
@@ -61,22 +61,22 @@ def method_name(method: str) -> str:
 
 
 def backbone_name(backbone: str) -> str:
-    """As papers write it; a folder or a model of a hub is called as it is."""
+    """Spell a backbone as papers do; a folder or a model of a hub keeps its name."""
     return BACKBONES.get(backbone, backbone)
 
 
 def task_name(task: str) -> str:
-    """As papers write it; a lab's own set is called as its file is."""
+    """Spell a task as papers do; a lab's own set keeps the name of its file."""
     return TASKS.get(task, task)
 
 
 def paper_page(source: str) -> str | None:
-    """Where the paper is that a source of numbers names first, e.g. `rankcse table2`."""
+    """Return the web page of the paper that a source of numbers such as `rankcse table2` names."""
     return PAPER_PAGES.get(source.partition(" ")[0])
 
 
 def hyperparameter_name(name: str) -> str:
-    """Short, as formulas have it: `γ` for gamma, `τ₂` for tau2, `lr` for learning_rate."""
+    """Shorten a name as formulas do: `γ` for gamma, `τ₂` for tau2, `lr` for learning_rate."""
     return "lr" if name == "learning_rate" else " ".join(map(_symbol, name.split("_")))
 
 

@@ -29,7 +29,7 @@ def auto_precision(*, gpu: bool | None = None) -> Literal["bf16", "fp32"]:
 
 
 def _cpu_flags() -> set[str]:
-    """What the first processor of the machine can, in the kernel's words; nothing if unsaid."""
+    """Read the kernel's flags of what the first processor can do; empty if it names none."""
     try:
         lines = _CPU_INFO.read_text("utf-8").splitlines()
     except OSError:

@@ -112,7 +112,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _takes_text(annotation: Any) -> bool:
-    """Whether a bare word stands for the whole; no schema says it, so it is tried."""
+    """Try whether a bare word is valid where a list is expected, which no schema says."""
     try:
         TypeAdapter(annotation).validate_python("a")
     except ValidationError:

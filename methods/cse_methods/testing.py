@@ -110,7 +110,7 @@ def train_once(method: str, settings: Mapping[str, Any], *, folder: Path) -> Tra
 
 
 def reports_dev_points(trained: TrainedOnce) -> None:
-    """It reports at step 0, every `eval_steps` and at the last step: finite numbers by name."""
+    """The method reports finite numbers at step 0, every `eval_steps` and at the last step."""
     _equal(list(trained.run.curve), trained.steps, "the reported steps")
     for step, metrics in trained.run.curve.items():
         for task in trained.config.dev.tasks:
@@ -152,7 +152,7 @@ def training_changes_the_encoder(trained: TrainedOnce) -> None:
 
 
 def keeps_the_best_step(trained: TrainedOnce) -> None:
-    """It returns the best trained step, and the last checkpoint holds the encoder of that step."""
+    """The method returns the best trained step, whose encoder is in the last checkpoint."""
     dev = trained.config.dev
     points = [metrics for step, metrics in trained.run.curve.items() if step > 0]
     values = [dev.with_means(metrics)[dev.checkpoint_metric] for metrics in points]

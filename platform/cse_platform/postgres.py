@@ -16,9 +16,9 @@ _TIMEOUTS = {
 
 
 def connection_timeouts(place: URL) -> dict[str, int]:
-    """Connection options by which a server that is silent for seconds counts as down.
+    """Make the connection options by which a server that is silent for seconds counts as down.
 
-    Options of the URL itself take precedence. Empty for other databases.
+    Options of the URL itself take precedence. There are none for other databases.
     """
     if place.get_backend_name() != "postgresql":
         return {}

@@ -104,10 +104,15 @@ class ScoringRequest:
 
 
 def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path) -> Evaluation:
-    """Score an encoder; the test sets of a trial are opened on record.
+    """Score an encoder on test sets. For a trial, its access to them is recorded before they open.
 
-    `leaderboard` is the URL of the store that knows trials; there may be none. The folder `runs`
-    has the journals and an embedded MLflow store.
+    Args:
+        request: what is scored, and on which tasks.
+        leaderboard: the URL of the store that knows trials; read only if the model is a trial.
+        runs: the folder with the journals and, if MLflow has no server, its database.
+
+    Raises:
+        NoStoreError: if the model is a trial and the store does not exist.
     """
     for line in missing_tests(request.tasks, request.data):
         click.echo(f"to fetch: {line}", err=True)

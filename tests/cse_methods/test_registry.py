@@ -108,10 +108,7 @@ def test_a_third_party_cannot_take_over_a_name(
     assert available_methods().count("simcse") == 1
     assert get_method("simcse").train.__module__ == "cse_methods.papers.simcse"
     [claim] = unused_claims()
-    assert claim == (
-        "method 'simcse' is the built-in one, not 'lab_simcse' of lab_simcse 1.0; "
-        "give that method another name"
-    )
+    assert re.match("method 'simcse' .* 'lab_simcse' of lab_simcse 1.0; ", claim)
     assert unused_claims(["simcse", "rankcse"]) == [claim]
     assert unused_claims(["rankcse"]) == []
 

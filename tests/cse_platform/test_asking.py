@@ -13,7 +13,7 @@ from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.ingest.sweep_events import waiting_requests
 from cse_platform.leaderboard.store import Store
-from cse_platform.tracking.events import Event, SweepRequested
+from cse_platform.tracking.events import Event, SweepFinished, SweepRequested
 from cse_platform.tracking.journal import Journal
 
 SPEC = {
@@ -133,3 +133,12 @@ def test_status_of_one_sweep_says_who_holds_it_and_what_is_asked(
     assert "RUNNING, paused" in said
     assert "held by process" in said
     assert "c2-42"[:8] in said
+
+
+def test_status_of_a_sweep_that_does_not_run_has_no_running_trials(
+    asks: Asks, held: Lease, board: Store
+) -> None:
+    assert "c2-42" in asks("status").output
+    LeaderboardSink(board).apply("j", [(99, SweepFinished(sweep="first", state="INTERRUPTED"))])
+    said = asks("status").output
+    assert "INTERRUPTED" in said and "c2-42" not in said

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from click.testing import CliRunner, Result
@@ -21,6 +22,7 @@ from cse_platform.cli.sweep import main
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store import open_store
+from cse_platform.runner.jobs import JobServer, JobState
 from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.events import Event, SweepFinished, SweepStarted
 from cse_platform.tracking.history import History
@@ -300,6 +302,37 @@ def test_a_sweep_is_submitted_to_a_folder_of_the_cluster(
     refused = typed(*words, "runs")
     assert refused.exit_code == 1
     assert refused.stderr.startswith("Error: --runs runs: expected the absolute path")
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "follow"),
+    [
+        (JobState(False, None, ("log", "sweep tiny has begun"), ""), 0, True),
+        (JobState(True, 0, ("log", "nothing left to do"), ""), 0, False),
+        (JobState(True, 7, ("log", "no disk"), ""), 1, False),
+        (JobState(True, None, (), "never started"), 1, False),
+    ],
+)
+def test_a_submission_says_how_its_job_stands(
+    typed: Typed,
+    write: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    state: JobState,
+    code: int,
+    follow: bool,
+) -> None:
+    """One that has begun can be followed; of one that has ended the log is shown."""
+    server = MagicMock(spec=JobServer, url="http://head:8265")
+    server.running.return_value, server.python.return_value = None, "python"
+    server.states.return_value = iter([state])
+    monkeypatch.setattr("cse_platform.cli.submitting.JobServer", lambda _: server)
+    done = typed("submit", write(), "--address", "head", "--runs", "/lab/runs", "--no-ship")
+    assert done.exit_code == code, done.output
+    assert ("cse-sweep status tiny" in done.stdout) == follow
+    if state.has_ended:
+        assert "\n".join(state.lines) in done.output
+    if code:
+        assert str(state.exit_code or state.why) in done.stderr
 
 
 def test_a_sweep_ends_with_its_own_result_and_then_all_others(

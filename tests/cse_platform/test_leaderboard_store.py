@@ -1,6 +1,7 @@
 """Opening a store: made, upgraded or refused in one sentence, never half."""
 
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -220,6 +221,4 @@ def test_there_an_older_schema_is_refused(locked: Path) -> None:
         connection.execute(text("UPDATE cse_schema_version SET version_num = '0001'"))
     engine.dispose()
     done = read_heeding_permissions(locked)
-    assert (
-        "of another schema than this version's, in a folder that cannot be written" in done.stderr
-    )
+    assert re.search("another schema .* cannot be written", done.stderr)

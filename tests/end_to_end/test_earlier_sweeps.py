@@ -33,7 +33,7 @@ def test_a_sweep_starts_learns_and_prunes_by_an_earlier_one(
     result = run_here(second)
     assert result.exit_code == 0, result.output
     assert "start_from: number 1 on mini, of first (dev " in result.output
-    assert "learn_from: 5 configurations of first, 5 of them under the same" in result.output
+    assert "learn_from: 5 configurations of first, 5 of them " in result.output
     *led, hot, proposed = second.history().trials.values()
     assert {trial.values["temperature"] for trial in led} <= {p["temperature"] for p in COLD}
     assert (hot.state, sorted(hot.curve)) == ("PRUNED", [0, 2])

@@ -192,7 +192,7 @@ def test_a_ray_that_dies_is_started_again(new_sweep, tmp_path: Path, name: str) 
         gate.write_text("6")
         out, said = process.communicate(timeout=2 * MINUTE)
     assert process.returncode == 0, said
-    assert "Ray on this machine has died; it is started again" in said
+    assert "Ray on this machine has died; " in said
     assert "[state-dump]" not in out + said
     (trial,) = sweep.history().trials.values()
     assert (trial.state, trial.resumed_from, sorted(trial.curve)) == ("COMPLETE", 2, [0, 2, 4, 6])

@@ -59,13 +59,13 @@ def test_a_shipped_file_is_rehearsed_in_a_folder_of_its_own(tmp_path: Path) -> N
 
     merged = run("cse-leaderboard", "merge", str(folder), folder=tmp_path)
     assert merged.returncode == 1
-    assert "that leaderboard holds rehearsals, made by cse-sweep --smoke" in merged.stderr
+    assert "that leaderboard holds rehearsals" in merged.stderr
     beside = run(
         "cse-sweep", str(ROOT / "sweeps" / "quickstart.yaml"), "--runs", str(folder),
         folder=tmp_path,
     )  # fmt: skip
     assert beside.returncode == 1
-    assert "holds rehearsals, made by --smoke, and neither ever holds both" in beside.stderr
+    assert "holds rehearsals" in beside.stderr
 
 
 BROKEN = {

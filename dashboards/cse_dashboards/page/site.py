@@ -116,7 +116,11 @@ class OpenLeaderboard:
         self._open: tuple[object, Leaderboard] | None = None
 
     def get(self) -> Leaderboard:
-        """Return the open leaderboard; StoreError if there is none."""
+        """Return the leaderboard, opened at the first call and whenever its file was replaced.
+
+        Raises:
+            StoreError: if it cannot be opened.
+        """
         with self._lock:
             stamp = self._stamp_file()
             if self._open is None or stamp is None or stamp != self._open[0]:

@@ -34,7 +34,7 @@ class FileCheck:
 
 
 def check_folder(folder: Path) -> list[FileCheck]:
-    """Every known evaluation file, then every corpus that is there.
+    """Check every known evaluation file, then every corpus that is there.
 
     Raises:
         DataError: if the folder does not exist or a file cannot be read.
@@ -48,12 +48,12 @@ def check_folder(folder: Path) -> list[FileCheck]:
 
 
 def check_files(folder: Path) -> list[FileCheck]:
-    """Every file of the manifest, in its order; DataError if a file cannot be read."""
+    """Check every file of the manifest, in its order; DataError if a file cannot be read."""
     return [_check_file(folder / file.path, file) for file in manifest().values()]
 
 
 def check_corpora(folder: Path) -> list[FileCheck]:
-    """The text files of `corpus/`, by name; of those that no paper names, any count is right."""
+    """Count the lines of each text in `corpus/`; where no paper names it, any count is right."""
     expected = {name: known.lines for known in KNOWN.values() for name in known.local_names}
     checks = []
     for path in sorted(folder.glob("corpus/*.txt")):

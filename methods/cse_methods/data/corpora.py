@@ -135,7 +135,7 @@ def _joined(
 
 
 def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
-    """What `load_corpus` would have to fetch first, for people; a DataError for an unknown name."""
+    """Describe what `load_corpus` would fetch, a line a corpus; DataError for an unknown name."""
     source = data_source(data)
     names = dict.fromkeys(spec.name for spec in specs)
     places = [(name, place) for name in names for place in _locate(name, source)]
@@ -144,7 +144,7 @@ def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
 
 
 def _load(spec: CorpusSpec, source: DataSource) -> tuple[CorpusRows, int]:
-    """The rows of a corpus that are read, and how many were dropped of the whole one."""
+    """Load the rows of a corpus that are asked for, and count those dropped from all of it."""
     rows, dropped = _load_whole(spec, source)
     return rows[: spec.first], dropped
 
@@ -199,7 +199,7 @@ def _fitting(sentences: list[str], spec: CorpusSpec, backbone: str | None) -> It
 
 
 def _locate(name: str, source: DataSource) -> tuple[Path | HubFile, ...]:
-    """The files of a corpus; none for the built-in one."""
+    """Find the files of a corpus, here or on the hub; the built-in one has none."""
     if name == "builtin":
         return ()
     if "://" in name:
@@ -217,7 +217,7 @@ def _locate(name: str, source: DataSource) -> tuple[Path | HubFile, ...]:
 
 
 def _files(path: Path, name: str) -> tuple[Path, ...]:
-    """A file, or the texts and tables below a folder, by name."""
+    """List the file itself, or the texts and tables below a folder, by name."""
     if path.is_file():
         return (path,)
     if not path.is_dir():

@@ -35,7 +35,7 @@ def read_corpus_rows(
 
 
 def without_empty(lines: Sequence[str], path: Path, *, drop: bool) -> tuple[CorpusRows, int]:
-    """A row for each line with text, and the number of the others; a DataError if none has any."""
+    """Make a row of each line with text, and count the empty ones; DataError if all are empty."""
     rows: CorpusRows = [(line,) for line in lines if line]
     if not rows:
         raise DataError(f"{path}: no sentences; a corpus holds one sentence a line")
@@ -80,7 +80,7 @@ def _sentence(cell: Any, where: str) -> str:
 
 
 def _named(path: Path, columns: Sequence[ColumnName]) -> list[FileRow]:
-    """The rows of a table, of each the cells of these columns."""
+    """Read these columns of every row of a table."""
     names = [column for column in columns if isinstance(column, str)]
     table = read_table(path, only=names)
     places = [_place(table, column, path) for column in columns]

@@ -71,7 +71,7 @@ class CorpusSpec(Settings):
         return name if self.first is None else f"{name}[:{self.first}]"
 
     def from_folder(self, folder: Path) -> Self:
-        """The same corpus for a process anywhere: its file is named as a sweep file in `folder`."""
+        """Return a copy whose file, named as in a sweep file in `folder`, has an absolute path."""
         return self.model_copy(update={"name": absolute_name(self.name, folder)})
 
 

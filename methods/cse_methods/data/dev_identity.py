@@ -30,9 +30,9 @@ def identify_dev_set(dev: DevSelection, name: str, data: str | None) -> DevIdent
 
 
 def missing_dev_data(dev: DevSelection, data: str | None) -> list[str]:
-    """What would have to be fetched before these can be read, for people.
+    """Describe what must be fetched before these dev sets can be read.
 
-    Of the package's sets it loads nothing; a lab's own files are read, because they are here.
+    It loads none of the package's sets, but reads a lab's own files, which may be faulty.
     """
     for name in dev.files:
         load_dev_pairs(dev, name, data)

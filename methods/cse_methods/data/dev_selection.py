@@ -18,7 +18,7 @@ _BETWEEN = "+"
 
 
 def sets_in(name: str) -> list[str]:
-    """The dev sets of what picks a checkpoint or is climbed, by its name: mostly one."""
+    """Split the name of what picks a checkpoint or is climbed into its dev sets, mostly one."""
     return name.split(_BETWEEN)
 
 
@@ -72,7 +72,7 @@ class DevSelection(Settings):
     @field_validator("checkpoint", "search")
     @classmethod
     def _in_one_order(cls, names: str | tuple[str, ...]) -> str | tuple[str, ...]:
-        """A mean depends on no order, so its sets have one: the same sets are the same choice."""
+        """Order the sets of a mean, so that the same sets in any order are the same choice."""
         if isinstance(names, str):
             return names
         if not names or len(set(names)) < len(names):
@@ -113,7 +113,7 @@ class DevSelection(Settings):
         return dev_metric(self.search_name)
 
     def with_means(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """These metrics, with those of both roles where they are means of them."""
+        """Add the metrics that pick the checkpoint and that are climbed, where they are means."""
         means = {
             dev_metric(_BETWEEN.join(sets)): sum(metrics[dev_metric(name)] for name in sets)
             / len(sets)
@@ -138,11 +138,11 @@ class DevSelection(Settings):
         return "stsb" if "stsb" in pairs else next(iter(pairs), None)
 
     def names(self) -> dict[str, Any]:
-        """The roles and names alone, as JSON: what stays the same wherever the files lie."""
+        """Dump roles and names as JSON, without the files, whose places may change."""
         return self.model_dump(mode="json", exclude={"files"})
 
     def with_files(self, change: Callable[[OwnPairs], OwnPairs]) -> Self:
-        """The same sets, each own file changed, e.g. to an absolute path."""
+        """Return a copy with `change` applied to each own file, e.g. to make its path absolute."""
         files = {name: change(own) for name, own in self.files.items()}
         return self.model_copy(update={"files": files})
 

@@ -114,7 +114,7 @@ def load_dev_set(task: DevTask, data: str | None) -> PairSet:
 
 
 def missing_dev_sets(tasks: Iterable[DevTask], data: str | None) -> list[str]:
-    """What `load_dev_set` would have to fetch first, for people; a DataError if a file lacks."""
+    """Describe what `load_dev_set` would fetch; DataError if a folder of data lacks a file."""
     source = data_source(data)
     missing = []
     for task in tasks:

@@ -57,7 +57,7 @@ def fetch_corpus(target: Path) -> Path:
 
 
 def missing_senteval() -> list[str]:
-    """What `fetch_senteval` would have to fetch first, for people; loads nothing."""
+    """Describe what `fetch_senteval` would fetch, and fetch nothing."""
     whole = all((cache_folder("senteval") / path).is_file() for path in manifest())
     return [] if whole or ARCHIVE.cached else [f"SentEval's files ({ARCHIVE.repository})"]
 
@@ -82,7 +82,7 @@ def _extract(archive: Path, folder: Path, wanted: set[str]) -> None:
 
 @contextmanager
 def _filling(folder: Path) -> Iterator[Path]:
-    """One process at a time writes to a folder; gives a name for what is not whole yet."""
+    """Lock a folder, so that one process at a time fills it; yield a place for unfinished files."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):

@@ -41,7 +41,7 @@ def data_source(data: str | None) -> DataSource:
 
 
 def source_name(data: str | None) -> Literal["builtin", "hub", "senteval"]:
-    """The same in one word, for people and records; DataError as `data_source`."""
+    """Return the kind of a data source, for people and records; DataError as `data_source`."""
     source = data_source(data)
     return "senteval" if isinstance(source, Path) else source
 
@@ -79,7 +79,7 @@ class HubFile:
         return isinstance(found, str)
 
     def fetch(self) -> Path:
-        """Where it lies on this machine, fetched first if need be; a DataError if it cannot be."""
+        """Return the file's place on this machine; DataError if it is not here nor on the hub."""
         from huggingface_hub import hf_hub_download
         from huggingface_hub.errors import EntryNotFoundError
 

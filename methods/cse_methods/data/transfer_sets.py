@@ -109,7 +109,7 @@ def fetch_transfer_sets(data: str | None) -> None:
 
 
 def missing_transfer_sets(data: str | None) -> list[str]:
-    """What `load_transfer_set` would have to fetch first, for people; a DataError if files lack."""
+    """Describe what `load_transfer_set` would fetch; DataError if a folder of data lacks a file."""
     source = data_source(data)
     if isinstance(source, Path):
         for task in TRANSFER_TASKS:

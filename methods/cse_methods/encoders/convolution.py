@@ -85,7 +85,7 @@ class TokenConvolution(TokenLayer):
         return self.channels * len(self.kernel_sizes)
 
     def write(self, folder: Path) -> None:
-        """As sentence-transformers writes its own, or with what sets it apart."""
+        """Write the layer as sentence-transformers' CNN if it is one, else in a format of ours."""
         sizes = list(self.kernel_sizes)
         if self.kind == _THEIRS:
             # The name that every release reads.
@@ -101,7 +101,7 @@ class TokenConvolution(TokenLayer):
 
     @classmethod
     def read(cls, folder: Path) -> "TokenConvolution":
-        """Either of both; UnknownModelError if it skips word pieces."""
+        """Read either format of `write`; UnknownModelError if the strides are not 1."""
         theirs = folder / _THEIR_CONFIG
         if theirs.is_file():
             stored = json.loads(theirs.read_text("utf-8"))

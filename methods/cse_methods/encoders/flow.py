@@ -27,7 +27,7 @@ class ActNorm(nn.Module):
         return (rows + self.shift) * (_LOG_FACTOR * self.log_scale).exp()
 
     def inverse(self, rows: Tensor) -> Tensor:
-        """What `forward` makes these rows of."""
+        """Invert `forward`, shape (B, C) to shape (B, C)."""
         return rows * (-_LOG_FACTOR * self.log_scale).exp() - self.shift
 
     @torch.no_grad()
@@ -67,7 +67,7 @@ class Coupling(nn.Module):
         return torch.cat([first, second + self.added(first)], dim=1)
 
     def inverse(self, rows: Tensor) -> Tensor:
-        """What `forward` makes these rows of."""
+        """Invert `forward`, shape (B, C) to shape (B, C)."""
         first, second = rows.chunk(2, dim=1)
         return torch.cat([first, second - self.added(first)], dim=1)
 
@@ -94,7 +94,7 @@ class FlowStep(nn.Module):
         return turned
 
     def inverse(self, rows: Tensor) -> Tensor:
-        """What `forward` makes these rows of."""
+        """Invert `forward`, shape (B, C) to shape (B, C)."""
         return self.norm.inverse(self.coupling.inverse(rows).flip(1))
 
     def start(self, rows: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ class Flow(SavedLayer):
         return self._through(embeddings, FlowStep.start)
 
     def inverse(self, vectors: Tensor) -> Tensor:
-        """The embeddings of vectors z, shape (B, D) to shape (B, D)."""
+        """Invert `forward`: map vectors z back to embeddings, shape (B, D) to shape (B, D)."""
         *left, rows = torch.split_with_sizes(vectors, self._parts(), dim=1)
         for level in reversed(range(len(self.levels))):
             if level < len(left):

@@ -69,7 +69,7 @@ class Dense(SavedLayer):
         return self.linear.out_features
 
     def write(self, folder: Path) -> None:
-        """As sentence-transformers writes it."""
+        """Write the layer as sentence-transformers does."""
         linear = self.linear
         names = {activation: name for name, activation in _ACTIVATIONS.items()}
         config = {
@@ -84,7 +84,7 @@ class Dense(SavedLayer):
 
     @classmethod
     def read(cls, folder: Path) -> "Dense":
-        """As it was written; UnknownModelError if only sentence-transformers has such a layer."""
+        """Read a written layer; UnknownModelError if only sentence-transformers has its kind."""
         stored = json.loads((folder / CONFIG).read_text("utf-8"))
         _refuse_other_kinds(folder, stored)
         linear = nn.Linear(stored["in_features"], stored["out_features"], bias=stored["bias"])
@@ -118,12 +118,12 @@ class Normalize(SavedLayer):
         return "Normalize"
 
     def write(self, folder: Path) -> None:
-        """Nothing: it has neither weights nor settings."""
+        """Write nothing: the layer has neither weights nor settings."""
         del folder
 
     @classmethod
     def read(cls, folder: Path) -> "Normalize":
-        """Always the same."""
+        """Return the layer, which has nothing to read."""
         del folder
         return Normalize()
 

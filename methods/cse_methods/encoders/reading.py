@@ -166,7 +166,7 @@ def naming_the_backbone(name: str, folder: Path) -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without the library's progress bars, and its report of tensors that we leave out."""
+    """Silence transformers' progress bars and its report of tensors that are left out."""
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]

@@ -116,12 +116,12 @@ def read_modules(folder: Path) -> list[Module]:
 
 
 def token_layers_of(modules: Sequence[Module]) -> list[Module]:
-    """Those of a list as of `read_modules` that come before the pooler."""
+    """Return the modules that come between the transformer and the pooler."""
     return list(takewhile(lambda module: module.kind != "Pooling", modules[1:]))
 
 
 def layers_of(modules: Sequence[Module]) -> list[Module]:
-    """Those of a list as of `read_modules` that come after the pooler."""
+    """Return the modules that come after the pooler."""
     return list(modules[2 + len(token_layers_of(modules)) :])
 
 
@@ -189,12 +189,12 @@ def pooling_folder(token_layers: Sequence[object]) -> str:
 
 
 def _type(kind: str) -> str:
-    """What modules.json names."""
+    """Return a module's type as modules.json names it."""
     return kind if kind.startswith(OWN_KIND) else f"sentence_transformers.models.{kind}"
 
 
 def _kind(type_: str) -> str:
-    """The class's name; for code that a model brings along, its whole path."""
+    """Shorten a type to its class's name; code that a model brings along keeps its whole path."""
     return type_.rpartition(".")[2] if type_.startswith("sentence_transformers.") else type_
 
 
@@ -234,12 +234,12 @@ def _mode(pooling: Pooling) -> dict[str, Any]:
 
 
 def _read_texts(folder: Path) -> dict[str, Any]:
-    """What is said of the texts that a saved encoder reads."""
+    """Read a saved encoder's settings of how it reads texts."""
     return _read(next(iter(sorted(folder.glob(_TEXTS_FILES))), folder / _TEXTS_FILE))
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """What a file of settings holds; nothing without a file, a BackboneError if unreadable."""
+    """Read a file of settings; empty if there is none, BackboneError if it is unreadable."""
     if not file.is_file():
         return {}
     try:

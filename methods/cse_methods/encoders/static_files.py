@@ -34,7 +34,7 @@ def is_static(place: Path) -> bool:
 
 
 def is_glove_text(place: Path) -> bool:
-    """Whether it is a file that is read as GloVe's text."""
+    """Return True if a place is a file in GloVe's text format, by its ending."""
     return place.suffix == GLOVE_TEXT and place.is_file()
 
 
@@ -44,14 +44,14 @@ def is_packaged(place: Path) -> bool:
 
 
 def words_folder(place: Path) -> Path:
-    """The folder with the words of a saved encoder that `is_static` is true of."""
+    """Return the folder of a saved encoder's words and vectors; `is_static` must hold."""
     found = _saved_words(place)
     assert found is not None
     return found
 
 
 def static_files(place: Path) -> list[Path]:
-    """What the vectors of a place that `is_static` is true of depend on."""
+    """List the files that the word vectors of a place depend on; `is_static` must hold."""
     if place.is_file():
         return [place]
     if is_packaged(place):
@@ -61,7 +61,7 @@ def static_files(place: Path) -> list[Path]:
 
 
 def static_problem(place: Path) -> str | None:
-    """What a place that `is_static` is true of lacks; None if it is whole."""
+    """Explain what a place of word vectors lacks; None if it is whole. `is_static` must hold."""
     if is_glove_text(place):
         return None
     if is_packaged(place):

@@ -217,7 +217,7 @@ def _inverse_root_of_pairs(covariance: Tensor, rounding: Tensor | float) -> Tens
 
 
 def _first_order(covariance: Tensor, values: Tensor, vectors: Tensor) -> Tensor:
-    """Zero, with the derivative of C^(-1/2) at the covariance of these eigenvalues and vectors.
+    """Make a zero matrix that has the derivative of C^(-1/2) at this covariance.
 
     In the eigenbasis this derivative multiplies by the divided differences of x^(-1/2), which are
     -1 / (sqrt(a b) (sqrt(a) + sqrt(b))): unlike the derivatives of eigenvectors, they have no
@@ -229,7 +229,7 @@ def _first_order(covariance: Tensor, values: Tensor, vectors: Tensor) -> Tensor:
 
 
 def _with_fixed_signs(vectors: Tensor) -> Tensor:
-    """Eigenvectors with a positive largest entry: signs are free, and machines choose unlike."""
+    """Turn eigenvectors so that the largest entry is positive, because machines differ in sign."""
     largest = vectors.gather(-2, vectors.abs().argmax(dim=-2, keepdim=True))
     return vectors * largest.sign()
 
@@ -254,7 +254,7 @@ def _spectrum(covariance: Tensor, rounding: Tensor | float) -> tuple[Tensor, Ten
 
 
 def _rounding_of(largest: Tensor, width: int, dtype: torch.dtype) -> Tensor:
-    """What of an eigenvalue can be rounding, as in a matrix's numerical rank; below 0 maybe too."""
+    """Bound the part of an eigenvalue that may be rounding, as for a matrix's numerical rank."""
     return width * torch.finfo(dtype).eps * largest
 
 

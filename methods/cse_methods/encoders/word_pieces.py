@@ -13,7 +13,7 @@ _RELEASED_LIMIT = 10
 
 
 def repeat_pieces(content: Sequence[int], positions: Collection[int]) -> list[int]:
-    """The pieces, with those at `positions` doubled in place.
+    """Double the pieces at `positions` in place.
 
     Raises:
         ValueError: if a position is not one of the content's.
@@ -26,7 +26,7 @@ def repeat_pieces(content: Sequence[int], positions: Collection[int]) -> list[in
 
 
 def most_repeats(length: int, *, rate: float, bounds: RepetitionBounds) -> int:
-    """The largest number of pieces that may be repeated; the number itself is drawn from 0 on.
+    """Compute the most pieces that may be repeated; how many are is drawn from 0 to this.
 
     Args:
         length: word pieces of the sentence with its two special tokens.
@@ -46,7 +46,7 @@ def most_repeats(length: int, *, rate: float, bounds: RepetitionBounds) -> int:
 
 
 def cut_segments(content: Sequence[int], length: int) -> list[list[int]]:
-    """Consecutive segments of `length` pieces, of which the last may be shorter.
+    """Cut a sentence's pieces into segments of `length`, of which the last may be shorter.
 
     An empty content is one empty segment, so that every sentence has one.
 
@@ -62,9 +62,9 @@ def cut_segments(content: Sequence[int], length: int) -> list[list[int]]:
 
 
 def cut_parts(content: Sequence[int], count: int) -> list[list[int]]:
-    """Consecutive parts whose sizes differ by one at most, the longer ones first.
+    """Cut a sentence's pieces into `count` consecutive parts whose sizes differ by one at most.
 
-    A content of fewer pieces than parts stands whole in every part.
+    The longer parts come first. If there are fewer pieces than parts, every part has all pieces.
 
     Raises:
         ValueError: if the count is not 1 or more.

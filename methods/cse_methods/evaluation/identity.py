@@ -36,7 +36,7 @@ def settings_of(
     data_sha256: str,
     own: bool = False,
 ) -> dict[str, Any]:
-    """What a score's identity is the hash of; `own` is a lab's own file.
+    """Collect the settings whose hash is a score's identity; `own` says that a lab owns the file.
 
     `reading` is how the encoder reads a text: pooler, layers after it, truncation, lower-casing;
     `protocol` is how vectors become the score.
@@ -51,5 +51,5 @@ def settings_of(
 
 
 def settings_of_average(task: str, members: Sequence[str]) -> dict[str, Any]:
-    """The same for a mean over tasks, from their identities."""
+    """Collect the settings whose hash is the identity of a mean over tasks, by theirs."""
     return {"task": task, "protocol": {"mean over": sorted(members)}}

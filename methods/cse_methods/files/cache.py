@@ -51,7 +51,7 @@ def cache_key(parts: Mapping[str, Any]) -> str:
 def written_once(
     file: Path, *, read: Callable[[Path], Content | None], write: Callable[[IO[bytes]], None]
 ) -> Content:
-    """The content of a file of the cache. The first caller writes it while the others wait.
+    """Read a file of the cache; the first caller writes it while the others wait.
 
     The file gets its name only when it is complete and on disk. `read` gives None if there is no
     file, or it was damaged since. `write` gets a stream, not a memory map: on a full disk a stream
@@ -85,7 +85,7 @@ def cannot_store(what: str, file: Path, problem: OSError) -> str:
 
 @contextmanager
 def written_whole(file: Path, partial: Path) -> Iterator[IO[bytes]]:
-    """A stream to another name on the same disk, which becomes the file at the end."""
+    """Open a stream to the file `partial`, and rename that to `file` once it is on disk."""
     try:
         with partial.open("wb") as stream:
             yield stream

@@ -8,7 +8,7 @@ from cse_methods.errors import DataError
 
 
 def read_columns(path: Path, *columns: str) -> Iterator[tuple[Any, ...]]:
-    """The rows of a parquet file, of each these columns; a DataError if it is none or lacks one."""
+    """Read these columns of a parquet file, row by row; DataError if it lacks one or is damaged."""
     from pyarrow import ArrowInvalid, parquet
 
     try:

@@ -10,14 +10,15 @@ from cse_methods.files.cache import cache_folder, cache_key
 
 
 def is_remote(place: str) -> bool:
-    """Whether it is a URI, of an object store."""
+    """Return True if a place is the URI of an object store, and False for a local path."""
     return "://" in place
 
 
 def filesystem(place: str) -> tuple[FileSystem, str]:
-    """The file system of a local path or URI, and the path on it.
+    """Return the file system of a local path or URI, and the path on it.
 
-    OSError or ValueError for a URI that means nothing.
+    Raises:
+        OSError, ValueError: for a URI that names no file system.
     """
     if is_remote(place):
         found: tuple[FileSystem, str] = FileSystem.from_uri(place)
@@ -26,16 +27,20 @@ def filesystem(place: str) -> tuple[FileSystem, str]:
 
 
 def find_copy(uri: str) -> Path | None:
-    """The folder of this machine's cache with what lies there now; None if there is none yet.
+    """Return the local folder with a copy of what the URI holds now; None if there is none yet.
 
-    OSError if nothing lies there, or nobody answers.
+    Raises:
+        OSError: if the URI holds nothing, or nobody answers.
     """
     folder = _copy_of(uri)
     return folder if folder.is_dir() else None
 
 
 def fetch_copy(uri: str) -> Path:
-    """The same, copied first if it is not there yet; the first caller copies, the others wait."""
+    """Return the local folder with a copy of what the URI holds now, and copy it if needed.
+
+    One process copies while the others wait. Raises OSError as `find_copy`.
+    """
     folder = _copy_of(uri)
     with FileLock(folder.with_suffix(".lock")):
         if not folder.is_dir():
@@ -49,7 +54,7 @@ def fetch_copy(uri: str) -> Path:
 
 
 def _copy_of(uri: str) -> Path:
-    """Where a copy lies, named by what lies at the URI: files, sizes and times."""
+    """Name the folder of a copy by the files at the URI with their sizes and times."""
     files, path = filesystem(uri)
     found = [
         (one.path, one.size, one.mtime_ns)

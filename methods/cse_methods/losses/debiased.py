@@ -146,7 +146,7 @@ def debiased_loss(logits: Tensor, weights: Tensor, *, form: DebiasedForm) -> Ten
 
 
 def _log_of_the_others(logits: Tensor) -> Tensor:
-    """log(1 - P), also where P rounds to 1; that can be the largest of a row alone."""
+    """Compute log(1 - P) of the softmax P of each row, exact also where P rounds to 1."""
     places = logits.argmax(dim=1, keepdim=True)
     largest = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, places, True)
     others = logits.masked_fill(largest, -torch.inf).logsumexp(dim=1, keepdim=True)

@@ -42,7 +42,7 @@ def check_lists(**lists: Tensor) -> None:
 
 
 def without_positive(similarities: Tensor) -> Tensor:
-    """The matrix without its diagonal, (B, B) -> (B, B - 1); the order of a row stays."""
+    """Drop the diagonal of a matrix, (B, B) -> (B, B - 1), and keep the order in each row."""
     size = len(similarities)
     # Less the first entry, every row of B + 1 entries ends with one of the diagonal.
     rows = similarities.flatten()[1:].view(size - 1, size + 1)
@@ -50,5 +50,5 @@ def without_positive(similarities: Tensor) -> Tensor:
 
 
 def reduce(per_anchor: Tensor, reduction: Reduction) -> Tensor:
-    """One loss per anchor, (B,), to one number."""
+    """Reduce the losses of anchors, shape (B,), to their mean or their sum."""
     return per_anchor.mean() if reduction == "mean" else per_anchor.sum()

@@ -126,11 +126,11 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig):
         return self
 
     def test_prompt(self) -> str | None:
-        """The base's."""
+        """Return what the base method returns."""
         return super().test_prompt() if self.base == "sncse" else None
 
     def ingredients(self) -> dict[str, str]:
-        """The base's."""
+        """Return what the base method returns."""
         return super().ingredients() if self.base == "sncse" else {}
 
 
@@ -143,11 +143,11 @@ class HiCL(Objective):
         self.base = base
 
     def parameter_groups(self, student: Student) -> Sequence[ParameterGroup]:
-        """The base's."""
+        """Return what the base method returns."""
         return self.base.parameter_groups(student)
 
     def metrics(self) -> dict[str, float]:
-        """The base's."""
+        """Return what the base method returns."""
         return self.base.metrics()
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:

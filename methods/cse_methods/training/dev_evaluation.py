@@ -44,7 +44,7 @@ class DevSuite:
         )
 
     def evaluate(self, encoder: SentenceEncoder) -> dict[str, float]:
-        """Spearman on each set of pairs, and what goes with it; accuracies of transfer tasks.
+        """Score an encoder on all dev sets: correlations, geometry and transfer accuracies.
 
         Returns:
             `dev/<task>_spearman` in [-1, 1] (nan if the encoder gives constant similarities);
@@ -97,7 +97,7 @@ class DevSuite:
         return self._read[1]
 
     def _transfer(self, encoder: SentenceEncoder) -> dict[str, float]:
-        """Task after task, because all embeddings together would take gigabytes."""
+        """Score transfer tasks one by one, because all embeddings would take gigabytes."""
         if not self.transfer:
             return {}
         found = {f"dev/{one.task}_accuracy": _accuracy(one, encoder) for one in self.transfer}

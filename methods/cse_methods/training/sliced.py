@@ -56,17 +56,17 @@ class SlicedStudent:
         return self.student.head
 
     def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]:
-        """The student's: sentences are cut at its `max_length`, then sliced."""
+        """Cut sentences into word pieces as the student does; slices are cut from these later."""
         return self.student.pieces(sentences, template)
 
     def pieces_of(self, batch: Batch, template: Template) -> list[list[int]]:
-        """The student's."""
+        """Cut a batch to word pieces, as `Student.pieces_of`."""
         return self.student.pieces_of(batch, template)
 
     def pieces_at(
         self, rows: NDArray[np.int64], texts: Corpus, template: Template, *, whole: bool = False
     ) -> list[list[int]]:
-        """The student's."""
+        """Cut other texts to word pieces, as `Student.pieces_at`."""
         return self.student.pieces_at(rows, texts, template, whole=whole)
 
     def encode(
@@ -77,7 +77,7 @@ class SlicedStudent:
         encoder: Encoder | None = None,
         edits: Edits = UNEDITED,
     ) -> tuple[Tensor, ...]:
-        """As a student's: one vector a sentence, pooled from its segments, in each template.
+        """Encode sentences as `Student.encode`; a sentence's vector is pooled from its segments.
 
         The rows that are edited are those of segments.
         """
@@ -94,7 +94,7 @@ class SlicedStudent:
         encoder: Encoder | None = None,
         edits: Edits = UNEDITED,
     ) -> Tokens:
-        """The student's, of whole sentences."""
+        """Compute the word pieces' vectors of whole sentences, as `Student.encode_tokens`."""
         return self.student.encode_tokens(contents, template, encoder=encoder, edits=edits)
 
     def encode_segments(
@@ -105,7 +105,7 @@ class SlicedStudent:
         encoder: Encoder | None = None,
         edits: Edits = UNEDITED,
     ) -> Segments:
-        """As `Student.encode`, with a template round every segment: segments and their pools."""
+        """Encode every segment in each template, and pool them into vectors of sentences."""
         sliced = [cut_segments(content, self.length - self.special) for content in contents]
         segments = [segment for own in sliced for segment in own]
         sequence = torch.tensor([row for row, own in enumerate(sliced) for _ in own])

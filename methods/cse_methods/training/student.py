@@ -149,11 +149,11 @@ class Student(nn.Module):
         )
 
     def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]:
-        """Word pieces of each sentence without special ones, cut to what a training row holds."""
+        """Cut sentences to word pieces without special ones, at most what a training row holds."""
         return self.encoder.pieces(sentences, template, max_length=self.max_length)
 
     def pieces_of(self, batch: Batch, template: Template) -> list[list[int]]:
-        """The same of the sentences of a batch, which need not be cut again in each trial."""
+        """Return the word pieces of a batch, from the tokenized corpus if there is one."""
         if self.tokenized is None:
             return self.pieces(batch.sentences, template)
         return self.tokenized.rows(batch.rows, template)
@@ -161,10 +161,10 @@ class Student(nn.Module):
     def pieces_at(
         self, rows: NDArray[np.int64], texts: Corpus, template: Template, *, whole: bool = False
     ) -> list[list[int]]:
-        """The same of the texts at some places of what a method has beside the corpus.
+        """Return the word pieces of `texts`, which a method has beside the corpus, at these rows.
 
-        They are kept where the corpus is. If `whole`, a text is cut where the model's positions end
-        and not at what a training row holds.
+        Tokenized texts are kept where the corpus is. If `whole`, a text is cut where the model's
+        positions end and not at what a training row holds.
         """
         max_length = self.encoder.limit if whole else self.max_length
         if self.tokenized is None:

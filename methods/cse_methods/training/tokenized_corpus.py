@@ -64,7 +64,7 @@ class TokenizedCorpus:
         return self._known[template].rows(rows)
 
     def beside(self, texts: Corpus, *, max_length: int) -> "TokenizedCorpus":
-        """Other texts as the same tokenizer cuts them, such as the negations of the corpus."""
+        """Tokenize other texts alike, such as the corpus's negations, at most once each."""
         key = texts.sha256, max_length
         if key not in self._beside:
             self._beside[key] = TokenizedCorpus(self._encoder, texts, max_length=max_length)

@@ -45,7 +45,7 @@ def fit_classifiers(
 
 
 def _groups(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Places of folds that run side by side: of one length, so that they share their order."""
+    """Group folds that run side by side: they have one length, and so share their order."""
     for length in dict.fromkeys(lengths):
         alike = [place for place, own in enumerate(lengths) if own == length]
         for start in range(0, len(alike), _SIDE_BY_SIDE):
@@ -54,7 +54,7 @@ def _groups(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 @contextmanager
 def _threads_apart() -> Iterator[int]:
-    """One thread for each operation, as many operations at a time as there were threads.
+    """Let torch use one thread an operation, and yield how many operations may run at a time.
 
     A step is too small to be shared: two threads that wait for each other at every product take
     longer than one, and many times as long where another program holds a core.

@@ -84,7 +84,7 @@ def descend(
 def _with_validation(
     folds: Sequence[TrainingFold], order: np.random.RandomState
 ) -> tuple[list[RowNumbers], list[RowNumbers]]:
-    """Training and validation rows; where none are given, all folds draw them in one order."""
+    """Return training and validation rows; without given ones, all folds draw in one order."""
     given = [fold.validation for fold in folds if fold.validation is not None]
     if len(given) == len(folds):
         return [fold.train for fold in folds], given
@@ -131,7 +131,7 @@ def _by_model(stacked: Tensor, classes: int) -> Tensor:
 
 
 def _gathered(matrix: Tensor, rows: Tensor) -> Tensor:
-    """matrix[rows] for rows of any shape, at twice its speed."""
+    """Compute `matrix[rows]` for rows of any shape, at twice the speed of indexing."""
     return matrix.index_select(0, rows.flatten()).view(*rows.shape, -1)
 
 
@@ -161,7 +161,7 @@ class _Best:
 
 
 def _first_weights(data: Design) -> Tensor:
-    """What torch.nn.Linear starts from after torch.manual_seed, shape (C, W)."""
+    """Draw the weights that torch.nn.Linear has after torch.manual_seed, shape (C, W)."""
     generator = torch.Generator().manual_seed(SENTEVAL_SEED)
     weights = torch.empty(data.classes, data.width)
     nn.init.kaiming_uniform_(weights, a=5**0.5, generator=generator)

@@ -27,10 +27,10 @@ class Accuracies:
 
 
 def nested(samples: Samples, protocol: TransferProtocol, *, test: bool) -> Accuracies:
-    """Folds in folds: the inner ones choose for each outer one, which is then tested.
+    """Score a task without a test set: inner folds choose the regularisation of each outer fold.
 
-    The dev accuracy is the mean over the outer folds of the best mean over inner folds. Without
-    `test` only that is computed. Raises as `design`.
+    The dev accuracy is the mean over the outer folds of the best mean over inner folds. Only if
+    `test`, the outer folds are tested too. Raises as `design`.
     """
     data = design(samples)
     outer = _stratified(samples.labels, protocol.kfold)
@@ -49,9 +49,9 @@ def nested(samples: Samples, protocol: TransferProtocol, *, test: bool) -> Accur
 
 
 def cross_validated(train: Samples, test: Samples | None, protocol: TransferProtocol) -> Accuracies:
-    """Folds of the training set choose, the whole of it trains, the test set tests.
+    """Choose the regularisation by folds of the training set, train on all of it, and test.
 
-    Without a test set only the dev accuracy is computed. Raises as `design`.
+    Without a test set, only the dev accuracy is computed. Raises as `design`.
     """
     data = design(train) if test is None else design(train, test)
     values = regularisations(protocol, folds=True)
@@ -64,9 +64,9 @@ def cross_validated(train: Samples, test: Samples | None, protocol: TransferProt
 def split(
     train: Samples, dev: Samples, test: Samples | None, protocol: TransferProtocol
 ) -> Accuracies:
-    """The given dev set chooses, and also stops the final classifier.
+    """Choose the regularisation by the dev set, which also stops the training, and test.
 
-    Without a test set only the dev accuracy is computed. Raises as `design`.
+    Without a test set, only the dev accuracy is computed. Raises as `design`.
     """
     data = design(train, dev) if test is None else design(train, dev, test)
     values = regularisations(protocol, folds=False)
@@ -76,7 +76,7 @@ def split(
 
 
 def _stratified(labels: RowNumbers, folds: int) -> list[tuple[RowNumbers, RowNumbers]]:
-    """Rows to train on and rows left out, fold by fold, each with the classes in proportion."""
+    """Draw folds with the classes in proportion: the rows to train on, and those left out."""
     from sklearn.model_selection import StratifiedKFold
 
     splitter = StratifiedKFold(folds, shuffle=True, random_state=SENTEVAL_SEED)
@@ -98,7 +98,7 @@ def _scores(
 
 
 def _first_best(accuracies: NDArray[np.float64]) -> int:
-    """Values that differ by less than a hundredth of a percent count as equal: the first wins."""
+    """Return the place of the highest accuracy, rounded to 0.01 %; of equal ones the first."""
     return int(np.argmax(np.round(100 * accuracies, 2)))
 
 

@@ -137,9 +137,9 @@ def leaderboard_url(runs: Path | None, store: str | None) -> str:
 
 
 def leaderboard_options(runs: Path | None, store: str | None) -> str:
-    """The `--runs` and `--store` options as typed, to repeat in a suggested command.
+    """Format the `--runs` or `--store` option as typed, to repeat it in a suggested command.
 
-    They begin with a blank, and have no password.
+    The text begins with a blank and has no password; it is empty if neither was typed.
     """
     if runs is not None:
         return f" --runs {shlex.quote(str(runs))}"

@@ -40,9 +40,10 @@ CHECKPOINT = 4
 
 
 def disk_bytes(backbone: str, *, trials: int, at_once: int) -> int | None:
-    """Bytes that kept models and running checkpoints take at most; None if the encoder is not here.
+    """Estimate the most bytes that kept models and running trials' checkpoints take.
 
-    A trial that has ended keeps no checkpoint, and no model unless it is complete.
+    A trial that has ended keeps no checkpoint, and only a complete one keeps its model. Returns
+    None if the encoder is not on this machine.
     """
     folder = locate_backbone(resolve_backbone(backbone))
     if folder is None:
@@ -165,7 +166,7 @@ def _compute_mean_sentences(configs: Sequence[MethodConfig], sentences: int) -> 
 
 
 def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
-    """Seconds of past trials of this kind, scaled as if each had gone through as many sentences.
+    """Scale the seconds of past trials of this kind to as many sentences as a trial here reads.
 
     The time until the first dev point is not scaled, because it does not depend on sentences.
     """

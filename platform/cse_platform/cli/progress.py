@@ -182,7 +182,7 @@ class SweepProgress:
         self._lines.new(self.trials, ())  # what ended before this start
 
     def new_lines(self) -> list[SweepLine]:
-        """The lines since the last call, without warnings, which Python has printed."""
+        """Return the lines since the last call, without warnings, which Python has printed."""
         notes = [each for each in list(self.state.history.messages) if each.level == "note"]
         return self._lines.new(self.trials, notes)
 
@@ -207,7 +207,7 @@ class SweepProgress:
         return max(scored, key=lambda trial: self.best_value(trial) or 0.0, default=None)
 
     def best_value(self, trial: TrialHistory) -> float | None:
-        """A trial's best dev score so far, a fraction."""
+        """Return a trial's best dev score so far, a fraction; None if it has none."""
         best = trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
         return trial.best_value if best is None else best.value
 
@@ -347,7 +347,7 @@ class SweepLog:
         self._told_ray = self._told_begin = False
 
     def new_texts(self) -> list[str]:
-        """The texts to print now; none most of the time."""
+        """Return the texts to print now: new lines, or after a long silence a summary."""
         texts = [*self._iter_beginnings(), *(line.text for line in self._view.new_lines())]
         if not texts and self._silence.is_long:
             texts = [self._view.summary()]

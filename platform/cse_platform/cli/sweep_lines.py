@@ -29,10 +29,10 @@ class SweepView(Protocol):
     """A sweep as text, for those who follow it: in its driver, or elsewhere by the leaderboard."""
 
     def new_lines(self) -> list[SweepLine]:
-        """The lines since the last call, in the order in which things happened."""
+        """Return the lines since the last call, in the order in which things happened."""
 
     def summary(self) -> str:
-        """The sweep in one line: trials, the best so far, elapsed and remaining time."""
+        """Describe the sweep in one line: trials, the best so far, elapsed and remaining time."""
 
     def screen(self, *, width: int, height: int) -> "Text":
         """Render what fits on a terminal: the summary, the trials, and the best ones in full."""
@@ -50,7 +50,7 @@ class SweepLines:
     def new(
         self, trials: Iterable[TrialHistory], messages: Iterable[DriverMessage]
     ) -> list[SweepLine]:
-        """The lines that are new since the last call; a trial that is tried again ends twice."""
+        """Return the lines since the last call by time; a retried trial has one for each end."""
         lines = [*self._iter_new_messages(messages), *self._iter_new_ends(trials)]
         return sorted(lines, key=lambda line: line.time)
 

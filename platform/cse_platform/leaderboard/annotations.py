@@ -59,7 +59,7 @@ class BoardAnnotations:
     trials: Mapping[str, Annotations] = field(default_factory=dict)
 
     def of(self, configuration: str, trials: Iterable[str]) -> list[Annotations]:
-        """Return the annotations of a configuration, then those of these trials of it."""
+        """Return the annotations of a configuration, followed by those of its given trials."""
         lookups = [self.configurations.get(configuration), *map(self.trials.get, trials)]
         return [result for result in lookups if result is not None]
 
@@ -67,7 +67,7 @@ class BoardAnnotations:
 def annotations(
     session: Session, about: Annotatable, names: Collection[str] | None = None
 ) -> dict[str, Annotations]:
-    """Current annotations by name; those of all things of that kind if `names` is None."""
+    """Read the current annotations by name; if `names` is None, those of all things of the kind."""
     query = select(AnnotationRecord).where(
         AnnotationRecord.about == about, AnnotationRecord.stands.is_(True)
     )
@@ -81,7 +81,7 @@ def annotations(
 
 
 def annotations_of(session: Session, about: Annotatable, name: str) -> Annotations:
-    """Current annotations of one trial, configuration or sweep."""
+    """Read the current annotations of one trial, configuration or sweep."""
     return annotations(session, about, [name]).get(name, Annotations())
 
 
@@ -94,7 +94,7 @@ def board_annotations(session: Session) -> BoardAnnotations:
 
 
 def last_written(session: Session, about: Annotatable, name: str) -> datetime | None:
-    """When somebody last wrote an annotation of a thing, or removed one."""
+    """Read when an annotation of a thing was last written or removed; None if never."""
     query = select(func.max(AnnotationRecord.time))
     return session.scalar(
         query.where(AnnotationRecord.about == about, AnnotationRecord.name == name)

@@ -123,7 +123,7 @@ def compare_all_rows(
 
 
 def _choose_compared_tasks(family: BoardFamily) -> tuple[str, ...]:
-    """The tasks of the family's first average; never a mean over several metrics."""
+    """Choose the tasks of the family's first average, or all its columns if it has none."""
     return family.over(family.averages[0]) if family.averages else family.columns
 
 

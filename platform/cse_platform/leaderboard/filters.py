@@ -157,7 +157,7 @@ def best_key(*, seeds: int, mean: float, configuration: str) -> BestKey:
 
 
 def best_first(seeds: Any, mean: Any, configuration: Any) -> tuple[ColumnElement[Any], ...]:
-    """The `ORDER BY` of the rule of `best_key`; configurations without a seed come last."""
+    """Build the `ORDER BY` that follows `best_key`; configurations without a seed come last."""
     return (seeds > 1).desc(), (seeds > 0).desc(), _round_mean(mean).desc(), configuration.desc()
 
 
@@ -167,7 +167,7 @@ def _round_mean(mean: Any) -> ColumnElement[float]:
 
 
 def best_of_group() -> ColumnElement[Any]:
-    """Select the id of each group's best configuration by the same rule, by an index."""
+    """Select the id of each group's best configuration by the rule of `best_key`, with an index."""
     return func.coalesce(
         _select_highest_of_group(several_seeds=True), _select_highest_of_group(several_seeds=False)
     )

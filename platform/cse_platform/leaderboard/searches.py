@@ -354,7 +354,7 @@ class TriedConfiguration:
 
 
 def tried_configurations(session: Session, name: str) -> tuple[str, list[TriedConfiguration]]:
-    """The method of a sweep, and the configurations that it has completed, by number.
+    """Read the method of a sweep and the configurations that it has completed, by number.
 
     Raises:
         NotFoundError: if there is no such sweep; names the nearest.

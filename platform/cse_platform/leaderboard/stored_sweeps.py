@@ -105,7 +105,7 @@ class LeaseOwner:
 
 
 def lease_owners(session: Session, sweep: str | None = None) -> dict[str, LeaseOwner]:
-    """Lease owners by sweep, or of the one of this name; sweeps that never ran here are absent."""
+    """Read who holds each sweep, or only the named one; sweeps that never ran here are absent."""
     query = select(SweepLeaseRecord)
     if sweep is not None:
         query = query.where(SweepLeaseRecord.sweep == sweep)

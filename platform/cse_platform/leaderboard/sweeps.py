@@ -59,9 +59,9 @@ def count_by_state(session: Session, sweeps: Sequence[int]) -> dict[int, dict[st
 
 
 def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, TrialSummary]:
-    """The complete trial with the highest dev score of each sweep, by the sweep's name.
+    """Read the complete trial with the highest dev score of each sweep, by the sweep's name.
 
-    Of equal trials it is the first.
+    Of trials with equal scores, it is the first one.
     """
     query = select(SweepRecord.name, _select_best_of_sweep()).where(SweepRecord.id.in_(sweeps))
     best = {name: key for name, key in session.execute(query) if key is not None}
@@ -263,9 +263,9 @@ def sweep_overview(session: Session, name: str, *, now: datetime | None = None) 
 
 
 def best_of_sweep(session: Session, name: str) -> TrialSummary | None:
-    """The complete trial with the highest dev score, of those that keep the sweep's constraints.
+    """Read the complete trial with the highest dev score that keeps the sweep's constraints.
 
-    None if there is none.
+    Returns None if there is no such trial.
 
     Raises:
         NotFoundError: if there is no such sweep.

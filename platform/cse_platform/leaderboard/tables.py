@@ -518,7 +518,7 @@ HEAD_REVISION = "0011"
 
 
 def stored_revision(connection: Connection) -> str | None:
-    """The schema of a store; None where there is no leaderboard."""
+    """Read the revision of a store's schema; None if the database has no leaderboard."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     revision: str | None = connection.scalar(

@@ -235,7 +235,7 @@ def trial_details(session: Session, key: str) -> TrialDetails:
 
 
 def dev_set(group: GroupRecord) -> DevSets:
-    """The dev sets that all trials of a group share."""
+    """Return the dev sets that all trials of a group share."""
     return DevSets(group.dev_checkpoint, group.dev_search, group.dev_identity, group.dev_source)
 
 

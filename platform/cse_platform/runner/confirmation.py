@@ -17,11 +17,11 @@ from cse_platform.tracking.history import History, TrialHistory
 def to_confirm(
     history: History, *, top: int, constraints: Collection[str] = ()
 ) -> list[TrialHistory]:
-    """The first trial of each of the configurations with the highest means of the search.
+    """Choose the configurations to run with further seeds, each by its first trial, best first.
 
-    The best comes first; one that broke a constraint in the search is left out. Confirmation is
-    what gives a configuration several seeds. How often the search proposed one again says nothing
-    about it, so all count as of one seed.
+    They are the `top` ones by the mean dev score of their trials in the search; those that broke
+    a constraint are left out. How often the search repeated a configuration says nothing about
+    it, so each counts as having one seed.
     """
     searched = {
         name: [trial for trial in trials if trial.role != "confirm"]
@@ -92,11 +92,11 @@ Seeds = list[TrialHistory]
 def best_configurations(
     history: History, *, constraints: Iterable[str] = (), value: SeedsValue = "mean"
 ) -> list[Seeds]:
-    """The configurations that keep the constraints, the best on dev first.
+    """Rank the configurations that keep the constraints, the best on dev first.
 
-    They are ranked by the rule of the leaderboard, over this sweep's seeds alone; with
-    `lower_bound` by the value that the mean of further seeds is above with 95 % confidence, which
-    one seed does not give.
+    The rule is the leaderboard's, over this sweep's seeds alone. If `value` is `lower_bound`, the
+    95 % lower bound of the mean over seeds takes the place of the mean; a single seed has no bound
+    and counts by its score.
     """
 
     def key(seeds: Seeds) -> BestKey:
@@ -109,7 +109,7 @@ def best_configurations(
 
 
 def chosen_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialHistory]:
-    """Every complete trial of the best configurations, by the sweep's own rule."""
+    """List every complete trial of the `top` configurations, ranked by the sweep's own rule."""
     best = best_configurations(history, constraints=spec.search.constraints, value=spec.seeds.value)
     return [trial for seeds in best[:top] for trial in seeds]
 
@@ -138,7 +138,7 @@ def pareto_front(history: History, search: Search) -> list[Seeds]:
 
 
 def dev_values(seeds: Seeds) -> list[float]:
-    """The dev scores of a configuration's seeds."""
+    """List the dev scores of a configuration's seeds."""
     return [trial.best_value for trial in seeds if trial.best_value is not None]
 
 

@@ -161,7 +161,9 @@ class SweepDriver:
         return Outcome(end, self.history, behind)
 
     def read_requests(self, requests: Iterable[SweepRequested]) -> None:
-        """Take into the history what was requested while no driver ran.
+        """Add requests that were sent while no driver ran to the journal and the history.
+
+        Requests that the history has already are skipped.
 
         Raises:
             SweepRefusedError: if the journal is an older copy, or rehearsals and real sweeps would

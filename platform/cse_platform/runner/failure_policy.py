@@ -176,7 +176,7 @@ class BadNodes:
         return node_id, [*node.in_a_row]
 
     def _compute_chance(self, node_id: str) -> float:
-        """Probability of a node's failures in a row, if it failed trials as often as others do."""
+        """Compute how likely a node's failures in a row are if it fails as often as the others."""
         others = [node for other, node in self._nodes.items() if other != node_id]
         well = sum(len(node.well) for node in others)
         failed = sum(len(node.failed) for node in others)

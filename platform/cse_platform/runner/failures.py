@@ -76,7 +76,7 @@ def failure_without_report(text: str) -> Failure:
 
 
 def one_line(error: BaseException) -> str:
-    """The first line of a worker's error, without Ray's own words and without secrets."""
+    """Return the first line of a worker's error, without Ray's own words and without secrets."""
     cause = _unwrap_cause(error)
     if isinstance(cause, SystemExit):
         return f"the method ended its process, by sys.exit({_read_message(cause)})"
@@ -85,7 +85,7 @@ def one_line(error: BaseException) -> str:
 
 
 def _read_message(error: BaseException) -> str:
-    """The text of an error, which its own class may fail to make."""
+    """Return the text of an error, or why its own class fails to make one."""
     try:
         return str(error)
     except Exception as problem:
@@ -112,7 +112,10 @@ def _append_frame(said: str, traceback: str, method: Method) -> str:
 
 
 def _find_own_frame(traceback: str, method: Method) -> str | None:
-    """`mixcse/method.py:41: z = a @ b`; None where no line of a traceback is of the method."""
+    """Find the traceback's last line in the method, as `mixcse/method.py:41: z = a @ b`.
+
+    Returns None if no line is in the method's package.
+    """
     package, *inside = method.train.__module__.split(".")
     own = package if inside else f"{package}.py"
     for file, line, code in reversed(_FRAME.findall(traceback)):

@@ -161,7 +161,11 @@ def _make_url(address: str) -> str:
 
 
 def _find_headers(url: str) -> dict[str, str]:
-    """Find the headers that the server accepts: none, or the token that is known here."""
+    """Return the headers that the server accepts: none, or those of the token known here.
+
+    Raises:
+        SweepRefusedError: if the server accepts neither.
+    """
     if _is_accepted(url, {}):
         return {}
     known = has_token()

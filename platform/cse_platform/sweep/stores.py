@@ -31,7 +31,7 @@ class SweepStores:
 
     @property
     def runs(self) -> Path:
-        """The folder that all sweeps' folders lie in."""
+        """The runs folder: it holds `sweeps/`, the stores and the artifacts of all sweeps."""
         return self.folder.parent.parent
 
     @property
@@ -39,7 +39,7 @@ class SweepStores:
         return self.folder / "journal.jsonl"
 
     def journal_of(self, sweep: str) -> Path:
-        """The journal of another sweep in the same folder of runs."""
+        """Return the path of another sweep's journal in the same runs folder."""
         return self.folder.parent / sweep / self.journal.name
 
     @property

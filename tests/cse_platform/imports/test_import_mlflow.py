@@ -55,7 +55,7 @@ def test_runs_become_trials(
         assert bert.dev_untrained == pytest.approx(0.3)
         assert bert.configuration.values == {"learning_rate": 3e-5, "temperature": 0.05}
         first, *_, fail = trials_of(session, "lab-b-bert-base")
-        assert fail.error == "it has no eval_stsb_spearman that is a number"
+        assert "eval_stsb_spearman" in (fail.error or "")
         assert [(p.step, p.value) for p in dev_curve(session, first.key)] == [
             (0, 0.3),
             (125, 0.78),

@@ -1,5 +1,6 @@
 """What another lab's runs lack, or a mapping file gets wrong, is told at once, and not imported."""
 
+import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -27,10 +28,13 @@ def test_what_runs_lack_is_told_all_at_once(
     told = str(caught.value)
     assert "good" not in told
     assert "one" in told and "learning_rate: expected a number, got 'high'" in told
-    assert "its seed must be a whole number from 0, got 'x'" in told
-    assert "param 'model' is 'gpt2', which 'names' does not translate" in told
-    assert "eval_stsb_spearman is 78, not between -1 and 1" in told
-    assert "temperature: expected more than 0, got -1" in told
+    for fault in (
+        "seed .* 'x'",
+        "'model' is 'gpt2'",
+        "eval_stsb_spearman is 78",
+        "temperature: .* -1",
+    ):
+        assert re.search(fault, told)
     with here.session() as session:
         assert board_rows(session) == []
 

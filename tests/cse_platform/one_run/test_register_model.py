@@ -1,5 +1,6 @@
 """`cse-leaderboard register`: one version a trial in MLflow's registry, tied to the trial's run."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def test_a_version_tells_of_its_trial(
 ) -> None:
     done = one_run("register", KEY[:8], "a lab's encoder", "--runs", lab)
     assert done.exit_code == 0, done.output
-    assert "trial 0a1b2c3d is now version 1 of a lab's encoder" in done.stdout
+    assert re.search("0a1b2c3d .* version 1 of a lab's encoder", done.stdout)
     (version,) = client.search_model_versions('name = "a lab\'s encoder"')
     assert (version.name, int(version.version)) == ("a lab's encoder", 1)
     assert (
@@ -104,9 +105,7 @@ def test_a_trial_is_registered_once_under_a_name(
         told(KEY, quoted)
         assert "was registered before: it is version 1" in told(KEY, quoted)
     assert "is now version 1 of encoder" in told(KEY, "encoder")
-    assert "trial 0a1b2c3d was registered before: it is version 1 of encoder" in told(
-        KEY, "encoder"
-    )
+    assert re.search("0a1b2c3d .* before: .* version 1 of encoder", told(KEY, "encoder"))
     assert "is now version 2 of encoder" in told(OTHER, "encoder")
     assert "is now version 1 of other" in told(KEY, "other")
     versions = client.search_model_versions("name = 'encoder'")

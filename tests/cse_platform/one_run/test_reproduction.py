@@ -108,7 +108,7 @@ def test_a_folder_with_something_in_it_is_refused(
     Path("file").touch()
     done = one_run("reproduce", KEY, "--to", "file")
     assert done.exit_code == 1
-    assert "the folder file cannot be made: File exists" in done.stderr
+    assert "the folder file cannot be made: " in done.stderr
 
 
 UNKNOWN = [
@@ -168,7 +168,7 @@ def test_code_that_changed_under_way_is_said(
     first, *_ = events = life(begin=1)
     again = began(3, diffs={"package": "a diff"})
     fill(began(0), *events[:3], again, first.model_copy(update={"resumed_from": 10}), *events[3:])
-    assert "It was cut off and went on with other code" in one_run("reproduce", KEY).stderr
+    assert "went on with other code" in one_run("reproduce", KEY).stderr
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`cse-leaderboard reproduce` of another package's method: its source, or where that is."""
 
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
@@ -118,7 +119,7 @@ def test_of_unknown_code_what_is_here_is_carried_and_said(
 ) -> None:
     ran(None)
     done = one_run("reproduce", KEY)
-    assert "note: The code that the method 'labcse' had is not known" in done.stderr
+    assert re.search("^note: .* 'labcse' had is not known", done.stderr, re.M)
     assert (FOLDER / "method" / "src" / "lab" / "method.py").exists()
 
 
@@ -139,7 +140,7 @@ def test_other_code_is_not_carried_but_its_commit_is_named(
     ran("0" * 64, provenance=kept, diffs={"method": diffs["method"]} if tracked else {})
     done = one_run("reproduce", KEY)
     assert done.exit_code == 0, done.output
-    assert "note: The code of the method 'labcse' is not in this folder, because it" in done.stderr
+    assert re.search("^note: .* 'labcse' is not in this folder", done.stderr, re.M)
     assert not (FOLDER / "method").exists()
     assert "./method" not in (FOLDER / "reproduce.sh").read_text()
     if tracked:
@@ -147,15 +148,15 @@ def test_other_code_is_not_carried_but_its_commit_is_named(
         assert f"commit {commit} of ssh://lab/methods, with method.diff on top" in done.stderr
         assert "+WEIGHT = 2.0" in (FOLDER / "method.diff").read_text()
     else:
-        assert "No repository of it is known: install it into venv yourself." in done.stderr
+        assert "No repository of it is known" in done.stderr
 
 
 def test_a_method_that_is_not_installed(ran: Callable[..., None], one_run: Run) -> None:
     ran("0" * 64, provenance={"method_commit": "c0ffee", "method_dirty": "true"})
     said = one_run("reproduce", KEY).stderr
-    assert "'labcse' is not in this folder, because it cannot be loaded here." in said
+    assert "'labcse' is not in this folder, because it cannot be loaded" in said
     assert "commit c0ffee: check that out" in said
-    assert "The repository of 'labcse' had changes beside commit c0ffee, and nobody" in said
+    assert "'labcse' had changes beside commit c0ffee" in said
 
 
 def test_a_method_of_ours_has_no_sources_outside() -> None:

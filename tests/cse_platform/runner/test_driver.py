@@ -1,18 +1,24 @@
 """A start that is recorded has an end that is recorded."""
 
+import math
 import signal
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
+from in_process import InProcessExecutor
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.driver import refuse_older_copy
+from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.requests import Requests
+from cse_platform.runner.stages import Stage, StageDisplay, run_stage
 from cse_platform.signals import interrupt_handler_kept
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.events import SweepFinished, SweepStarted
 from cse_platform.tracking.journal import Journal
 
@@ -54,3 +60,16 @@ def test_an_older_copy_of_the_journal_is_refused_before_anything_is_written(
     with Journal(path) as journal, pytest.raises(SweepRefusedError, match="an older copy; put the"):
         refuse_older_copy(board, journal, "small")
     assert path.read_bytes() == older != newest
+
+
+@pytest.mark.parametrize(("score", "fails"), [(math.nan, True), (0.5, False)])
+def test_a_stage_fails_if_it_completes_no_trial(
+    tmp_path: Path, new_spec: Callable[..., SweepSpec], score: float, fails: bool
+) -> None:
+    spec = new_spec(search={"give_up_after": 9})
+    stage = Stage(spec, sweep_stores(spec, runs=tmp_path, environment={}))
+    executor = InProcessExecutor(score=lambda *_: score)
+    display, silent = MagicMock(spec=StageDisplay), Publisher("small", stage.stores, command="")
+    refused = pytest.raises(SweepRefusedError, match=r"no trial .*'small'")
+    with refused if fails else nullcontext():
+        run_stage(stage, executor, display, silent, reuse="nothing")

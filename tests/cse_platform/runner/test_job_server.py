@@ -68,11 +68,15 @@ def test_the_address_of_the_cluster_itself_is_no_dashboard(closed: RayNodes) -> 
         JobServer(closed.address)
 
 
-@pytest.mark.parametrize(
-    "address", ["127.0.0.1:1", "head.invalid", "http://127.0.0.1:1/", "ray://head.lab:10001"]
-)
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "head.invalid", "http://127.0.0.1:1/"])
 def test_an_address_without_a_dashboard_is_refused(address: str) -> None:
     with pytest.raises(SweepRefusedError, match=r"http://HOST:8265"):
+        JobServer(address)
+
+
+@pytest.mark.parametrize("address", ["ray://head.lab:10001", "ftp://127.0.0.1"])
+def test_an_address_of_another_protocol_is_refused_unasked(address: str) -> None:
+    with pytest.raises(SweepRefusedError, match=f"^--address {address}: .* http://HOST:8265"):
         JobServer(address)
 
 

@@ -1,11 +1,14 @@
 """What a machine has of all that a sweep's trials need."""
 
+import re
 from pathlib import Path
 
 import pytest
+from ray.exceptions import RuntimeEnvSetupError
 
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
+from cse_platform.runner.cluster.checks import explain_no_answer
 from cse_platform.runner.cluster.facts import NodeQuestions, find_facts, write_mark
 
 GONE = "/not/there"
@@ -46,3 +49,15 @@ def test_whatever_is_not_there_has_a_problem_and_hides_nothing_else(asked: NodeQ
     there = {"Python", "torch", "the method simcse", "the corpus", "the dev set stsb"}
     assert there | {"the encoder mini", "the code of cse_methods.papers.simcse"} < facts.keys()
     assert not lacking & there
+
+
+@pytest.mark.parametrize(
+    ("error", "lacks", "says"),
+    [
+        (RuntimeEnvSetupError("pip\nERROR: no wheel\n"), "numpy 2.0", "numpy 2.0,.*[(]no wheel[)]"),
+        (RuntimeEnvSetupError("no agent"), "", "code .*[(]no agent[)]"),
+        (ImportError("no cse_platform"), "", "no cse_platform; install cse-platform "),
+    ],
+)
+def test_a_node_that_cannot_answer_gets_a_reason(error: Exception, lacks: str, says: str) -> None:
+    assert re.search(says, explain_no_answer(error, lacks))

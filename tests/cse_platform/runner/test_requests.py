@@ -87,7 +87,7 @@ def test_a_request_of_another_version_waits_and_harms_no_other(
         requests._fetch_requests()
         assert [request.action for request in requests.take()] == ["pause"]
     [said] = caplog.messages
-    assert said.startswith("ann@lab asks for 'compact', which cse-platform ")
+    assert said.startswith("ann@lab asks for 'compact', ")
     with board.session() as session:
         assert len(waiting_requests(session, "small")[1]) == 1
 

@@ -302,5 +302,5 @@ def test_a_trial_whose_objective_is_no_number_has_failed(
     drive.report(plan.key, 2, **known)
     drive.results.record_end(plan.key)
     (trial,) = drive.history.trials.values()
-    assert (trial.state, trial.error) == ("FAIL", "its dev/uniformity is nan at its best step, 2")
+    assert trial.state == "FAIL" and "dev/uniformity is nan" in (trial.error or "")
     assert drive.study().trials[0].state.name == "FAIL"

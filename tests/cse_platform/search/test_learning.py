@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from optuna.trial import FrozenTrial, create_trial
 
+from cse_platform.search.coordinates import build_coordinates, measure_distances
 from cse_platform.search.distributions import build_distribution, encode
 from cse_platform.search.learning import LEAST_OWN, SOURCE, learned_trials
 from cse_platform.sweep.space.space import Space
@@ -92,3 +93,16 @@ def test_trials_under_the_same_conditions_are_shown_as_they_are() -> None:
     shown = learned_trials(learned(10, alike=True), SPACE, own(40, sign=-1.0))
     values = [score(one) / 10 for one in points(10, seed=1)]
     assert [trial.value for trial in shown] == pytest.approx(values)
+
+
+def test_distances_are_sums_of_squares_over_dimensions() -> None:
+    """A quarter of a range apart counts 1/16, two choices 1, and a value 1 from none."""
+    one, two = encode(["a"]), encode(["a", "b"])
+    here = build_coordinates([{"rate": 1e-5, "layers": two, "depth": 1}], SPACE)
+    there = [
+        {"rate": 1e-5, "layers": two, "depth": 1},
+        {"rate": 1e-4, "layers": two, "depth": 3},
+        {"rate": 1e-3, "layers": one},
+    ]
+    [distances] = measure_distances(here, build_coordinates(there, SPACE))
+    assert distances == pytest.approx([0, 1 / 4 + 1 / 16, 1 + 1 + 1])

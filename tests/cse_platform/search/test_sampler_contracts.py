@@ -6,9 +6,15 @@ from typing import Any
 
 import optuna
 import pytest
-from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 from optuna.samplers import BaseSampler
 from optuna.testing import pytest_samplers as suites
+from optuna.trial import TrialState, create_trial
 
 from cse_platform.search.proposals import Draft
 from cse_platform.search.samplers.cmaes import build_cmaes
@@ -122,3 +128,29 @@ def test_what_poses_as_a_storage_refuses_what_it_would_answer_wrongly(
     for name in ("get_n_trials", "get_best_trial", "best_trial", "delete_study", "tell"):
         with pytest.raises(AttributeError):
             getattr(asked, name)
+
+
+@pytest.mark.parametrize(("asked", "needed"), [(1, 10), (12, 12)])
+def test_choices_beside_cmaes_are_drawn_at_random_for_ten_trials_at_least(
+    asked: int, needed: int
+) -> None:
+    """`a` has the highest value, and each other choice a low one: then a TPE draws `a` alone."""
+
+    def draw_choices(done: int) -> set[str]:
+        study, kinds = optuna.create_study(direction="maximize"), CategoricalDistribution([*"abcd"])
+        for number in range(done):
+            kind = "bcd"[number % 3] if number else "a"
+            study.add_trial(
+                create_trial(
+                    params={"kind": kind}, distributions={"kind": kinds}, value=float(number == 0)
+                )
+            )
+        drawn = set()
+        for seed in range(20):
+            study.sampler = build_cmaes(CmaEs(startup_trials=asked), seed=seed)
+            trial = study.ask({"kind": kinds})
+            drawn.add(trial.params["kind"])
+            study.tell(trial, state=TrialState.FAIL)  # one that runs would count
+        return drawn
+
+    assert draw_choices(needed) == {"a"} < draw_choices(needed - 1)

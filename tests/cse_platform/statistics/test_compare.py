@@ -146,7 +146,7 @@ def test_one_seed_and_no_pairs_say_nothing() -> None:
         for row in (found.tasks[0], found.average):
             assert row.effect > 0.09
             assert (row.interval, row.p, row.p_holm, row.pairs) == (None, None, None, None)
-        assert "one has one seed: how its seeds vary is in no interval and no p" in found.notes
+        assert any(note.startswith("one has one seed: ") for note in found.notes)
 
 
 def test_pairs_that_are_not_the_same_are_not_paired(contender: Make) -> None:

@@ -30,7 +30,8 @@ def test_matrix_holds_what_single_comparisons_give(contender: Make) -> None:
     corrected = holm([matrix.p[i][j] for i, j in above])
     assert [matrix.p_holm[i][j] for i, j in above] == corrected
     assert [matrix.p_holm[j][i] for i, j in above] == corrected
-    assert matrix.notes == ("b has one seed: how its seeds vary is in no interval and no p",)
+    [note] = matrix.notes
+    assert note.startswith("b has one seed: ")
 
 
 def test_matrix_leaves_open_what_one_seed_without_pairs_does() -> None:

@@ -181,7 +181,7 @@ def test_the_best_of_an_earlier_stage_stays_and_others_are_mini() -> None:
     ]
     lonely = alone(second)
     assert lonely.spec.fixed["teachers"] == ["mini"]
-    assert "mini as it is stands in for the best simcse, of no stage here" in lonely.changes
+    assert any(line.endswith(" the best simcse, of no stage here") for line in lonely.changes)
 
 
 def test_what_needs_another_store_or_a_gpu_is_left_out_and_told() -> None:
@@ -235,7 +235,7 @@ def test_files_of_another_corpus_are_left_out() -> None:
     asked = {"method": "compcse", "fixed": {"subsampling": "adjacent", "phrases": "./mine.txt"}}
     found = alone(sweep(**asked, space={}))
     assert found.spec.fixed["phrases"] is None
-    assert "./mine.txt is left out: it belongs to another corpus" in found.changes
+    assert any(line.startswith("./mine.txt is left out: ") for line in found.changes)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")

@@ -40,6 +40,11 @@ def problems(folder: Path, text: str, *overrides: str) -> list[str]:
     return str(caught.value).splitlines()[1:]
 
 
+def places(told: list[str]) -> list[str]:
+    """The line and the key of each problem, without what is wrong."""
+    return [line.strip().split(": ")[0] for line in told]
+
+
 def edited(old: str, new: str) -> str:
     assert old in GOOD
     return GOOD.replace(old, new)
@@ -357,39 +362,32 @@ def test_objectives_and_constraints_that_mean_nothing(
 def test_a_pruner_needs_one_objective(tmp_path: Path) -> None:
     text = edited("search: {trials: 4}", "search: {trials: 4, objectives: [stsb, seconds]}")
     (line,) = problems(tmp_path, text + "pruner: {kind: median}\n")
-    assert line.startswith("  line 12, pruner.kind: 'median' compares trials by one value")
+    assert line.startswith("  line 12, pruner.kind: 'median' ")
 
 
 def test_all_problems_at_once_in_the_order_of_the_lines(tmp_path: Path) -> None:
     text = edited("epochs: 2", "epochs: -2, tmperature: 1").replace("trials: 4", "trials: no")
     text = text.replace("1e-2", "0.0") + "budget: 3\n"
-    assert problems(tmp_path, text) == [
-        "  line 5, fixed.epochs: expected more than 0, got -2",
-        "  line 5, fixed.tmperature: method 'toy' has no setting 'tmperature'; "
-        "did you mean 'temperature'?",
-        "  line 7, space.temperature: a log scale needs low > 0, got low=0.0",
-        "  line 11, search.trials: expected a whole number, got 'no'",
-        "  line 12, budget: no such key; known: backbone, corpus, data, dev, evaluate, experiment, "
-        "fixed, keep, method, notify, pruner, require, resources, search, seeds, space, storage, "
-        "stores, sweep, tags",
+    assert places(problems(tmp_path, text)) == [
+        "line 5, fixed.epochs",
+        "line 5, fixed.tmperature",
+        "line 7, space.temperature",
+        "line 11, search.trials",
+        "line 12, budget",
     ]
 
 
 def test_a_rule_is_tried_though_another_value_is_wrong(tmp_path: Path) -> None:
     text = edited(", when: {rank_loss: listnet}", "").replace("high: 4}", "high: 9}")
-    assert problems(tmp_path, text + "trials: 3\n")[:2] == [
-        "  line 9, space.tau3: tau3=0.1 has no effect with rank_loss: listmle",
-        "  line 10, space.views.high: expected at most 8, got 9",
-    ]
+    found = places(problems(tmp_path, text + "trials: 3\n"))
+    assert found[:2] == ["line 9, space.tau3", "line 10, space.views.high"]
 
 
 def test_a_fixed_setting_is_blamed_on_its_line(tmp_path: Path) -> None:
     text = edited("epochs: 2", "epochs: 2,\n  tau3: 0.3").replace(
         "  tau3: {choices: [0.1, 0.2], when: {rank_loss: listnet}}\n", ""
     )
-    assert problems(tmp_path, text) == [
-        "  line 6, fixed.tau3: tau3=0.3 has no effect with rank_loss: listmle"
-    ]
+    assert places(problems(tmp_path, text)) == ["line 6, fixed.tau3"]
 
 
 def test_stages_are_sweeps_in_order(tmp_path: Path) -> None:
@@ -399,20 +397,19 @@ def test_stages_are_sweeps_in_order(tmp_path: Path) -> None:
     file = load_sweep(write(tmp_path, text))
     assert [stage.sweep for stage in file.stages] == ["toy-mini", "toy-2"]
     same = text.replace("toy-2", "toy-mini").replace("- sweep", "- budget: 1\n  sweep", 1)
-    assert problems(tmp_path, same + "method: toy\n") == [
-        "  line 2, stages.0.budget: no such key; known: backbone, corpus, data, dev, evaluate, "
-        "experiment, fixed, keep, method, notify, pruner, require, resources, search, seeds, "
-        "space, storage, stores, sweep, tags",
-        "  line 14, stages.1.sweep: 'toy-mini' names stages.0 too; each stage needs its own name",
-        "  line 25, method: stands beside 'stages'; a file is one sweep, or 'stages:' and "
-        "nothing else",
+    found = problems(tmp_path, same + "method: toy\n")
+    assert places(found) == [
+        "line 2, stages.0.budget",
+        "line 14, stages.1.sweep",
+        "line 25, method",
     ]
+    assert "'toy-mini'" in found[1]
 
 
 @pytest.mark.parametrize("stages", ["[]", "3", "{sweep: a}"])
 def test_stages_must_be_a_list(tmp_path: Path, stages: str) -> None:
     (problem,) = problems(tmp_path, f"stages: {stages}")
-    assert problem.startswith("  line 1, stages: expected a list of sweeps, got ")
+    assert places([problem]) == ["line 1, stages"]
 
 
 def test_a_dimension_can_be_taken_out(tmp_path: Path) -> None:

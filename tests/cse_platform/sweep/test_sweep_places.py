@@ -94,10 +94,7 @@ def test_one_database_for_two_stores_is_refused(
     first, second = names
     with pytest.raises(SweepRefusedError, match="have the same URL") as caught:
         sweep_stores(sweep(stores=stores), runs=tmp_path, environment=environment)
-    assert str(caught.value) == (
-        f"the stores {first!r} and {second!r} have the same URL; each needs a database of its own "
-        "(stores: in the sweep file, CSE_STORE, CSE_SEARCH_STORE, CSE_MLFLOW_URI)"
-    )
+    assert str(caught.value).startswith(f"the stores {first!r} and {second!r} have the same URL; ")
 
 
 def test_a_runs_folder_is_a_store_of_its_own(tmp_path: Path) -> None:

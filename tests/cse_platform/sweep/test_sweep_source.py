@@ -1,5 +1,6 @@
 """The YAML itself: kinds of values, lines, files that cannot be read, and `--set`."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -223,7 +224,7 @@ def test_problems_of_an_included_file_are_placed_in_it(tmp_path: Path) -> None:
     assert "two.yaml, line 3, stages.1.metod: " in told
     assert f"line 3: {tmp_path / 'none.yaml'}: no such file" in told
     assert "line 4: whole.yaml includes itself" in told
-    assert "line 5: expected the name of a sweep file in the same folder, got '../up.yaml'" in told
+    assert re.search(r"line 5: .* got '\.\./up\.yaml'", told)
 
 
 def test_a_problem_of_what_an_include_replaces_is_placed_at_the_include(tmp_path: Path) -> None:

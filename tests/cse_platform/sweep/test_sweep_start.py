@@ -88,15 +88,13 @@ def test_what_has_no_near_value_is_left_to_the_sampler(toy: Method) -> None:
     spec = sweep("leaderboard")
     assert start_points(spec, toy) == []
     assert start_points(spec, toy, LEADERS) == [{"temperature": 0.05, "tau3": 0.2}]
-    assert leader_notes(spec, LEADERS) == [
-        "start_from: number 1",
-        "number 1: temperature=0.07 is not in space.temperature, which is [0.05, 0.1]; 0.05 is "
-        "tried instead",
-        "number 1: rank_loss='listfold' is not in space.rank_loss, which is "
-        '["listnet", "listmle"]; the sampler draws it',
-    ]
+    first, near, far = leader_notes(spec, LEADERS)
+    assert first == "start_from: number 1"
+    assert near.startswith("number 1: temperature=0.07 ") and "; 0.05 is " in near
+    assert far.startswith("number 1: rank_loss='listfold' ") and "; the sampler " in far
     assert leader_notes(spec, None) == []
-    assert leader_notes(spec, {}) == ["start_from: the leaderboard has no other trial of toy"]
+    [none] = leader_notes(spec, {})
+    assert none.startswith("start_from: ") and none.endswith(" of toy")
 
 
 def test_a_converted_point_that_the_method_refuses_is_left_out(toy: Method) -> None:
@@ -139,10 +137,7 @@ def test_what_has_no_near_value(dimension: Any, value: Any) -> None:
 
 def test_nothing_published_for_the_backbone(toy: Method) -> None:
     (problem,) = told(sweep("published", backbone="roberta-base"), toy)
-    assert problem[1] == (
-        "no published settings of 'toy' for backbone 'roberta-base'; there are some for mini, "
-        "bert-base; leave 'published' out or give values"
-    )
+    assert "'roberta-base'; there are some for mini, bert-base;" in problem[1]
 
 
 @pytest.mark.parametrize(

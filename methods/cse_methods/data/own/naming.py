@@ -12,10 +12,12 @@ from cse_methods.tasks import own_name_problem
 
 
 def put_down(role: str, entry: Any, files: dict[str, Any]) -> Any:
-    """The name that an entry goes by; a path or a mapping is put down in `files` under it.
+    """Return the name of an entry, and add it to `files` if it is a path or a mapping.
 
-    SettingError, which blames the setting `role`, if it is no file of pairs or cannot have its
-    name. What names no file is returned as it is.
+    Any other entry is returned as it is.
+
+    Raises:
+        SettingError: of the setting `role`, if it is no file of pairs or cannot have its name.
     """
     if isinstance(entry, str) and is_pairs_file(entry):
         entry = {"file": entry}
@@ -40,7 +42,7 @@ def _own(role: str, entry: Mapping[str, Any]) -> OwnPairs:
 
 
 def _taken(own: OwnPairs, files: Mapping[str, Any]) -> str | None:
-    """Why a file cannot have its name beside the others."""
+    """Explain why a file cannot have its name beside the others; None if it can."""
     other = files.get(own.name)
     known = OwnPairs.model_validate(other) if isinstance(other, Mapping) else other
     if known is None or known == own:

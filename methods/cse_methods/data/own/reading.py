@@ -41,7 +41,7 @@ def load_own_pairs(spec: OwnPairs) -> PairSet:
 
 
 def with_checksum(spec: OwnPairs) -> OwnPairs:
-    """The same file, held to the pairs that it has now; DataError as `load_own_pairs`."""
+    """Return a copy with the checksum of the pairs it has now; DataError as `load_own_pairs`."""
     return spec.model_copy(update={"sha256": load_own_pairs(spec).sha256})
 
 
@@ -57,7 +57,7 @@ def refuse_dev_as_test(dev: Iterable[OwnPairs], tests: Iterable[OwnPairs]) -> No
 
 
 def describe_own_pairs(spec: OwnPairs) -> str:
-    """In a line: how many pairs, on which scale, and where from; DataError as `load_own_pairs`."""
+    """Describe a file in a line: its pairs, its scale, its place. DataError as `load_own_pairs`."""
     pairs, (low, high) = _read(spec)
     how = "found" if spec.scale is None else "stated"
     return f"{spec.name}: {len(pairs)} pairs of {spec.file}, scores {low:g} to {high:g} ({how})"
@@ -141,7 +141,7 @@ def _is_decimal_comma(text: str) -> bool:
 
 
 def _found_scale(golds: Sequence[float], path: Path) -> Scale:
-    """The narrowest usual scale that holds them all: from 0, from 1, or from -1 to 1."""
+    """Find the narrowest usual scale that holds all scores: from 0, from 1, or from -1 to 1."""
     lowest, highest = min(golds), max(golds)
     if lowest < 0 and lowest >= -1 and highest <= 1:
         return -1, 1

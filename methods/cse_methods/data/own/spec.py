@@ -42,7 +42,7 @@ class OwnPairs(Settings):
         return Path(self.file).stem
 
     def from_folder(self, folder: Path) -> Self:
-        """The same for a process anywhere: the file is named as a sweep file in `folder` does."""
+        """Return a copy whose file, named as in a sweep file in `folder`, has an absolute path."""
         return self.model_copy(update={"file": absolute_name(self.file, folder)})
 
 
@@ -52,7 +52,7 @@ def is_pairs_file(word: str) -> bool:
 
 
 def name_problem(own: OwnPairs) -> str | None:
-    """Why a set cannot be called as its file is; None where it can.
+    """Explain why a set cannot have the name of its file; None if it can.
 
     Metrics, MLflow and the leaderboard take the name as it is.
     """

@@ -177,7 +177,9 @@ def take_over(
     *,
     lease: Lease | None = None,
 ) -> None:
-    """Apply all of these events, or none.
+    """Apply the entries after the journal's stored position in one transaction, and move it.
+
+    Either all of them are applied or none; entries that were applied before are skipped.
 
     Raises:
         StoreLostError: if an event contradicts what is stored, or the database is damaged.
@@ -209,7 +211,10 @@ def _set_position(session: Session, journal: str, position: int) -> None:
 
 
 def apply_event(session: Session, journal: str, position: int, event: Event) -> None:
-    """Apply the event at this position of a journal; one that comes too early is held back."""
+    """Store what an event at this position of a journal says.
+
+    An event on a trial that another journal has yet to bring is held back until then.
+    """
     match event:
         case SweepStarted():
             start_sweep(session, journal, event)
@@ -239,7 +244,7 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
 
 
 def apply_held_back(session: Session, trial: str) -> None:
-    """Apply the events that came before their trial; warn of those that cannot be applied."""
+    """Apply the events that were held back for this trial; warn of those that contradict it."""
     for journal, position, event in take_held_back(session, trial):
         try:
             with session.begin_nested():
@@ -257,7 +262,7 @@ def _apply_or_hold_back(
     position: int,
     event: TrialReused | TestAccessed | TrialEvaluated,
 ) -> None:
-    """Apply an event on a trial that another journal may have brought, or hold it back."""
+    """Apply an event if the store has its trial; else hold it back until the trial starts."""
     trial = trial_or_none(session, event.trial)
     if trial is None:
         hold_back(session, journal, position, event)

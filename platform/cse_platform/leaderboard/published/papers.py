@@ -94,7 +94,7 @@ PAPERS = frozenset({"hub", "senteval"})
 
 
 def source_of(score: Estimate, dev: DevSets) -> str:
-    """Return the source of a score's data; that of the dev sets if a store does not know it."""
+    """Return where a score's data come from; if the store does not say, the dev sets' source."""
     return score.source or dev.source
 
 
@@ -324,7 +324,7 @@ def _list_numbers_by_split(ours: LeaderboardRow) -> dict[PublishedSplit, Mapping
 
 
 def cost_columns(values: Mapping[str, Any]) -> set[str]:
-    """The cost columns that a configuration can fill; train minutes only without `max_steps`."""
+    """List the cost columns that a configuration can fill; with `max_steps` no train minutes."""
     return set(COSTS) - ({TRAIN_MINUTES} if "max_steps" in values else set())
 
 

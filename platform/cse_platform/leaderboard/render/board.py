@@ -159,7 +159,7 @@ def shown_dev_set(row: LeaderboardRow) -> str:
 
 
 def estimates(row: LeaderboardRow) -> dict[str, Estimate]:
-    """The scores of a row by column, `dev` among them."""
+    """Return the scores of a row by column, `dev` among them."""
     return {DEV: row.dev_score, **row.scores}
 
 
@@ -221,7 +221,7 @@ def score_column(name: str, *, title: str = "", compared: bool = True) -> Column
 
 
 def short_hash(row: LeaderboardRow) -> str:
-    """The first digits of the configuration's hash."""
+    """Return the first digits of the configuration's hash."""
     return row.configuration.hash[:HASH_DIGITS]
 
 

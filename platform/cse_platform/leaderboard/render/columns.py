@@ -138,7 +138,7 @@ def searched_settings(row: LeaderboardRow) -> str:
 
 
 def short_key(row: LeaderboardRow) -> str:
-    """The first digits of the key of the best seed's trial, as commands take it."""
+    """Return the first digits of the key of the best seed's trial, as commands take it."""
     return (row.best_trial or "")[:HASH_DIGITS]
 
 

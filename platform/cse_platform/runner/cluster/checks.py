@@ -156,11 +156,11 @@ class NodeChecks:
         return True
 
     def environment_on(self, node: str) -> dict[str, Any]:
-        """The runtime environment of a trial on a node that has passed."""
+        """Make the runtime environment of a trial on a node that has passed."""
         return trial_environment(self._packages if node in self._equipped else None)
 
     def task_options(self) -> dict[str, Any]:
-        """Ray's options of a task that runs on any of several nodes that have passed."""
+        """Make Ray's options for a task that may run on any node that has passed."""
         there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
         passed = self.passed & there or self.passed
         same = passed - self._equipped or passed  # as one task has one environment
@@ -191,7 +191,7 @@ class NodeChecks:
         try:
             answer = ray.get(inquiry.answer)
         except Exception as error:  # whatever a node without this package raises
-            self.refused[node] = f"{name} gets no trials: {self._explain_no_answer(inquiry, error)}"
+            self.refused[node] = f"{name} gets no trials: {explain_no_answer(error, inquiry.lacks)}"
             return
         if not inquiry.is_last:
             self._provide_packages(node, answer, name)
@@ -213,20 +213,22 @@ class NodeChecks:
             _log.warning("%s lacks %s; Ray installs that there", name, format_names(lacks))
         self._asked[node] = self._ask_for_facts(node, format_names(lacks))
 
-    def _explain_no_answer(self, inquiry: _Inquiry, error: Exception) -> str:
-        if not isinstance(error, RuntimeEnvSetupError):
-            return f"{one_line(error)}; install cse-platform {version('cse-platform')} there"
-        why = setup_problem(error)
-        if inquiry.lacks:
-            return (
-                f"it lacks {inquiry.lacks}, and Ray cannot install that there ({why}); let "
-                "the node have ray[default] and reach a package index, or give --no-ship, if it is "
-                "to be taken as it is"
-            )
+
+def explain_no_answer(error: Exception, lacks: str) -> str:
+    """Explain why a node could not answer; `lacks` names what Ray was to install there first."""
+    if not isinstance(error, RuntimeEnvSetupError):
+        return f"{one_line(error)}; install cse-platform {version('cse-platform')} there"
+    why = setup_problem(error)
+    if lacks:
         return (
-            f"the code cannot travel there ({why}); install ray[default] there, or install there "
-            "what is installed here and give --no-ship"
+            f"it lacks {lacks}, and Ray cannot install that there ({why}); let the node have "
+            "ray[default] and reach a package index, or give --no-ship, if it is to be taken as it "
+            "is"
         )
+    return (
+        f"the code cannot travel there ({why}); install ray[default] there, or install there what "
+        "is installed here and give --no-ship"
+    )
 
 
 def _describe_node(node: dict[str, Any]) -> str:

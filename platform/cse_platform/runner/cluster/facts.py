@@ -172,7 +172,7 @@ def _hash_dev_set(questions: NodeQuestions, task: str) -> str:
 
 
 def _hash_package_code() -> str:
-    """The hash of all modules of the platform and of `cse_methods`."""
+    """Hash all modules of the platform and of `cse_methods`."""
     digest = hashlib.sha256()
     for folder in (Path(cse_platform.errors.__file__).parent, Path(code_hash.__file__).parent):
         for file in sorted(folder.rglob("*.py")):

@@ -79,7 +79,7 @@ def find_installed(packages: Iterable[str]) -> dict[str, str]:
 
 
 def list_lacking(packages: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
-    """Packages that are missing or at another version there, as NAME==VERSION."""
+    """List the packages that are missing or at another version `there`, as NAME==VERSION."""
     return [f"{name}=={wanted}" for name, wanted in packages.items() if there.get(name) != wanted]
 
 

@@ -29,7 +29,7 @@ def free_slots(slot: Slot, *, among: Container[str] | None = None) -> int:
 
 
 def nodes_with_room(slot: Slot) -> set[str]:
-    """The ids of the nodes that are large enough for a trial."""
+    """List the ids of the nodes that are large enough for a trial."""
     return {
         node
         for node, has in total_resources_per_node().items()
@@ -38,7 +38,7 @@ def nodes_with_room(slot: Slot) -> set[str]:
 
 
 def node_of(actor: Any) -> str:
-    """The id of the node on which an actor runs."""
+    """Ask Ray for the id of the node on which an actor runs."""
     return str(actors(actor._actor_id.hex())["Address"]["NodeID"])
 
 
@@ -73,7 +73,7 @@ def _count_slots_on_node(slot: Slot, has: Mapping[str, float]) -> int:
 
 
 def wanted_of(slot: Slot) -> dict[str, float]:
-    """Resources that a trial occupies, by Ray's names."""
+    """Map Ray's names of resources to what a trial occupies of each."""
     wanted = {"CPU": slot.cpu, "GPU": slot.gpu}
     return {name: each for name, each in wanted.items() if each > 0}
 
@@ -86,9 +86,9 @@ _PIP_OPTIONS = ["--disable-pip-version-check", "--retries=2", "--timeout=15"]
 
 
 def trial_environment(packages: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The runtime environment of a trial's process, with the keys of an object store.
+    """Make the runtime environment of a trial's process, with the keys of an object store.
 
-    `packages`, versions by name, are installed by Ray, into a copy of the node's own Python.
+    Ray installs `packages`, versions by name, into a copy of the node's own Python.
     """
     variables = DEFAULT_ENV_VARS | {
         name: os.environ[name] for name in ENV_VARS_TO_PROPAGATE & os.environ.keys()

@@ -18,7 +18,7 @@ VECTOR = "x_for_tell"
 
 
 def build_cmaes(options: CmaEs, *, seed: int) -> "ReplayedCmaEs":
-    """Build the sampler; choices and conditions, which no vector holds, are drawn by a TPE."""
+    """Build the sampler. A TPE draws what is no number of every point: choices, and any `when`."""
     startup_trials = max(options.startup_trials, 10)
     return ReplayedCmaEs(
         seed=seed,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def build_gp(options: Gp, *, seed: int) -> "NoisyGp":
-    """Build the sampler; dimensions with a `when`, which no vector holds, are drawn by a TPE."""
+    """Build the sampler. A TPE draws dimensions with a `when`, which some points do not have."""
     return NoisyGp(
         seed=seed,
         n_startup_trials=options.startup_trials,

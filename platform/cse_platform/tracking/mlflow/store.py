@@ -128,9 +128,9 @@ def _connect_client(uri: str) -> Any:
 
 
 def _create_database(path: Path) -> None:
-    """Create a database with MLflow's tables, and name it when it is whole.
+    """Create a database with MLflow's tables under another name, and rename it when it is whole.
 
-    MLflow could not go on with tables that a killed process has left half made.
+    If the process is killed, no half-made tables remain under `path`, which MLflow could not use.
     """
     from mlflow.tracking import MlflowClient
 
