@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cse_methods.data.dev_selection import DevSelection, sets_in
 from cse_methods.data.dev_sets import load_dev_pairs
+from cse_methods.data.shared_sentences import group_by_sentence
 from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.loading import load_sentence_encoder
 from cse_methods.encoders.sentence_transformers_format import read_pooling
@@ -74,7 +75,7 @@ def dev_pairs(trial: TrialDetails) -> DevPairs:
     if len(several := sets_in(trial.dev.search)) > 1:
         raise DataError(f"the mean of {' and '.join(several)} has no pairs of its own")
     dev, data = DevSelection.model_validate(one_trial_sweep(trial)["dev"]), data_setting_of(trial)
-    gold = load_dev_pairs(dev, trial.dev.search, data).gold
+    pairs = load_dev_pairs(dev, trial.dev.search, data)
     if dev_identity(dev, data) != trial.dev.identity:
         raise DataError(
             f"the dev sets of trial {trial.key[:16]} hold other pairs by now than it was judged by"
@@ -83,7 +84,7 @@ def dev_pairs(trial: TrialDetails) -> DevPairs:
         encoder = load_sentence_encoder(str(folder)).to(default_device())
         # The very batches of the training: cosines that differ in a last digit rank otherwise.
         cosines = DevSuite(dev, data=data).similarities(encoder)[trial.dev.search]
-    return DevPairs(gold, cosines.numpy())
+    return DevPairs(pairs.gold, cosines.numpy(), group_by_sentence(pairs.first, pairs.second))
 
 
 def data_setting_of(trial: TrialDetails) -> str | None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from cse_methods.data.shared_sentences import Groups
 from cse_methods.errors import CseError
 from cse_methods.metrics import spearman
 from cse_platform.errors import ComparisonError
@@ -40,6 +41,7 @@ def compare_rows(
     _refuse_disjoint_rows(rows, tasks, family)
     notes = _collect_reading_notes(_read_settings(session, rows, tasks), rows, tasks)
     a, b = build_contenders(session, rows, tasks)
+    notes |= _note_unknown_groups([a, b])
     return compare_contenders(
         rows,
         (a, b),
@@ -114,6 +116,7 @@ def compare_all_rows(
     if left_out := [name for name in rows if name not in kept]:
         notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
     compared = build_contenders(session, kept, tasks)
+    notes |= _note_unknown_groups(compared)
     step = _make_progress_step(progress, compared)
     matrix = compare_all(compared, tasks=tasks, resamples=_RESAMPLES, progress=step)
     lines = tuple(
@@ -147,6 +150,17 @@ def _make_progress_step(
         return None
     total = _RESAMPLES * sum(contender.seeds * len(contender.cosines) for contender in compared)
     return lambda done: progress(done, total)
+
+
+def _note_unknown_groups(contenders: Sequence[Contender]) -> set[str]:
+    """Note the tasks whose pairs are resampled one by one, as their sentences are not known."""
+    unknown = sorted({task for each in contenders for task in each.gold.keys() - each.groups})
+    if not unknown:
+        return set()
+    return {
+        f"which pairs of {', '.join(unknown)} share a sentence is not known: where many do, the "
+        "intervals are too short"
+    }
 
 
 def _read_settings(
@@ -209,10 +223,12 @@ SAME_SCORE = 0.005
 
 
 class DevPairs(NamedTuple):
-    """Gold scores of the pairs of a dev set, and the cosines of a trial's kept model."""
+    """The pairs of a dev set: gold scores, cosines of a trial's kept model, and groups."""
 
     gold: NDArray[np.float64]
     cosines: NDArray[np.float32]
+    groups: Groups | None = None
+    """The groups of pairs that share a sentence."""
 
 
 PairsOf = Callable[[str], DevPairs]
@@ -263,7 +279,9 @@ def _make_dev_contender(
         notes.append(f"{name} is compared over its seeds only: {problem}")
         return Contender(name, scores)
     cosines: NDArray[Any] = np.stack([pairs.cosines for pairs in pairs_by_seed])
-    return Contender(name, scores, {task: cosines}, {task: pairs_by_seed[0].gold})
+    pairs = pairs_by_seed[0]
+    groups = {} if pairs.groups is None else {task: pairs.groups}
+    return Contender(name, scores, {task: cosines}, {task: pairs.gold}, groups)
 
 
 def _check_dev_score(row: LeaderboardRow, seed: int, pairs: DevPairs) -> DevPairs:

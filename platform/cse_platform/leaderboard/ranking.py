@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
+from cse_methods.data.shared_sentences import known_groups
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.records import BoardFamily, Estimate, LeaderboardRow
 from cse_platform.leaderboard.statistics.contenders import Contender, Sampled, sample
@@ -45,17 +46,20 @@ def build_contenders(
     that has all of them. `scored_on` has further columns that the seeds must have.
     """
     cosines, gold = _read_similarities(session, list(rows.values()), tasks)
+    groups = {data: known_groups(scores) for data, scores in gold.items()}
     built = []
     for name, row in rows.items():
         seeds = common_seeds(row, [*tasks, *scored_on])
         places = {task: _list_places(row, seeds, task) for task in tasks}
         paired = {task: ps for task, ps in places.items() if all(place in cosines for place in ps)}
+        data = {task: cosines[ps[0]][0] for task, ps in paired.items()}
         built.append(
             Contender(
                 name,
                 {task: [row.scores[task].values[seed] for seed in seeds] for task in tasks},
                 {task: np.stack([cosines[p][1] for p in ps]) for task, ps in paired.items()},
-                {task: gold[cosines[ps[0]][0]] for task, ps in paired.items()},
+                {task: gold[sha256] for task, sha256 in data.items()},
+                {task: g for task, sha256 in data.items() if (g := groups[sha256]) is not None},
             )
         )
     return built

@@ -25,7 +25,7 @@ from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.sweep.identity import dev_identity
 from cse_platform.tracking.events import Event, SweepStarted
 
-OWN = [f"the cat sees dog {n}\ta dog sees cat {n % 4}\t{1 + n % 5}\n" for n in range(40)]
+OWN = [f"the cat sees dog {n}\ta dog sees cat {n // 2}\t{1 + n % 5}\n" for n in range(40)]
 POOLERS = {"simcse": ("avg", "cls"), "esimcse": ("avg_top2",), "hicl": ("cls",)}
 
 
@@ -82,13 +82,14 @@ def test_it_is_the_comparison_of_their_scores_and_cosines(lab: str) -> None:
     with open_leaderboard(lab) as reader:
         found = reader.compare_on_dev("simcse", "esimcse", pairs_of(reader))
         rows = {row.method: row for row in reader.rows(ranked=False)}
-        sides = []
+        sides, two_share = [], np.repeat(np.arange(20), 2)
         for name in ("simcse", "esimcse"):
             row = rows[name]
             pairs = [dev_pairs(reader.trial(row.keys[seed])) for seed in row.seeds]
             scores = {"dev my-dev": [row.dev_score.values[seed] for seed in row.seeds]}
             cosines = {"dev my-dev": np.stack([one.cosines for one in pairs])}
-            sides.append(Contender(name, scores, cosines, {"dev my-dev": pairs[0].gold}))
+            gold, groups = {"dev my-dev": pairs[0].gold}, {"dev my-dev": two_share}
+            sides.append(Contender(name, scores, cosines, gold, groups))
     expected = compare(sides[0], sides[1], tasks=["dev my-dev"], average=None)
     assert found.tasks == expected.tasks
     (task,) = found.tasks

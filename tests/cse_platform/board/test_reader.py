@@ -10,7 +10,7 @@ from stored_trials import apply_events
 
 from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import QueryError
-from cse_platform.leaderboard import Filters, Leaderboard
+from cse_platform.leaderboard import Filters, Leaderboard, ranking
 from cse_platform.leaderboard.store import Store
 from cse_platform.tracking.events import Event, TrialEvaluated
 
@@ -52,6 +52,35 @@ def test_a_single_seed_has_an_interval_over_pairs(reader: Leaderboard) -> None:
         assert score.interval.low < score.mean < score.interval.high
     widths = [s.interval.high - s.interval.low for s in row.scores.values() if s.interval]
     assert widths[-1] < min(widths[:-1])  # the average is surer than each task
+
+
+def test_pairs_that_share_a_sentence_are_resampled_together(
+    reader: Leaderboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bounds() -> tuple[float, ...]:
+        [task] = [t for t in reader.compare("sncse", "simcse").tasks if t.task == "stsb"]
+        [row] = reader.rows(Filters(method="sncse"))
+        both = (task.interval, row.scores["stsb"].interval)
+        return tuple(round(each.high - each.low, 9) for each in both if each)
+
+    alone = bounds()
+    monkeypatch.setattr(ranking, "known_groups", lambda gold: np.arange(len(gold)) // 8)
+    together = bounds()
+    assert len(alone) == 2
+    assert all(a != b for a, b in zip(alone, together, strict=True))
+
+
+def test_a_comparison_says_of_which_pairs_the_sentences_are_not_known(
+    reader: Leaderboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def notes() -> list[str]:
+        found = reader.compare("hicl", "simcse").notes, reader.compare_all().notes
+        return [note for all_notes in found for note in all_notes if "share a sentence" in note]
+
+    assert len(notes()) == 2
+    assert all("stsb" in note for note in notes())
+    monkeypatch.setattr(ranking, "known_groups", lambda gold: np.arange(len(gold)))
+    assert not notes()
 
 
 def test_ranks_are_among_rows_of_one_identity(
@@ -150,7 +179,8 @@ def test_another_reading_is_told(board: Store, reader: Leaderboard, scored: Scor
     by_identity = Filters(identity="avg-real-mean")
     [row] = reader.rows(by_identity)
     assert row.method == "sncse"
-    assert reader.against([row], "hicl")[0].notes[-1].endswith("pooler avg against cls")
+    notes = reader.against([row], "hicl")[0].notes
+    assert any(note.endswith("pooler avg against cls") for note in notes)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The bootstrap of Spearman gives what scipy gives for the resampled pairs."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,9 +26,13 @@ def plain_draws(task_pairs: TaskPairs, resamples: int, seed: int) -> NDArray[np.
     """The same resamples, each pair by pair through scipy; 0 where that gives nan."""
     by_gold = np.argsort(task_pairs.gold, kind="stable")
     rng = np.random.default_rng([seed, *task_pairs.task.encode()])
-    pairs, draws = len(by_gold), []
+    group_of = task_pairs.groups
+    labels = np.arange(len(by_gold)) if group_of is None else group_of[by_gold]
+    groups = [by_gold[labels == label] for label in dict.fromkeys(labels.tolist())]
+    draws: list[NDArray[np.intp]] = []
     while len(draws) < resamples:
-        draws += list(by_gold[rng.integers(0, pairs, size=(BLOCK, pairs))])
+        block = rng.integers(0, len(groups), size=(BLOCK, len(groups)))
+        draws += [np.concatenate([groups[group] for group in drawn]) for drawn in block]
     with warnings.catch_warnings(action="ignore"):
         return np.nan_to_num(
             [
@@ -41,11 +46,17 @@ def plain_draws(task_pairs: TaskPairs, resamples: int, seed: int) -> NDArray[np.
     pairs=st.integers(1, 60),
     encoders=st.integers(1, 3),
     levels=st.integers(1, 30),
+    groups=st.none() | st.integers(1, 40),
     seed=st.integers(0, 2**32),
 )
-@settings(max_examples=30, deadline=None)
-def test_draws_are_scipys(pairs: int, encoders: int, levels: int, seed: int) -> None:
+@settings(max_examples=40, deadline=None)
+def test_draws_are_scipys(
+    pairs: int, encoders: int, levels: int, groups: int | None, seed: int
+) -> None:
     task_pairs = made_pairs(pairs, encoders, levels=levels, seed=seed)
+    if groups is not None:
+        labels = np.random.default_rng(seed).integers(0, groups, pairs)
+        task_pairs = replace(task_pairs, groups=labels)
     draws = spearman_draws(task_pairs, resamples=5, seed=seed)
     assert draws == pytest.approx(plain_draws(task_pairs, 5, seed), abs=1e-9)
 
@@ -56,8 +67,10 @@ def test_draws_are_scipys_at_a_real_size() -> None:
     assert draws == pytest.approx(plain_draws(task_pairs, 70, 3), abs=1e-9)
 
 
-def test_draws_are_scipys_beyond_narrow_integers() -> None:
-    task_pairs = made_pairs(2**15 + 5, 2, levels=3)
+@pytest.mark.parametrize("groups", [None, np.minimum(np.arange(2**15 + 5), 9)])
+def test_draws_are_scipys_beyond_narrow_integers(groups: NDArray[np.intp] | None) -> None:
+    # Of ten groups, the last has nearly all pairs: a resample can have several times as many.
+    task_pairs = replace(made_pairs(2**15 + 5, 2, levels=3), groups=groups)
     draws = spearman_draws(task_pairs, resamples=4, seed=0)
     assert draws == pytest.approx(plain_draws(task_pairs, 4, 0), abs=1e-9)
 
@@ -68,6 +81,16 @@ def test_all_encoders_see_the_same_resamples_in_every_call() -> None:
     draws = spearman_draws(both, resamples=100, seed=1)
     assert np.array_equal(spearman_draws(alone, resamples=100, seed=1)[0], draws[1])
     assert np.array_equal(spearman_draws(both, resamples=30, seed=1), draws[:, :30])
+
+
+def test_pairs_that_only_repeat_others_make_nothing_surer() -> None:
+    once = made_pairs(300, 1, levels=10)
+    gold, cosines = np.repeat(once.gold, 4), np.repeat(once.cosines, 4, axis=1)
+    grouped = TaskPairs("stsb", gold, cosines, np.repeat(np.arange(300), 4))
+    apart = TaskPairs("stsb", gold, cosines)
+    spreads = [spearman_draws(one, resamples=2000, seed=0).std() for one in (once, grouped, apart)]
+    assert spreads[1] == pytest.approx(spreads[0], rel=0.1)
+    assert spreads[2] == pytest.approx(spreads[0] / 2, rel=0.1)  # four times the evidence, it seems
 
 
 def test_another_seed_or_task_draws_others() -> None:
@@ -113,3 +136,8 @@ def test_progress_adds_up_to_all_correlations() -> None:
 def test_lengths_that_differ_are_refused(gold: int, cosines: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"stsb: expected gold \(pairs,\) and cosines"):
         TaskPairs("stsb", np.zeros(gold), np.zeros(cosines, dtype=np.float32))
+
+
+def test_groups_of_other_pairs_are_refused() -> None:
+    with pytest.raises(ValueError, match="stsb: expected a group for each of 5 pairs"):
+        replace(made_pairs(5, 1, levels=3), groups=np.arange(4))

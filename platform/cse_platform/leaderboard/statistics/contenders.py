@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cse_methods.data.shared_sentences import Groups
 from cse_platform.leaderboard.statistics.intervals import seed_errors
 from cse_platform.leaderboard.statistics.resampling import Floats, TaskPairs, spearman_draws
 from cse_platform.leaderboard.statistics.results import Spread
@@ -24,6 +25,9 @@ class Contender:
     """The cosines by task, shape (seeds, pairs), if all seeds have them."""
     gold: Mapping[str, Floats] = field(default_factory=dict)
     """The gold scores by task, shape (pairs,)."""
+    groups: Mapping[str, Groups] = field(default_factory=dict)
+    """The groups of pairs that share a sentence by task, where they are known, shape (pairs,);
+    equal for all contenders of the same pairs."""
 
     def __post_init__(self) -> None:
         """Check that all tasks have scores and cosines of the same seeds.
@@ -93,7 +97,8 @@ def sample(
     for task in tasks:
         for members in _group_by_pairs(contenders, task):
             cosines = np.concatenate([contenders[member].cosines[task] for member in members])
-            pairs = TaskPairs(task, contenders[members[0]].gold[task], cosines)
+            first = contenders[members[0]]
+            pairs = TaskPairs(task, first.gold[task], cosines, first.groups.get(task))
             draws = spearman_draws(pairs, resamples=resamples, seed=seed, progress=progress)
             ends = np.cumsum([contenders[member].seeds for member in members])[:-1]
             for member, own in zip(members, np.split(draws, ends), strict=True):

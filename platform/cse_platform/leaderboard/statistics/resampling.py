@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from cse_methods.data.shared_sentences import Groups, number_by_appearance
+
 BLOCK = 64
 """Resamples at a time: counts and ranks of 5,000 pairs stay within a core's cache."""
 
@@ -24,18 +26,25 @@ class TaskPairs:
     """Graded similarities, shape (pairs,)."""
     cosines: NDArray[np.floating[Any]]
     """Shape (encoders, pairs); NaN counts as 0, as in the score."""
+    groups: Groups | None = None
+    """The group of each pair, shape (pairs,); left out, every pair is a group of its own."""
 
     def __post_init__(self) -> None:
-        """Check that gold and cosines can be paired.
+        """Check that gold, cosines and groups can be paired.
 
         Raises:
-            ValueError: if gold and cosines are not of one length.
+            ValueError: if they are not of one length.
         """
         gold, cosines = np.shape(self.gold), np.shape(self.cosines)
         if len(gold) != 1 or len(cosines) != 2 or gold != cosines[1:] or gold == (0,):
             raise ValueError(
                 f"{self.task}: expected gold (pairs,) and cosines (encoders, pairs) of one length "
                 f">= 1, got shapes {gold} and {cosines}"
+            )
+        if self.groups is not None and np.shape(self.groups) != gold:
+            raise ValueError(
+                f"{self.task}: expected a group for each of {gold[0]} pairs, "
+                f"got shape {np.shape(self.groups)}"
             )
 
 
@@ -46,15 +55,16 @@ def spearman_draws(
     seed: int,
     progress: Callable[[int], None] | None = None,
 ) -> Floats:
-    """Compute Spearman of each encoder in resamples of a task's pairs, with replacement.
+    """Compute Spearman of each encoder in resamples of a task's groups of pairs, with replacement.
 
-    A resample is a vector of counts: how often each pair was drawn. The values are sorted once.
+    A resample is a vector of counts: how often each pair was drawn. Pairs of one group are drawn
+    together, so that resamples of unequal groups differ in size. The values are sorted once.
     Within a resample, their mid-ranks follow from running sums of the counts. The correlation of
     these ranks, weighted by the counts, is exactly what scipy.stats.spearmanr gives for the
     resampled pairs, as all sums are of integers.
 
-    The resamples depend on `seed`, the task's id and gold alone: all encoders see the same ones, in
-    this call and in any other, and fewer resamples are the first of more.
+    The resamples depend on `seed`, the task's id, gold and groups alone: all encoders see the same
+    ones, in this call and in any other, and fewer resamples are the first of more.
 
     Where all gold values or all cosines of a resample are equal, the draw counts as 0. `progress`
     is called after each block with how many correlations were computed since the last call; they
@@ -64,17 +74,21 @@ def spearman_draws(
         Shape (encoders, resamples), in [-1, 1].
 
     Source:
-        Efron and Tibshirani 1993, An Introduction to the Bootstrap, sections 6 and 13.
+        Efron and Tibshirani 1993, An Introduction to the Bootstrap, sections 6 and 13. Davison and
+        Hinkley 1997, Bootstrap Methods and their Application, section 3.8, for groups.
     """
     # Equal gold sorts equally, so that the counts mean the same pairs whoever else is in the call;
     # in this order its values' members lie together.
     by_gold = np.argsort(task_pairs.gold, kind="stable")
     gold = _Order(task_pairs.gold[by_gold])
     encoders = [_Order(cosines[by_gold]) for cosines in task_pairs.cosines]
+    groups = np.arange(len(by_gold))
+    if task_pairs.groups is not None:
+        groups = number_by_appearance(task_pairs.groups[by_gold])
     draws = np.empty((len(encoders), resamples))
     rng = np.random.default_rng([seed, *task_pairs.task.encode()])
     for start in range(0, resamples, BLOCK):
-        counts = _draw_counts(len(by_gold), rng)
+        counts = _draw_counts(groups, rng)
         block = draws[:, start : start + BLOCK]
         block[:] = _compute_correlations(counts, gold, encoders)[:, : block.shape[1]]
         if progress is not None:
@@ -91,7 +105,7 @@ class _Order:
         pairs = np.argsort(self.value, kind="stable")
         ends = np.concatenate([[0], np.cumsum(sizes)])
         # (values, pairs) of 0 and 1: times the pairs' counts, it gives the values' counts.
-        ones = np.ones(len(values), _choose_integer_type(len(values)))
+        ones = np.ones(len(values), np.int16)  # a product has the type of the counts
         self.members: Any = csr_array((ones, pairs, ends), shape=(len(sizes), len(values)))
         self.tied = np.flatnonzero(sizes > 1)
         self.tied_pairs = np.flatnonzero(sizes[self.value] > 1)
@@ -105,20 +119,27 @@ def _choose_integer_type(pairs: int) -> type[np.int16 | np.int32]:
     return np.int16 if pairs < 2**15 else np.int32
 
 
-def _draw_counts(pairs: int, rng: np.random.Generator) -> Ints:
-    """Draw how often each pair is in each resample of a block, shape (pairs, BLOCK)."""
-    counts = np.empty((BLOCK, pairs), _choose_integer_type(pairs))
-    for row, drawn in zip(counts, rng.integers(0, pairs, size=(BLOCK, pairs)), strict=True):
-        row[:] = np.bincount(drawn, minlength=pairs)
-    return np.ascontiguousarray(counts.T)
+def _draw_counts(groups: Groups, rng: np.random.Generator) -> Ints:
+    """Draw how often each pair is in each resample of a block, shape (pairs, BLOCK).
+
+    Groups are numbered from 0 as they appear: as many as pairs are the pairs themselves.
+    """
+    sizes = np.bincount(groups)
+    times = np.empty((BLOCK, len(sizes)), _choose_integer_type(len(sizes)))
+    for row, drawn in zip(times, rng.integers(0, len(sizes), size=times.shape), strict=True):
+        row[:] = np.bincount(drawn, minlength=len(sizes))
+    most = int((times @ sizes).max())
+    counts: Ints = np.ascontiguousarray(times.T, _choose_integer_type(most))
+    return counts if len(sizes) == len(groups) else counts.take(groups, axis=0)
 
 
-def _compute_ranks(counts: Ints, pairs: int) -> Ints:
+def _compute_ranks(counts: Ints, pairs: Ints) -> Ints:
     """Compute twice the mid-ranks minus their mean, from the counts of values in rising order.
 
     A value that is drawn c times after s smaller draws has the mid-rank s + (c + 1) / 2. With the
     running sum S = s + c, twice that minus twice the mean (pairs + 1) / 2 is 2 S - c - pairs: a
-    whole number, so that all sums of ranks are exact.
+    whole number, so that all sums of ranks are exact. `pairs` are those of each resample, of the
+    type of the counts.
     """
     # Packed integers: a running sum down the rows adds narrow integers one by one. The 64
     # resamples of a row lie side by side in int16 (or int32), so the same bytes are read as int64:
@@ -130,7 +151,7 @@ def _compute_ranks(counts: Ints, pairs: int) -> Ints:
     # and subtraction does too: the final value lies in [-pairs, pairs], so it comes out right.
     ranks *= 2
     ranks -= counts
-    ranks -= counts.dtype.type(pairs)
+    ranks -= pairs
     return ranks
 
 
@@ -146,12 +167,13 @@ def _compute_correlations(counts: Ints, gold: _Order, encoders: Sequence[_Order]
 
     The shape is (encoders, BLOCK).
     """
-    pairs = len(counts)
+    pairs: Ints = counts.sum(axis=0, dtype=counts.dtype)
+    cubes = pairs.astype(np.float64) ** 3
     gold_counts: Ints = gold.members @ counts
     gold_ranks = _compute_ranks(gold_counts, pairs).astype(np.float64)
-    gold_spread = pairs**3 - _sum_cubes(gold_counts)
+    gold_spread = cubes - _sum_cubes(gold_counts)
     singly = _sum_cubes(counts)
-    wide: Ints = counts.astype(np.int32 if pairs < 2**15 else np.int64)
+    wide: Ints = counts.astype(np.int32 if counts.dtype == np.int16 else np.int64)
     correlations = np.zeros((len(encoders), counts.shape[1]))
     for correlation, order in zip(correlations, encoders, strict=True):
         sizes: Ints = order.members @ counts
@@ -161,6 +183,6 @@ def _compute_correlations(counts: Ints, gold: _Order, encoders: Sequence[_Order]
         # The squares of doubled ranks sum to a third of pairs^3 minus the cubes of the tied; only
         # values that several pairs share differ from what the pairs' own counts give.
         ties = singly - _sum_cubes(counts[order.tied_pairs]) + _sum_cubes(sizes[order.tied])
-        spread = np.sqrt((pairs**3 - ties) * gold_spread)
+        spread = np.sqrt((cubes - ties) * gold_spread)
         np.divide(3 * products, spread, out=correlation, where=spread > 0)
     return correlations
