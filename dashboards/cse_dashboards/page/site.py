@@ -116,7 +116,10 @@ class OpenLeaderboard:
         self._open: tuple[object, Leaderboard] | None = None
 
     def get(self) -> Leaderboard:
-        """Return the leaderboard, opened at the first call and whenever its file was replaced.
+        """Return the leaderboard, opened at the first call and again once its file has changed.
+
+        A file in a folder that cannot be written is opened at every call, for SQLite would not see
+        its changes.
 
         Raises:
             StoreError: if it cannot be opened.

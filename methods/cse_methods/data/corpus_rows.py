@@ -35,7 +35,11 @@ def read_corpus_rows(
 
 
 def without_empty(lines: Sequence[str], path: Path, *, drop: bool) -> tuple[CorpusRows, int]:
-    """Make a row of each line with text, and count the empty ones; DataError if all are empty."""
+    """Make a row of each line with text, and count the empty lines.
+
+    Raises:
+        DataError: if all lines are empty, or one is and `drop` is False.
+    """
     rows: CorpusRows = [(line,) for line in lines if line]
     if not rows:
         raise DataError(f"{path}: no sentences; a corpus holds one sentence a line")

@@ -79,7 +79,7 @@ class HubFile:
         return isinstance(found, str)
 
     def fetch(self) -> Path:
-        """Return the file's place on this machine; DataError if it is not here nor on the hub."""
+        """Return the file's place on this machine, fetched if needed; DataError if that fails."""
         from huggingface_hub import hf_hub_download
         from huggingface_hub.errors import EntryNotFoundError
 

@@ -13,7 +13,7 @@ _RELEASED_LIMIT = 10
 
 
 def repeat_pieces(content: Sequence[int], positions: Collection[int]) -> list[int]:
-    """Double the pieces at `positions` in place.
+    """Return the pieces with those at `positions` doubled where they stand.
 
     Raises:
         ValueError: if a position is not one of the content's.

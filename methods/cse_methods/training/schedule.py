@@ -21,7 +21,7 @@ class Schedule:
 
     @classmethod
     def of(cls, config: TrainingConfig, *, sentences: int) -> "Schedule":
-        """Count a trial's steps: `max_steps`, or `epochs` passes of whole batches, rounded up.
+        """Plan a trial's steps: `max_steps`, or `epochs` passes of whole batches, rounded up.
 
         Raises:
             TrainingError: if there are fewer sentences than one batch holds.

@@ -105,7 +105,7 @@ class LeaseOwner:
 
 
 def lease_owners(session: Session, sweep: str | None = None) -> dict[str, LeaseOwner]:
-    """Read who holds each sweep, or only the named one; sweeps that never ran here are absent."""
+    """Read who holds or last held each sweep, or the named one; absent if it never ran here."""
     query = select(SweepLeaseRecord)
     if sweep is not None:
         query = query.where(SweepLeaseRecord.sweep == sweep)

@@ -160,7 +160,7 @@ class NodeChecks:
         return trial_environment(self._packages if node in self._equipped else None)
 
     def task_options(self) -> dict[str, Any]:
-        """Make Ray's options for a task that may run on any node that has passed."""
+        """Make Ray's options for a task that may run on any of several nodes that have passed."""
         there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
         passed = self.passed & there or self.passed
         same = passed - self._equipped or passed  # as one task has one environment

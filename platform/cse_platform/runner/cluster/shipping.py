@@ -105,7 +105,7 @@ def _archive_method(method: Method, sources: Mapping[Path, Path]) -> bytes:
 
 
 def _list_package_files(folder: Path) -> dict[str, Path | str]:
-    """List the files of a package by their paths, which begin with the package's name."""
+    """Map the files of a package by their paths, which begin with the package's name."""
     return {str(file.relative_to(folder.parent)): file for file in _iter_files(folder)}
 
 

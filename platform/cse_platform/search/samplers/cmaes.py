@@ -18,7 +18,7 @@ VECTOR = "x_for_tell"
 
 
 def build_cmaes(options: CmaEs, *, seed: int) -> "ReplayedCmaEs":
-    """Build the sampler. A TPE draws what is no number of every point: choices, and any `when`."""
+    """Build the sampler. A TPE draws choices and dimensions with a `when`, which CMA-ES cannot."""
     startup_trials = max(options.startup_trials, 10)
     return ReplayedCmaEs(
         seed=seed,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def build_gp(options: Gp, *, seed: int) -> "NoisyGp":
-    """Build the sampler. A TPE draws dimensions with a `when`, which some points do not have."""
+    """Build the sampler. A TPE draws dimensions with a `when`, which not every point has."""
     return NoisyGp(
         seed=seed,
         n_startup_trials=options.startup_trials,
