@@ -18,3 +18,12 @@ def collect_rarely() -> None:
     """Collect garbage less often from here on, and not at all at the end of the process."""
     gc.set_threshold(NEW_OBJECTS)
     atexit.register(gc.freeze)
+
+
+@cache
+def spare_survivors() -> None:
+    """Exempt what is alive now from every later search for garbage, once a process.
+
+    After the first trial of a process that is the libraries and what they cache.
+    """
+    gc.freeze()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from device_ledger import Ledger, Wait, device_ledger
+from device_ledger import LATE, Ledger, Wait, device_ledger
 from method_variants import VARIANTS, settled
 from torch import Tensor
 
@@ -27,6 +27,7 @@ from cse_methods.evaluation.models import open_model
 from cse_methods.papers.simcse import SimCSE, SimCSEConfig
 from cse_methods.registry import available_methods, get_method
 from cse_methods.testing import RecordedRun
+from cse_methods.training.divergence import STEPS_A_LOOK
 from cse_methods.training.loop import train
 from cse_methods.training.neighbours import nearest_sentences
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors
@@ -222,6 +223,28 @@ def test_a_full_gpu_is_answered_with_advice(lab: Lab, tmp_path: Path) -> None:
     )
     with device_ledger(), pytest.raises(TrainingError, match=told):
         train(config, RecordedRun(tmp_path), corpus=corpus, objective=lambda _: FullMemory(config))
+
+
+class Diverging(SimCSE):
+    """Its loss is infinite from step 3 on."""
+
+    def losses(self, first: Tensor, second: Tensor, **others: Any) -> dict[str, Tensor]:
+        found = super().losses(first, second, **others)
+        self.last = others["batch"].step
+        return {n: part * (torch.inf if self.last >= 3 else 1) for n, part in found.items()}
+
+
+def test_a_loss_that_diverges_on_a_gpu_ends_the_trial_soon_and_nothing_waits_for_it(
+    lab: Lab, tmp_path: Path
+) -> None:
+    config = lab.configured("simcse", max_steps=40, eval_steps=40)
+    assert isinstance(config, SimCSEConfig)
+    corpus = load_corpus(config.corpus, config.data)
+    objective = Diverging(config)
+    with device_ledger() as ledger, pytest.raises(TrainingError, match="inf at step 3, with"):
+        train(config, RecordedRun(tmp_path), corpus=corpus, objective=lambda _: objective)
+    assert objective.last == STEPS_A_LOOK + LATE - 1
+    assert not waits_within(ledger, "train_until")
 
 
 def test_deterministic_kernels_are_taken_for_the_trial_alone(lab: Lab, tmp_path: Path) -> None:

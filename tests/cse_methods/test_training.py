@@ -299,14 +299,18 @@ def test_resumed_bit_for_bit(
 
 @pytest.mark.parametrize(
     ("precision", "advice"),
-    [("fp32", "rate$"), ("bf16", "rate or precision: fp32$")],
+    [
+        ("fp32", "learning_rate or a warmup_ratio above 0$"),
+        ("bf16", "learning_rate, a warmup_ratio above 0 or precision: fp32$"),
+        ("fp16", "learning_rate, a warmup_ratio above 0 or precision: bf16$"),
+    ],
 )
 def test_a_loss_that_is_not_a_number_ends_the_trial(
     precision: str, advice: str, tiny_bert: Path, new_run: Callable[..., Any]
 ) -> None:
-    config = settings(tiny_bert, learning_rate=1e6, precision=precision)
+    config = settings(tiny_bert, learning_rate=1e6, precision=precision, max_steps=3, eval_steps=3)
     run = new_run()
-    # The loss of the second step: what follows a first step that went too far.
+    # The loss of the second step: what follows a first step that went too far. There is no third.
     losses = iter([1.0, math.nan])
 
     class Failing(Objective):
@@ -315,8 +319,8 @@ def test_a_loss_that_is_not_a_number_ends_the_trial(
             return {"contrastive": view.sum() * next(losses)}
 
     message = (
-        "the loss is nan between steps 1 and 2 with learning_rate 1e\\+06 and precision "
-        f"{precision}; try a lower learning {advice}"
+        r"^diverged: the loss is nan at step 2, with learning_rate 1e\+06 \([^)]* at that step\), "
+        f"warmup_ratio 0 and precision {precision}; try a lower {advice}"
     )
     with pytest.raises(TrainingError, match=message):
         train(config, run, corpus=CORPUS, objective=lambda _: Failing())
@@ -326,7 +330,7 @@ def test_a_loss_that_is_not_a_number_ends_the_trial(
 def test_a_learning_rate_that_ruins_a_real_trial(new_run: Callable[..., Any]) -> None:
     plain = settings("mini", learning_rate=1e6).model_dump()
     config = simcse.SimCSEConfig.model_validate(plain | {"dev": {"search": "sickr", "also": []}})
-    with pytest.raises(TrainingError, match="the loss is nan between steps 1 and 2"):
+    with pytest.raises(TrainingError, match=r"^diverged: the loss is nan at step 2, "):
         get_method("simcse").train(config, new_run())
 
 

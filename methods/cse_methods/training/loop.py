@@ -20,6 +20,7 @@ from cse_methods.registry import enter_method
 from cse_methods.training.checkpoint import Best, TrainingState, load_checkpoint, save_checkpoint
 from cse_methods.training.determinism import deterministic_algorithms
 from cse_methods.training.dev_evaluation import DevSuite
+from cse_methods.training.divergence import DivergenceWatch
 from cse_methods.training.memory import advising_on_memory
 from cse_methods.training.objective import Objective
 from cse_methods.training.optimizers import grouped_parameters, make_optimizer
@@ -157,7 +158,7 @@ def start(
 
 
 def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, float]:
-    """Train up to `step`.
+    """Train up to `step`; TrainingError if the loss diverges before.
 
     Returns:
         `train/loss`, the mean over the steps trained; `train/loss_<part>`, which sum to it;
@@ -166,9 +167,12 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
     """
     started, first = time.perf_counter(), state.step
     sums: dict[str, Tensor] = {}
+    watch = DivergenceWatch(state.config, state.schedule)
     state.student.train()
     for batch in training_batches(state, corpus, until=step):
-        for name, part in optimise(state, losses_of(state, batch)).items():
+        parts = optimise(state, losses_of(state, batch))
+        watch.add(state.step, parts.values())
+        for name, part in parts.items():
             sums[name] = sums[name] + part if name in sums else part
     totals = torch.stack(list(sums.values())).tolist()
     means = {
@@ -177,12 +181,7 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
     }
     loss = sum(means.values())
     if not math.isfinite(loss):
-        precision = state.config.precision
-        raise TrainingError(
-            f"the loss is {loss} between steps {first + 1} and {step} with learning_rate "
-            f"{state.config.learning_rate:g} and precision {precision}; try a lower learning rate"
-            + ("" if precision == "fp32" else " or precision: fp32")
-        )
+        watch.finish()
     seconds = time.perf_counter() - started
     factor = state.schedule.learning_rate_factor(step - 1)
     own = {

@@ -30,7 +30,7 @@ from cse_methods.files.places import filesystem
 from cse_methods.guard import guard
 from cse_methods.registry import get_method
 from cse_platform.errors import SettingsError, WorkerBusyError
-from cse_platform.gc_settings import collect_rarely
+from cse_platform.gc_settings import collect_rarely, spare_survivors
 from cse_platform.runner.failures import report_of
 from cse_platform.runner.gpus import hide_unassigned_gpus
 from cse_platform.runner.models import keep_model, wait_for_room
@@ -320,6 +320,7 @@ def as_found() -> Iterator[None]:
         yield
     finally:
         gc.collect()  # modules and their autograd graphs hold cycles
+        spare_survivors()  # else it takes longer than a small trial
         if torch := sys.modules.get("torch"):
             torch.manual_seed(_FRESH_SEED)
             torch.cuda.empty_cache()  # does nothing where CUDA was not used

@@ -4,6 +4,7 @@ import copy
 from collections import Counter
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import optuna
@@ -57,7 +58,6 @@ class Draft:
         self._begun = begun or _make_blank_trial(len(trials))
         self.others = [trial for trial in trials if trial.number != self._begun.number]
         self._shown = show_failures([*learned, *self.others], study.directions)
-        self._study_attrs = dict(self._storage.get_study_system_attrs(self._study_id))
         self._changed: dict[str, Any] = {}
         self.study = copy.copy(study)
         """The study as a sampler sees it."""
@@ -94,12 +94,16 @@ class Draft:
         for key, value in self._changed.items():
             self._storage.set_study_system_attr(self._study_id, key, value)
 
-    def accept(self) -> None:
-        """Write the values that were drawn last to the storage."""
+    def accept(self) -> FrozenTrial:
+        """Write the values that were drawn last to the storage. Returns the trial as it is there.
+
+        A new trial is not read again.
+        """
         self.write_study_attrs()
         if self.trial._trial_id == _NEW:
-            self._storage.create_new_trial(self._study_id, template_trial=self.trial)
-            return
+            created = self._storage.create_new_trial(self._study_id, template_trial=self.trial)
+            self.trial._trial_id = created
+            return self.trial
         known, begun = self.trial._trial_id, self._begun
         if begun.state == TrialState.WAITING:
             self._storage.set_trial_state_values(known, TrialState.RUNNING)
@@ -110,6 +114,7 @@ class Draft:
             if name not in begun.distributions:
                 internal = drawn.to_internal_repr(self.trial.params[name])
                 self._storage.set_trial_param(known, name, internal, drawn)
+        return self._storage.get_trial(known)
 
     # What follows is the part of Optuna's storage that a sampler and a trial call. It has no other,
     # so that nothing else is answered from the study's own storage, without what is held back.
@@ -142,6 +147,11 @@ class Draft:
     def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
         self.get_trial(trial_id).system_attrs[key] = value
 
+    @cached_property
+    def _study_attrs(self) -> dict[str, Any]:
+        """The study's attributes, which few samplers look at."""
+        return dict(self._storage.get_study_system_attrs(self._study_id))
+
     def get_study_system_attrs(self, study_id: int) -> dict[str, Any]:
         return self._study_attrs
 
@@ -171,6 +181,8 @@ class Proposal:
     """Number of the Optuna trial."""
     assignment: dict[str, Any]
     """Values of the active dimensions, by name."""
+    trial: FrozenTrial
+    """The Optuna trial, as it is in the study now."""
 
 
 def preview(
@@ -233,8 +245,7 @@ def complete_trial(
     """
     draft = Draft(study, trials, begun, learned=learned_trials(learned, spec.space, trials))
     assignment = _draw_until_suitable(draft, spec)
-    draft.accept()
-    return Proposal(draft.number, assignment)
+    return Proposal(draft.number, assignment, draft.accept())
 
 
 def reconstruct_sampler_attrs(

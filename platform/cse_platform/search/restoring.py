@@ -135,13 +135,13 @@ def _restore_trial(
         intermediate_values={} if why or spec.search.objectives else dict(trial.kept),
         constraints=(compute_excesses(spec.search.constraints, [trial]) or None) if ended else None,
     )
-    restored.datetime_start = _convert_to_local(trial.started)
+    restored.datetime_start = convert_to_local(trial.started)
     if state.is_finished():
-        restored.datetime_complete = _convert_to_local(trial.finished or trial.started)
+        restored.datetime_complete = convert_to_local(trial.finished or trial.started)
     return restored
 
 
-def _convert_to_local(time: datetime) -> datetime:
+def convert_to_local(time: datetime) -> datetime:
     """Convert a time to this machine's, without a zone, as Optuna stores it."""
     return time.astimezone().replace(tzinfo=None)
 

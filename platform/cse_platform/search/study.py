@@ -1,12 +1,13 @@
 """The Optuna study of a sweep: one Optuna trial is one configuration on its first seed."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution
-from optuna.exceptions import StorageInternalError
+from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.storages._rdb.models import NOT_FOUND_MSG
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from sqlalchemy.exc import SQLAlchemyError
@@ -27,6 +28,7 @@ from cse_platform.search.pruners.build import build_pruner
 from cse_platform.search.restoring import (
     CLOSED,
     REQUEST,
+    convert_to_local,
     encode_values,
     explain_closing,
     matches_journal,
@@ -37,7 +39,7 @@ from cse_platform.search.storage import TrialCache, open_search_store
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.objectives import compute_excesses
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.events import LearnedTrial
+from cse_platform.tracking.events import LearnedTrial, now
 from cse_platform.tracking.history import History, TrialHistory
 
 JOURNAL = "journal"
@@ -93,7 +95,7 @@ class SearchStudy:
         """Propose the next configuration: the next unused start point, else a sample."""
         with self._translate_errors():
             proposal = propose(self.study, self.spec, self._list_trials(), learned=self.learned)
-            self._read_trial(proposal.number)
+            self._cache.put(proposal.trial)
             return proposal
 
     def retry(self, number: int) -> int:
@@ -129,7 +131,7 @@ class SearchStudy:
         with self._translate_errors():
             begun, trials = self._read_trial(number), self._list_trials()
             proposal = complete_trial(self.study, self.spec, trials, begun, learned=self.learned)
-            self._read_trial(number)
+            self._cache.put(proposal.trial)
             return proposal
 
     def running(self) -> list[int]:
@@ -152,7 +154,7 @@ class SearchStudy:
         if self.spec.search.objectives:
             return False
         with self._translate_errors():
-            frozen = self._cache.get(trial.search_number) or self._read_trial(trial.search_number)
+            frozen = self._find_trial(trial.search_number)
             if frozen.state.is_finished():
                 return False
             # As `Trial.report` and `Trial.should_prune`, without reading what was reported before.
@@ -162,10 +164,8 @@ class SearchStudy:
             return bool(self.study.pruner.prune(self._cache.wrap_study(self.study), frozen))
 
     def _add_point(self, frozen: FrozenTrial, step: int, value: float) -> None:
-        try:
+        with self._expect_trial(frozen.number):
             self.study._storage.set_trial_intermediate_value(frozen._trial_id, step, value)
-        except KeyError as error:  # Optuna raises it for a trial that is gone
-            raise self._make_lost_error(f"trial {frozen.number}") from error
         frozen.intermediate_values[step] = value
 
     def tell(self, trial: TrialHistory) -> None:
@@ -177,31 +177,58 @@ class SearchStudy:
         if trial.role != "search" or trial.search_number is None:
             return
         with self._translate_errors():
-            frozen = self._read_trial(trial.search_number)
-            if not frozen.state.is_finished():
-                self._report_outcome(frozen, trial)
-            ended = self.study.tell(
-                trial.search_number,
-                read_final_values(trial, self.spec) if trial.state == "COMPLETE" else None,
-                state=TrialState[trial.state],
-                skip_if_finished=True,
-            )
-            self._cache.put(ended)
+            frozen = self._find_trial(trial.search_number)
+            if frozen.state.is_finished():
+                return
+            frozen = self._report_outcome(frozen, trial)
+            values: Sequence[float] | None = None
+            if trial.state == "COMPLETE":
+                values = read_final_values(trial, self.spec)
+            elif trial.state == "PRUNED":
+                values = _read_last_value(frozen)
+            self._end_trial(frozen, TrialState[trial.state], values)
 
-    def _report_outcome(self, frozen: FrozenTrial, trial: TrialHistory) -> None:
-        """Report the cause of a failure, or by how much a trial violates each constraint."""
+    def _report_outcome(self, frozen: FrozenTrial, trial: TrialHistory) -> FrozenTrial:
+        """Report the cause of a failure, or by how much a trial violates each constraint.
+
+        Returns the trial as it is then.
+        """
         if trial.state == "FAIL":
-            Trial(self.study, frozen._trial_id).set_user_attr(FAILURE_CAUSE, trial.cause)
-            return
+            self._set_user_attr(frozen, FAILURE_CAUSE, trial.cause)
+            return frozen
         violations = compute_excesses(self.spec.search.constraints, [trial]) or {}
         for text in [text for text in violations if text not in frozen.constraints]:
-            Trial(self.study, frozen._trial_id).set_constraint(text, violations[text])
+            with self._expect_trial(frozen.number):
+                Trial(self.study, frozen._trial_id).set_constraint(text, violations[text])
+        return self._read_trial(frozen.number) if violations else frozen
+
+    def _set_user_attr(self, frozen: FrozenTrial, name: str, value: Any) -> None:
+        with self._expect_trial(frozen.number):
+            self.study._storage.set_trial_user_attr(frozen._trial_id, name, value)
+        frozen.user_attrs[name] = value
+
+    def _end_trial(
+        self, frozen: FrozenTrial, state: TrialState, values: Sequence[float] | None = None
+    ) -> None:
+        """End a trial in the store and in the cache.
+
+        It writes what `Study.tell` does, in one transaction: that reads the trial twice besides.
+        """
+        with self._expect_trial(frozen.number):
+            try:
+                self.study._storage.set_trial_state_values(frozen._trial_id, state, values)
+            except UpdateFinishedTrialError:  # by a driver that had the lease before
+                self._read_trial(frozen.number)
+                return
+        frozen.state, frozen.values = state, values
+        frozen.datetime_complete = convert_to_local(now())
 
     def close(self, number: int, *, why: str) -> None:
         """Close a trial that will not be run as FAIL; the reason becomes a user attribute."""
         with self._translate_errors():
-            Trial(self.study, self._read_trial(number)._trial_id).set_user_attr(CLOSED, why)
-            self._cache.put(self.study.tell(number, state=TrialState.FAIL))
+            frozen = self._read_trial(number)
+            self._set_user_attr(frozen, CLOSED, why)
+            self._end_trial(frozen, TrialState.FAIL)
 
     def close_store(self) -> None:
         """Close the connections to the database; a SQLite file then has everything in itself."""
@@ -282,16 +309,26 @@ class SearchStudy:
         self._cache.clear()
         return self._list_trials()[-1].number
 
+    def _find_trial(self, number: int) -> FrozenTrial:
+        """The trial as this driver knows it, else from the store."""
+        return self._cache.get(number) or self._read_trial(number)
+
     def _read_trial(self, number: int) -> FrozenTrial:
         """The trial from the store; `_list_trials` may still list one that the store has lost."""
         storage = self.study._storage
-        try:
+        with self._expect_trial(number):
             trial_id = storage.get_trial_id_from_study_id_trial_number(self.study._study_id, number)
             frozen = storage.get_trial(trial_id)
-        except KeyError as error:  # Optuna raises it for a trial that is gone
-            raise self._make_lost_error(f"trial {number}") from error
         self._cache.put(frozen)
         return frozen
+
+    @contextmanager
+    def _expect_trial(self, number: int) -> Iterator[None]:
+        """Raise StoreLostError where Optuna raises KeyError, because the trial is gone."""
+        try:
+            yield
+        except KeyError as error:
+            raise self._make_lost_error(f"trial {number}") from error
 
     def _list_trials(self) -> list[FrozenTrial]:
         return self._cache.list_all()
@@ -318,3 +355,11 @@ class SearchStudy:
             if error.args == (NOT_FOUND_MSG,):
                 raise self._make_lost_error("the study") from error
             raise
+
+
+def _read_last_value(pruned: FrozenTrial) -> list[float] | None:
+    """The value that Optuna gives a pruned trial: its last dev point, if that is a number."""
+    if pruned.last_step is None:
+        return None
+    last = pruned.intermediate_values[pruned.last_step]
+    return None if math.isnan(last) else [last]

@@ -34,6 +34,9 @@ class Sink(Protocol):
     """The name for people and messages, e.g. `leaderboard`."""
     can_be_refilled: bool
     """Whether it can take a journal from its beginning again, and only add what it lacks."""
+    rest: float
+    """Seconds that it is left alone after it has taken all there is, so that the next events come
+    together; nobody who waits for the sink waits for that."""
 
     def position(self, journal: str) -> int:
         """Return the end offset of the last event applied from this journal; 0 for a new one."""
@@ -117,6 +120,8 @@ class _Feeder:
         self._has_applied = False
         self._error: str | None = None
         self._stopped = False
+        self._goal = 0
+        """The offset that somebody waits for."""
         self._news = threading.Event()
         self._hurry = threading.Event()
         self._moved = threading.Condition()
@@ -134,9 +139,10 @@ class _Feeder:
         return SinkHealth(self._sink.name, behind, self._error)
 
     def wait_until(self, goal: int, *, timeout: float) -> None:
-        """Wait for the sink to reach an offset, and cut a pause before the next attempt short."""
-        self._hurry.set()
+        """Wait for the sink to reach an offset, and cut its rest, or that after an error, short."""
         with self._moved:
+            self._goal = max(self._goal, goal)
+            self._hurry.set()
             self._moved.wait_for(lambda: self._stopped or self._has_reached(goal), timeout)
 
     def _has_reached(self, goal: int) -> bool:
@@ -145,8 +151,9 @@ class _Feeder:
 
     def stop(self) -> None:
         """Stop after the batch in hand; a sink that hangs is left behind."""
-        self._stopped = True
-        self._hurry.set()
+        with self._moved:
+            self._stopped = True
+            self._hurry.set()
         self._news.set()
         self._thread.join(timeout=1.0)
 
@@ -163,7 +170,15 @@ class _Feeder:
             else:
                 self._note_error(None)
                 delay = FIRST_DELAY
+                self._rest()
                 self._news.wait()
+
+    def _rest(self) -> None:
+        """Leave the sink alone for its rest, unless somebody waits for it."""
+        with self._moved:
+            if self._has_reached(self._goal) and not self._stopped:
+                self._hurry.clear()
+        self._hurry.wait(self._sink.rest)
 
     def _catch_up(self) -> None:
         self._news.clear()

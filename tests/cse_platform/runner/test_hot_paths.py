@@ -8,10 +8,12 @@ from typing import Any
 
 import optuna
 import pytest
-from in_process import InProcessExecutor
+from in_process import STEPS, InProcessExecutor
+from sqlalchemy import event
 
 from cse_methods.contract import Method
 from cse_methods.data.dev_identity import DevIdentity, identify_dev_set
+from cse_platform import gc_settings
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store import open_store
 from cse_platform.runner import driver, worker
@@ -108,3 +110,46 @@ def test_a_new_trial_hashes_its_encoder_once(
     (trial,) = drive.start()
     assert len(hashed) == 1
     assert drive.planner.param_space(trial)["resume_from"] is None
+
+
+def test_a_trial_takes_a_transaction_of_the_search_store_for_each_thing_it_says(
+    tmp_path: Path, new_drive: Any, new_spec: Any
+) -> None:
+    """Its start, each trained dev point and its end; it is not read again."""
+    drive = new_drive(tmp_path, new_spec(search={"trials": 12}))
+    engine = drive.state.search.study._storage._backend.engine
+    counts: Counter[str] = Counter()
+
+    def note_statement(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        counts[statement.split()[0]] += 1
+
+    def note_commit(_connection: Any) -> None:
+        counts["COMMIT"] += 1
+
+    drive.state.search.running()  # reads all trials; the next time is long after
+    drive.state.search._cache._took = 600.0
+    event.listen(engine, "before_cursor_execute", note_statement)
+    event.listen(engine, "commit", note_commit)
+    drive.run_until_idle()
+    points = 12 * len(STEPS[1:])
+    assert counts["COMMIT"] == 12 + points + 12
+    assert counts["INSERT"] == 12 * 3 + points + 12  # two parameters; the value at the end
+    assert counts["SELECT"] <= 12 * 13
+    assert engine.connect().exec_driver_sql("PRAGMA synchronous").scalar_one() == 1  # NORMAL
+
+
+def test_the_garbage_of_a_trial_is_looked_for_among_what_it_made_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not among all that the libraries hold, which takes longer than a small trial."""
+    calls: list[str] = []
+    monkeypatch.setattr(worker.gc, "collect", lambda: calls.append("collect"))
+    monkeypatch.setattr(gc_settings.gc, "freeze", lambda: calls.append("freeze"))
+    gc_settings.spare_survivors.cache_clear()
+    try:
+        for _ in range(3):
+            with worker.as_found():
+                calls.append("trial")
+    finally:
+        gc_settings.spare_survivors.cache_clear()
+    assert calls == ["trial", "collect", "freeze", "trial", "collect", "trial", "collect"]

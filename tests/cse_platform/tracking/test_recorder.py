@@ -1,6 +1,7 @@
 """Every sink gets every event once and in order, whatever happens to it meanwhile."""
 
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,6 +25,7 @@ class Memory:
         self.failed = threading.Event()
         self.cursor = 0
         self.can_be_refilled = False
+        self.rest = 0.0
 
     def position(self, journal: str) -> int:
         if self.failures:
@@ -138,3 +140,22 @@ def test_no_sink_is_ahead_of_the_disk(tmp_path: Path, monkeypatch: pytest.Monkey
     with Recorder(Journal(tmp_path / "journal"), [sink]) as recorder:
         recorder.flush(30)
     assert sink.steps == [0]
+
+
+def test_a_sink_that_rests_gets_the_next_events_together_and_nobody_waits_for_its_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "SYNC_SECONDS", 0.01)
+    sink = Memory()
+    sink.rest = 600.0
+    with Recorder(Journal(tmp_path / "journal"), [sink]) as recorder:
+        for step in range(3):
+            recorder.record(point(step))
+            recorder.flush(30)
+        assert sink.batches == [1, 1, 1]
+        for step in range(3, 6):
+            recorder.record(point(step))
+            time.sleep(0.05)
+        assert recorder.health() == [SinkHealth("memory", 3, None)]
+        recorder.flush(30)
+    assert sink.batches == [1, 1, 1, 3]

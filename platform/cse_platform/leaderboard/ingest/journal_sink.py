@@ -128,6 +128,7 @@ class LeaderboardSink:
 
     name = "leaderboard"
     can_be_refilled = False
+    rest = 0.0
 
     def __init__(self, leaderboard: Store, lease: Lease | None = None) -> None:
         self._leaderboard, self._lease = leaderboard, lease

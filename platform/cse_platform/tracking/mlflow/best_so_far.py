@@ -38,7 +38,8 @@ class MirroredProgress:
 class BestSoFarWriter:
     """Collects the progress of sweeps; `flush` writes it to their runs.
 
-    A trial's run stores the step at which it ended, so an end that is repeated counts once.
+    A trial's run stores the step at which it ended, so an end that is repeated counts once. It is
+    to be logged before `flush`.
     """
 
     def __init__(self, client: Any) -> None:
@@ -47,16 +48,17 @@ class BestSoFarWriter:
         self._points: defaultdict[str, list[Metric]] = defaultdict(list)
         self._leaders: dict[str, dict[str, str]] = {}
 
-    def add(self, sweep: Any, trial: Any, event: Ended) -> None:
+    def add(self, sweep: Any, trial: Any, event: Ended) -> dict[str, str]:
         """Count a trial that has ended, before its run is closed in MLflow.
 
-        `sweep` and `trial` are the runs, as they are before.
+        `sweep` and `trial` are the runs, as they are before. Returns the tags that the trial's run
+        is to get.
         """
         run_id, dev_search = sweep.info.run_id, sweep.data.tags["dev_search"]
         known = self._known[run_id] = self._known.get(run_id) or self._read_progress(sweep)
-        step = self._assign_step(trial, event, known.ended + 1)
+        step, place = _assign_step(trial, event, known.ended + 1)
         if step <= known.ended:
-            return
+            return place
         leads = _is_leading(event, known.best, sweep.data.params)
         best = event.best_value if leads else known.best
         self._known[run_id] = MirroredProgress(step, best)
@@ -65,6 +67,7 @@ class BestSoFarWriter:
         )
         if leads:
             self._leaders[run_id] = tags.leader_tags(trial, _list_dimensions(sweep.data.params))
+        return place
 
     def flush(self) -> None:
         """Log what waits, the progress last: where that is missing, all is logged again."""
@@ -74,14 +77,6 @@ class BestSoFarWriter:
             self._client.log_batch(run_id, tags=[*leader, self._known[run_id].tag()])
         self._points.clear()
         self._leaders.clear()
-
-    def _assign_step(self, trial: Any, event: Ended, new: int) -> int:
-        """Return the step in the trial's run of this end or a later one, else store `new`."""
-        time, stored = milliseconds(event.time), trial.data.tags.get(tags.PLACE)
-        if stored is not None and time <= int(stored.partition(" ")[2]):
-            return int(stored.partition(" ")[0])
-        self._client.set_tag(trial.info.run_id, tags.PLACE, f"{new} {time}")
-        return new
 
     def _read_progress(self, sweep: Any) -> MirroredProgress:
         if (stored := sweep.data.tags.get(tags.PROGRESS)) is not None:
@@ -104,6 +99,14 @@ class BestSoFarWriter:
             yield from page
             if not (token := page.token):
                 return
+
+
+def _assign_step(trial: Any, event: Ended, new: int) -> tuple[int, dict[str, str]]:
+    """Return the step in the trial's run of this end or a later one, else `new` and its tag."""
+    time, stored = milliseconds(event.time), trial.data.tags.get(tags.PLACE)
+    if stored is not None and time <= int(stored.partition(" ")[2]):
+        return int(stored.partition(" ")[0]), {}
+    return new, {tags.PLACE: f"{new} {time}"}
 
 
 def _is_leading(event: Ended, best: float | None, params: Mapping[str, str]) -> bool:

@@ -27,6 +27,7 @@ class MLflowMirror:
 
     name = "mlflow"
     can_be_refilled = True
+    rest = 2.0  # by then a short trial has ended, and is written at once
 
     def __init__(self, uri: str, *, experiment: str = "cse", artifacts: Path | None = None) -> None:
         """Name the store: `http(s)://` of a tracking server, or a database's URL, else StoreError.

@@ -9,9 +9,11 @@ import json
 import zlib
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-from mlflow.entities import Metric, RunTag, ViewType
+from mlflow.entities import Metric, Param, RunTag, ViewType
 
 from cse_platform.tracking import events
 from cse_platform.tracking.events import AnnotationWritten, SweepStarted
@@ -120,8 +122,19 @@ def _parse_view_state(view: str) -> dict[str, Any]:
 _STATUS = {"COMPLETE": "FINISHED", "PRUNED": "KILLED", "FAIL": "FAILED", "INTERRUPTED": "KILLED"}
 
 
+@dataclass
+class _Unlogged:
+    """What waits to be logged to a run; MLflow takes each parameter and tag once at a time."""
+
+    metrics: list[Metric] = field(default_factory=list)
+    params: dict[str, Param] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+
+
 class RunWriter:
     """Writes events to the runs of one experiment.
+
+    What comes for a run is logged at once before the run is read or ends, or at `flush`.
 
     A run that a user deleted stays deleted, and its events are skipped. A trial that starts anew,
     without a checkpoint, gets a new run, and the old one is deleted (MLflow can restore it): MLflow
@@ -133,7 +146,7 @@ class RunWriter:
         self._experiment = experiment.id
         self._sweeps: dict[str, Any] = {}
         self._trials: dict[tuple[str, str], str | None] = {}
-        self._points: defaultdict[str, list[Metric]] = defaultdict(list)
+        self._unlogged: defaultdict[str, _Unlogged] = defaultdict(_Unlogged)
         self._best = BestSoFarWriter(experiment.client)
 
     def position(self, journal: str) -> int:
@@ -145,12 +158,10 @@ class RunWriter:
         self._client.set_experiment_tag(self._experiment, name, str(offset))
 
     def apply(self, event: events.Event) -> None:
-        """Mirror one event; dev points and the progress of sweeps may wait for `flush`."""
-        if isinstance(event, events.TrialPoint):
-            self._add_point(event)
-            return
-        self._log_points()
+        """Mirror one event; what runs and the progress of sweeps get may wait for `flush`."""
         match event:
+            case events.TrialPoint():
+                self._add_point(event)
             case events.SweepStarted():
                 self._start_sweep(event)
             case events.TrialStarted():
@@ -172,13 +183,20 @@ class RunWriter:
 
     def flush(self) -> None:
         """Log what waits; the client cuts it into batches."""
-        self._log_points()
+        for run_id in list(self._unlogged):
+            self._log(run_id)
         self._best.flush()
 
-    def _log_points(self) -> None:
-        for run_id, points in self._points.items():
-            self._client.log_batch(run_id, metrics=points)
-        self._points.clear()
+    def _log(self, run_id: str) -> None:
+        """Log what waits for a run."""
+        if (waiting := self._unlogged.pop(run_id, None)) is not None:
+            written = _build_run_tags(waiting.tags)
+            params = list(waiting.params.values())
+            self._client.log_batch(run_id, waiting.metrics, params, written)
+
+    def _end_run(self, run_id: str, status: str, end: datetime) -> None:
+        self._log(run_id)
+        self._client.set_terminated(run_id, status, end_time=milliseconds(end))
 
     def _start_sweep(self, event: events.SweepStarted) -> None:
         offer_view(self._client, self._experiment, event)
@@ -220,6 +238,7 @@ class RunWriter:
         if event.resumed_from is None:
             for run in known:
                 if _is_active(run) and _read_start_time(run) < started:
+                    self._log(run.info.run_id)  # MLflow takes nothing for a deleted one
                     self._client.delete_run(run.info.run_id)
             known = [run for run in known if _read_start_time(run) == started]
         self._open_trial(event, known)
@@ -231,44 +250,43 @@ class RunWriter:
         if run_id is None or sweep is None:
             return
         curve = metrics.reused_metrics(event, dev_search=sweep.data.tags["dev_search"])
-        self._client.log_batch(run_id, metrics=curve)
+        self._unlogged[run_id].metrics += curve
         self._count_ended_trial(run_id, event)
-        self._client.set_terminated(run_id, "FINISHED", end_time=milliseconds(event.time))
+        self._end_run(run_id, "FINISHED", event.time)
 
     def _add_point(self, event: events.TrialPoint) -> None:
         if run_id := self._find_trial_run(event):
-            self._points[run_id] += metrics.point_metrics(event)
+            self._unlogged[run_id].metrics += metrics.point_metrics(event)
 
     def _finish_trial(self, event: events.TrialFinished) -> None:
         if run_id := self._find_trial_run(event):
             self._count_ended_trial(run_id, event)
-            ended = _build_run_tags(tags.end_tags(event))
-            self._client.log_batch(run_id, metrics=metrics.end_metrics(event), tags=ended)
-            end = milliseconds(event.time)
-            self._client.set_terminated(run_id, _STATUS[event.state], end_time=end)
+            self._unlogged[run_id].metrics += metrics.end_metrics(event)
+            self._unlogged[run_id].tags |= tags.end_tags(event)
+            self._end_run(run_id, _STATUS[event.state], event.time)
 
     def _count_ended_trial(self, run_id: str, event: metrics.Ended) -> None:
         """Count a trial that ends in the sweep's run."""
         if (sweep := self._find_sweep_run(event.sweep)) is not None:
-            self._best.add(sweep, self._client.get_run(run_id), event)
+            self._log(run_id)
+            place = self._best.add(sweep, self._client.get_run(run_id), event)
+            self._unlogged[run_id].tags |= place
 
     def _delete_model(self, event: events.ModelDeleted) -> None:
         if run_id := self._find_trial_run(event):
-            self._client.log_batch(run_id, tags=_build_run_tags(tags.deletion_tags(event)))
+            self._unlogged[run_id].tags |= tags.deletion_tags(event)
 
     def _evaluate_trial(self, event: events.TestAccessed | events.TrialEvaluated) -> None:
         """Add to a trial's run, which has ended; adding it again changes nothing."""
         if (run_id := self._find_trial_run(event)) is None:
             return
-        known, written = (
-            self._client.get_run(run_id).data,
-            _build_run_tags(tags.evaluation_tags(event)),
-        )
+        self._log(run_id)
+        known, unlogged = self._client.get_run(run_id).data, self._unlogged[run_id]
         if isinstance(event, events.TrialEvaluated):
-            scores = metrics.evaluation_metrics(event, step=int(known.metrics.get("best/step", 0)))
-            self._client.log_batch(run_id, metrics=scores, tags=written)
-        elif tags.TESTS_OPENED not in known.tags:  # the first access stays
-            self._client.log_batch(run_id, tags=written)
+            step = int(known.metrics.get("best/step", 0))
+            unlogged.metrics += metrics.evaluation_metrics(event, step=step)
+        if isinstance(event, events.TrialEvaluated) or tags.TESTS_OPENED not in known.tags:
+            unlogged.tags |= tags.evaluation_tags(event)  # the first access stays
 
     def _open_trial(self, event: tags.Begun, known: list[Any]) -> str | None:
         """Open or create the trial's run. Returns its id; None if it or its sweep was deleted."""
@@ -284,7 +302,7 @@ class RunWriter:
             title = tags.trial_title(event, written["method"])
             run_id = self._create_run(name, title, milliseconds(event.time), written)
         if run_id is not None:
-            self._client.log_batch(run_id, params=metrics.trial_params(event))
+            self._unlogged[run_id].params |= {p.key: p for p in metrics.trial_params(event)}
         self._trials[event.sweep, event.trial] = run_id
         return run_id
 
