@@ -7,7 +7,7 @@ from stored_trials import apply_events
 
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard.store import Store
-from cse_platform.leaderboard.trial_references import find_trial, trial_of_key
+from cse_platform.leaderboard.trial_references import find_trial, is_trial_reference, trial_of_key
 from cse_platform.tracking.events import Event, SweepStarted, TrialReused
 
 FIRST, SECOND = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56
@@ -36,8 +36,9 @@ def two_trials(
     return board
 
 
-@pytest.mark.parametrize("prefix", ["0a1b2c3d", "0a1b2c3d0000", FIRST])
+@pytest.mark.parametrize("prefix", ["0a1b2c3d", "0A1B2C3D", "0a1b2c3d0000", FIRST])
 def test_a_prefix_names_a_trial(two_trials: Store, prefix: str) -> None:
+    assert is_trial_reference(prefix)
     with two_trials.session() as session:
         found = find_trial(session, prefix)
     assert (found.key, found.sweep, found.seed, found.configuration) == (FIRST, "first", 42, "c0")

@@ -34,7 +34,7 @@ _IN_SWEEP = re.compile(r"(?P<sweep>[^#/]+)#(?P<number>\d{1,9})")
 
 def is_trial_reference(text: str) -> bool:
     """Whether a text has the form of a trial's key, of its first digits, or of SWEEP#NUMBER."""
-    return bool(_KEY.fullmatch(text) or _IN_SWEEP.fullmatch(text))
+    return bool(_KEY.fullmatch(text.lower()) or _IN_SWEEP.fullmatch(text))
 
 
 def find_trial(session: Session, reference: str) -> TrialSummary:
