@@ -7,6 +7,7 @@ import click
 from click.core import ParameterSource
 
 from cse_platform.cli.annotate import annotate_command
+from cse_platform.cli.audit import audit_command
 from cse_platform.cli.common import (
     CONTEXT,
     format_options,
@@ -140,6 +141,7 @@ for command in (
     show_command,
     annotate_command,
     papers_command,
+    audit_command,
     search_command,
     reproduce_command,
     export_command,

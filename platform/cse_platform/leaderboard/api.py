@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.annotations import Annotations
     from cse_platform.leaderboard.comparisons import PairsOf
     from cse_platform.leaderboard.conditions import Where
+    from cse_platform.leaderboard.published.audit import Audit
     from cse_platform.leaderboard.published.paper_files import PaperProgress
     from cse_platform.leaderboard.published.papers import PaperTable
     from cse_platform.leaderboard.published.rows import PublishedRow
@@ -224,6 +226,22 @@ class Leaderboard:
                 among=partial(can_stand, printed),
             )
         return paper_table(paper, table, ours, files=self._published_files)
+
+    def audit(self, paper: str | None = None) -> "Audit":
+        """Each claim of the papers' tables beside the noise that it must beat.
+
+        Args:
+            paper: only its tables.
+
+        Raises:
+            PublishedError: if there is no such paper, or a file of published numbers means nothing.
+            StoreError: for what the database says.
+        """
+        from cse_platform.leaderboard.published.audit import audit_claims
+
+        scored = attrgetter("is_scored")
+        ours = self._ask(board_rows, per_configuration=True, among=scored)
+        return audit_claims(paper, ours, files=self._published_files)
 
     def papers(self) -> "list[PaperProgress]":
         """Each table and figure of the papers: its sweep file, and how far our trials fill it.

@@ -430,13 +430,7 @@ def rows_of_table(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[
     Raises:
         PublishedError: if there is no such paper or table, with those that there are.
     """
-    of_paper = [row for row in rows if row.paper.lower() == paper.lower()]
-    if not of_paper:
-        papers = list(dict.fromkeys(row.paper for row in rows))
-        known = f"known: {', '.join(papers)}"
-        raise PublishedError(
-            f"no tables of a paper {paper!r}{did_you_mean(paper, papers)}; {known}"
-        )
+    of_paper = rows_of_paper(paper, rows)
     matching = [
         row for row in of_paper if _normalize_table_name(row.table) == _normalize_table_name(table)
     ]
@@ -447,6 +441,22 @@ def rows_of_table(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[
             f"there are {', '.join(tables)}"
         )
     return matching
+
+
+def rows_of_paper(paper: str, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
+    """Select the rows of a paper.
+
+    Raises:
+        PublishedError: if there is no such paper, with those that there are.
+    """
+    of_paper = [row for row in rows if row.paper.lower() == paper.lower()]
+    if not of_paper:
+        papers = list(dict.fromkeys(row.paper for row in rows))
+        known = f"known: {', '.join(papers)}"
+        raise PublishedError(
+            f"no tables of a paper {paper!r}{did_you_mean(paper, papers)}; {known}"
+        )
+    return of_paper
 
 
 def _normalize_table_name(table: str) -> str:

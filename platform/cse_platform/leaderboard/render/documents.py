@@ -5,8 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from cse_platform.leaderboard.published.audit import Audit
 from cse_platform.leaderboard.published.paper_files import PaperProgress
 from cse_platform.leaderboard.published.papers import PaperTable
+from cse_platform.leaderboard.render.audit import audit_csv, audit_records, audit_tables
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables, paper_board
 from cse_platform.leaderboard.render.columns import board_records, data_columns, data_rows
@@ -32,7 +34,7 @@ from cse_platform.render.text import to_html, to_latex, to_markdown
 
 TextFormat = Literal["json", "csv", "markdown", "latex", "html"]
 Format = TextFormat | Literal["table"]
-Document = Board | Comparison | Matrix | PaperTable | list[PaperProgress] | ParetoFront
+Document = Board | Comparison | Matrix | PaperTable | list[PaperProgress] | ParetoFront | Audit
 
 
 def print_document(document: Document, *, format: Format, wide: bool = False) -> None:
@@ -91,4 +93,5 @@ _KINDS: dict[type, _Kind] = {
     PaperTable: _Kind(lambda table, _: [paper_layout(table)], paper_csv, paper_record),
     list: _Kind(lambda papers, _: papers_layout(papers), papers_csv),
     ParetoFront: _Kind(lambda front, _: [front_table(front)], front_csv, front_record),
+    Audit: _Kind(lambda audit, _: audit_tables(audit), audit_csv, audit_records),
 }

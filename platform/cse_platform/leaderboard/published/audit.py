@@ -1,0 +1,257 @@
+"""Sets each claim of the papers' tables beside the noise that it must beat."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Literal
+
+from cse_methods.published.tables import published_settings
+from cse_methods.registry import available_methods
+from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS
+from cse_platform.leaderboard.published.papers import is_comparable
+from cse_platform.leaderboard.published.rows import PublishedRow, published_rows, rows_of_paper
+from cse_platform.leaderboard.records import LeaderboardRow
+from cse_platform.leaderboard.statistics.power import (
+    REACH,
+    accuracy_difference_error,
+    correlation_difference_error,
+    expected_maximum,
+    seeds_to_decide,
+)
+from cse_platform.leaderboard.statistics.results import Interval
+
+HEADLINES = {AVG_STS: STS_TASKS, AVG_TRANSFER: TRANSFER_TASKS}
+"""The columns that claims are of, and the tasks that each is the mean of."""
+AGREEMENT = {AVG_STS: 0.9, AVG_TRANSFER: 0.5}
+"""The correlation between two encoders that is taken where neither can be asked: of their cosines
+(0.86 to 0.95 of one encoder before and after training), and of whether they are right (assumed)."""
+SIZES = {
+    **{"sts12": 3108, "sts13": 1500, "sts14": 3750, "sts15": 3000, "sts16": 1186},
+    **{"stsb": 1379, "sickr": 4927},
+    **{"mr": 10662, "cr": 3775, "subj": 10000, "mpqa": 10606, "sst2": 1821, "trec": 500},
+    "mrpc": 1725,
+}
+"""The pairs or sentences of each test set."""
+GROUPING = {
+    **{"sts12": 1.99, "sts13": 1.51, "sts14": 1.23, "sts15": 1.05, "sts16": 1.24},
+    **{"stsb": 1.09, "sickr": 1.28},
+}
+"""The factor by which the interval between two seeds grows where pairs that share sentences are
+resampled together, as docs/statistics.md measures it."""
+
+Verdict = Literal["apart", "apart, if not selected", "not apart"]
+
+
+@dataclass(frozen=True)
+class SeedSpread:
+    """The standard deviation of a score over seeds, and where it is from."""
+
+    std: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The best row of a paper's own method in a table, and the best of the others there."""
+
+    paper: str
+    table: str
+    backbone: str
+    column: str
+    """The average that is compared."""
+    best: str
+    """The paper's own best, with its settings."""
+    rival: str
+    best_score: float
+    rival_score: float
+    pairs_error: float | None
+    """The standard error of the difference over test pairs; None without the tasks' scores."""
+    seeds_error: float
+    """That over seeds, of as many as the table says, else of one on either side."""
+    seeds_sources: tuple[str, str]
+    """Where the spreads over seeds are from: of the best and of its rival."""
+    settings: int
+    """The settings that the paper is known to have tried on this backbone, at least."""
+    selection: float
+    """The expected excess of the best of so many settings that differ by seeds alone."""
+    seeds_needed: int | None
+    """The seeds a side that would decide it on these test sets; None for no difference."""
+    seeds_needed_elsewhere: int | None
+    """The same for other test sets of the kind; None where no number of seeds would."""
+
+    @property
+    def difference(self) -> float:
+        """The best minus its rival."""
+        return self.best_score - self.rival_score
+
+    @property
+    def interval(self) -> Interval:
+        """The 95 % interval of the difference, over seeds and, if known, pairs."""
+        reach = REACH * math.hypot(self.seeds_error, self.pairs_error or 0.0)
+        return Interval(self.difference - reach, self.difference + reach, "seeds")
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the two can be told apart, and whether only if nothing was selected on them."""
+        low, high = self.interval.low, self.interval.high
+        if low <= 0 <= high:
+            return "not apart"
+        return "apart, if not selected" if high > 0 and low <= self.selection else "apart"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The claims of the papers' tables, in the order of the files."""
+
+    claims: tuple[Claim, ...]
+
+
+def audit_claims(
+    paper: str | None = None,
+    ours: Iterable[LeaderboardRow] = (),
+    *,
+    files: Iterable[str | Path] = (),
+) -> Audit:
+    """Audit each table of scores that has rows of the paper's own method and of others.
+
+    The best row of either side is compared, on the mean of the STS tasks and of transfer.
+
+    Args:
+        paper: only its tables.
+        ours: rows of a leaderboard, whose spreads over seeds come before printed ones.
+        files: a lab's own published numbers.
+
+    Raises:
+        PublishedError: if there is no such paper, or a file is malformed.
+    """
+    everything = published_rows(files=files)
+    rows = published_rows(files=files, ablations=False)
+    rows = rows if paper is None else rows_of_paper(paper, rows)
+    spreads = _collect_our_spreads(ours)
+    tables: dict[tuple[str, str, str], list[PublishedRow]] = {}
+    for row in rows:
+        if row.split == "test":
+            tables.setdefault((row.paper, row.table, row.backbone), []).append(row)
+    claims = [
+        _build_claim(column, in_table, everything, spreads)
+        for in_table in tables.values()
+        for column in HEADLINES
+        if len({row.own for row in in_table if column in row.scores}) == 2
+    ]
+    return Audit(tuple(claims))
+
+
+def _build_claim(
+    column: str,
+    in_table: Sequence[PublishedRow],
+    everything: Sequence[PublishedRow],
+    ours: Mapping[tuple[str, str, str], SeedSpread],
+) -> Claim:
+    best, rival = (
+        max(
+            (row for row in in_table if row.own == own and column in row.scores),
+            key=lambda row: row.scores[column],
+        )
+        for own in (True, False)
+    )
+    spreads = [_find_spread(row, column, everything, ours) for row in (best, rival)]
+    a, b = (spread.std for spread in spreads)
+    settings = _count_settings(best, in_table)
+    difference = best.scores[column] - rival.scores[column]
+    pairs = _compute_pairs_error(best, rival, column)
+    per_seed = math.hypot(a, b)
+    return Claim(
+        paper=best.paper,
+        table=best.table,
+        backbone=best.backbone,
+        column=column,
+        best=_name_row(best),
+        rival=_name_row(rival),
+        best_score=best.scores[column],
+        rival_score=rival.scores[column],
+        pairs_error=pairs,
+        seeds_error=math.hypot(a / math.sqrt(best.seeds or 1), b / math.sqrt(rival.seeds or 1)),
+        seeds_sources=(spreads[0].source, spreads[1].source),
+        settings=settings,
+        selection=a / math.sqrt(best.seeds or 1) * expected_maximum(settings),
+        seeds_needed=seeds_to_decide(difference, seeds_error=per_seed),
+        seeds_needed_elsewhere=seeds_to_decide(
+            difference, seeds_error=per_seed, pairs_error=pairs or 0.0
+        ),
+    )
+
+
+def _name_row(row: PublishedRow) -> str:
+    return f"{row.system} ({row.label})" if row.label else row.system
+
+
+def _compute_pairs_error(best: PublishedRow, rival: PublishedRow, column: str) -> float | None:
+    """Compute the error of the difference of two averages, of test sets that are independent."""
+    tasks, agreement = HEADLINES[column], AGREEMENT[column]
+    if not best.scores.keys() & rival.scores.keys() >= set(tasks):
+        return None
+    error = correlation_difference_error if column == AVG_STS else accuracy_difference_error
+    errors = [
+        error(best.scores[task], rival.scores[task], agreement, SIZES[task]) * GROUPING.get(task, 1)
+        for task in tasks
+    ]
+    return math.hypot(*errors) / len(tasks)
+
+
+def _collect_our_spreads(
+    ours: Iterable[LeaderboardRow],
+) -> dict[tuple[str, str, str], SeedSpread]:
+    """Collect the spreads of our rows by method, backbone and column; the most seeds win."""
+    spreads: dict[tuple[str, str, str], tuple[int, SeedSpread]] = {}
+    for row in ours:
+        for column in HEADLINES:
+            score = row.scores.get(column)
+            if score is None or score.std is None or not is_comparable(score, row.dev):
+                continue
+            key = row.method, row.backbone, column
+            if key not in spreads or score.n > spreads[key][0]:
+                spreads[key] = score.n, SeedSpread(score.std, f"ours, {score.n} seeds")
+    return {key: spread for key, (_, spread) in spreads.items()}
+
+
+def _find_spread(
+    row: PublishedRow,
+    column: str,
+    everything: Sequence[PublishedRow],
+    ours: Mapping[tuple[str, str, str], SeedSpread],
+) -> SeedSpread:
+    """Find how a row's score varies over seeds: by our trials, by a paper, or as others do."""
+    if known := ours.get((row.method, row.backbone, column)):
+        return known
+    printed = [other for other in everything if column in other.std and other.seeds]
+    same = [
+        other for other in printed if (other.method, other.backbone) == (row.method, row.backbone)
+    ]
+    if same:
+        most = max(same, key=lambda other: (_count_shared(other, row), other.seeds or 0))
+        return SeedSpread(most.std[column], f"{most.paper} {most.table}, {most.seeds} seeds")
+    typical = median(other.std[column] for other in printed)
+    return SeedSpread(typical, f"median of {len(printed)} printed")
+
+
+def _count_shared(row: PublishedRow, other: PublishedRow) -> int:
+    return len(row.settings.items() & other.settings.items())
+
+
+def _count_settings(best: PublishedRow, in_table: Sequence[PublishedRow]) -> int:
+    """Count the settings that a paper is known to have tried, one hyperparameter at a time.
+
+    They are its rows in the table, and what each searched beside what it took.
+    """
+    variants = sum(row.own for row in in_table)
+    columns = published_settings(best.method) if best.method in available_methods() else ()
+    searched = [
+        len(values) - 1
+        for column in columns
+        if column.backbone == best.backbone
+        for values in column.searched.values()
+        if isinstance(values, tuple)
+    ]
+    return variants + sum(searched)

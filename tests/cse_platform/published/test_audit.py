@@ -1,0 +1,109 @@
+"""Claims of papers' tables stand beside the noise that they must beat."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cse_platform.errors import PublishedError
+from cse_platform.leaderboard.published.audit import Claim, audit_claims
+from cse_platform.leaderboard.statistics.power import correlation_difference_error
+
+STS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
+HEAD = "paper,table,backbone,method,settings,task,split,metric,value,std,configuration\n"
+
+
+def lab_file(folder: Path, *lines: str) -> Path:
+    file = folder / "lab.csv"
+    file.write_text(HEAD + "".join(f"lab,1,bert-base,{line}\n" for line in lines))
+    return file
+
+
+def printed(method: str, settings: str, score: float, std: str = "") -> str:
+    return f"{method},{settings},avg_sts,test,spearman,{score},{std},-"
+
+
+def test_a_claim_by_hand(tmp_path: Path) -> None:
+    file = lab_file(
+        tmp_path,
+        printed("lab", "seeds=4;x=1", 80.0, "0.6"),
+        printed("lab", "seeds=4;x=2", 79.5, "0.1"),
+        printed("other", "seeds=16", 79.0, "1.6"),
+        printed("third", "seeds=4", 78.0, "0.1"),
+    )
+    [claim] = audit_claims("lab", files=[file]).claims
+    assert (claim.best, claim.rival) == ("lab (seeds=4, x=1)", "other (seeds=16)")
+    assert claim.difference == pytest.approx(0.01)
+    assert claim.pairs_error is None  # no scores of the tasks
+    assert claim.seeds_error == pytest.approx(math.hypot(0.006 / 2, 0.016 / 4))
+    assert claim.seeds_sources == ("lab 1, 4 seeds", "lab 1, 16 seeds")
+    # Two settings: the higher of two is 1 / sqrt(pi) of a standard error of four seeds too high.
+    assert (claim.settings, claim.selection) == (2, pytest.approx(0.003 / math.sqrt(math.pi)))
+    assert claim.interval.low == pytest.approx(0.01 - 1.959964 * 0.005)
+    assert claim.verdict == "apart, if not selected"  # .0002 is less than .0017
+    # One seed a side: hypot(.6, 1.6) = 1.709; (2.8016 x 1.709)^2 = 22.9.
+    assert (claim.seeds_needed, claim.seeds_needed_elsewhere) == (23, 23)
+
+
+def test_pairs_are_of_the_printed_tasks(tmp_path: Path) -> None:
+    rows = [
+        f"{method},,{task},test,spearman,{score},,-"
+        for method, score in (("lab", 80), ("other", 80))
+        for task in (*STS, "avg_sts")
+    ]
+    [claim] = audit_claims("lab", files=[lab_file(tmp_path, *rows)]).claims
+    errors = [
+        factor * correlation_difference_error(0.8, 0.8, 0.9, pairs)
+        for factor, pairs in (
+            *((1.99, 3108), (1.51, 1500), (1.23, 3750), (1.05, 3000)),
+            *((1.24, 1186), (1.09, 1379), (1.28, 4927)),
+        )
+    ]
+    assert claim.pairs_error == pytest.approx(math.sqrt(sum(e**2 for e in errors)) / 7)
+    assert claim.seeds_sources[0].startswith("median of ")
+    assert (claim.verdict, claim.seeds_needed) == ("not apart", None)
+
+
+def test_a_spread_is_of_the_row_with_most_settings_in_common() -> None:
+    [claim] = [
+        claim
+        for claim in audit_claims("hicl").claims
+        if (claim.table, claim.backbone) == ("table1", "bert-large")
+    ]
+    assert claim.best.startswith("hicl (base=sncse")
+    assert claim.seeds_sources[0] == "hicl table15, 3 seeds"
+    assert claim.selection / claim.settings == pytest.approx(0.003 * 1.8675 / 20, rel=1e-3)
+
+
+def test_the_count_of_the_papers_sts_tables() -> None:
+    main = {
+        *(("compcse", "table1"), ("hicl", "table1"), ("hicl", "table15")),
+        *(("rankcse", "table2"), ("whitenedcse", "table1")),
+    }
+    claims = [claim for claim in audit_claims().claims if (claim.paper, claim.table) in main]
+    above = [round(claim.difference, 6) for claim in claims if claim.difference > 0]
+    assert (len(claims), len(above), sum(by >= 0.006 for by in above)) == (19, 11, 5)
+
+
+CLAIM = audit_claims("rankcse").claims[0]
+
+
+@given(by=st.floats(-0.1, 0.1), seeds=st.floats(0.0001, 0.1), pairs=st.floats(0, 0.1))
+def test_the_verdict_is_that_of_the_interval(by: float, seeds: float, pairs: float) -> None:
+    def judge(**changes: float) -> Claim:
+        return replace(CLAIM, rival_score=CLAIM.best_score - by, seeds_error=seeds, **changes)
+
+    claim, selected = judge(pairs_error=pairs), judge(pairs_error=pairs, selection=1.0)
+    holds_nothing = claim.interval.low <= 0 <= claim.interval.high
+    assert (claim.verdict == "not apart") == holds_nothing
+    assert (selected.verdict == "apart") == (not holds_nothing and by < 0)
+    if judge(pairs_error=0.0).verdict == "not apart":
+        assert holds_nothing  # noise of pairs never tells apart
+
+
+def test_an_unknown_paper_is_refused() -> None:
+    with pytest.raises(PublishedError, match="no tables of a paper 'rankse'"):
+        audit_claims("rankse")

@@ -1,0 +1,79 @@
+"""The noise of printed differences, and the seeds that would decide them."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import rankdata
+
+from cse_platform.leaderboard.statistics.power import (
+    accuracy_difference_error,
+    correlation_difference_error,
+    expected_maximum,
+    seeds_to_decide,
+)
+
+
+def test_error_of_two_correlations_by_hand() -> None:
+    # 1 - .64 - .64 = -.28; psi = .9 x -.28 - .32 x (-.28 - .81) = .0968; c = 1.32;
+    # (2 x 1.32 x .36^2 - 2 x 1.32 x .0968) / 100 = .00086592.
+    assert correlation_difference_error(0.8, 0.8, 0.9, 100) == pytest.approx(math.sqrt(0.00086592))
+    assert correlation_difference_error(0, 0, 0, 50) == pytest.approx(math.sqrt(2 / 50))
+    assert correlation_difference_error(0.7, 0.7, 1, 50) == pytest.approx(0, abs=1e-8)
+
+
+def test_error_of_two_correlations_is_that_of_ranks() -> None:
+    shared = np.array([[1, 0.7, 0.6], [0.7, 1, 0.8], [0.6, 0.8, 1]])
+    values = np.random.default_rng(0).multivariate_normal(np.zeros(3), shared, size=(3000, 200))
+    ranks = rankdata(values, axis=1) - 100.5
+    r = np.einsum("sni,snj->sij", ranks, ranks) / (ranks**2).sum(axis=1)[:, None, :]
+    mean = r.mean(axis=0)
+    expected = correlation_difference_error(mean[0, 1], mean[0, 2], mean[1, 2], 200)
+    assert (r[:, 0, 1] - r[:, 0, 2]).std() == pytest.approx(expected, rel=0.06)
+
+
+def test_error_of_two_accuracies_by_hand() -> None:
+    assert accuracy_difference_error(0.9, 0.9, 0, 200) == pytest.approx(math.sqrt(0.18 / 200))
+    assert accuracy_difference_error(0.9, 0.9, 0.5, 200) == pytest.approx(math.sqrt(0.09 / 200))
+    # Of 100, A alone is right on 10 and B on none: .1 - .1^2 = .09 is the variance of the gap.
+    phi = (0.8 - 0.9 * 0.8) / math.sqrt(0.9 * 0.1 * 0.8 * 0.2)
+    assert accuracy_difference_error(0.9, 0.8, phi, 100) == pytest.approx(math.sqrt(0.0009))
+
+
+@pytest.mark.parametrize("n, expected", [(1, 0), (2, 1), (3, 1.5)])
+def test_the_highest_of_few_values_by_hand(n: int, expected: float) -> None:
+    assert expected_maximum(n) == pytest.approx(expected / math.sqrt(math.pi), abs=1e-9)
+
+
+def test_seeds_by_hand() -> None:
+    # (1.960 + 0.842)^2 = 7.849; with pairs 1 / (1 / 7.849 - .09) = 26.7.
+    assert seeds_to_decide(1, seeds_error=1) == 8
+    assert seeds_to_decide(-1, seeds_error=1, pairs_error=0.3) == 27
+    assert seeds_to_decide(1, seeds_error=0.1) == 2
+    assert seeds_to_decide(1, seeds_error=0.1, pairs_error=0.36) is None
+    assert seeds_to_decide(0, seeds_error=1) is None
+
+
+@given(
+    difference=st.floats(0.01, 5),
+    noise=st.floats(0.01, 3),
+    pairs=st.floats(0, 1),
+)
+def test_more_noise_takes_no_fewer_seeds(difference: float, noise: float, pairs: float) -> None:
+    def needed(noise: float, pairs: float) -> float:
+        seeds = seeds_to_decide(difference, seeds_error=noise, pairs_error=pairs)
+        return math.inf if seeds is None else seeds
+
+    assert needed(noise, 0) <= needed(noise, pairs) <= needed(2 * noise, pairs)
+    assert needed(noise, pairs) <= needed(noise, 2 * pairs)
+
+
+def test_nothing_at_all_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs pairs, got 0"):
+        correlation_difference_error(0.5, 0.5, 0.5, 0)
+    with pytest.raises(ValueError, match="needs samples, got 0"):
+        accuracy_difference_error(0.5, 0.5, 0.5, 0)
+    with pytest.raises(ValueError, match="highest of 0 values"):
+        expected_maximum(0)
