@@ -74,15 +74,22 @@ OPTUNA_HOOKS = (
     "optuna.samplers:CmaEsSampler._with_margin",
 )
 
+_GAUSSIAN_PROCESS = "optuna._gp."
+"""The package with Optuna's Gaussian process."""
+
 HOOKS = {"ray>=2.60,<2.61": RAY_HOOKS, "optuna>=5.0,<5.1": OPTUNA_HOOKS}
 """Needed parts of the versions that pyproject.toml asks for: `module:name` or
 `module:Class.attribute`, where `__init__` may make the attribute."""
 
 
-def refuse_missing_hooks() -> None:
-    """Raise SweepRefusedError if the installed Ray or Optuna lacks something that is needed."""
+def refuse_missing_hooks(*, gaussian_process: bool = True) -> None:
+    """Raise SweepRefusedError if the installed Ray or Optuna lacks something that is needed.
+
+    Optuna's Gaussian process imports torch, so what is needed of it is looked for only on demand.
+    """
     for requirement, hooks in HOOKS.items():
-        if missing := [hook for hook in hooks if not _is_present(hook)]:
+        needed = [h for h in hooks if gaussian_process or not h.startswith(_GAUSSIAN_PROCESS)]
+        if missing := [hook for hook in needed if not _is_present(hook)]:
             library = requirement.partition(">=")[0]
             raise SweepRefusedError(
                 f"{library} {version(library)} lacks what this version of cse-platform needs of "

@@ -1,5 +1,7 @@
 """What is used of Ray and Optuna that is not public: all there, or a sweep is refused."""
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -39,6 +41,15 @@ def test_a_sweep_is_refused_before_it_starts_and_a_dry_run_is_not(
     assert (refused.exit_code, list(tmp_path.iterdir())) == (1, [])
     assert "ray.tune:Gone._part" in line and f"'{ray}'" in line
     assert CliRunner().invoke(main, [*command, "--dry-run"]).exit_code == 0
+
+
+def test_torch_is_imported_for_a_gaussian_process_alone() -> None:
+    script = (
+        "import sys; from cse_platform.private_hooks import refuse_missing_hooks as look\n"
+        "look(gaussian_process=False); assert 'torch' not in sys.modules\n"
+        "look(); assert 'torch' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_the_project_asks_for_these_versions() -> None:

@@ -142,7 +142,10 @@ def run(
 
         check(draft, runs=runs, address=address, offline=offline, probe=probe)
     else:
-        refuse_missing_hooks()
+        from cse_platform.sweep.samplers import Auto, Gp
+
+        samplers = [stage.spec.search.sampler for stage in draft.stages]
+        refuse_missing_hooks(gaussian_process=any(isinstance(s, Auto | Gp) for s in samplers))
         reuse: Reuse = (
             "nothing" if no_reuse else "unknown code too" if reuse_unknown else "same code"
         )
