@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cse_methods.contract import Above as Above
     from cse_methods.contract import Conditions as Conditions
+    from cse_methods.contract import LateSave as LateSave
     from cse_methods.contract import Method as Method
     from cse_methods.contract import MethodConfig as MethodConfig
     from cse_methods.contract import Paper as Paper
@@ -62,8 +63,8 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "contract": (
-        *("Above", "Conditions", "Method", "MethodConfig", "Paper", "PublishedSettings", "Run"),
-        "TrainingConfig",
+        *("Above", "Conditions", "LateSave", "Method", "MethodConfig", "Paper"),
+        *("PublishedSettings", "Run", "TrainingConfig"),
     ),
     "data.corpora": ("Corpus", "load_corpus"),
     "encoders.edits": ("Edits",),

@@ -59,9 +59,11 @@ class SlicedStudent:
         """The student's: sentences are cut at its `max_length`, then sliced."""
         return self.student.pieces(sentences, template)
 
-    def pieces_of(self, batch: Batch, template: Template) -> list[list[int]]:
+    def pieces_of(
+        self, batch: Batch, template: Template, *, encoder: Encoder | None = None
+    ) -> list[list[int]]:
         """The student's."""
-        return self.student.pieces_of(batch, template)
+        return self.student.pieces_of(batch, template, encoder=encoder)
 
     def pieces_at(
         self, rows: NDArray[np.int64], texts: Corpus, template: Template, *, whole: bool = False
