@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from cse_methods.contract import Above as Above
     from cse_methods.contract import Conditions as Conditions
     from cse_methods.contract import Holding as Holding
+    from cse_methods.contract import LateSave as LateSave
     from cse_methods.contract import Method as Method
     from cse_methods.contract import MethodConfig as MethodConfig
     from cse_methods.contract import Paper as Paper
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "contract": (
-        *("Above", "Conditions", "Holding", "Method", "MethodConfig", "Paper"),
+        *("Above", "Conditions", "Holding", "LateSave", "Method", "MethodConfig", "Paper"),
         *("PublishedSettings", "Run", "TrainingConfig"),
     ),
     "data.corpora": ("Corpus", "load_corpus"),

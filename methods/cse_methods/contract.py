@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from numbers import Complex, Real
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
@@ -47,11 +47,31 @@ class Run(Protocol):
             step: optimiser steps done.
             metrics: one number a name; correlations are fractions. Names begin with `dev/`,
                 `train/` or `perf/`; others are not recorded.
-            save: writes a checkpoint into the folder it is given.
+            save: writes a checkpoint into the folder it is given, during the call. A `LateSave` is
+                not written at every dev point, nor always during the call.
 
         Raises:
             ValueError: names the step or the metric that is no number.
         """
+
+
+@runtime_checkable
+class LateSave(Protocol):
+    """A `save` of `Run.report` that can also be written later, while training goes on.
+
+    The trial need not be able to go on from each of its dev points then, but has to be from the
+    last one.
+    """
+
+    @property
+    def last(self) -> bool:
+        """Whether the trial ends with this dev point."""
+
+    def __call__(self, folder: Path, /) -> None:
+        """Write a checkpoint into a folder."""
+
+    def copied(self) -> Callable[[Path], None]:
+        """Copy what a checkpoint holds; what is returned writes the copy, in any thread."""
 
 
 METRIC_GROUPS = ("dev", "train", "perf")

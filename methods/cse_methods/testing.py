@@ -10,8 +10,9 @@ def test_my_method(check, trained):
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import torch
 
 from cse_methods.contract import (
     BEST_FOLDER,
+    LateSave,
     Method,
     MethodConfig,
     TrainingConfig,
@@ -43,6 +45,9 @@ class RecordedRun:
     resume_from: Path | None = None
     curve: dict[int, dict[str, float]] = field(default_factory=dict)
     """Metrics by step, without those that measure the machine (`perf/…`)."""
+    late: bool = False
+    """Whether a checkpoint is written from a copy, at the dev point after its own."""
+    _copy: Callable[[], None] | None = field(default=None, repr=False)
 
     def report(
         self, *, step: int, metrics: Mapping[str, float], save: Callable[[Path], None] | None = None
@@ -58,7 +63,12 @@ class RecordedRun:
             f"step {step} is reported after step {before}: steps rise, or a sweep loses the score",
         )
         self.curve[step] = _without_perf(metrics)
-        if save is not None:
+        if self._copy is not None:
+            self._copy()
+            self._copy = None
+        if self.late and isinstance(save, LateSave) and not save.last:
+            self._copy = partial(save.copied(), self.folder / str(step))
+        elif save is not None:
             save(self.folder / str(step))
 
 
@@ -178,18 +188,25 @@ def differs_with_another_seed(trained: TrainedOnce) -> None:
 
 
 def resumes_as_if_never_stopped(trained: TrainedOnce) -> None:
-    """From the first and from the last checkpoint on, every bit is as in one go."""
+    """From the first and from the last checkpoint on, every bit is as in one go.
+
+    So is every checkpoint that is written later, from a copy.
+    """
     last = trained.steps[-1]
     for step in dict.fromkeys((trained.steps[1], last)):
         run = RecordedRun(
-            trained.run.folder / f"resumed-{step}", _SEED, trained.run.folder / str(step)
+            trained.run.folder / f"resumed-{step}",
+            _SEED,
+            trained.run.folder / str(step),
+            late=True,
         )
         returned = trained.method.train(trained.config, run)
         rest = {s: metrics for s, metrics in trained.run.curve.items() if s > step}
         _equal(run.curve, rest, f"the curve after step {step}")
         _equal(_dev_part(returned), _dev_part(trained.returned), "what the resumed trial returns")
-        if rest:
-            _same_weights(run.folder / str(last), trained.run.folder / str(last))
+        for later in rest:
+            _same_weights(run.folder / str(later), trained.run.folder / str(later))
+            _same_state(run.folder / str(later), trained.run.folder / str(later))
 
 
 CHECKS: tuple[Callable[[TrainedOnce], None], ...] = (
@@ -222,6 +239,33 @@ def _same_weights(first: Path, second: Path) -> None:
     _equal(list(ours), list(theirs), "the names of the kept weights")
     unlike = [name for name, weight in ours.items() if not torch.equal(weight, theirs[name])]
     _require(not unlike, f"resumed weights differ: {', '.join(unlike[:3])}")
+
+
+def _same_state(first: Path, second: Path) -> None:
+    """What PyTorch has saved beside the kept weights is the same, where there is any."""
+    for file in sorted(second.glob("*.pt")):
+        ours, theirs = (
+            dict(_leaves(torch.load(one / file.name, weights_only=True))) for one in (first, second)
+        )
+        unlike = [name for name, value in theirs.items() if not _is_same(ours.get(name), value)]
+        _require(not unlike, f"of {file.name}, resumed: {', '.join(unlike[:3])} differ")
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what nested dicts and lists hold, with its place, but for what measures the machine."""
+    if isinstance(value, Mapping | list | tuple):
+        items = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for key, item in items:
+            if not str(key).startswith("perf/"):
+                yield from _leaves(item, f"{name}/{key}")
+    else:
+        yield name, value
+
+
+def _is_same(ours: Any, theirs: Any) -> bool:
+    if isinstance(theirs, torch.Tensor):
+        return isinstance(ours, torch.Tensor) and torch.equal(ours, theirs)
+    return bool(ours == theirs)
 
 
 def _equal(found: object, expected: object, what: str) -> None:

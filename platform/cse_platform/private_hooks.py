@@ -27,6 +27,8 @@ RAY_HOOKS = (
     f"{_TUNE}:TuneController.stop_trial",
     "ray.air.execution._internal.actor_manager:RayActorManager._resource_manager",
     "ray.air.execution._internal.actor_manager:RayActorManager.is_actor_started",
+    "ray.train._internal.storage:StorageContext._make_checkpoint_dir_name",
+    "ray.train._internal.storage:StorageContext.current_checkpoint_index",
     "ray.tune.experiment:Trial.run_metadata",
     "ray.tune.experiment:Trial.temporary_state",
     "ray.tune.experiment.trial:_TemporaryTrialState.ray_actor",

@@ -5,18 +5,72 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from types import FrameType
 
 PATIENCE = 25.0
-"""Seconds from a SIGTERM to the end at the latest; whoever sends it often kills after 30."""
+"""Seconds from a SIGTERM, or the end of its grace, to the end at the latest."""
 REPEAT = 0.05
 """Seconds after which an interrupt that was lost in a finaliser is repeated."""
 INTERRUPTED = "Interrupted; the same command goes on from here."
 
 _terminated = threading.Event()
+
+
+class Grace:
+    """The time that a block of code has after a SIGTERM, before it interrupts itself."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.is_over = False
+        """Whether the block was interrupted."""
+        self._ends: float | None = None
+
+    def begin(self) -> bool:
+        """Note that SIGTERM came. Returns False if there is no time, or has been another one."""
+        if self._ends is not None or not self.seconds:
+            return False
+        self._ends = time.monotonic() + self.seconds
+        return True
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether SIGTERM came."""
+        return self._ends is not None
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether no time is left."""
+        return self._ends is not None and time.monotonic() > self._ends
+
+    def end(self) -> None:
+        """Do what Ctrl-C does, once."""
+        if not self.is_over:
+            self.is_over = True
+            interrupt()
+
+
+_graces: list[Grace] = []
+"""That of the block that runs; empty where SIGTERM interrupts at once."""
+
+
+@contextmanager
+def grace_after_sigterm(seconds: float) -> Iterator[Grace]:
+    """Let a first SIGTERM only begin the grace that is yielded; the block then calls its `end`.
+
+    A second one interrupts at once, and so does the end of the block, if a SIGTERM came.
+    """
+    grace = Grace(seconds)
+    _graces.append(grace)
+    try:
+        yield grace
+    finally:
+        _graces.remove(grace)
+    if grace.has_begun:
+        grace.end()
 
 
 def heed_sigterm() -> None:
@@ -52,7 +106,8 @@ def interrupt() -> None:
 
 def _handle_sigterm(_number: int, _frame: FrameType | None) -> None:
     _terminated.set()
-    interrupt()
+    if not (_graces and _graces[-1].begin()):
+        interrupt()
 
 
 def _repeat_interrupt(lost: "sys.UnraisableHookArgs") -> None:
@@ -104,7 +159,7 @@ def _end_after_patience(heard: int) -> None:
 
     while os.read(heard, 1)[0] != signal.SIGTERM:
         pass
-    threading.Event().wait(PATIENCE)
+    threading.Event().wait(PATIENCE + sum(grace.seconds for grace in _graces))
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             process.kill()

@@ -22,8 +22,8 @@ from cse_methods.registry import get_method
 from cse_methods.training.checkpoint import (
     STATE_FILE,
     Best,
+    SaveCheckpoint,
     load_checkpoint,
-    save_checkpoint,
 )
 from cse_methods.training.loop import start
 from cse_methods.training.objective import Objective
@@ -52,7 +52,7 @@ def scored(value: float) -> dict[str, float]:
 def saved(folder: Path, state: Any) -> Path:
     best = Best("stsb")
     best.consider(1, scored(0.5), state.student.encoder)
-    save_checkpoint(folder, state, best)
+    SaveCheckpoint(state, best, last=False)(folder)
     return folder
 
 
@@ -74,15 +74,43 @@ def test_the_earliest_of_the_best(values: list[float], step: int, tiny_bert: Pat
         best.consider(number, scored(value), encoder)
     assert best.step == step
     assert best.metrics == scored(values[step - 1])
-    kept = load_encoder(str(best.folder)).model.embeddings.word_embeddings.weight
+    assert best.folder is not None
+    kept = load_encoder(best.folder.name).model.embeddings.word_embeddings.weight
     assert_close(kept, torch.full_like(kept, step))
+
+
+def test_the_best_encoder_is_written_once_and_stays_as_it_was(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
+    state, best = started(tiny_bert), Best("stsb")
+    weight = state.student.encoder.model.embeddings.word_embeddings.weight
+    torch.nn.init.constant_(weight, 1)
+    best.consider(1, scored(0.5), state.student.encoder)
+    save = SaveCheckpoint(state, best, last=False)
+    write = save.copied()
+    save(tmp_path / "now")
+    torch.nn.init.constant_(weight, 2)
+    state.step = 2
+    best.consider(2, scored(0.6), state.student.encoder)
+    write(tmp_path / "later")
+    first, second = (
+        tmp_path / name / BEST_FOLDER / "model.safetensors" for name in ("now", "later")
+    )
+    assert first.samefile(second)
+    for folder in ("now", "later"):
+        resumed, known = started(tiny_bert), Best("stsb")
+        load_checkpoint(tmp_path / folder, resumed, known)
+        assert (resumed.step, known.step, known.metrics) == (0, 1, scored(0.5))
+        kept = load_encoder(str(tmp_path / folder / BEST_FOLDER))
+        for encoder in (kept, resumed.student.encoder):
+            assert encoder.model.embeddings.word_embeddings.weight.unique().tolist() == [1]
 
 
 def test_without_a_score_there_is_no_best(tiny_bert: Path, tmp_path: Path) -> None:
     state, best = started(tiny_bert), Best("stsb")
     best.consider(1, scored(math.nan), state.student.encoder)
     assert best.metrics == {}
-    save_checkpoint(tmp_path / "2", state, best)
+    SaveCheckpoint(state, best, last=False)(tmp_path / "2")
     assert not (tmp_path / "2" / BEST_FOLDER).exists()
     load_checkpoint(tmp_path / "2", state, best)
     assert best.metrics == {}

@@ -21,7 +21,7 @@ from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.encoders import encoder as encoding
-from cse_methods.errors import TrainingError
+from cse_methods.errors import BackboneError, TrainingError
 from cse_methods.evaluation.embeddings import StoredEmbeddings
 from cse_methods.evaluation.models import open_model
 from cse_methods.papers.simcse import SimCSE, SimCSEConfig
@@ -68,11 +68,16 @@ class Lab:
         return config.model_validate(self.settings | training | own)
 
     def train(
-        self, case: str, config: MethodConfig, resume_from: Path | None = None
+        self,
+        case: str,
+        config: MethodConfig,
+        resume_from: Path | None = None,
+        *,
+        late: bool = False,
     ) -> RecordedRun:
         place = self.folder / str(len(list(self.folder.iterdir())))
         place.mkdir()
-        run = RecordedRun(place, 1, resume_from)
+        run = RecordedRun(place, 1, resume_from, late=late)
         get_method(CASES[case][0]).train(config, run)
         return run
 
@@ -140,8 +145,9 @@ def test_a_trial_is_as_on_the_cpu_and_waits_at_dev_points_alone(case: str, lab: 
     config = lab.configured(case)
     expected = lab.train(case, config)
     with device_ledger() as ledger:
-        run = lab.train(case, config)
+        run = lab.train(case, config, late=True)
         resumed = lab.train(case, config, run.folder / "2")
+    assert sum(waits_within(ledger, "copied").values()) == 1
     assert run.curve == expected.curve
     assert resumed.curve == {4: expected.curve[4]}
     check_waits(ledger, steps=6, spans=3, points=4, a_step=waits_of_a_step(case, config), case=case)
@@ -245,6 +251,27 @@ def test_a_loss_that_diverges_on_a_gpu_ends_the_trial_soon_and_nothing_waits_for
         train(config, RecordedRun(tmp_path), corpus=corpus, objective=lambda _: objective)
     assert objective.last == STEPS_A_LOOK + LATE - 1
     assert not waits_within(ledger, "train_until")
+
+
+@pytest.mark.parametrize("within", ["encode", "dev point"])
+def test_a_gpu_that_is_full_where_nothing_is_trained_is_answered_too(
+    within: str, lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A dev point's advice is not that of a step: its batches are others."""
+
+    def ask_for_too_much(*_: Any, **__: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 MiB. GPU 0 …")
+
+    told = (
+        r"memory is full while it encodes \d+ sentences .* \(CUDA out of memory\); .*resources.gpu"
+    )
+    monkeypatch.setattr(encoding.Encoder, "forward", ask_for_too_much)
+    with device_ledger(), pytest.raises(BackboneError, match=told):
+        if within == "encode":
+            corpus = load_corpus([CorpusSpec(name="builtin", first=30)], "builtin")
+            teacher_vectors(TeacherSpec(model=lab.places["TINY"]), corpus, max_length=13)
+        else:
+            lab.train("simcse", lab.configured("simcse"))
 
 
 def test_deterministic_kernels_are_taken_for_the_trial_alone(lab: Lab, tmp_path: Path) -> None:

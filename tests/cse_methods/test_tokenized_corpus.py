@@ -11,7 +11,7 @@ from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.files.cache import cache_files
 from cse_methods.files.text import sha256_of
-from cse_methods.training.student import Student
+from cse_methods.training.student import Batch, Student
 from cse_methods.training.tokenized_corpus import TokenizedCorpus
 
 SENTENCES = ("The nurse thanks the pilot.", "Rain!", "A small dog runs over the green grass.", "…")
@@ -77,3 +77,16 @@ def test_texts_beside_a_corpus_are_kept_as_its_own(encoder: Encoder, whole: bool
     student.tokenized = tokenized(encoder, max_length=7)
     assert student.pieces_at(EVERY, texts, encoder.template, whole=whole) == anew
     assert len(cache_files("tokenized")) == 1
+
+
+def test_a_frozen_model_reads_the_batches_from_a_file_too(
+    encoder: Encoder, tiny_roberta: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    student, other = Student(encoder, nn.Identity(), max_length=9), load_encoder(str(tiny_roberta))
+    batch = Batch([SENTENCES[i] for i in EVERY], EVERY)
+    expected = student.pieces_of(batch, other.template, encoder=other)
+    assert expected == other.pieces(batch.sentences, other.template, max_length=9)
+    student.tokenized = tokenized(encoder, max_length=9)
+    student.pieces_of(batch, other.template, encoder=other)
+    monkeypatch.setattr(Encoder, "pieces", None)  # cut once, whatever the number of steps
+    assert student.pieces_of(batch, other.template, encoder=other) == expected

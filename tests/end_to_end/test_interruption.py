@@ -88,7 +88,7 @@ def test_an_older_copy_of_the_journal_is_refused_and_the_ways_out_work(
 
 @pytest.mark.slow
 def test_killed_workers_then_ctrl_c(swept: Sweep, tmp_path: Path) -> None:
-    sweep = write_sweep(tmp_path, TINY)
+    sweep = write_sweep(tmp_path, TINY, resources={"checkpoint_every": "0s"})
     with end_of(sweep.start()) as process:
         sweep.wait_for(process, TrialPoint, 5)  # both have passed step 0
         for worker in _workers(process.pid):
@@ -105,6 +105,45 @@ def test_killed_workers_then_ctrl_c(swept: Sweep, tmp_path: Path) -> None:
     assert "Traceback" not in said
     assert sweep.run().returncode == 0
     assert sweep.curves() == swept.curves()
+    assert_stores_agree(sweep)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL], ids=["term", "kill"])
+def test_a_trial_that_is_cut_off_between_checkpoints(
+    new_sweep, tmp_path: Path, sent: signal.Signals
+) -> None:
+    """After SIGTERM it goes on from a checkpoint that was asked for, else from the beginning."""
+    asked, gate = sent == signal.SIGTERM, tmp_path / "gate"
+    gate.write_text("2")
+    written = new_sweep(
+        tmp_path,
+        fixed={"gate": str(gate)},
+        resources={"checkpoint_every": "1h", "grace": "1min"},
+        **ONE_TRIAL,
+    )
+    sweep = replace(written, surroundings={"CHEAP_LATE": "1"})
+    with end_of(sweep.start()) as process:
+        sweep.wait_for(process, TrialPoint, 2)
+        process.send_signal(sent)
+        if asked:
+            request = sweep.journal_file.parent / "ray" / "save_now"
+            while not request.exists():
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.05)
+            gate.write_text("4")
+        _, said = process.communicate(timeout=2 * MINUTE)
+    if asked:
+        assert (process.returncode, said) == (143, INTERRUPTED)
+    (trial,) = sweep.history().trials.values()
+    known = (4, [0, 2, 4]) if asked else (None, [0, 2])
+    assert (trial.checkpoint and trial.checkpoint[0], [*trial.curve]) == known
+    gate.write_text("6")
+    assert sweep.run().returncode == 0
+    starts = [event.resumed_from for event in sweep.events() if isinstance(event, TrialStarted)]
+    assert starts == [None, 4 if asked else 0]
+    points = [event.step for event in sweep.events() if isinstance(event, TrialPoint)]
+    assert points == [0, 2, 4, 6]
     assert_stores_agree(sweep)
 
 

@@ -1,12 +1,38 @@
-"""The device that a process works on, and copies to it for which the host does not wait."""
+"""The device that a process works on, and copies between it and the host."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from cse_methods.errors import BackboneError
 
 
 def default_device() -> torch.device:
     """The GPU of this process, or the CPU where it sees none."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@contextmanager
+def memory_advice(doing: str) -> Iterator[None]:
+    """Turn the error of a GPU whose memory is full, where nothing is trained, into advice.
+
+    Args:
+        doing: what the memory is for, such as "it encodes 400 sentences".
+
+    Raises:
+        BackboneError: says what filled the memory, and the way out.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError as problem:
+        reason = str(problem).partition(". ")[0]
+        raise BackboneError(
+            f"the GPU's memory is full while {doing} ({reason}); end what else uses this GPU, or "
+            "let fewer trials share it, by a larger resources.gpu"
+        ) from problem
 
 
 def send_tensor(tensor: Tensor, device: torch.device) -> Tensor:
@@ -21,7 +47,7 @@ class HostCopy:
     """A copy of a tensor in the host's memory, for whose making the host does not wait."""
 
     def __init__(self, tensor: Tensor) -> None:
-        self._made = torch.cuda.Event() if tensor.is_cuda else None
+        self._made = torch.cuda.Event() if tensor.is_cuda else None  # type: ignore[no-untyped-call]
         # To memory that PyTorch pins, by the GPU's own queue.
         self._values = tensor.to("cpu", non_blocking=True)
         if self._made is not None:
@@ -29,10 +55,30 @@ class HostCopy:
 
     def has_arrived(self) -> bool:
         """Whether the copy is made, so that `read` does not wait."""
-        return self._made is None or self._made.query()
+        return self._made is None or bool(self._made.query())  # type: ignore[no-untyped-call]
 
     def read(self) -> list[float]:
         """Return the values, once the copy is made."""
         if self._made is not None:
             self._made.synchronize()
         return [float(value) for value in self._values.tolist()]
+
+
+def copy_to_host(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy a state, whose dicts and lists hold tensors and numbers, into the host's memory.
+
+    The host waits once, until the last tensor of a GPU has arrived.
+    """
+    copied: dict[str, Any] = _copy(state)
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return copied
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        # From a GPU this is into pinned memory, in the GPU's own queue.
+        return value.detach().to("cpu", non_blocking=True, copy=True)
+    if isinstance(value, Mapping):
+        return {name: _copy(item) for name, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cse_methods.contract import Pooler
-from cse_methods.encoders.devices import send_tensor
+from cse_methods.encoders.devices import memory_advice, send_tensor
 from cse_methods.encoders.edits import UNEDITED, Edits, edited, piece_positions
 from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.packed_forward import hidden_states, read_one_piece
@@ -243,7 +243,8 @@ class Encoder(nn.Module):
         if not rows:
             return torch.empty(0, self.width)
         places, batches = zip(*self._device_batches(rows), strict=True)
-        vectors = torch.cat(batches).cpu()  # at once: each copy would wait for its batch
+        with memory_advice(f"it joins the vectors of {len(rows)} sentences"):
+            vectors = torch.cat(batches).cpu()  # at once: each copy would wait for its batch
         return vectors[torch.tensor([place for own in places for place in own]).argsort()]
 
     def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor]]:
@@ -288,7 +289,9 @@ class Encoder(nn.Module):
         """As `batches`, with the vectors on the encoder's device."""
         at_once = PIECES_AT_ONCE.get(self.device.type, PIECES_AT_ONCE["cpu"])
         for places in batched_by_length([len(row) for row in rows], at_once=at_once):
-            with self._evaluating():
+            longest = max(len(rows[place]) for place in places)
+            doing = f"it encodes {len(places)} sentences of at most {longest} word pieces at once"
+            with memory_advice(doing), self._evaluating():
                 vectors = self(self.pad([rows[place] for place in places]))
             yield places, vectors
 

@@ -142,7 +142,7 @@ class DCLR(Objective):
         """The complementary model's two views, which are the same unless it drops out."""
         model = self.complementary_model
         plain = model.template
-        contents = model.pieces(batch.sentences, plain, max_length=self.config.max_length)
+        contents = student.pieces_of(batch, plain, encoder=model)
         views = [plain] * (2 if self.config.complementary_dropout else 1)
         encoded = student.encode(contents, *views, head=False, encoder=model)
         return encoded[0], encoded[-1]

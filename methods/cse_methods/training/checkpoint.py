@@ -2,9 +2,12 @@
 
 import hashlib
 import math
+import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -13,6 +16,7 @@ import torch
 from torch.optim import Optimizer
 
 from cse_methods.contract import BEST_FOLDER, TrainingConfig
+from cse_methods.encoders.devices import copy_to_host
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import CheckpointError
 from cse_methods.training.objective import Objective
@@ -52,21 +56,16 @@ class TrainingState:
 class Best:
     """The best encoder so far, by the metric that picks the checkpoint.
 
-    The encoder lies in a temporary folder, whole, and is copied into every checkpoint. While no
-    trained step had a dev score that is a number, there is none, and `metrics` is empty.
+    The encoder lies in a temporary folder of its own, whole, whose files are linked into every
+    checkpoint. While no trained step had a dev score that is a number, there is none, and `metrics`
+    is empty.
     """
 
     metric: str
     step: int = 0
     """The step of the best, 0 while there is none."""
     metrics: dict[str, float] = field(default_factory=dict)
-    _folder: "tempfile.TemporaryDirectory[str] | None" = None
-
-    @property
-    def folder(self) -> Path:
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="cse-best-")
-        return Path(self._folder.name)
+    folder: "tempfile.TemporaryDirectory[str] | None" = None
 
     def is_out_of_patience(self, step: int, config: TrainingConfig) -> bool:
         """Whether as many dev points as `config.patience` have passed since the best, at `step`."""
@@ -78,20 +77,57 @@ class Best:
         # NaN is greater than nothing, so it is never kept.
         if metrics[self.metric] > self.metrics.get(self.metric, -math.inf):
             self.step, self.metrics = step, dict(metrics)
-            encoder.save(self.folder)
+            encoder.save(self.open_folder())
+
+    def open_folder(self) -> Path:
+        """An empty folder for the best encoder, in place of the one before.
+
+        That is deleted once no copy of a checkpoint that is still to be written needs it.
+        """
+        self.folder = tempfile.TemporaryDirectory(prefix="cse-best-")
+        return Path(self.folder.name)
 
 
-def save_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
-    """Write a checkpoint into `folder`, which is empty or not there yet.
+@dataclass(frozen=True)
+class SaveCheckpoint:
+    """Writes the checkpoint of a dev point: now, or from a copy while training goes on."""
 
-    The training state comes last, so it marks the checkpoint as whole.
-    """
+    state: TrainingState
+    best: Best
+    last: bool
+    """Whether the trial ends with this dev point."""
+
+    def __call__(self, folder: Path) -> None:
+        """Write a checkpoint into `folder`, which is empty or not there yet."""
+        _write(_everything(self.state, self.best), self.best.folder, folder)
+
+    def copied(self) -> Callable[[Path], None]:
+        """Copy all that training will change; what is returned writes it, in any thread."""
+        return partial(_write, copy_to_host(_everything(self.state, self.best)), self.best.folder)
+
+
+def _write(
+    everything: dict[str, Any], best: "tempfile.TemporaryDirectory[str] | None", folder: Path
+) -> None:
+    """The training state comes last, so it marks the checkpoint as whole."""
     folder.mkdir(parents=True, exist_ok=True)
-    if best.metrics:
-        shutil.copytree(best.folder, folder / BEST_FOLDER)
+    if best is not None:
+        _link_folder(Path(best.name), folder / BEST_FOLDER)
     unfinished = folder / f"{STATE_FILE}.part"
-    torch.save(_everything(state, best), unfinished)
+    torch.save(everything, unfinished)
     unfinished.rename(folder / STATE_FILE)
+
+
+def _link_folder(source: Path, target: Path) -> None:
+    """Give the files of a folder, which nobody changes, a second name; copies on another disk."""
+    shutil.copytree(source, target, copy_function=_link_file, dirs_exist_ok=True)
+
+
+def _link_file(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def load_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
@@ -111,7 +147,7 @@ def load_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
     state.step = stored["step"]
     best.step, best.metrics = stored["best_step"], stored["best_metrics"]
     if best.metrics:
-        shutil.copytree(folder / BEST_FOLDER, best.folder, dirs_exist_ok=True)
+        _link_folder(folder / BEST_FOLDER, best.open_folder())
     restore_random_states(stored)
     torch.set_rng_state(stored["rng"])
     torch.cuda.set_rng_state_all(stored["cuda_rng"][: torch.cuda.device_count()])

@@ -17,7 +17,7 @@ from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import TrainingError
 from cse_methods.registry import enter_method
-from cse_methods.training.checkpoint import Best, TrainingState, load_checkpoint, save_checkpoint
+from cse_methods.training.checkpoint import Best, SaveCheckpoint, TrainingState, load_checkpoint
 from cse_methods.training.determinism import deterministic_algorithms
 from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.training.divergence import DivergenceWatch
@@ -111,7 +111,7 @@ def train_and_report(
         run.report(step=0, metrics=dev.evaluate(as_at_test(state.student.encoder, config)))
     else:
         load_checkpoint(run.resume_from, state, best)
-    while state.step < schedule.total and not best.is_out_of_patience(state.step, config):
+    while not is_over(state, best):
         trained = train_until(schedule.next_report(state.step), state, corpus)
         scores, encoder = score_encoders(state, dev, by=best.metric)
         metrics = trained | scores
@@ -119,9 +119,15 @@ def train_and_report(
         run.report(
             step=state.step,
             metrics=metrics,
-            save=lambda folder: save_checkpoint(folder, state, best),
+            save=SaveCheckpoint(state, best, last=is_over(state, best)),
         )
     return best.metrics
+
+
+def is_over(state: TrainingState, best: Best) -> bool:
+    """Whether no step is left, or patience."""
+    done = state.step >= state.schedule.total
+    return done or best.is_out_of_patience(state.step, state.config)
 
 
 def as_at_test(encoder: Encoder, config: TrainingConfig) -> Encoder:

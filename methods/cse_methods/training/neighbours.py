@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cse_methods.data.corpora import Corpus
-from cse_methods.encoders.devices import default_device
+from cse_methods.encoders.devices import default_device, memory_advice
 from cse_methods.errors import BackboneError
 from cse_methods.files.cache import cache_folder, cache_key, cannot_store, written_once
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors, vectors_depend_on
@@ -48,7 +48,8 @@ def nearest_sentences(
     file = (cache or cache_folder("neighbours")) / f"{cache_key(depends_on)}.npy"
     vectors = teacher_vectors(teacher, corpus, max_length=max_length)
     try:
-        return written_once(file, read=_read, write=partial(_write, vectors))
+        with memory_advice(f"it compares {len(vectors)} sentences"):
+            return written_once(file, read=_read, write=partial(_write, vectors))
     except OSError as problem:
         what = f"the nearest sentences by teacher {teacher.model!r}"
         raise BackboneError(cannot_store(what, file, problem)) from problem

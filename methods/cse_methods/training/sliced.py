@@ -59,9 +59,11 @@ class SlicedStudent:
         """Cut sentences into word pieces as the student does; slices are cut from these later."""
         return self.student.pieces(sentences, template)
 
-    def pieces_of(self, batch: Batch, template: Template) -> list[list[int]]:
+    def pieces_of(
+        self, batch: Batch, template: Template, *, encoder: Encoder | None = None
+    ) -> list[list[int]]:
         """Cut a batch to word pieces, as `Student.pieces_of`."""
-        return self.student.pieces_of(batch, template)
+        return self.student.pieces_of(batch, template, encoder=encoder)
 
     def pieces_at(
         self, rows: NDArray[np.int64], texts: Corpus, template: Template, *, whole: bool = False

@@ -71,7 +71,9 @@ class StudentProtocol(Protocol):
 
     def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]: ...
 
-    def pieces_of(self, batch: Batch, template: Template) -> list[list[int]]: ...
+    def pieces_of(
+        self, batch: Batch, template: Template, *, encoder: Encoder | None = None
+    ) -> list[list[int]]: ...
 
     def pieces_at(
         self, rows: NDArray[np.int64], texts: Corpus, template: Template, *, whole: bool = False
@@ -152,11 +154,18 @@ class Student(nn.Module):
         """Cut sentences to word pieces without special ones, at most what a training row holds."""
         return self.encoder.pieces(sentences, template, max_length=self.max_length)
 
-    def pieces_of(self, batch: Batch, template: Template) -> list[list[int]]:
-        """Return the word pieces of a batch, from the tokenized corpus if there is one."""
+    def pieces_of(
+        self, batch: Batch, template: Template, *, encoder: Encoder | None = None
+    ) -> list[list[int]]:
+        """Return the word pieces of a batch, from the tokenized corpus if there is one.
+
+        The tokenizer of `encoder` cuts them, where there is another one than the student's own.
+        """
         if self.tokenized is None:
-            return self.pieces(batch.sentences, template)
-        return self.tokenized.rows(batch.rows, template)
+            by = encoder or self.encoder
+            return by.pieces(batch.sentences, template, max_length=self.max_length)
+        tokenized = self.tokenized if encoder is None else self.tokenized.by(encoder)
+        return tokenized.rows(batch.rows, template)
 
     def pieces_at(
         self, rows: NDArray[np.int64], texts: Corpus, template: Template, *, whole: bool = False

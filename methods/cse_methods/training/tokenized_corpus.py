@@ -1,7 +1,7 @@
 """The word pieces of a corpus: cut once on a machine, and read by all trials from one file."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -52,6 +52,7 @@ class TokenizedCorpus:
         self._encoder, self._corpus, self._max_length = encoder, corpus, max_length
         self._known: dict[Template, CorpusPieces] = {}
         self._beside: dict[tuple[str, int], TokenizedCorpus] = {}
+        self._others: dict[Hashable, TokenizedCorpus] = {}
 
     def rows(self, rows: NDArray[np.int64], template: Template) -> list[list[int]]:
         """As `Student.pieces` of the sentences at these places.
@@ -69,6 +70,14 @@ class TokenizedCorpus:
         if key not in self._beside:
             self._beside[key] = TokenizedCorpus(self._encoder, texts, max_length=max_length)
         return self._beside[key]
+
+    def by(self, encoder: Encoder) -> "TokenizedCorpus":
+        """The same corpus as another encoder's tokenizer cuts it, such as a frozen model's."""
+        key = encoder.reading_key
+        if key not in self._others:
+            other = TokenizedCorpus(encoder, self._corpus, max_length=self._max_length)
+            self._others[key] = other
+        return self._others[key]
 
     def _read_or_cut(self, template: Template) -> CorpusPieces:
         tokenizer = self._encoder.tokenizer.backend_tokenizer

@@ -210,7 +210,8 @@ class Planner:
         asked = self.state.spec.evaluate
         own_tests = [] if asked is None else [own.file for own in asked.files.values()]
         run = {"seed": trial.seed, "resume_from": checkpoint, "code": trial.code}
-        return {**config.model_dump(mode="json"), **run, "own_tests": own_tests}
+        saving = {"checkpoint_every": self.state.spec.resources.checkpoint_every}
+        return {**config.model_dump(mode="json"), **run, **saving, "own_tests": own_tests}
 
     def _is_searching(self) -> bool:
         trials = self.state.history.trials

@@ -23,6 +23,7 @@ from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import (
     MODEL_DIGITS,
     FailureCause,
+    TrialCheckpoint,
     TrialFinished,
     TrialPoint,
     TrialState,
@@ -82,6 +83,8 @@ class Results:
         self._note_provenance(key, provenance or {})
         self._warn_if_not_rising(trial, step)
         if step in trial.curve:
+            if checkpoint is not None:
+                self.checkpoint(key, step=step, place=checkpoint)
             return False
         epoch = self._count_epoch_sentences(trial)
         costs = costs_of_report(metrics, provenance or {}, epoch_sentences=epoch)
@@ -101,14 +104,29 @@ class Results:
             )
         )
         if checkpoint is not None:
-            del self._cut_off[key, "crash"]
-        if before is not None and checkpoint is not None:  # the journal names the newer one now
-            self.state.deletions.add(before[1])
+            self._replace_checkpoint(key, before)
         why = self.pruning.why_stop(trial, step=step)
         if why is None or metrics.get("train/progress") == 1:
             return False
         self._pruned[key] = why
         return True
+
+    def checkpoint(self, key: str, *, step: int, place: str) -> None:
+        """Record a whole checkpoint of a step that was reported before."""
+        before = self.state.history.trials[key].checkpoint
+        if before is not None and before[0] >= step:
+            if place != before[1]:
+                self.state.deletions.add(place)
+            return
+        sweep = self.state.spec.sweep
+        self.state.record(TrialCheckpoint(sweep=sweep, trial=key, step=step, checkpoint=place))
+        self._replace_checkpoint(key, before)
+
+    def _replace_checkpoint(self, key: str, before: tuple[int, str] | None) -> None:
+        """Delete the former checkpoint, now that the journal names a newer one."""
+        del self._cut_off[key, "crash"]
+        if before is not None:
+            self.state.deletions.add(before[1])
 
     def _count_epoch_sentences(self, trial: TrialHistory) -> int | None:
         """Count the sentences of a trial's epoch, in whole batches; None if unknown."""

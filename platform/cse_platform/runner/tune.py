@@ -18,6 +18,12 @@ from ray.tune.search import Searcher
 
 from cse_methods.contract import checked_report
 from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.checkpoints import (
+    CHECKPOINT_STEP,
+    WAITS,
+    request_checkpoints,
+    withdraw_request,
+)
 from cse_platform.runner.cluster.checks import (
     InItsEnvironment,
     NodeChecks,
@@ -41,8 +47,13 @@ from cse_platform.runner.requests import Requests
 from cse_platform.runner.results import Results
 from cse_platform.runner.sharing import share_devices
 from cse_platform.runner.state import SweepState
-from cse_platform.runner.worker import FAILURE, KEPT_MODEL, WAITS, make_reusable, trainable
-from cse_platform.signals import interrupt_handler_kept, interrupts_deferred
+from cse_platform.runner.worker import FAILURE, KEPT_MODEL, make_reusable, trainable
+from cse_platform.signals import (
+    Grace,
+    grace_after_sigterm,
+    interrupt_handler_kept,
+    interrupts_deferred,
+)
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
@@ -132,13 +143,20 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             return True
         if step > 0:
             self._bad_nodes.does_well(key)
-        return results.point(
+        checkpoint = _find_checkpoint(trial, result, results.checkpoints)
+        own = checkpoint is not None and result.get(CHECKPOINT_STEP, step) == step
+        stops = results.point(
             key,
             step=step,
             metrics=metrics,
-            checkpoint=_find_checkpoint(trial, result, results.checkpoints),
+            checkpoint=checkpoint if own else None,
             provenance={n: str(v) for n, v in _extract_mapping("provenance", result).items()},
         )
+        if checkpoint is not None and not own:
+            results.checkpoint(key, step=int(result[CHECKPOINT_STEP]), place=checkpoint)
+        if own and self.hooks.unsaved is not None:
+            self.hooks.unsaved.discard(key)
+        return stops
 
     def on_trial_remove(self, controller: Any, trial: Trial) -> None:
         """Record the end of a trial that is stopped before Ray has started it."""
@@ -193,7 +211,7 @@ def _extract_mapping(name: str, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _find_checkpoint(trial: Trial, result: dict[str, Any], root: str) -> str | None:
-    """Find the path of this result's checkpoint, which the worker writes before it reports.
+    """Find the path of the result's checkpoint, which the worker writes before it reports.
 
     It is below that of all checkpoints, because Ray's own path of a trial lacks the store that it
     is in.
@@ -214,6 +232,10 @@ class Hooks:
         self.broken: Exception | None = None
         self.rays_handler: Any = None
         """Ray's handler of a Ctrl-C, while its loop runs."""
+        self.grace = Grace(0)
+        """The time between a SIGTERM and the end."""
+        self.unsaved: set[str] | None = None
+        """Keys of the trials that are to save before the end; None until there is one."""
         nodes = planner.state.nodes
         self.slot_requests = None if nodes is None else SlotRequests(planner.state.slot, nodes)
         self.yields = FairShare.of_this_driver().yields if nodes is not None else lambda: False
@@ -227,6 +249,11 @@ class Hooks:
     def is_interrupted(self) -> bool:
         """Whether Ray's loop has heard a Ctrl-C: it then puts the former handler back."""
         return signal.getsignal(signal.SIGINT) is not self.rays_handler
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether no trial is to begin any more."""
+        return self.grace.has_begun or self.is_interrupted
 
     def has_room(self) -> bool:
         """Whether one more trial has a free slot or an idle process.
@@ -260,10 +287,30 @@ class Hooks:
         if self.broken is not None:
             return
         try:
+            if self.grace.has_begun and not self.grace.is_over:
+                self._end_with_checkpoints()
             self.requests.heed(self.planner.state, stop_trial=self._stop_trial)
             self._update_nodes()
         except Exception as error:
             self.broken = error
+
+    def _end_with_checkpoints(self) -> None:
+        """End Ray's loop once the trials have saved that would lose a dev point, or time is up."""
+        known = self.results.state.history.trials
+        running = {
+            self.keys[trial.trial_id]
+            for trial in ([] if self.controller is None else self.controller.get_live_trials())
+            if trial.status == Trial.RUNNING
+        }
+        if self.unsaved is None:
+            steps = {key: known[key].checkpoint or (0, "") for key in running}
+            self.unsaved = {key for key in running if known[key].step > steps[key][0]}
+            with suppress(OSError):  # the storage is away, and no checkpoint comes there
+                if self.unsaved:
+                    request_checkpoints(self.results.checkpoints)
+        self.unsaved &= running
+        if not self.unsaved or self.grace.has_passed:
+            self.grace.end()
 
     def _update_nodes(self) -> None:
         """Check the nodes that have joined, and ask again for the places of trials that wait."""
@@ -331,7 +378,7 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
         hooks = self.hooks
         check_own()
         hooks.heed()  # while nothing runs, Ray asks for a trial again and again, and does no more
-        stops = hooks.is_interrupted
+        stops = hooks.is_ending
         try:
             goes_on = hooks.broken is None and not stops
             if goes_on and hooks.has_room() and (trial := hooks.planner.next()):
@@ -457,5 +504,8 @@ def _run_tuner(spec: SweepSpec, slot: Slot, stores: SweepStores, hooks: Hooks) -
             failure_config=tune.FailureConfig(max_failures=0),  # restarts are the planner's
         ),
     )
-    with interrupt_handler_kept():  # Ray's own would swallow a Ctrl-C that comes later
+    with suppress(OSError):  # Ray says what is wrong with the storage
+        withdraw_request(stores.checkpoints)
+    # Ray's own handler would swallow a Ctrl-C that comes later.
+    with grace_after_sigterm(spec.resources.grace) as hooks.grace, interrupt_handler_kept():
         tuner.fit()

@@ -4,9 +4,8 @@ import gc
 import os
 import reprlib
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import wraps
 from pathlib import Path
 from traceback import walk_tb
@@ -31,18 +30,18 @@ from cse_methods.guard import guard
 from cse_methods.registry import get_method
 from cse_platform.errors import SettingsError, WorkerBusyError
 from cse_platform.gc_settings import collect_rarely, spare_survivors
+from cse_platform.runner.checkpoints import WAITS, TrialCheckpoints
 from cse_platform.runner.failures import report_of
 from cse_platform.runner.gpus import hide_unassigned_gpus
 from cse_platform.runner.models import keep_model, wait_for_room
+from cse_platform.sweep.blocks import CHECKPOINT_EVERY
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.problems import joined_problems, problems_in
 from cse_platform.tracking.provenance import peak_memory, reset_peak_memory, trial_provenance
 
-WAITS = "waits"
-"""The entry of a result without a dev point that says why there is none yet."""
 KEPT_MODEL = "kept_model"
 """The entry of the last result that says what prevented the model from being kept, or None."""
-RESERVED = frozenset({"seed", "resume_from", "code", "own_tests", "kept_model"})
+RESERVED = frozenset({"seed", "resume_from", "code", "own_tests", "kept_model", "checkpoint_every"})
 """Entries of `param_space` that are not settings of the method."""
 
 
@@ -52,14 +51,16 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     `param_space` holds `seed` (0 if left out), the settings of the method (`backbone`, `corpus`,
     `data`, `dev` and hyperparameters), and optionally `resume_from`, a checkpoint folder, `code`,
     the hash without which the trial fails, because its key would be that of other code,
-    `own_tests`, a lab's own test files, which stay shut, and `kept_model`, the key of the trial and
-    the place that its best checkpoint is copied to.
+    `own_tests`, a lab's own test files, which stay shut, `kept_model`, the key of the trial and
+    the place that its best checkpoint is copied to, and `checkpoint_every`, the seconds from a
+    checkpoint to the next, by default those of `resources`.
 
     Every report has `step`, the metrics of `Run.report` that are recorded, as floats, and under
     `provenance` the peak memory until then; the first one also has the hash of the code that
-    trains, and what it runs on. From the first trained step on there is a checkpoint. The last
-    result, without `step`, is that of the best checkpoint. The worker's process can open no test
-    set (`cse_methods.guard`).
+    trains, and what it runs on. One with a checkpoint also has `checkpoint_step`, the step that
+    this is of; the last trained step always has one (`TrialCheckpoints`). The last result, without
+    `step`, is that of the best checkpoint. The worker's process can open no test set
+    (`cse_methods.guard`).
 
     Args:
         method: as in a sweep file.
@@ -73,8 +74,13 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
         loaded_method, config = prepare_process(method, settings, threads=_count_assigned_threads())
         code = code_hash(loaded_method)
         _refuse_other_code(loaded_method, code, settings.get("code"))
-        with as_found(), _open_checkpoint(settings.get("resume_from")) as folder:
-            run = TuneRun(settings.get("seed", 0), folder, config, code=code)
+        every = settings.get("checkpoint_every", CHECKPOINT_EVERY)
+        with (
+            as_found(),
+            _open_checkpoint(settings.get("resume_from")) as folder,
+            closing(TrialCheckpoints(every)) as checkpoints,
+        ):
+            run = TuneRun(settings.get("seed", 0), folder, config, checkpoints, code=code)
             best = _extract_numbers(loaded_method.train(config, run))
             return best | _keep_model(settings.get("kept_model"), folder)
 
@@ -124,11 +130,17 @@ class TuneRun:
     """`Run` inside a Tune worker."""
 
     def __init__(
-        self, seed: int, resume_from: Path | None, config: MethodConfig, *, code: str | None
+        self,
+        seed: int,
+        resume_from: Path | None,
+        config: MethodConfig,
+        checkpoints: TrialCheckpoints,
+        *,
+        code: str | None,
     ) -> None:
         self.seed = seed
         self.resume_from = resume_from
-        self._config = config
+        self._config, self._checkpoints = config, checkpoints
         self._code = {} if code is None else {"code": code}
         self._described: str | None = None
         """The device that the last provenance described."""
@@ -142,14 +154,7 @@ class TuneRun:
         """
         count, numbers = checked_report(step, metrics)
         result = {"step": count, **numbers, "provenance": self._collect_provenance()}
-        if save is None:
-            tune.report(result)
-            return
-        wait_for_room(
-            lambda: _report_with_checkpoint(result, save),
-            what="a checkpoint",
-            waiting=lambda: tune.report({WAITS: "no room on the disk for a checkpoint"}),
-        )
+        self._checkpoints.report(result, save)
 
     def _collect_provenance(self) -> dict[str, str]:
         """Collect the peak memory; at the first report also the code, and what it runs on.
@@ -185,13 +190,6 @@ def _extract_numbers(best: object) -> dict[str, float]:
     names = [name for name in best if isinstance(name, str) and is_recorded(name)]
     numbers = {name: real_number(best[name]) for name in names}
     return {name: number for name, number in numbers.items() if number is not None}
-
-
-def _report_with_checkpoint(result: dict[str, Any], save: Callable[[Path], None]) -> None:
-    """Save a checkpoint, let Tune copy it to where checkpoints are kept, and report."""
-    with tempfile.TemporaryDirectory(prefix="cse-checkpoint-") as folder:
-        save(Path(folder))
-        tune.report(result, checkpoint=tune.Checkpoint.from_directory(folder))
 
 
 def _validate_settings(

@@ -191,6 +191,8 @@ def _parse_duration(value: Any) -> Any:
 
 Duration = Annotated[float, BeforeValidator(_parse_duration), Field(gt=0)]
 """Seconds; a file writes `90s`, `20min`, `2h` or `1d`."""
+Interval = Annotated[float, BeforeValidator(_parse_duration), Field(ge=0, allow_inf_nan=False)]
+"""As `Duration`, or none: `0s`."""
 
 
 def format_duration(seconds: float) -> str:
@@ -347,6 +349,14 @@ class Slot:
         return max(1, int(self.cpu))
 
 
+CHECKPOINT_EVERY = 60.0
+"""Seconds. A minute's work is soon done again, and the copy of a large encoder takes a thousandth
+of it; where steps are slow, dev points are further apart and each has its checkpoint."""
+GRACE = 10.0
+"""Seconds. A trial on a GPU comes to a dev point in that time; whoever sends a SIGTERM often kills
+after 30."""
+
+
 class Resources(Settings):
     """The resources that one trial asks for; a trial runs on one device.
 
@@ -375,6 +385,17 @@ class Resources(Settings):
         exclude_if=lambda seconds: seconds is None,
         description="how long a trial may report nothing, e.g. `20min`; by default 20 times as "
         "long as ever before, and never less than 10 minutes",
+    )
+    checkpoint_every: Interval = Field(
+        default=CHECKPOINT_EVERY,
+        exclude_if=lambda seconds: seconds == CHECKPOINT_EVERY,
+        description="how much of a trial a killed process may cost, e.g. `5min`: a dev point has a "
+        "checkpoint if the last one is older; `0s` writes one at each",
+    )
+    grace: Interval = Field(
+        default=GRACE,
+        exclude_if=lambda seconds: seconds == GRACE,
+        description="how long a SIGTERM waits for the checkpoints of the next dev points",
     )
 
     @property

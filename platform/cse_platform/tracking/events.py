@@ -206,6 +206,15 @@ class TrialPoint(TrialEvent):
     """Where the checkpoint of this step lies, whole."""
 
 
+class TrialCheckpoint(TrialEvent):
+    """A checkpoint is whole by now whose dev point was reported before."""
+
+    kind: Literal["trial_checkpoint"] = "trial_checkpoint"
+    step: int
+    checkpoint: str
+    """Where it lies."""
+
+
 class TrialFinished(TrialEvent):
     kind: Literal["trial_finished"] = "trial_finished"
     state: TrialState
@@ -355,6 +364,7 @@ Event = Annotated[
     | AnnotationWritten
     | TrialStarted
     | TrialPoint
+    | TrialCheckpoint
     | TrialFinished
     | ModelDeleted
     | TrialReused

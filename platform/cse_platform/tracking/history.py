@@ -316,6 +316,8 @@ class History:
                 self._reuse_trial(event)
             case events.TrialPoint():
                 self._add_point(event)
+            case events.TrialCheckpoint():
+                self.trials[event.trial].checkpoint = (event.step, event.checkpoint)
             case events.TrialFinished():
                 self._finish_trial(event)
             case events.ModelDeleted():

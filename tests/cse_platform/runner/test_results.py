@@ -135,6 +135,37 @@ def test_a_repeated_step_changes_nothing_and_is_said_once(
     drive.assert_sound()
 
 
+def test_a_checkpoint_that_is_told_later_is_gone_on_from(
+    one: tuple[Any, str], new_drive: NewDrive
+) -> None:
+    """Also that of a step which the trial has repeated; neither doubles a dev point."""
+    drive, key = one
+    metrics = {"dev/stsb_spearman": 0.5}
+    first, left, *further = [
+        drive.folder / "ray" / trial / "checkpoint_000000" for trial in ("a", "left", "b", "c")
+    ]
+    for place in (first, left, further[0]):
+        (place / BEST_FOLDER).mkdir(parents=True)
+    for step in (2, 4, 6):
+        drive.results.point(key, step=step, metrics=metrics)
+    drive.results.checkpoint(key, step=2, place=str(first))
+    drive.results.checkpoint(key, step=4, place=str(further[0]))
+    drive.results.checkpoint(key, step=2, place=str(left))  # an older one changes nothing
+    drive.close()
+    again = new_drive(drive.folder, drive.spec)
+    (plan,) = again.start()
+    assert plan.resumed_from == 4
+    other = {"dev/stsb_spearman": 0.4}
+    further[1].mkdir(parents=True)
+    again.results.point(key, step=6, metrics=other, checkpoint=str(further[1]))
+    trial = again.history.trials[key]
+    assert (trial.checkpoint, trial.curve) == ((6, str(further[1])), {2: 0.5, 4: 0.5, 6: 0.5})
+    again.state.deletions.close()
+    assert [place.is_dir() for place in (first, left, *further)] == [False, False, False, True]
+    again.complete(key)
+    again.assert_sound()
+
+
 @pytest.mark.parametrize(
     ("step", "metrics", "error"),
     [

@@ -1,0 +1,154 @@
+"""Writes the checkpoints of one trial in its worker: by time, in a thread, where Ray keeps them."""
+
+import math
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from pyarrow.fs import FileType, LocalFileSystem
+from ray import tune
+
+from cse_methods.contract import LateSave
+from cse_methods.files.places import filesystem
+from cse_platform.runner.models import is_full, wait_for_room
+
+WAITS = "waits"
+"""The entry of a result without a dev point that says why there is none yet."""
+CHECKPOINT_STEP = "checkpoint_step"
+"""The entry of a result with the step that its checkpoint is of."""
+_REQUEST = "save_now"
+"""A file beside the folders of the trials, while the sweep is about to end."""
+_UNFINISHED = "checkpoint_unfinished"
+"""A trial's folder of a checkpoint that is not whole; what a kill leaves is deleted as others."""
+
+
+def request_checkpoints(root: str) -> None:
+    """Ask all trials of a sweep for a checkpoint of their next dev point."""
+    files, path = filesystem(f"{root}/{_REQUEST}")
+    with files.open_output_stream(path):
+        pass
+
+
+def withdraw_request(root: str) -> None:
+    """Let trials save by time alone, as they do without a request."""
+    files, path = filesystem(f"{root}/{_REQUEST}")
+    if files.get_file_info(path).type != FileType.NotFound:
+        files.delete_file(path)
+
+
+class TrialCheckpoints:
+    """Reports dev points to Tune, with a checkpoint where one is due.
+
+    A `LateSave` is due when `every` seconds have passed since the last checkpoint. It is copied,
+    and written in a thread while training goes on; the next dev point reports it. Where dev points
+    themselves are so far apart, at a trial's last one, and where the driver asks for it, a
+    checkpoint is written before its own dev point is reported. So is any other `save`, always.
+    While the disk is full, a trial goes on without checkpoints, and waits at its last one.
+
+    Args:
+        every: seconds from a checkpoint to the next.
+        seconds: the clock.
+    """
+
+    def __init__(self, every: float, *, seconds: Callable[[], float] = time.monotonic) -> None:
+        self._every, self._seconds = every, seconds
+        self._saved = self._reported = seconds()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._written: Future[Path] | None = None
+        """The folder of the copy that is being written, or was and is not reported yet."""
+        self._step = 0
+        """The step of that copy."""
+
+    def report(self, result: dict[str, Any], save: Callable[[Path], None] | None) -> None:
+        """Report a dev point; the trial can end here."""
+        now = self._seconds()
+        apart, self._reported = now - self._reported, now
+        if save is None:
+            tune.report(result)
+        elif not isinstance(save, LateSave) or save.last or apart >= self._every or _is_requested():
+            self._drop_copy()
+            self._saved = now
+            _report_with(result, int(result["step"]), _write_with_patience(lambda: _write(save)))
+        else:
+            self._report_copy(result)
+            if self._written is None and now - self._saved >= self._every:
+                self._saved, self._step = now, int(result["step"])
+                self._written = self._thread.submit(_write, save.copied())
+
+    def close(self) -> None:
+        """Wait for what is being written, and delete what was not reported."""
+        self._drop_copy()
+        self._thread.shutdown()
+
+    def _report_copy(self, result: dict[str, Any]) -> None:
+        """Report a dev point, with the checkpoint of an earlier one if that is whole by now."""
+        if self._written is None or not self._written.done():
+            tune.report(result)
+            return
+        written, self._written = self._written, None
+        if (error := written.exception()) is None:
+            _report_with(result, self._step, written.result())
+        elif is_full(error):
+            self._saved = -math.inf
+            tune.report(result)
+        else:
+            raise error
+
+    def _drop_copy(self) -> None:
+        if self._written is not None and self._written.exception() is None:
+            shutil.rmtree(self._written.result(), ignore_errors=True)
+        self._written = None
+
+
+def _write_with_patience(write: Callable[[], Path]) -> Path:
+    return wait_for_room(
+        write,
+        what="a checkpoint",
+        waiting=lambda: tune.report({WAITS: "no room on the disk for a checkpoint"}),
+    )
+
+
+def _is_requested() -> bool:
+    storage = tune.get_context().get_storage()
+    request = f"{storage.experiment_fs_path}/{_REQUEST}"
+    return bool(storage.storage_filesystem.get_file_info(request).type != FileType.NotFound)
+
+
+def _write(save: Callable[[Path], None]) -> Path:
+    """Write a checkpoint into a new folder, where Ray keeps them if that is no object store.
+
+    There its best encoder need not be written again, if it lies on the same disk.
+    """
+    storage = tune.get_context().get_storage()
+    if isinstance(storage.storage_filesystem, LocalFileSystem):
+        folder = Path(storage.trial_fs_path, _UNFINISHED)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    else:
+        folder = Path(tempfile.mkdtemp(prefix="cse-checkpoint-"))
+    try:
+        save(folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return folder
+
+
+def _report_with(result: dict[str, Any], step: int, folder: Path) -> None:
+    """Report a dev point with a whole checkpoint; Ray copies it where it does not lie already."""
+    storage = tune.get_context().get_storage()
+    result = {**result, CHECKPOINT_STEP: step}
+    if not isinstance(storage.storage_filesystem, LocalFileSystem):
+        try:
+            tune.report(result, checkpoint=tune.Checkpoint.from_directory(folder))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return
+    name = storage._make_checkpoint_dir_name(storage.current_checkpoint_index + 1)
+    folder.rename(Path(storage.trial_fs_path, name))
+    with tempfile.TemporaryDirectory(prefix="cse-empty-") as empty:  # which costs Ray nothing
+        tune.report(result, checkpoint=tune.Checkpoint.from_directory(empty))

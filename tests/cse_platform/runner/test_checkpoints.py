@@ -1,0 +1,215 @@
+"""When a trial's checkpoints are written, by whom, and what of them is reported."""
+
+import errno
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
+from ray import tune
+
+from cse_platform.runner import checkpoints
+from cse_platform.runner.checkpoints import (
+    CHECKPOINT_STEP,
+    TrialCheckpoints,
+    request_checkpoints,
+    withdraw_request,
+)
+from cse_platform.sweep.blocks import Resources
+
+FILE = "state"
+
+
+@dataclass
+class Tune:
+    """What a worker has of Ray Tune: a storage, and a report that persists a checkpoint there."""
+
+    root: Path
+    files: FileSystem = field(default_factory=LocalFileSystem)
+    now: float = 0.0
+    told: dict[int, tuple[int, str] | None] = field(default_factory=dict)
+    """By reported step, the step of its checkpoint and what lies there."""
+    index: int = -1
+    Checkpoint: Any = tune.Checkpoint
+
+    @property
+    def trial(self) -> Path:
+        return self.root / "trial"
+
+    def seconds(self) -> float:
+        return self.now
+
+    def get_context(self) -> Any:
+        return SimpleNamespace(get_storage=lambda: self)
+
+    # Those of Ray's storage.
+    @property
+    def storage_filesystem(self) -> FileSystem:
+        return self.files
+
+    @property
+    def experiment_fs_path(self) -> str:
+        return "" if isinstance(self.files, SubTreeFileSystem) else str(self.root)
+
+    @property
+    def trial_fs_path(self) -> str:
+        return str(self.trial)
+
+    @property
+    def current_checkpoint_index(self) -> int:
+        return self.index
+
+    def _make_checkpoint_dir_name(self, index: int) -> str:
+        return f"checkpoint_{index:06d}"
+
+    def report(self, result: dict[str, Any], *, checkpoint: Any = None) -> None:
+        self.told[result["step"]] = None
+        if checkpoint is not None:
+            self.index += 1
+            place = self.trial / self._make_checkpoint_dir_name(self.index)
+            place.mkdir(parents=True, exist_ok=True)
+            for file in Path(checkpoint.path).iterdir():
+                (place / file.name).write_text(f"copied {file.read_text()}")
+            self.told[result["step"]] = result[CHECKPOINT_STEP], (place / FILE).read_text()
+
+    def left(self) -> list[str]:
+        return sorted(place.name for place in self.trial.glob("*"))
+
+
+class Training:
+    """A trial whose state is the last step that it has done."""
+
+    def __init__(self, written: Callable[[], None] = lambda: None, *, steps: int = 9) -> None:
+        self.step, self.steps, self._written = 0, steps, written
+        self.copies: list[int] = []
+
+    @property
+    def last(self) -> bool:
+        return self.step == self.steps
+
+    def __call__(self, folder: Path) -> None:
+        (folder / FILE).write_text(str(self.step))
+
+    def copied(self) -> Callable[[Path], None]:
+        step = self.step
+        self.copies.append(step)
+
+        def write(folder: Path) -> None:
+            self._written()
+            (folder / FILE).write_text(str(step))
+
+        return write
+
+
+@pytest.fixture
+def ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tune]:
+    fake = Tune(tmp_path)
+    monkeypatch.setattr(checkpoints, "tune", fake)
+    yield fake
+
+
+def run(
+    ray: Tune, training: Training, *, every: float = 3, apart: float = 1, wait: bool = True
+) -> None:
+    """Train to the end, with a dev point a step; wait for what is written in between."""
+    own = TrialCheckpoints(every, seconds=ray.seconds)
+    own.report({"step": 0}, None)
+    while training.step < training.steps:
+        training.step, ray.now = training.step + 1, ray.now + apart
+        own.report({"step": training.step}, training)
+        if wait and own._written is not None:
+            own._written.exception()
+    own.close()
+
+
+def test_checkpoints_come_by_time_from_copies_and_the_last_one_by_itself(ray: Tune) -> None:
+    training = Training()
+    run(ray, training)
+    assert training.copies == [3, 6]
+    assert {step: told for step, told in ray.told.items() if told} == {
+        4: (3, "3"),
+        7: (6, "6"),
+        9: (9, "9"),
+    }
+    assert ray.left() == [f"checkpoint_00000{n}" for n in range(3)]  # nothing was copied
+
+
+@pytest.mark.parametrize("every", [0, 3])
+def test_where_dev_points_are_far_apart_each_has_its_own(ray: Tune, every: float) -> None:
+    training = Training(steps=2)
+    run(ray, training, every=every, apart=3 if every else 0.1)
+    assert (training.copies, ray.told) == ([], {0: None, 1: (1, "1"), 2: (2, "2")})
+
+
+def test_a_save_that_cannot_wait_is_written_at_each_dev_point(ray: Tune) -> None:
+    own = TrialCheckpoints(60, seconds=ray.seconds)
+    for step in (1, 2):
+        text = str(step)
+        own.report({"step": step}, lambda folder, text=text: (folder / FILE).write_text(text))
+    own.close()
+    assert ray.told == {1: (1, "1"), 2: (2, "2")}
+
+
+def test_training_goes_on_while_a_copy_is_written(ray: Tune) -> None:
+    go_on = threading.Event()
+    training = Training(lambda: go_on.wait(10), steps=6)
+    own = TrialCheckpoints(2, seconds=ray.seconds)
+    for step in range(1, 6):
+        training.step, ray.now = step, float(step)
+        own.report({"step": step}, training)
+    assert (training.copies, set(ray.told.values())) == ([2], {None})
+    go_on.set()
+    own.close()
+    assert ray.left() == []  # nobody knows of it
+
+
+def test_a_request_of_the_driver_is_heard_at_the_next_dev_point(ray: Tune) -> None:
+    own = TrialCheckpoints(60, seconds=ray.seconds)
+    training = Training()
+    for step in (1, 2, 3):
+        training.step = step
+        if step == 2:
+            request_checkpoints(str(ray.root))
+        if step == 3:
+            withdraw_request(str(ray.root))
+        own.report({"step": step}, training)
+    own.close()
+    assert ray.told == {1: None, 2: (2, "2"), 3: None}
+
+
+def test_a_full_disk_stops_no_training_and_the_next_dev_point_tries_again(ray: Tune) -> None:
+    full = iter([OSError(errno.ENOSPC, "full")])
+
+    def written() -> None:
+        for error in full:
+            raise error
+
+    training = Training(written, steps=6)
+    run(ray, training)
+    assert training.copies == [3, 4]
+    assert {step: told for step, told in ray.told.items() if told} == {5: (4, "4"), 6: (6, "6")}
+
+
+def test_another_fault_of_a_write_ends_the_trial(ray: Tune) -> None:
+    def written() -> None:
+        raise PermissionError("no")
+
+    with pytest.raises(PermissionError):
+        run(ray, Training(written))
+
+
+def test_an_object_store_gets_copies_by_ray(ray: Tune) -> None:
+    ray.files = SubTreeFileSystem(str(ray.root), LocalFileSystem())
+    run(ray, Training(steps=4))
+    assert {step: told for step, told in ray.told.items() if told} == {4: (4, "copied 4")}
+
+
+def test_times_of_the_file_and_what_journals_hold() -> None:
+    asked = Resources.model_validate({"checkpoint_every": "5min", "grace": "0s"})
+    assert (asked.checkpoint_every, asked.grace) == (300, 0)
+    assert asked.model_dump(mode="json").keys() >= {"checkpoint_every", "grace"}
+    assert not Resources().model_dump(mode="json").keys() & {"checkpoint_every", "grace"}
