@@ -52,8 +52,10 @@ def moving_average_(target: nn.Module, source: nn.Module, *, momentum: float) ->
     """
     if not 0 <= momentum <= 1:
         raise ValueError(f"momentum must be in [0, 1], got {momentum}")
-    sizes = [sum(p.numel() for p in module.parameters()) for module in (target, source)]
-    if sizes[0] != sizes[1]:
+    follows: list[Tensor] = list(target.parameters())
+    leads: list[Tensor] = list(source.parameters())
+    sizes = [sum(p.numel() for p in parameters) for parameters in (follows, leads)]
+    if sizes[0] != sizes[1] or len(follows) != len(leads):
         raise ValueError(f"expected modules of as many parameters, got {sizes[0]} and {sizes[1]}")
-    for follows, leads in zip(target.parameters(), source.parameters(), strict=True):
-        follows.lerp_(leads, 1 - momentum)
+    # All at once: on a GPU a few launches, where each parameter would have its own.
+    torch._foreach_lerp_(follows, leads, 1 - momentum)
