@@ -41,7 +41,7 @@ from cse_platform.runner.requests import Requests
 from cse_platform.runner.results import Results
 from cse_platform.runner.sharing import share_devices
 from cse_platform.runner.state import SweepState
-from cse_platform.runner.worker import FAILURE, KEPT_MODEL, WAITS, make_reusable, trainable
+from cse_platform.runner.worker import FAILURE, KEPT_MODEL, UNREAD, WAITS, make_reusable, trainable
 from cse_platform.signals import interrupt_handler_kept, interrupts_deferred
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.spec import SweepSpec
@@ -123,6 +123,8 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         if KEPT_MODEL in result:
             problem = result[KEPT_MODEL]
             results.model_kept(key, problem=None if problem is None else str(problem))
+        if UNREAD in result:
+            results.warn_unread(key, result[UNREAD])
         if "step" not in result:
             return False
         try:
