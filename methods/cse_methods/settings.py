@@ -1,6 +1,9 @@
 """The base class of everything that is read from a file, and fields that cite the paper."""
 
-from typing import Any
+from abc import ABCMeta
+from contextlib import suppress
+from copy import copy
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -21,3 +24,53 @@ def setting(default: Any, *, symbol: str = "", source: str = "", **field: Any) -
         field: the field's description and bounds, as for `pydantic.Field`.
     """
     return Field(default=default, json_schema_extra={"symbol": symbol, "source": source}, **field)
+
+
+AnySettings = TypeVar("AnySettings", bound=Settings)
+
+
+def record_reads(settings: AnySettings) -> tuple[AnySettings, set[str]]:
+    """A copy of the settings, and the names of those that have been read of it so far.
+
+    Whoever reads an attribute of the copy or of a copy of that reads one; what a `model_dump` gives
+    is read too, because others may read it there. Only the first read of each costs anything.
+    """
+    kind, read = type(settings), set[str]()
+
+    def model_dump(self: Any, **options: Any) -> dict[str, Any]:
+        dumped: dict[str, Any] = kind.model_dump(self, **options)
+        read.update(dumped.keys() & kind.model_fields.keys())
+        return dumped
+
+    def reduce(self: Any) -> Any:
+        return copy, (_change_class(self.model_copy(), kind),)
+
+    members = {name: _FirstRead(name, read) for name in kind.model_fields}
+    overrides = {"model_dump": model_dump, "__reduce__": reduce, "__slots__": ()}
+    # Not by pydantic's own metaclass, which would build all validators anew.
+    recording = ABCMeta.__new__(type(kind), kind.__name__, (kind,), {**members, **overrides})
+    return _change_class(settings.model_copy(), recording), read
+
+
+class _FirstRead:
+    """Stands before a setting until it is read, notes that, and leaves the plain attribute."""
+
+    def __init__(self, name: str, read: set[str]) -> None:
+        self.name, self.read = name, read
+
+    def __get__(self, settings: Any, kind: type) -> Any:
+        if settings is None:
+            raise AttributeError(self.name)
+        self.read.add(self.name)
+        with suppress(AttributeError):  # another thread was as fast
+            delattr(kind, self.name)
+        return vars(settings)[self.name]
+
+    def __set__(self, settings: Any, value: Any) -> None:
+        """Python asks what can be set before it looks into the instance; nothing is set here."""
+        raise AttributeError(f"{self.name} is frozen")
+
+
+def _change_class(settings: Any, kind: type) -> Any:
+    object.__setattr__(settings, "__class__", kind)
+    return settings

@@ -29,6 +29,7 @@ from cse_methods.contract import (
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.registry import get_method
+from cse_methods.settings import record_reads
 from cse_methods.training.dev_evaluation import DevSuite
 
 _SETTINGS = {"corpus": "builtin", "data": "builtin"}
@@ -80,6 +81,8 @@ class TrainedOnce:
     config: MethodConfig
     run: RecordedRun
     returned: dict[str, float]
+    read: frozenset[str]
+    """The settings that were read while it trained."""
 
     @property
     def trains(self) -> bool:
@@ -116,7 +119,9 @@ def train_once(method: str, settings: Mapping[str, Any], *, folder: Path) -> Tra
     training = _TRAINING if issubclass(found.config, TrainingConfig) else {}
     config = found.config.model_validate(_SETTINGS | training | dict(settings))
     run = RecordedRun(folder, _SEED)
-    return TrainedOnce(found, config, run, found.train(config, run))
+    recorded, read = record_reads(config)
+    returned = found.train(recorded, run)
+    return TrainedOnce(found, config, run, returned, frozenset(read))
 
 
 def reports_dev_points(trained: TrainedOnce) -> None:
@@ -172,6 +177,14 @@ def keeps_the_best_step(trained: TrainedOnce) -> None:
     _equal(_dev_scores(trained, kept), _dev_part(best), "the scores of the kept encoder")
 
 
+def reads_its_settings(trained: TrainedOnce) -> None:
+    """Each of the method's own settings that takes part is read; others need `conditions`."""
+    shared = TrainingConfig.model_fields.keys()
+    own = trained.config.hyperparameters().keys() - shared
+    unread = sorted(own - trained.read)
+    _require(not unread, f"nothing read {', '.join(unread)}; a search would turn it in vain")
+
+
 def repeats_with_one_seed(trained: TrainedOnce) -> None:
     """The same seed gives the same dev curve."""
     _equal(trained.again("repeated").curve, trained.run.curve, "the curve of the same seed")
@@ -215,6 +228,7 @@ CHECKS: tuple[Callable[[TrainedOnce], None], ...] = (
     progress_ends_at_one,
     training_changes_the_encoder,
     keeps_the_best_step,
+    reads_its_settings,
     repeats_with_one_seed,
     differs_with_another_seed,
     resumes_as_if_never_stopped,

@@ -1,6 +1,8 @@
 """The settings that every method has."""
 
 import math
+import pickle
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,7 +15,8 @@ from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.describe import setting_rows
 from cse_methods.registry import available_methods, get_method
-from cse_methods.testing import RecordedRun
+from cse_methods.settings import record_reads
+from cse_methods.testing import RecordedRun, TrainedOnce, reads_its_settings
 
 
 def configured(**settings: Any) -> TrainingConfig:
@@ -106,6 +109,41 @@ def test_a_condition_may_be_a_comparison(weight: float | None) -> None:
     )
     with pytest.raises(ValidationError, match=message):
         Weighted.model_validate(origin | {"mlm_weight": weight, "mask_rate": 0.3})
+
+
+def test_the_first_read_of_each_setting_is_noted_and_nothing_else_differs() -> None:
+    plain = configured(batch_size=16)
+    recorded, read = record_reads(plain)
+    assert isinstance(recorded, TrainingConfig)
+    assert recorded.model_dump_json() == plain.model_dump_json()  # which fingerprints a checkpoint
+    assert (plain.epochs, read) == (1, set())
+    assert (recorded.batch_size, read) == (16, {"batch_size"})
+    assert vars(type(recorded)).keys() & {"batch_size", "epochs"} == {"epochs"}  # no cost any more
+    for n, copied in enumerate((recorded.model_copy(update={"epochs": 9}), deepcopy(recorded))):
+        assert (copied.batch_size, copied.warmup_ratio) == (16, 0)
+        assert copied.epochs == (9, 1)[n]
+    assert read == {"batch_size", "epochs", "warmup_ratio"}
+    recorded.model_dump(include={"precision", "epochs"})
+    assert read == {"batch_size", "epochs", "warmup_ratio", "precision"}
+    with pytest.raises(ValidationError, match="frozen"):
+        recorded.patience = 3
+    unpickled = pickle.loads(pickle.dumps(recorded))
+    assert (type(unpickled), unpickled) == (TrainingConfig, plain)
+
+
+def test_a_setting_of_the_method_that_nothing_reads_is_found(tmp_path: Path) -> None:
+    method = get_method("simcse")
+    config = method.config.model_validate({"backbone": "mini", "corpus": "builtin"})
+    own = {*config.hyperparameters()} - TrainingConfig.model_fields.keys()
+    assert "temperature" in own
+
+    def check(*unread: str) -> None:
+        read = frozenset(own - set(unread))
+        reads_its_settings(TrainedOnce(method, config, RecordedRun(tmp_path, 0), {}, read))
+
+    check()
+    with pytest.raises(AssertionError, match="nothing read temperature"):
+        check("temperature")
 
 
 def test_a_null_that_was_chosen_stays() -> None:

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import bad as _registers_it  # noqa: F401
 import pytest
 from cheap import TOO_HOT
 from click.testing import CliRunner
@@ -13,7 +14,7 @@ from processes import SECONDS, end_of, environment, interruptible, script
 from sweeps import Sweep
 
 from cse_platform.cli.sweep import main
-from cse_platform.tracking.events import TrialPoint
+from cse_platform.tracking.events import DriverMessage, TrialPoint
 
 NewSweep = Callable[..., Sweep]
 
@@ -99,3 +100,16 @@ def test_a_sweep_is_attached_to_and_left(cluster: str, new_sweep: NewSweep, tmp_
     assert (process.returncode, attached.returncode, wrong) == (0, 0, "")
     ends = [line for line in said.splitlines() if line.startswith("trial ")]
     assert len(ends) == 3 and [x for x in seen.splitlines() if x.startswith("trial ")] == ends
+
+
+def test_a_searched_setting_that_nothing_reads_is_warned_of_once(
+    run_here, new_sweep: NewSweep, tmp_path: Path
+) -> None:
+    """The method reads which way to go, and nothing of how long a sentence may be."""
+    space = {"way": ["well", "returned nothing"], "max_length": [16, 32]}
+    sweep = new_sweep(tmp_path, method="bad", space=space, search={"sampler": "grid"})
+    ran = run_here(sweep)
+    assert ran.exit_code == 0, ran.output
+    messages = [event.text for event in sweep.events() if isinstance(event, DriverMessage)]
+    [warning] = [text for text in messages if "never read" in text]
+    assert re.match(r"trial \d never read max_length, which the search turns: ", warning)

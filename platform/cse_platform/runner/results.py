@@ -7,7 +7,7 @@ trial goes on.
 import logging
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from cse_methods.data.dev_selection import dev_metric
@@ -179,6 +179,26 @@ class Results:
             number = self.state.history.trials[key].number
             _log.warning(
                 "trial %d waits: %s; it goes on when there is some", number, mask_text(why)
+            )
+
+    def warn_unread(self, key: str, unread: Collection[str]) -> None:
+        """Warn, after the first trial alone, of searched settings that nothing has read.
+
+        Args:
+            key: a trial that came to its last step, and whose end is not recorded yet.
+            unread: all its hyperparameters that nothing has read.
+        """
+        history = self.state.history
+        if any(t.state == "COMPLETE" and t.reused_from is None for t in history.trials.values()):
+            return
+        trial = history.trials[key]
+        if names := [name for name in trial.searched if name in unread]:
+            _log.warning(
+                "trial %d never read %s, which the search turns: trials that differ in nothing "
+                "else are the same; take it out of 'space', or give it a condition (`when`) if "
+                "another setting decides whether it has an effect",
+                trial.number,
+                " and ".join(names),
             )
 
     def record_end(self, key: str) -> None:

@@ -47,7 +47,7 @@ from cse_platform.runner.requests import Requests
 from cse_platform.runner.results import Results
 from cse_platform.runner.sharing import share_devices
 from cse_platform.runner.state import SweepState
-from cse_platform.runner.worker import FAILURE, KEPT_MODEL, make_reusable, trainable
+from cse_platform.runner.worker import FAILURE, KEPT_MODEL, UNREAD, make_reusable, trainable
 from cse_platform.signals import (
     Grace,
     grace_after_sigterm,
@@ -134,6 +134,8 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         if KEPT_MODEL in result:
             problem = result[KEPT_MODEL]
             results.model_kept(key, problem=None if problem is None else str(problem))
+        if UNREAD in result:
+            results.warn_unread(key, result[UNREAD])
         if "step" not in result:
             return False
         try:

@@ -4,7 +4,7 @@ import gc
 import os
 import reprlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import wraps
 from pathlib import Path
@@ -28,6 +28,7 @@ from cse_methods.data.transfer_sets import fetch_transfer_sets
 from cse_methods.files.places import filesystem
 from cse_methods.guard import guard
 from cse_methods.registry import get_method
+from cse_methods.settings import record_reads
 from cse_platform.errors import SettingsError, WorkerBusyError
 from cse_platform.gc_settings import collect_rarely, spare_survivors
 from cse_platform.runner.checkpoints import WAITS, TrialCheckpoints
@@ -41,6 +42,8 @@ from cse_platform.tracking.provenance import peak_memory, reset_peak_memory, tri
 
 KEPT_MODEL = "kept_model"
 """The entry of the last result that says what prevented the model from being kept, or None."""
+UNREAD = "unread_settings"
+"""The entry of the last result that names the hyperparameters that nothing has read."""
 RESERVED = frozenset({"seed", "resume_from", "code", "own_tests", "kept_model", "checkpoint_every"})
 """Entries of `param_space` that are not settings of the method."""
 
@@ -59,7 +62,8 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     `provenance` the peak memory until then; the first one also has the hash of the code that
     trains, and what it runs on. One with a checkpoint also has `checkpoint_step`, the step that
     this is of; the last trained step always has one (`TrialCheckpoints`). The last result, without
-    `step`, is that of the best checkpoint. The worker's process can open no test set
+    `step`, is that of the best checkpoint; where the trial was not resumed, its `unread_settings`
+    are the hyperparameters that nothing has read. The worker's process can open no test set
     (`cse_methods.guard`).
 
     Args:
@@ -81,11 +85,18 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
             closing(TrialCheckpoints(every)) as checkpoints,
         ):
             run = TuneRun(settings.get("seed", 0), folder, config, checkpoints, code=code)
-            best = _extract_numbers(loaded_method.train(config, run))
-            return best | _keep_model(settings.get("kept_model"), folder)
+            recorded, read = record_reads(config)
+            best = _extract_numbers(loaded_method.train(recorded, run))
+            kept = _keep_model(settings.get("kept_model"), folder)
+            return best | kept | (_find_unread(config, read) if folder is None else {})
 
     run_trial.__name__ = method
     return run_trial
+
+
+def _find_unread(config: MethodConfig, read: Collection[str]) -> dict[str, Any]:
+    """Find the hyperparameters that take part, and that a whole training has not read."""
+    return {UNREAD: [name for name in config.hyperparameters() if name not in read]}
 
 
 def _keep_model(wanted: Mapping[str, str] | None, resumed_from: Path | None) -> dict[str, Any]:
