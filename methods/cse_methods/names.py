@@ -9,7 +9,8 @@ METHODS = {
     **{"hicl": "HiCL", "rankcse": "RankCSE", "whitenedcse": "WhitenedCSE"},
     **{"dclr": "DCLR", "pcl": "PCL", "arccse": "ArcCSE", "mixcse": "MixCSE", "mocose": "MoCoSE"},
     **{"promptbert": "PromptBERT", "l2pcsr": "L2P-CSR", "isbert": "IS-BERT"},
-    **{"bertflow": "BERT-flow", "diffcse": "DiffCSE", "untrained": "untrained"},
+    **{"bertflow": "BERT-flow", "diffcse": "DiffCSE", "infocse": "InfoCSE"},
+    **{"untrained": "untrained"},
     # Of published numbers alone.
     **{
         "l2p-csr": "L2P-CSR",

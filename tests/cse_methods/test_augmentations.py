@@ -140,8 +140,8 @@ def test_embeddings_are_changed_in_the_order_of_the_view(
     first: AugmentationName, zeros: int
 ) -> None:
     """Two of five tokens are cut, and noise fills them where it comes later."""
-    second = next(name for name in ("token_cutoff", "gaussian_noise") if name != first)
-    edit = edit_rows([(first, 0.4), (second, 0.4)], [5]).embeddings
+    both: View = [("token_cutoff", 0.4), ("gaussian_noise", 0.4)]
+    edit = edit_rows(both if first == both[0][0] else both[::-1], [5]).embeddings
     assert edit is not None
     changed = edit(torch.ones(1, 5, 20), torch.ones(1, 5))
     assert changed.eq(0).sum() == zeros

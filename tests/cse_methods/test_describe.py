@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from cse_methods.contract import Above, Holding, Method, PublishedSettings, TrainingConfig
+from cse_methods.contract import Above, Method, PublishedSettings, TrainingConfig
 from cse_methods.describe import Description, SearchedSetting, SettingRow, describe_method
 from cse_methods.registry import available_methods, get_method
 from cse_methods.setting_text import yaml_text
@@ -82,10 +82,10 @@ def test_every_condition_can_be_met(method: Method, told: Description) -> None:
     assert method.config.conditions.keys() == {r.name for r in rows(told) if r.only_with}
     for name, condition in method.config.conditions.items():
         for other, allowed in condition.items():
-            assert not isinstance(allowed, Above)  # no method of ours compares
-            if isinstance(allowed, Holding):
-                assert by_name[name].only_with == f"{other}: with {allowed.entry}"
-                assert validated(method, other, [[], [allowed.entry]]) in allowed
+            if not isinstance(allowed, tuple):
+                assert by_name[name].only_with == f"{other}: {allowed}"
+                some = allowed.bound + 1 if isinstance(allowed, Above) else [[], [allowed.entry]]
+                assert validated(method, other, some) in allowed
                 continue
             assert f"{other}: {' or '.join(map(yaml_text, allowed))}" in by_name[name].only_with
             assert [validated(method, other, value) for value in allowed] == list(allowed)

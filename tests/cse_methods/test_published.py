@@ -34,7 +34,7 @@ NO_SETTINGS = {
     *("fgsm_epsilon", "token_cutoff", "feature_cutoff", "output_dim", "projection_layers"),
     *("triplet_dropout", "triplet_min_length", "denoise", "freeze_template"),
     *("corpus", "pooler_dev", "learning_rate_boundaries", "coupling", "permutation"),
-    "logscale_factor",
+    *("logscale_factor", "start"),
 }
 """Rows of the shared tables that no number or name of a setting of ours can hold."""
 THEIR_NAMES = {"isbert": "is-bert", "bertflow": "bert-flow", "l2pcsr": "l2p-csr"}
@@ -44,6 +44,7 @@ OUR_SETTINGS = {
     **{"pooler_train": "pooler", "pooler_test": "test_pooler"},
     **{"updates": "max_steps", "optimiser": "optimizer", "head": "projection"},
     **{"flow_learning_rate": "learning_rate", "schedule": "learning_rate_schedule"},
+    "skip_from": "trunk_layers",
 }
 """Settings that they name otherwise."""
 OUR_ROWS = {
@@ -52,12 +53,18 @@ OUR_ROWS = {
     ("pooler", "first-last (called avg-last-2)"): ("pooler", "avg_first_last"),
     ("encoder", "frozen, dropout on while the flow trains"): ("encoder_dropout", "true"),
     ("precision", "fp16 (apex O1)"): ("precision", "fp16"),
+    ("mlm_eval", "true"): ("trunk_dropout", "false"),
+    ("mlm_eval", "false"): ("trunk_dropout", "true"),
 }
 """Rows that they have, and what they are here."""
 OUR_ROWS_OF = {
     "bertflow": {
         ("batch_size", "32"): ("batch_size", "64"),  # pairs there, sentences here
         ("correct_bias", "false"): ("optimizer", "bert_adamw"),
+    },
+    "infocse": {
+        ("head", "batchnorm MLP (train only)"): ("head", "false"),  # it has one of its own
+        ("pooler_test", "cls_before_pooler"): ("pooler", "cls"),
     },
 }
 """The same of one method."""

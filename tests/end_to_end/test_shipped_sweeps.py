@@ -16,9 +16,9 @@ from tokenizers import ByteLevelBPETokenizer
 from transformers import (
     AutoTokenizer,
     BertConfig,
-    BertModel,
+    BertForMaskedLM,
     RobertaConfig,
-    RobertaModel,
+    RobertaForMaskedLM,
     RobertaTokenizer,
 )
 
@@ -83,7 +83,7 @@ def _bert(folder: Path, sizes: Mapping[str, int]) -> Path:
     pieces = AutoTokenizer.from_pretrained(resolve_backbone("mini").model)
     pieces.save_pretrained(folder)
     config = BertConfig(vocab_size=len(pieces), **ONE_LAYER, **sizes)
-    BertModel(config, add_pooling_layer=False).save_pretrained(folder)
+    BertForMaskedLM(config).save_pretrained(folder)
     return folder
 
 
@@ -109,7 +109,7 @@ def _roberta(folder: Path, sizes: Mapping[str, int]) -> Path:
         **ONE_LAYER,
         **sizes,
     )
-    RobertaModel(config, add_pooling_layer=False).save_pretrained(folder)
+    RobertaForMaskedLM(config).save_pretrained(folder)
     return folder
 
 

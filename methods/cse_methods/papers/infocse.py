@@ -1,0 +1,212 @@
+"""InfoCSE: SimCSE whose vectors also help two further layers to guess hidden word pieces.
+
+Paper: Wu et al., EMNLP 2022, https://arxiv.org/abs/2210.06432.
+Follows the released code: a frozen lower part of the start reads a sentence with hidden pieces, and
+the trained encoder's vector takes the place of its first piece; the gradient of the guesses reaches
+the encoder through that vector alone.
+Departs from it: the start is the backbone, where its authors start from Condenser's checkpoints
+(for BERT-base `Luyu/condenser` on the hub, not tried here), so expect other numbers than they
+print; the further layers start random, as there unless a folder brings their weights.
+Where it is silent: poolers other than cls are read as in SimCSE, and their vector takes that place.
+The text of the paper was not compared. Its numbers stand in no table of this package.
+"""
+
+import copy
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+from transformers import AutoModel
+
+from cse_methods.augmentation.replaced_pieces import label_chosen, mask_for_generator
+from cse_methods.contract import Above, Conditions, Paper, Pooler, Run, TrainingConfig
+from cse_methods.data.corpora import load_corpus
+from cse_methods.encoders.devices import send_tensor
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.families import encoder_family
+from cse_methods.encoders.masked_lm import load_masked_lm
+from cse_methods.encoders.packing import spread_mask
+from cse_methods.errors import TrainingError
+from cse_methods.losses.info_nce import info_nce
+from cse_methods.losses.masked_pieces import UNLABELLED, masked_piece_loss
+from cse_methods.losses.replaced_pieces import replace_first_embedding
+from cse_methods.published.tables import published_settings
+from cse_methods.registry import register
+from cse_methods.settings import setting
+from cse_methods.training import loop as training
+from cse_methods.training.batchnorm_head import BatchNormHead
+from cse_methods.training.frozen import FrozenModule
+from cse_methods.training.objective import TwoViewObjective, TwoViews
+from cse_methods.training.student import AUTOCAST, Batch, Student, StudentProtocol
+
+
+class InfoCSEConfig(TrainingConfig):
+    """Settings of InfoCSE."""
+
+    head_poolers: ClassVar[tuple[Pooler, ...]] = ()  # it has a head of its own
+    conditions: ClassVar[Conditions] = {
+        name: {"mlm_weight": Above(0)}
+        for name in ("mlm_probability", "head_layers", "trunk_layers", "trunk_dropout")
+    }
+
+    temperature: float = setting(
+        0.05, gt=0, description="divides cosines", symbol="τ", source="released scripts"
+    )
+    mlm_weight: float = setting(
+        1e-5,
+        ge=0,
+        description="weight of the guesses of hidden word pieces; 0 leaves them out",
+        source="released scripts",
+    )
+    mlm_probability: float = setting(
+        0.4,
+        gt=0,
+        lt=1,
+        description="share of the word pieces that are to be guessed",
+        source="released scripts",
+    )
+    head_layers: int = setting(
+        2,
+        ge=0,
+        le=12,
+        description="trained layers between the frozen part and the guesses",
+        source="released scripts",
+    )
+    trunk_layers: int = setting(
+        6,
+        ge=0,
+        description="layers of the frozen part; at most those of the backbone",
+        symbol="skip_from",
+        source="released scripts",
+    )
+    trunk_dropout: bool = setting(
+        False, description="whether the frozen part drops out", source="released scripts"
+    )
+
+
+class InfoCSE(TwoViewObjective):
+    """Two views under dropout, each of which helps to guess what is hidden of its sentence."""
+
+    def __init__(self, config: InfoCSEConfig, student: Student) -> None:
+        super().__init__()
+        self.config = config
+        encoder = student.encoder
+        self.projection = BatchNormHead(encoder.width)
+        self.trunk: FrozenModule[Encoder] | None = None
+        if config.mlm_weight:
+            self.trunk = FrozenModule(
+                _copy_lower_layers(encoder, config.trunk_layers), dropout=config.trunk_dropout
+            )
+            self.layers = _make_layers(encoder, config.head_layers)
+            self.guesser = _copy_guesser(config.backbone)
+
+    def losses(
+        self,
+        first: Tensor,
+        second: Tensor,
+        *,
+        views: TwoViews,
+        student: StudentProtocol,
+        batch: Batch,
+    ) -> dict[str, Tensor]:
+        """The contrastive loss of projected vectors, and the weighted guesses of both views."""
+        del batch
+        pooled = torch.cat([first, second])
+        projected = self.projection(pooled)
+        contrastive = info_nce(*projected.chunk(2), temperature=self.config.temperature)
+        if self.trunk is None:
+            return {"contrastive": contrastive}
+        rows = [template(row) for template in views.templates for row in views.contents]
+        guesses = self._guess_hidden(rows, pooled, student, self.trunk.module)
+        return {"contrastive": contrastive, "mlm": self.config.mlm_weight * guesses}
+
+    def _guess_hidden(
+        self, rows: list[list[int]], told: Tensor, student: StudentProtocol, trunk: Encoder
+    ) -> Tensor:
+        """Hide pieces of each row; compute the loss of guessing them with the row's vector."""
+        hidden, labels = _hide_pieces(rows, student.encoder.tokenizer, self.config.mlm_probability)
+        with torch.no_grad():
+            tokens = student.encode_tokens(hidden, list, encoder=trunk)
+        states, mask = replace_first_embedding(tokens.vectors, told), spread_mask(tokens.mask)
+        # On the host, which need not wait for the places then.
+        places = labels.flatten().ne(UNLABELLED).nonzero().squeeze(1)
+        dtype = AUTOCAST[self.config.precision]
+        with torch.autocast(told.device.type, dtype=dtype, enabled=dtype is not None):
+            for layer in self.layers:
+                states = layer(states, attention_mask=mask)
+            read = states.flatten(0, 1).index_select(0, send_tensor(places, told.device))
+            logits = self.guesser(read)
+        return masked_piece_loss(logits.float(), send_tensor(labels.flatten()[places], told.device))
+
+
+def _hide_pieces(
+    rows: list[list[int]], tokenizer: Any, rate: float
+) -> tuple[list[list[int]], Tensor]:
+    """Hide pieces of rows, drawn with torch's own generator.
+
+    Returns:
+        The rows with hidden pieces, and labels of shape (B, L), on the CPU.
+    """
+    padding = int(tokenizer.pad_token_id)
+    ids = pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=padding)
+    special = torch.isin(ids, torch.tensor(tokenizer.all_special_ids))
+    chosen, masked, random = torch.rand(3, *ids.shape)
+    words = torch.randint(len(tokenizer), ids.shape)
+    hidden = mask_for_generator(
+        ids, special, chosen, masked, random, words, rate=rate, mask=int(tokenizer.mask_token_id)
+    )
+    labels = label_chosen(ids, special, chosen, rate=rate, other=UNLABELLED)
+    return [of[: len(row)] for of, row in zip(hidden.tolist(), rows, strict=True)], labels
+
+
+def _copy_lower_layers(encoder: Encoder, count: int) -> Encoder:
+    """The first layers of the backbone as it starts; TrainingError if it has not BERT's make."""
+    if not encoder_family(encoder.model.config).bert_layers:
+        raise TrainingError(
+            f"infocse trains encoders of BERT's make, got a {type(encoder.model).__name__}"
+        )
+    lower = copy.deepcopy(encoder).with_pooler("cls")
+    lower.model.encoder.layer = lower.model.encoder.layer[:count]
+    lower.model.config.num_hidden_layers = len(lower.model.encoder.layer)
+    return lower
+
+
+def _make_layers(encoder: Encoder, count: int) -> nn.ModuleList:
+    """Layers of the backbone's make, with random weights, which read padded rows."""
+    auto: Any = AutoModel
+    settings = copy.deepcopy(encoder.model.config)
+    settings.num_hidden_layers = count
+    options = encoder_family(settings).options
+    made = auto.from_config(settings, attn_implementation="sdpa", **options)
+    layers: nn.ModuleList = made.encoder.layer
+    return layers.train()
+
+
+def _copy_guesser(backbone: str) -> nn.Module:
+    """The backbone's own head for masked word pieces, with weights of its own, to be trained.
+
+    BackboneError if its checkpoint has none.
+    """
+    model = load_masked_lm(backbone).model
+    head: nn.Module = model.cls if hasattr(model, "cls") else model.lm_head
+    return copy.deepcopy(head).requires_grad_(True).train()
+
+
+@register(
+    "infocse",
+    config=InfoCSEConfig,
+    paper=Paper(
+        "InfoCSE: Information-aggregated Contrastive Learning of Sentence Embeddings",
+        "https://arxiv.org/abs/2210.06432",
+        2022,
+    ),
+    revision=1,
+    published=published_settings("infocse"),
+)
+def train(config: InfoCSEConfig, run: Run) -> dict[str, float]:
+    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
+    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
+    return training.train(
+        config, run, corpus=corpus, objective=lambda student: InfoCSE(config, student)
+    )

@@ -1,0 +1,152 @@
+"""What InfoCSE trains and what it keeps, on tiny encoders."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from transformers import AutoModelForMaskedLM
+
+from cse_methods.augmentation.replaced_pieces import label_chosen, mask_for_generator
+from cse_methods.data.builtin.pairs import builtin_corpus
+from cse_methods.encoders.packing import spread_mask
+from cse_methods.errors import BackboneError, TrainingError
+from cse_methods.papers.infocse import InfoCSE, InfoCSEConfig, _hide_pieces
+from cse_methods.training.student import Batch, Student
+
+SENTENCES = list(builtin_corpus()[:6])
+BATCH = Batch(SENTENCES, np.arange(len(SENTENCES)))
+PLACES: dict[str, Any] = {"corpus": "builtin", "data": "builtin"}
+
+
+def started(backbone: Path, **settings: Any) -> tuple[Student, InfoCSE]:
+    config = InfoCSEConfig.model_validate(PLACES | {"backbone": str(backbone)} | settings)
+    torch.manual_seed(0)
+    student = Student.from_config(config).train()
+    return student, InfoCSE(config, student).train()
+
+
+@pytest.fixture(params=["tiny_bert", "tiny_roberta"])
+def backbone(request: pytest.FixtureRequest, masked_lm: Callable[[Path], Path]) -> Path:
+    return masked_lm(request.getfixturevalue(request.param))
+
+
+def test_the_frozen_part_stays_and_the_rest_is_trained(backbone: Path) -> None:
+    student, objective = started(backbone, mlm_weight=0.1, trunk_layers=1)
+    assert objective.trunk is not None
+    trunk = objective.trunk.module
+    assert len(trunk.model.encoder.layer) == 1
+    assert len(student.encoder.model.encoder.layer) == 2
+    stored = student.encoder.model.state_dict()
+    for name, weight in trunk.model.state_dict().items():
+        assert torch.equal(weight, stored[name]), name
+    assert not any(one.requires_grad for one in trunk.parameters())
+    assert not any("trunk" in name for name in objective.state_dict())
+    assert not trunk.training
+    objective(student, BATCH)["mlm"].backward()
+    assert all(one.grad is None for one in objective.projection.parameters())
+    assert all(one.grad is not None for one in objective.layers.parameters())
+    assert all(one.grad is not None for one in objective.guesser.parameters())
+    assert student.encoder.model.embeddings.word_embeddings.weight.grad is not None
+
+
+def test_the_guesses_start_from_the_head_of_the_checkpoint(backbone: Path) -> None:
+    _, objective = started(backbone, mlm_weight=0.1)
+    model: Any = AutoModelForMaskedLM.from_pretrained(backbone)
+    stored = (model.cls if hasattr(model, "cls") else model.lm_head).state_dict()
+    ours = objective.guesser.state_dict()
+    assert ours.keys() == stored.keys()
+    assert all(torch.equal(weight, ours[name]) for name, weight in stored.items())
+
+
+def test_the_gradient_reaches_the_encoder_through_its_vector_alone(backbone: Path) -> None:
+    student, objective = started(backbone, mlm_weight=1.0, dropout=0.0)
+    assert objective.trunk is not None
+    rows = student.encoder.rows(SENTENCES)
+    told = torch.randn(len(rows), student.encoder.width, requires_grad=True)
+
+    trunk = objective.trunk.module
+
+    def guesses(told: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(1)
+        return objective._guess_hidden(rows, told, student, trunk)
+
+    loss = guesses(told)
+    loss.backward()
+    assert told.grad is not None
+    assert told.grad.ne(0).any(dim=1).all()
+    assert all(one.grad is None for one in student.parameters())
+    assert not torch.equal(guesses(torch.zeros_like(told)), loss)
+
+
+def test_padding_changes_no_guess(backbone: Path) -> None:
+    """The further layers read a short row alone as they read it beside a longer one."""
+    student, objective = started(backbone, mlm_weight=1.0)
+    objective.layers.eval()
+    width = student.encoder.width
+    vectors, mask = torch.randn(2, 9, width), torch.arange(9) < torch.tensor([[4], [9]])
+    beside, alone = vectors, vectors[:1, :4]
+    for layer in objective.layers:
+        beside = layer(beside, attention_mask=spread_mask(mask))
+        alone = layer(alone, attention_mask=spread_mask(mask[:1, :4]))
+    assert torch.allclose(beside[0, :4], alone[0], atol=1e-5)
+    assert not torch.allclose(alone[0], vectors[0, :4], atol=0.1)
+
+
+def test_what_is_hidden_is_what_is_guessed(backbone: Path) -> None:
+    student, _ = started(backbone, mlm_weight=0.0)
+    tokenizer = student.encoder.tokenizer
+    rows = student.encoder.rows(SENTENCES) * 20
+    torch.manual_seed(0)
+    hidden, labels = _hide_pieces(rows, tokenizer, 0.4)
+    chosen = same = count = masks = 0
+    for row, own, told in zip(rows, hidden, labels.tolist(), strict=True):
+        assert len(own) == len(row)
+        for piece, shown, label in zip(row, own, told, strict=False):
+            assert label in (piece, -100)
+            assert shown == piece or label == piece
+            assert piece not in tokenizer.all_special_ids or label == -100
+            count += piece not in tokenizer.all_special_ids
+            chosen += label != -100
+            masks += shown == tokenizer.mask_token_id
+            same += label != -100 and shown == piece
+        assert set(told[len(row) :]) <= {-100}
+    assert chosen / count == pytest.approx(0.4, abs=0.03)
+    assert masks / chosen == pytest.approx(0.8, abs=0.03)
+    assert same / chosen == pytest.approx(0.1, abs=0.03)
+
+
+def test_labels_by_hand() -> None:
+    ids, special = torch.tensor([[2, 7, 8, 9]]), torch.tensor([[1, 0, 0, 0]])
+    chosen = torch.tensor([[0.0, 0.1, 0.3, 0.6]])
+    zeros, words = torch.zeros(1, 4), torch.zeros(1, 4, dtype=torch.long)
+    labels = label_chosen(ids, special, chosen, rate=0.4, other=-100)
+    assert labels.tolist() == [[-100, 7, 8, -100]]
+    shown = mask_for_generator(ids, special, chosen, zeros, zeros, words, rate=0.4, mask=4)
+    assert shown.tolist() == [[2, 4, 4, 9]]
+
+
+def test_without_weight_it_is_simcse_with_another_head(tiny_bert: Path) -> None:
+    student, objective = started(tiny_bert, mlm_weight=0.0)  # which has no head for guesses
+    assert list(objective(student, BATCH)) == ["contrastive"]
+    with pytest.raises(
+        ValidationError, match=r"mlm_probability=0\.2 has no effect with mlm_weight"
+    ):
+        InfoCSEConfig.model_validate(
+            PLACES | {"backbone": "mini", "mlm_weight": 0.0, "mlm_probability": 0.2}
+        )
+
+
+def test_backbones_that_cannot_guess_are_refused(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BackboneError, match="no head for masked word pieces"):
+        started(tiny_bert)
+    config = InfoCSEConfig.model_validate(PLACES | {"backbone": str(tiny_bert)})
+    student = Student.from_config(config)
+    student.encoder.model.config.model_type = "albert"
+    with pytest.raises(TrainingError, match="infocse trains encoders of BERT's make"):
+        InfoCSE(config, student)
