@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cse_methods.contract import Pooler
-from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.overlap import TrainingData
 from cse_methods.data.own.reading import refuse_dev_as_test, with_checksum
 from cse_methods.data.source import source_name
 from cse_methods.evaluation.evaluate import evaluate
@@ -26,9 +26,11 @@ from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.stored_sweeps import find_sweep
 from cse_platform.leaderboard.trial_details import trial_details
 from cse_platform.leaderboard.trial_references import find_trial, is_trial_reference, trial_of_key
+from cse_platform.leaderboard.trials import configuration_values
 from cse_platform.render.terminal import progress_lines
 from cse_platform.runner.models import local_copy, trial_in
 from cse_platform.sweep.stores import mlflow_uri
+from cse_platform.sweep.training_data import training_data
 from cse_platform.tracking.events import TestAccessed
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
@@ -71,7 +73,7 @@ def record_test_access(
                     command="cse-evaluate",
                 )
             )
-            _refuse_unrecorded(recorder.flush(FLUSH_SECONDS, only=LeaderboardSink.name))
+            refuse_unrecorded(recorder.flush(FLUSH_SECONDS, only=LeaderboardSink.name))
 
         def record(evaluation: "Evaluation") -> list[SinkHealth]:
             of = {"sweep": trial.sweep, "trial": trial.key, "source": source_name(data)}
@@ -81,7 +83,8 @@ def record_test_access(
         yield record
 
 
-def _refuse_unrecorded(health: list[SinkHealth]) -> None:
+def refuse_unrecorded(health: list[SinkHealth]) -> None:
+    """Raise a StoreDownError if the leaderboard has not yet what was recorded."""
     for sink in health:
         if sink.name == LeaderboardSink.name and sink.behind:
             raise StoreDownError(
@@ -174,8 +177,9 @@ def _score_trial(
     if trial.model is None:
         raise NotFoundError(_explain_missing_model(board, trial))
     with board.session() as session:
-        dev = DevSelection.model_validate(find_sweep(session, trial.sweep).spec.get("dev") or {})
-    refuse_dev_as_test(dev.files.values(), request.tasks.own)
+        spec = find_sweep(session, trial.sweep).spec
+        training = training_data(spec, configuration_values(session, trial.key) or {})
+    refuse_dev_as_test(training.dev.files.values(), request.tasks.own)
     journal = runs.absolute() / "evaluations" / f"{trial.key[:16]}.jsonl"
     mirror = _open_mirror(board, trial, runs.absolute())
     with local_copy(trial.model, trial.key) as folder:
@@ -190,7 +194,7 @@ def _score_trial(
             mlflow=mirror,
             journal=journal,
         ) as record:
-            evaluation = _run_evaluation(request, opened)
+            evaluation = _run_evaluation(request, opened, training)
             for sink in record(evaluation):
                 click.echo(f"{sink.name} lacks the scores yet ({sink.error})", err=True)
     return evaluation
@@ -217,12 +221,15 @@ def _open_model(request: ScoringRequest, model: str) -> Model:
     )
 
 
-def _run_evaluation(request: ScoringRequest, opened: Model) -> Evaluation:
+def _run_evaluation(
+    request: ScoringRequest, opened: Model, training: TrainingData | None = None
+) -> Evaluation:
     with progress_lines("loading") as move:
         return evaluate(
             opened,
             request.tasks,
             data=request.data,
             protocol=request.protocol,
+            training=training,
             progress=lambda what, done, total: move(description=what, completed=done, total=total),
         )

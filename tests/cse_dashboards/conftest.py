@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from clean_runs import *  # noqa: F403
 from flask.testing import FlaskClient
 from kept_models import *  # noqa: F403
 from paper_trials import *  # noqa: F403

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from clean_runs import url as clean_url
 from flask.testing import FlaskClient
 from page_text import body, copied, heads, told
 
@@ -201,3 +202,13 @@ def test_a_released_encoder_is_compared_by_the_trial_that_scored_it() -> None:
     assert reference(heads, ours) == "simcse@dddddddd"
     assert reference(heads, theirs) == "untrained@dddddddd"
     assert reference(heads, (Cell("diffcse"), Cell(""))) is None
+
+
+def test_clean_scores_stand_on_the_page_when_asked_for(cleaned: Path) -> None:
+    client = create_app(clean_url(cleaned)).test_client()
+    assert "clean" not in "".join(heads(told(client, "/parts/standing/")))
+    html = told(client, "/parts/standing/?tasks=clean")
+    assert {"STS13 clean", "SICK-R clean"} <= set(heads(html))
+    assert "Against all rows" in html
+    rows = "rows=rankcse,simcse&tasks=clean"
+    assert "on all rows" in told(client, f"/parts/differences/compare?{rows}")

@@ -165,3 +165,20 @@ def test_lengths_of_what_is_not_there() -> None:
     for options, datum in cases:
         result = run("lengths", *options)
         assert (result.exit_code, result.stdout) == (1, "") and datum in result.stderr
+
+
+def test_what_two_files_share(tmp_path: Path) -> None:
+    text, table, pairs = (tmp_path / name for name in ("a.txt", "b.csv", "c.tsv"))
+    text.write_text("A dog runs.\nno such thing\na dog runs\n")
+    table.write_text('id,sentence1,sentence2\n1,"A dog runs!",a cat sleeps\n2,it is,he was\n')
+    pairs.write_text("1\tA CAT sleeps\ta dog runs .\n2\the was\tit was not\n")
+    of_text = rows(run("overlap", text, table))
+    assert ["sentences", str(text), "3", "2", "66.7%"] in of_text
+    assert ["sentences", str(table), "4", "1", "25.0%"] in of_text
+    assert not any(row[:1] == ["pairs"] for row in of_text)
+    of_pairs = rows(run("overlap", table, pairs))
+    assert ["pairs", str(table), "2", "1", "50.0%"] in of_pairs
+    assert ["sentences", str(pairs), "4", "3", "75.0%"] in of_pairs
+    table.write_text("1,2\n3,4\n")
+    assert "no sentence" in run("overlap", text, table).stderr
+    assert ["stsb", "sts15", "3000", "580", "8", "587"] in rows(run("overlap"))

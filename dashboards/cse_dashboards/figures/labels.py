@@ -16,6 +16,7 @@ _METRICS = {
     "kcc": "KCC",
     "ndcg": "NDCG",
     "spearman": "Spearman",
+    "clean": "Spearman on clean rows",
     "accuracy": "accuracy",
     "mean": "mean",
 }

@@ -1,11 +1,12 @@
 """Score an encoder on all tasks that are asked for, from vectors that are computed once."""
 
+import logging
 import math
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ from numpy.typing import NDArray
 
 from cse_methods.allocator import keep_freed_memory
 from cse_methods.data.dev_sets import load_dev_set
+from cse_methods.data.overlap import TrainingData, choosing_pairs
 from cse_methods.data.own.reading import load_own_pairs
 from cse_methods.data.pairs import PairSet
+from cse_methods.errors import DataError
+from cse_methods.evaluation.clean import CLEAN, clean_spearman, find_left_out
 from cse_methods.evaluation.embeddings import OnProgress, StoredEmbeddings
 from cse_methods.evaluation.identity import (
     GEOMETRY_PROTOCOL,
@@ -25,6 +29,7 @@ from cse_methods.evaluation.identity import (
     score_identity,
     settings_of,
     settings_of_average,
+    settings_of_clean,
 )
 from cse_methods.evaluation.measures.geometry import geometry
 from cse_methods.evaluation.measures.ranking import score_rankings
@@ -48,6 +53,8 @@ from cse_methods.transfer.folds import nested
 from cse_methods.transfer.protocol import TEST_PROTOCOL, TransferProtocol
 from cse_methods.transfer.samples import Samples
 
+_log = logging.getLogger(__name__)
+
 
 def evaluate(
     model: Model,
@@ -55,6 +62,7 @@ def evaluate(
     *,
     data: str | None = None,
     protocol: TransferProtocol = TEST_PROTOCOL,
+    training: TrainingData | None = None,
     progress: OnProgress = lambda what, done, total: None,
 ) -> Evaluation:
     """Score an encoder. Opens test sets.
@@ -64,6 +72,8 @@ def evaluate(
         tasks: what is asked.
         data: `builtin`, `hub`, a folder in the SentEval layout, or None for CSE_DATA.
         protocol: of the transfer tasks.
+        training: what the encoder was trained on and chosen by; without it there are no clean
+            scores. A dev set that cannot be read again costs these alone, with a warning.
         progress: called with how many sentences are encoded, then with how many classification
             tasks are scored.
 
@@ -87,6 +97,8 @@ def evaluate(
             vectors = StoredEmbeddings(model, sentences, folder=Path(folder), progress=progress)
         for pairs in sts:
             _score_pairs(scoring, vectors, pairs, tasks)
+        if training is not None:
+            _score_clean(scoring, sts, tasks, training)
         for pairs in dev:
             _measure_space(scoring, vectors, pairs)
         classified = len(tasks.transfer) + len(tasks.long)
@@ -134,7 +146,7 @@ class _Scoring:
         settings = settings_of(
             task, reading=self.reading, protocol=protocol, data_sha256=data_sha256, own=own
         )
-        return self._identity(settings)
+        return self.add_identity(settings)
 
     def add(self, task: str, split: Split, own: str, values: Mapping[str, float]) -> None:
         for metric, value in values.items():
@@ -154,9 +166,10 @@ class _Scoring:
                 if len(scores) == len(members):
                     own = settings_of_average(task, [score.identity for score in scores.values()])
                     mean = float(np.mean([scores[member].value for member in members]))
-                    self.add(task, split, self._identity(own), {metric: mean})
+                    self.add(task, split, self.add_identity(own), {metric: mean})
 
-    def _identity(self, settings: Mapping[str, Any]) -> str:
+    def add_identity(self, settings: Mapping[str, Any]) -> str:
+        """Keep the settings of a score, and return their identity."""
         own = score_identity(settings)
         self.identities[own] = settings
         return own
@@ -188,6 +201,49 @@ def _score_pairs(
             ranked = scoring.identify(pairs.task, RANKING_PROTOCOL, pairs.sha256)
             values = score_rankings(pairs.first, pairs.second, found, pairs.gold)
             scoring.add(pairs.task, "test", ranked, values)
+
+
+def score_again(
+    similarities: Sequence[Similarities],
+    identities: Mapping[str, Mapping[str, Any]],
+    left_out: Mapping[str, NDArray[np.bool_]],
+) -> Evaluation:
+    """Compute the clean scores of an earlier evaluation from its similarities; encodes nothing.
+
+    Args:
+        similarities: of STS test sets, one of each, read and scored alike.
+        identities: what the identities of the similarities are the hash of.
+        left_out: the rows that each task leaves out, as of `find_left_out`.
+
+    Returns:
+        The clean scores alone, and their average where all seven are there.
+    """
+    scoring = _Scoring({}, similarities=list(similarities), identities=dict(identities))
+    _add_clean_scores(scoring, left_out)
+    scoring.add_averages(AVG_STS, STS_TASKS, "test")
+    new = {name: parts for name, parts in scoring.identities.items() if name not in identities}
+    return replace(scoring.evaluation(Tasks()), similarities=(), identities=new)
+
+
+def _score_clean(
+    scoring: _Scoring, sets: Sequence[PairSet], tasks: Tasks, training: TrainingData
+) -> None:
+    """Add the clean scores of the tasks whose earlier tasks are scored too."""
+    try:
+        left_out = find_left_out(sets, choosing_pairs(training))
+    except DataError as problem:
+        _log.warning("no clean scores: %s", problem)
+        return
+    _add_clean_scores(scoring, {task: left_out[task] for task in tasks.sts if task in left_out})
+
+
+def _add_clean_scores(scoring: _Scoring, left_out: Mapping[str, NDArray[np.bool_]]) -> None:
+    """Add the clean scores of these tasks, from the similarities that are gathered."""
+    for whole in [one for one in scoring.similarities if one.split == "test"]:
+        if (rows := left_out.get(whole.task)) is not None:
+            settings = settings_of_clean(scoring.identities[whole.identity], whole.identity, rows)
+            values = {CLEAN: clean_spearman(whole.cosines, whole.gold, rows)}
+            scoring.add(whole.task, "test", scoring.add_identity(settings), values)
 
 
 def _measure_space(scoring: _Scoring, vectors: StoredEmbeddings, dev: PairSet) -> None:

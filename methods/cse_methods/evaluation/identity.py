@@ -2,8 +2,13 @@
 
 import hashlib
 import json
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 STS_PROTOCOL = {
     "similarity": "cosine",
@@ -53,3 +58,32 @@ def settings_of(
 def settings_of_average(task: str, members: Sequence[str]) -> dict[str, Any]:
     """Collect the settings whose hash is the identity of a mean over tasks, by theirs."""
     return {"task": task, "protocol": {"mean over": sorted(members)}}
+
+
+_ROWS_KEPT, _SIMILARITIES_OF = "rows kept", "similarities_of"
+
+
+def settings_of_clean(
+    settings: Mapping[str, Any], identity: str, left_out: NDArray[np.bool_]
+) -> dict[str, Any]:
+    """The same for the clean score of a task, from the settings and identity of its whole score.
+
+    `left_out` has shape (pairs,). The rows that are kept are part of the protocol, as a packed mask
+    without text: two clean scores can be compared if they are over the same rows, whichever dev
+    sets chose the trials.
+    """
+    kept = b64encode(zlib.compress(np.packbits(~left_out).tobytes(), 9)).decode()
+    protocol = {**settings["protocol"], _ROWS_KEPT: kept}
+    return {**settings, "protocol": protocol, _SIMILARITIES_OF: identity}
+
+
+def rows_of_clean(settings: Mapping[str, Any]) -> tuple[str, NDArray[np.intp]] | None:
+    """The identity of the similarities behind a clean score, and the places of the rows kept.
+
+    None of another score.
+    """
+    if _SIMILARITIES_OF not in settings:
+        return None
+    mask = zlib.decompress(b64decode(settings["protocol"][_ROWS_KEPT]))
+    kept = np.flatnonzero(np.unpackbits(np.frombuffer(mask, np.uint8)))
+    return settings[_SIMILARITIES_OF], kept

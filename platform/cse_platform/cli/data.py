@@ -31,6 +31,7 @@ def main() -> None:
         cse-data fetch data
         cse-data check data
         cse-data lengths wiki1m --backbone roberta-large
+        cse-data overlap corpus.txt my-test.tsv
         CSE_DATA=data cse-sweep sweeps/rankcse.yaml
     """
 
@@ -171,6 +172,57 @@ def cache(clear: bool) -> None:
             file.unlink()
     done = f"{cache_root()}: {'cleared' if clear else 'kept'}"
     print_page([text_table(("kind", "what", "files", "MiB"), rows), Paragraph(done)])
+
+
+@main.command()
+@click.argument("files", metavar="[A B]", nargs=-1, type=click.Path(path_type=Path))
+@shows_errors
+def overlap(files: tuple[Path, ...]) -> None:
+    """Count the sentences and pairs that two files share.
+
+    A and B are texts or tables. Of a text without tabs each line is a sentence. Of a table, the
+    columns whose cells mostly have several words hold the sentences, and the first two of them are
+    a pair. Case, punctuation and the order of a pair do not count. Without files, the command shows
+    the rows of the STS test sets that also stand in dev sets and in each other.
+
+    \b
+    Examples:
+        cse-data overlap
+        cse-data overlap ./my-dev.tsv data/downstream/SICK/SICK_test_annotated.txt
+        cse-data overlap corpus.txt data/downstream/STS/STSBenchmark/sts-test.csv
+    """
+    from cse_platform.render.page import Paragraph
+    from cse_platform.render.table import text_table
+    from cse_platform.render.terminal import print_page
+
+    if not files:
+        from cse_methods.evaluation.clean import LeftOut, known_left_out
+
+        counts = [
+            (count.dev.replace("+", ", ") or "none", count.task, *map(str, count[2:]))
+            for count in known_left_out().values()
+        ]
+        print_page([text_table(("dev sets", *LeftOut._fields[1:]), counts)])
+        return
+    if len(files) != 2:
+        raise click.UsageError(f"name two files, or none, got {len(files)}")
+    from cse_methods.data.overlap import count_shared, read_texts
+
+    a, b = map(read_texts, files)
+    rows = []
+    for (what, ours), (_, theirs) in zip(a.keys.items(), b.keys.items(), strict=True):
+        for name, here, there in ((files[0], ours, theirs), (files[1], theirs, ours)):
+            if ours and theirs:
+                shared = count_shared(here, there)
+                rows.append(
+                    (what, str(name), f"{len(here):,}", f"{shared:,}", f"{shared / len(here):.1%}")
+                )
+    print_page(
+        [
+            text_table(("what", "of", "there are", "also in the other", "share"), rows),
+            Paragraph("Case, punctuation and the order of a pair do not count; repeats do."),
+        ]
+    )
 
 
 def _format_summary(checks: Sequence["FileCheck"]) -> str:

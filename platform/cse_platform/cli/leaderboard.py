@@ -22,9 +22,10 @@ from cse_platform.cli.common import (
 from cse_platform.cli.findings import search_command
 from cse_platform.cli.imports import import_log, import_mlflow, merge_command
 from cse_platform.cli.papers import papers_command
+from cse_platform.cli.recompute import recompute_command
 from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
 
-_FAMILIES = ("sts", "transfer", "ranking", "long")
+_FAMILIES = ("sts", "transfer", "ranking", "long", "clean")
 _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 
 
@@ -143,6 +144,7 @@ for command in (
     papers_command,
     audit_command,
     search_command,
+    recompute_command,
     reproduce_command,
     export_command,
     register_command,

@@ -16,6 +16,7 @@ from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     FamilyName,
     LeaderboardRow,
+    families_beside,
     family_named,
     family_of,
 )
@@ -118,7 +119,7 @@ class Leaderboard:
         from cse_platform.leaderboard.render.columns import sort_rows
 
         with self._store.session() as session:
-            families = MAIN_FAMILIES if tasks is None else (tasks,)
+            families = MAIN_FAMILIES if tasks is None else families_beside(tasks)
             rows = board_rows(
                 session,
                 filters,
@@ -488,7 +489,10 @@ class Leaderboard:
 
         with self._store.session() as session:
             rows = board_rows(
-                session, filters, families=[tasks], per_configuration=per_configuration
+                session,
+                filters,
+                families=families_beside(tasks),
+                per_configuration=per_configuration,
             )
             named = named_rows([row for row in rows if row.scores])
             return compare_all_rows(session, named, family=tasks, progress=progress)

@@ -1,6 +1,6 @@
 """Compares rows on test sets or on dev, and tests whether a difference is more than chance."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,12 +14,20 @@ from cse_methods.errors import CseError
 from cse_methods.metrics import spearman
 from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard.ranking import Progress, build_contenders, common_seeds
-from cse_platform.leaderboard.records import BoardFamily, FamilyName, LeaderboardRow, family_named
+from cse_platform.leaderboard.records import (
+    BoardFamily,
+    FamilyName,
+    LeaderboardRow,
+    family_named,
+    is_clean,
+    task_of,
+)
 from cse_platform.leaderboard.references import describe_row, shared_tasks
 from cse_platform.leaderboard.statistics.compare import compare, compare_all
 from cse_platform.leaderboard.statistics.contenders import Contender
 from cse_platform.leaderboard.statistics.results import Comparison, Matrix
 from cse_platform.leaderboard.tables import EvaluationRecord
+from cse_platform.render.formats import signed_percent
 
 _RESAMPLES = 10_000
 
@@ -40,6 +48,7 @@ def compare_rows(
     tasks, average = shared_tasks(rows, family)
     _refuse_disjoint_rows(rows, tasks, family)
     notes = _collect_reading_notes(_read_settings(session, rows, tasks), rows, tasks)
+    notes |= set(_describe_clean_change(rows, average or tasks[0]))
     a, b = build_contenders(session, rows, tasks)
     notes |= _note_unknown_groups([a, b])
     return compare_contenders(
@@ -51,6 +60,23 @@ def compare_rows(
         notes=sorted(notes),
         progress=progress,
     )
+
+
+def _describe_clean_change(rows: Mapping[str, LeaderboardRow], column: str) -> Iterator[str]:
+    """Say how much the difference of two rows changes by the rows that clean scores leave out."""
+    whole = task_of(column)
+    if is_clean(column) and all(whole in row.scores for row in rows.values()):
+        kept, all_rows = (_subtract_means(rows, score) for score in (column, whole))
+        a, b = rows
+        yield (
+            f"on all rows, the papers' protocol, {a} - {b} is {signed_percent(all_rows)} on "
+            f"{whole}: clean rows change it by {signed_percent(kept - all_rows)}"
+        )
+
+
+def _subtract_means(rows: Mapping[str, LeaderboardRow], column: str) -> float:
+    first, second = (row.scores[column].mean for row in rows.values())
+    return first - second
 
 
 def compare_contenders(
@@ -136,10 +162,14 @@ def _refuse_disjoint_rows(
     if not tasks:
         raise ComparisonError(
             f"{' and '.join(rows)} share no task of {family} that they are scored on"
+            + _RECOMPUTE * (family == "clean")
         )
     for name, row in rows.items():
         if not common_seeds(row, tasks):
             raise ComparisonError(f"no seed of {name} is scored on all of {', '.join(tasks)}")
+
+
+_RECOMPUTE = "; `cse-leaderboard recompute` computes clean scores from stored similarities"
 
 
 def _make_progress_step(

@@ -12,7 +12,14 @@ from sqlalchemy.orm import Session
 
 from cse_methods.data.shared_sentences import known_groups
 from cse_methods.tasks import STS_TASKS
-from cse_platform.leaderboard.records import BoardFamily, Estimate, LeaderboardRow
+from cse_platform.leaderboard.records import (
+    BOARD_FAMILIES,
+    BoardFamily,
+    Estimate,
+    LeaderboardRow,
+    is_clean,
+    task_of,
+)
 from cse_platform.leaderboard.statistics.contenders import Contender, Sampled, sample
 from cse_platform.leaderboard.statistics.intervals import pairs_interval
 from cse_platform.leaderboard.statistics.ranks import Ranked, joint_ranks
@@ -20,6 +27,7 @@ from cse_platform.leaderboard.statistics.resampling import Floats
 from cse_platform.leaderboard.statistics.results import RankInterval
 from cse_platform.leaderboard.tables import (
     ConfigurationRecord,
+    EvaluationRecord,
     PairSetRecord,
     PairSimilaritiesRecord,
     TrialRecord,
@@ -30,7 +38,17 @@ PAIRED_AT_ONCE = 500
 """Configurations in one query: databases limit its parameters."""
 
 Place = tuple[str, int, str, str]
-"""Configuration's hash, seed, task and identity."""
+"""Configuration's hash, seed, column and identity."""
+
+Rows = NDArray[np.intp] | slice
+"""The places of the pairs that a score is over."""
+ALL_ROWS = slice(None)
+
+PAIR_COLUMNS = (
+    *STS_TASKS,
+    *(c for c in BOARD_FAMILIES["clean"].columns if task_of(c) in STS_TASKS),
+)
+"""The columns of correlations over pairs."""
 
 
 def build_contenders(
@@ -78,19 +96,59 @@ def _list_places(row: LeaderboardRow, seeds: Sequence[int], task: str) -> list[P
 def _read_similarities(
     session: Session, rows: Sequence[LeaderboardRow], tasks: Sequence[str]
 ) -> tuple[dict[Place, tuple[str, NDArray[np.float32]]], dict[str, NDArray[Any]]]:
-    """Read the checksum of the pairs and the cosines by place, and gold by checksum."""
+    """Read which pairs there are and the cosines by place, and gold by which pairs.
+
+    A clean score is over some rows of the similarities that its identity leads to.
+    """
     hashes = sorted({row.configuration.hash for row in rows})
-    wanted = {(row.configuration.hash, row.scores[task].identity) for row in rows for task in tasks}
+    behind = _read_rows_behind(session, rows, tasks)
+    wanted: dict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
+    for row in rows:
+        for column in tasks:
+            identity = row.scores[column].identity
+            source = row.configuration.hash, task_of(column), behind[identity][0]
+            if (column, identity) not in wanted[source]:
+                wanted[source].append((column, identity))
     cosines: dict[Place, tuple[str, NDArray[np.float32]]] = {}
+    over: dict[str, tuple[str, Rows]] = {}
+    asked = sorted(set(map(task_of, tasks)))
     for start in range(0, len(hashes), PAIRED_AT_ONCE):
-        stored = _select_stored_similarities(hashes[start : start + PAIRED_AT_ONCE], tasks)
+        stored = _select_stored_similarities(hashes[start : start + PAIRED_AT_ONCE], asked)
         for configuration, seed, task, identity, data, packed in session.execute(stored):
-            if (configuration, identity) in wanted:
-                cosines[configuration, seed, task, identity] = (data, unpack_cosines(packed))
-    checksums = sorted({data for data, _ in cosines.values()})
+            for column, own in wanted.get((configuration, task, identity), ()):
+                kept = behind[own][1]
+                pairs = f"{data} {own}" if is_clean(column) else data
+                over[pairs] = data, kept
+                values = unpack_cosines(packed)[kept]
+                cosines[configuration, seed, column, own] = (pairs, values)
+    checksums = sorted({data for data, _ in over.values()})
     sets = select(PairSetRecord.data_sha256, PairSetRecord.gold)
     sets = sets.where(PairSetRecord.data_sha256.in_(checksums))
-    return cosines, {data: unpack_gold(gold) for data, gold in session.execute(sets)}
+    gold = {data: unpack_gold(packed) for data, packed in session.execute(sets)}
+    return cosines, {pairs: gold[data][kept] for pairs, (data, kept) in over.items()}
+
+
+def _read_rows_behind(
+    session: Session, rows: Sequence[LeaderboardRow], columns: Sequence[str]
+) -> dict[str, tuple[str, Rows]]:
+    """Read the identity of the similarities behind each score, and which of their rows it is over.
+
+    The result is by the identity of the score.
+    """
+    found: dict[str, tuple[str, Rows]] = {
+        score.identity: (score.identity, ALL_ROWS)
+        for row in rows
+        for score in (row.scores[column] for column in columns)
+    }
+    clean = {row.scores[column].identity for row in rows for column in filter(is_clean, columns)}
+    if clean:
+        from cse_methods.evaluation.identity import rows_of_clean
+
+        query = select(EvaluationRecord.identity, EvaluationRecord.settings)
+        stored = session.execute(query.where(EvaluationRecord.identity.in_(sorted(clean))))
+        known = {identity: rows_of_clean(settings) for identity, settings in stored}
+        found |= {identity: kept for identity, kept in known.items() if kept is not None}
+    return found
 
 
 def _select_stored_similarities(
@@ -215,7 +273,7 @@ def _add_intervals(
         draws[row.headline] = np.mean(list(sampled.over_pairs.values()), axis=0)
     single = [column for column, score in row.scores.items() if score.n == 1]
     for column in single:
-        if column not in draws and column in STS_TASKS:
+        if column not in draws and column in PAIR_COLUMNS:
             draws |= _sample_single_row(session, row, column)
     return {
         column: replace(score, interval=pairs_interval(draws[column]))

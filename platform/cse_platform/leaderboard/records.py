@@ -18,9 +18,13 @@ from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.tracking.history import MEMORY
 
-FamilyName = Literal["sts", "transfer", "ranking", "long"]
+FamilyName = Literal["sts", "transfer", "ranking", "long", "clean"]
 
 RANKING_METRICS = ("kcc", "ndcg")
+CLEAN_METRIC = "clean"
+"""Spearman's correlation over the rows that neither a dev set nor an earlier task has."""
+COLUMN_METRICS = (*RANKING_METRICS, CLEAN_METRIC)
+"""The metrics that columns are named after: `stsb_kcc`, `stsb_clean`."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class BoardFamily:
 
     name: FamilyName
     columns: tuple[str, ...]
-    """Task ids in the papers' order; of ranking, task and metric: `stsb_kcc`."""
+    """Task ids in the papers' order; of ranking and clean scores, task and metric: `stsb_kcc`."""
     averages: tuple[str, ...]
     """Columns that are means over the others; the first is the family's headline."""
 
@@ -52,8 +56,29 @@ BOARD_FAMILIES = {
             tuple(f"{AVG_STS}_{metric}" for metric in RANKING_METRICS),
         ),
         BoardFamily("long", LONG_TASKS, ()),
+        BoardFamily(
+            "clean",
+            tuple(f"{task}_{CLEAN_METRIC}" for task in (*STS_TASKS, AVG_STS)),
+            (f"{AVG_STS}_{CLEAN_METRIC}",),
+        ),
     )
 }
+
+
+def task_of(column: str) -> str:
+    """The task that a column is of: `stsb` of `stsb` and of `stsb_clean`."""
+    task, _, metric = column.rpartition("_")
+    return task if metric in COLUMN_METRICS else column
+
+
+def is_clean(column: str) -> bool:
+    """Whether a column holds clean scores."""
+    return column.endswith(f"_{CLEAN_METRIC}")
+
+
+def families_beside(name: FamilyName) -> tuple[FamilyName, ...]:
+    """The family, and what stands beside it in a row: of clean scores, those of the papers."""
+    return (name, "sts") if name == "clean" else (name,)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,13 @@ from sqlalchemy.orm import Session
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.filters import Filters
-from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_named, single_seed
+from cse_platform.leaderboard.records import (
+    FamilyName,
+    LeaderboardRow,
+    families_beside,
+    family_named,
+    single_seed,
+)
 from cse_platform.leaderboard.tables import GroupRecord
 from cse_platform.leaderboard.trial_references import find_trial, is_trial_reference
 from cse_platform.render.formats import HASH_DIGITS
@@ -49,7 +55,7 @@ def candidates(
         NotFoundError: if there is no such method, configuration or trial.
         AmbiguousError: if it is how the keys of several trials begin.
     """
-    families = [] if family is None else [family]
+    families = () if family is None else families_beside(family)
     method, at, configuration = reference.partition("@")
     if at:
         asked = replace(filters, method=method, configuration=configuration)

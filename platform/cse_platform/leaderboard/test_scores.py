@@ -12,7 +12,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, contains_eager
 
 from cse_platform.errors import AmbiguousError, NotFoundError
-from cse_platform.leaderboard.records import RANKING_METRICS, BoardFamily
+from cse_platform.leaderboard.records import COLUMN_METRICS, BoardFamily
 from cse_platform.leaderboard.tables import (
     EvaluationRecord,
     PairSetRecord,
@@ -112,7 +112,7 @@ def _read_scores(
             TrialRecord.configuration_id.in_(configurations),
             TrialRecord.state == "COMPLETE",
             ScoreRecord.split == "test",
-            ScoreRecord.metric.in_(sorted(MAIN_METRICS | set(RANKING_METRICS))),
+            ScoreRecord.metric.in_(sorted(MAIN_METRICS | set(COLUMN_METRICS))),
         )
     )
     scored: dict[int, Scored] = defaultdict(lambda: defaultdict(SeedScores))
@@ -253,10 +253,11 @@ def similarities(
             f"trial {trial_key!r} has similarities on {task!r} under several identities; "
             f"name one of {', '.join(record.identity for record in stored)}"
         )
-    return _unpack_similarities(stored[0])
+    return unpack_similarities(stored[0])
 
 
-def _unpack_similarities(stored: PairSimilaritiesRecord) -> "Similarities":
+def unpack_similarities(stored: PairSimilaritiesRecord) -> "Similarities":
+    """Unpack stored cosines with the gold scores of their pairs."""
     from cse_methods.evaluation.results import Similarities
 
     pairs = stored.pair_set

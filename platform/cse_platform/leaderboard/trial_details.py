@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from cse_platform.leaderboard.annotations import Annotations, annotations, annotations_of
-from cse_platform.leaderboard.records import RANKING_METRICS, Configuration, DevSets, TrialSummary
+from cse_platform.leaderboard.records import COLUMN_METRICS, Configuration, DevSets, TrialSummary
 from cse_platform.leaderboard.tables import (
     ConfigurationRecord,
     GroupRecord,
@@ -29,7 +29,7 @@ from cse_platform.leaderboard.trials import (
 from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.tracking.events import MAIN_METRICS, TrialScore
 
-MAIN = MAIN_METRICS | set(RANKING_METRICS)
+MAIN = MAIN_METRICS | set(COLUMN_METRICS)
 
 _WHY_NO_MODEL = {
     "RUNNING": "it is not finished",

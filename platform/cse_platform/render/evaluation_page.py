@@ -23,6 +23,7 @@ CORRELATIONS = {
     "Spearman, all": ("test", "spearman"),
     "Spearman, mean": ("test", "spearman_mean"),
     "Spearman, wmean": ("test", "spearman_wmean"),
+    "Spearman, clean rows": ("test", "clean"),
     "Pearson, all": ("test", "pearson"),
     "Pearson, mean": ("test", "pearson_mean"),
     "Pearson, wmean": ("test", "pearson_wmean"),

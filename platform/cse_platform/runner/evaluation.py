@@ -15,6 +15,7 @@ from cse_platform.runner.scorer import score_kept_model
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.blocks import Evaluate
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.training_data import training_data
 from cse_platform.tracking.events import TestAccessed
 from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.packing import accessed_source, evaluation_event
@@ -84,6 +85,7 @@ def _format_settings(spec: SweepSpec) -> str:
 
 def _start_evaluation(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
     spec, tasks = state.spec, asked.asked
+    training = training_data(spec.model_dump(mode="json"), trial.values)
     if tasks.opens_tests:
         state.record(
             TestAccessed(
@@ -103,5 +105,5 @@ def _start_evaluation(state: SweepState, trial: TrialHistory, asked: Evaluate) -
         num_gpus=slot.gpu,
         **({} if state.nodes is None else state.nodes.task_options()),
     )
-    how = (tasks, spec.data, asked.slicing_length, slot.threads)
+    how = (tasks, training, spec.data, asked.slicing_length, slot.threads)
     return score.remote(trial.model, trial.key, *how)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from cse_methods.data.overlap import TrainingData
 from cse_methods.tasks import Tasks
 from cse_platform.gc_settings import collect_rarely
 from cse_platform.runner.gpus import hide_unassigned_gpus
@@ -15,6 +16,7 @@ def score_kept_model(
     location: str,
     trial: str,
     tasks: Tasks,
+    training: TrainingData,
     data: str | None,
     slicing_length: int | None,
     threads: int,
@@ -29,4 +31,5 @@ def score_kept_model(
 
     torch.set_num_threads(threads)
     with local_copy(location, trial) as folder:
-        return evaluate(open_model(str(folder), slicing_length=slicing_length), tasks, data=data)
+        model = open_model(str(folder), slicing_length=slicing_length)
+        return evaluate(model, tasks, data=data, training=training)

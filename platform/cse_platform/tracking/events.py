@@ -280,7 +280,7 @@ class TestAccessed(TrialEvent):
     source: Literal["builtin", "hub", "senteval"]
     """Of the test sets, whatever the trial's own data."""
     who: str
-    command: Literal["cse-sweep", "cse-evaluate"]
+    command: Literal["cse-sweep", "cse-evaluate", "cse-leaderboard"]
 
 
 class TrialScore(Recorded):

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
+from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.overlap import TrainingData
 from cse_methods.tasks import Tasks
 from cse_platform.errors import NotFoundError, SweepRefusedError
 from cse_platform.leaderboard.store import open_store
@@ -158,8 +160,9 @@ def test_the_best_encoder_is_refused_where_its_folder_names_another_trial(
 
 def test_test_sets_are_not_opened_for_a_folder_that_names_another_trial(tmp_path: Path) -> None:
     (tmp_path / TRIAL_FILE).write_text("f" * 64)
+    training = TrainingData(dev=DevSelection(), chosen_on=("stsb",))
     with pytest.raises(NotFoundError, match="is not the model of trial aaaa"):
-        score_kept_model(str(tmp_path), "a" * 64, Tasks(("sts12",)), "builtin", None, 1)
+        score_kept_model(str(tmp_path), "a" * 64, Tasks(("sts12",)), training, "builtin", None, 1)
 
 
 def test_a_trial_without_its_model_is_not_reused_where_test_sets_want_it(

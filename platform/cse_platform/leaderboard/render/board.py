@@ -1,6 +1,6 @@
 """The content of a leaderboard: our rows, published ones, and which scores can be compared."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -13,10 +13,12 @@ from cse_platform.leaderboard.records import (
     Estimate,
     FamilyName,
     LeaderboardRow,
+    is_clean,
+    task_of,
 )
 from cse_platform.leaderboard.statistics.results import Comparison, Interval
 from cse_platform.leaderboard.trials import BUILTIN
-from cse_platform.render.formats import HASH_DIGITS, percent
+from cse_platform.render.formats import HASH_DIGITS, percent, signed_percent
 from cse_platform.render.table import Cell, Column, Order
 from cse_platform.tracking.events import IMPORTED
 from cse_platform.tracking.history import (
@@ -156,6 +158,48 @@ def shown_dev_set(row: LeaderboardRow) -> str:
     return (
         f"{row.dev.search} ({row.dev.source}{f' {row.dev.identity[:HASH_DIGITS]}' * is_ambiguous})"
     )
+
+
+def describe_clean_change(rows: Sequence[LeaderboardRow], headline: str) -> Iterator[str]:
+    """Say how much the rows that clean scores leave out change the scores and ranks.
+
+    Ranks are by the means, among rows whose scores can be compared by both protocols.
+    """
+    whole = task_of(headline)
+    if not is_clean(headline):
+        return
+    if lacking := sum(headline not in row.scores for row in rows):
+        yield (
+            f"{lacking} of {len(rows)} rows have no clean scores; `cse-leaderboard recompute` "
+            "computes them from stored similarities."
+        )
+    both = [row for row in rows if {headline, whole} <= row.scores.keys()]
+    if not both:
+        return
+    changes = [row.scores[headline].mean - row.scores[whole].mean for row in both]
+    ends = dict.fromkeys(map(signed_percent, (min(changes), max(changes))))
+    kept, all_rows = (_rank_by_mean(both, column, headline, whole) for column in (headline, whole))
+    moved = [
+        f"{row.shown_method} {before} to {now}"
+        for row, before, now in zip(both, all_rows, kept, strict=True)
+        if before != now
+    ]
+    ranks = (
+        f"{len(moved)} of {len(both)} ranks change: {', '.join(moved)}"
+        if moved
+        else ("no rank changes")
+    )
+    yield (
+        f"Against all rows, the papers' protocol, {whole} changes by {' to '.join(ends)}; {ranks}."
+    )
+
+
+def _rank_by_mean(rows: Sequence[LeaderboardRow], column: str, *by: str) -> list[int]:
+    """Rank each row on a column, among the rows whose identities in `by` equal its own."""
+    groups = [tuple(row.scores[name].identity for name in by) for row in rows]
+    means = [row.scores[column].mean for row in rows]
+    ranked = list(zip(groups, means, strict=True))
+    return [1 + sum(g == group and m > mean for g, m in ranked) for group, mean in ranked]
 
 
 def estimates(row: LeaderboardRow) -> dict[str, Estimate]:

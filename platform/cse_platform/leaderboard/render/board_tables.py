@@ -5,7 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cse_methods.names import backbone_name, method_name, task_name
-from cse_platform.leaderboard.records import BOARD_FAMILIES, RANKING_METRICS, LeaderboardRow
+from cse_platform.leaderboard.records import (
+    BOARD_FAMILIES,
+    RANKING_METRICS,
+    LeaderboardRow,
+    task_of,
+)
 from cse_platform.leaderboard.render.board import (
     ABOVE,
     ALPHA,
@@ -20,6 +25,7 @@ from cse_platform.leaderboard.render.board import (
     STARRED,
     Board,
     Entry,
+    describe_clean_change,
     entries,
     identities,
     score_column,
@@ -186,6 +192,7 @@ def _make_entry_table(
             *_note_published_rows(listed, ranks=ranks),
             *(_note_unranked([entry.row for entry in listed if entry.row]) if ranks else ()),
             *(_note_poolers([entry.row for entry in listed if entry.row]) if ranks else ()),
+            *(_note_clean_change(board, listed) if ranks else ()),
             *mixed.values(),
         ],
         legend=LEGEND | above_means(board),
@@ -228,6 +235,10 @@ def _note_published_rows(listed: Sequence[Entry], *, ranks: bool) -> Iterator[st
         yield "paper: ours minus the published number, which lies inside our interval or outside."
 
 
+def _note_clean_change(board: Board, listed: Sequence[Entry]) -> Iterator[str]:
+    yield from describe_clean_change([e.row for e in listed if e.row], board.headline)
+
+
 def _note_poolers(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
     """Note which rows use which pooler, if they differ: that may explain some difference."""
     by_pooler: dict[str, dict[str, None]] = {}
@@ -258,7 +269,10 @@ def _note_unranked(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
 
 
 _AVERAGES = {name for family in BOARD_FAMILIES.values() for name in family.averages}
-_MEASURES = {"sts": "Spearman", "transfer": "accuracy", "long": "accuracy"}
+_MEASURES = {
+    **{"sts": "Spearman", "clean": "Spearman on clean rows"},
+    **{"transfer": "accuracy", "long": "accuracy"},
+}
 
 
 def paper_board(board: Board) -> list[Table]:
@@ -306,7 +320,12 @@ def _make_paper_table(
         ],
         group_by(scored, _read_backbone).values(),
         title=f"{_name_measure(board, block)} x 100{on}{', built-in data' if builtin else ''}",
-        notes=[*_note_seeds(scored), *_note_sources(marks), *mixed.values()],
+        notes=[
+            *_note_seeds(scored),
+            *_note_sources(marks),
+            *_note_clean_change(board, scored),
+            *mixed.values(),
+        ],
         legend=LEGEND | above_means(board),
         compare_groups=True,
         apart=is_published,
@@ -334,8 +353,7 @@ def _read_backbone(entry: Entry) -> str:
 def _format_column_title(column: str) -> str:
     if column in _AVERAGES:
         return "Avg."
-    task, _, metric = column.rpartition("_")
-    return task_name(task if metric in RANKING_METRICS else column)
+    return task_name(task_of(column))
 
 
 def _note_seeds(scored: Sequence[Entry]) -> Iterator[str]:

@@ -1,0 +1,38 @@
+"""What the trials of a sweep are trained on and chosen by, from its file as JSON."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from cse_methods.data.corpus_spec import Corpora
+from cse_methods.data.dev_selection import DevSelection, dev_metric
+from cse_methods.data.overlap import TrainingData
+from cse_platform.sweep.objectives import metric_of
+
+_CORPORA: TypeAdapter[Corpora] = TypeAdapter(Corpora)
+
+
+def training_data(spec: Mapping[str, Any], values: Mapping[str, Any]) -> TrainingData:
+    """Return the training data of one trial.
+
+    Args:
+        spec: the sweep file as it was last started, as JSON.
+        values: all hyperparameters of the trial; empty where they are not asked for.
+    """
+    dev = DevSelection.model_validate(spec.get("dev") or {})
+    objectives = (spec.get("search") or {}).get("objectives") or []
+    climbed = {metric_of(objective["name"]) for objective in objectives}
+    in_objectives = (name for name in dev.tasks if dev_metric(name) in climbed)
+    teachers = values.get("teachers") or []
+    return TrainingData(
+        dev=dev,
+        chosen_on=tuple(dict.fromkeys((dev.checkpoint, *dev.climbed, *in_objectives))),
+        corpora=_CORPORA.validate_python(corpus) if (corpus := spec.get("corpus")) else (),
+        backbone=spec.get("backbone"),
+        teachers=tuple(
+            teacher["model"] if isinstance(teacher, Mapping) else str(teacher)
+            for teacher in teachers
+        ),
+        data=spec.get("data"),
+    )

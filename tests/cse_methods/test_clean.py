@@ -1,0 +1,127 @@
+"""Clean scores: which rows are left out, and the correlation over the others."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from letter_models import Letters
+
+from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.overlap import TrainingData, choosing_pairs, pair_key, sentence_key
+from cse_methods.data.pairs import GradedPair, PairSet
+from cse_methods.evaluation.clean import (
+    clean_spearman,
+    count_left_out,
+    find_left_out,
+    known_left_out,
+)
+from cse_methods.evaluation.evaluate import evaluate, score_again
+from cse_methods.evaluation.identity import rows_of_clean, settings_of_clean
+from cse_methods.evaluation.test_sets.pairs import load_pair_set
+from cse_methods.metrics import spearman
+from cse_methods.tasks import STS_TASKS, parse_tasks
+
+
+def made(task: str, *pairs: tuple[str, str]) -> PairSet:
+    return PairSet.of(task, "senteval", {"all": [GradedPair(a, b, 1.0) for a, b in pairs]})
+
+
+def test_the_same_sentence_whatever_its_case_punctuation_and_tokenisation() -> None:
+    assert sentence_key("Don't  go, Mr. X!") == sentence_key("do n't go , mr . x") == "dontgomrx"
+    assert sentence_key("Déjà 2") == sentence_key("déjà 2")  # composed in another way
+    assert sentence_key("…!") == ""
+    assert pair_key("A man.", "a DOG") == pair_key("A dog", "a man")
+    assert pair_key("a man", "a man") != pair_key("a man", "a dog")
+
+
+@given(st.text(), st.text())
+def test_the_order_of_a_pair_does_not_matter(first: str, second: str) -> None:
+    assert pair_key(first, second) == pair_key(second, first)
+
+
+def test_rows_of_a_dev_set_or_an_earlier_task_are_left_out() -> None:
+    sets = [
+        made("sts12", ("a dog", "a cat"), ("a cow", "a pig"), ("A cow", "a pig")),
+        made("sts13", ("A cat!", "a dog"), ("a hen", "a fox"), ("in dev", "too")),
+        made("sts15", ("a hen", "a fox")),
+    ]
+    found = find_left_out(sets, {pair_key("too", "in dev")})
+    assert found["sts12"].tolist() == [False, False, False]  # a pair that repeats in a task stays
+    assert found["sts13"].tolist() == [True, False, True]
+    assert "sts15" not in found  # without sts14, what stands before it is not known
+
+
+def test_the_correlation_is_over_the_rows_that_are_kept() -> None:
+    cosines, gold = np.arange(12, dtype=np.float32), np.arange(12.0)
+    gold[[2, 7]] = 100, -100
+    left_out = np.isin(np.arange(12), [2, 7])
+    assert clean_spearman(cosines, gold, left_out) == pytest.approx(1)
+    assert spearman(cosines, gold) < 0.6
+    assert math.isnan(clean_spearman(cosines, gold, np.arange(12) < 3))  # nine rows
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=70))
+def test_the_settings_of_a_clean_score_hold_its_rows(rows: list[bool]) -> None:
+    left_out = np.array(rows)
+    settings = settings_of_clean({"task": "sts12", "protocol": {"a": 1}}, "whole", left_out)
+    kept = rows_of_clean(settings)
+    assert kept is not None and kept[0] == "whole"
+    assert kept[1].tolist() == [place for place, left in enumerate(rows) if not left]
+    assert rows_of_clean({"task": "sts12", "protocol": {"a": 1}}) is None
+
+
+@pytest.fixture
+def chosen_on_test(tmp_path: Path) -> TrainingData:
+    """Chosen by a lab's own file, which holds the first 20 pairs of the built-in sts13."""
+    pairs = load_pair_set("sts13", "builtin")
+    rows = zip(pairs.second[:20], pairs.first[:20], pairs.gold[:20], strict=True)
+    file = tmp_path / "lab.tsv"
+    lines = [f"{a.upper()}\t{b}\t{gold}" for a, b, gold in rows]
+    file.write_text("\n".join(["sentence1\tsentence2\tscore", *lines]) + "\n")
+    dev = DevSelection.model_validate({"checkpoint": str(file), "search": "stsb"})
+    return TrainingData(dev=dev, chosen_on=("lab", "stsb"), data="builtin")
+
+
+def test_an_evaluation_gives_clean_scores_and_their_average(chosen_on_test: TrainingData) -> None:
+    found = evaluate(Letters(), parse_tasks(["sts"]), data="builtin", training=chosen_on_test)
+    clean = {score.task: score for score in found.scores if score.metric == "clean"}
+    whole = {score.task: score for score in found.scores if score.metric == "spearman"}
+    assert clean.keys() == whole.keys() == {*STS_TASKS, "avg_sts"}
+    [sts13] = [one for one in found.similarities if one.task == "sts13"]
+    assert clean["sts13"].value == spearman(sts13.cosines[20:], sts13.gold[20:])
+    assert clean["sts12"].value == whole["sts12"].value  # no row is shared
+    assert clean["avg_sts"].value == pytest.approx(np.mean([clean[t].value for t in STS_TASKS]))
+    own = {score.identity for score in clean.values()}
+    assert own.isdisjoint({score.identity for score in whole.values()})
+
+
+def test_clean_scores_can_be_had_of_what_is_stored(chosen_on_test: TrainingData) -> None:
+    found = evaluate(Letters(), parse_tasks(["sts"]), data="builtin", training=chosen_on_test)
+    plain = evaluate(Letters(), parse_tasks(["sts"]), data="builtin")
+    sets = [load_pair_set(task, "builtin") for task in STS_TASKS]
+    left_out = find_left_out(sets, choosing_pairs(chosen_on_test))
+    again = score_again(plain.similarities, plain.identities, left_out)
+    assert again.scores == tuple(score for score in found.scores if score.metric == "clean")
+    assert plain.identities | again.identities == found.identities
+
+
+def test_a_lone_task_has_no_clean_score_and_a_lost_dev_set_costs_no_other(
+    chosen_on_test: TrainingData, caplog: pytest.LogCaptureFixture
+) -> None:
+    lone = evaluate(Letters(), parse_tasks(["sts13"]), data="builtin", training=chosen_on_test)
+    assert "clean" not in {score.metric for score in lone.scores}
+    Path(chosen_on_test.dev.files["lab"].file).unlink()
+    found = evaluate(Letters(), parse_tasks(["sts12"]), data="builtin", training=chosen_on_test)
+    assert {score.metric for score in found.scores} >= {"spearman"}
+    assert "clean" not in {score.metric for score in found.scores}
+    assert "lab.tsv" in caplog.text
+
+
+def test_the_manifest_counts_the_real_sets(shared: Path) -> None:
+    data = shared / "data"
+    if not data.is_dir():
+        pytest.skip(f"no real data in {data}")
+    assert {(row.dev, row.task): row for row in count_left_out(str(data))} == known_left_out()
