@@ -11,7 +11,7 @@ released code attends to.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -24,8 +24,8 @@ from cse_methods.losses.nt_xent import nt_xent
 from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.loop import register_objective
-from cse_methods.training.objective import Objective
-from cse_methods.training.student import Batch, Student, StudentProtocol
+from cse_methods.training.objective import TwoViewObjective, TwoViews
+from cse_methods.training.student import Student, StudentProtocol
 
 Augmentation = Literal["none", "shuffle", "token_cutoff", "feature_cutoff", "element_cutoff"]
 _CUTOFFS = ("token_cutoff", "feature_cutoff", "element_cutoff")
@@ -78,27 +78,30 @@ class ConSERTConfig(TrainingConfig):
     )
 
 
-class ConSERT(Objective):
+class ConSERT(TwoViewObjective):
     """The two augmented views of a sentence find each other among those of the batch."""
 
     def __init__(self, config: ConSERTConfig) -> None:
         super().__init__()
         self.config = config
 
-    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The loss of each direction."""
-        config, template = self.config, student.encoder.template
-        contents = student.pieces_of(batch, template)
-        lengths = [len(template(content)) for content in contents]
-        first, second = (
-            student.encode(contents, template, edits=augment(kind, lengths, rate=rate))[0]
+    def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
+        """Each view augmented in its way."""
+        config, (template, _) = self.config, views.templates
+        lengths = [len(template(content)) for content in views.contents]
+        return tuple(
+            student.encode(views.contents, template, edits=augment(kind, lengths, rate=rate))[0]
             for kind, rate in (
                 (config.augmentation_1, config.cutoff_rate_1),
                 (config.augmentation_2, config.cutoff_rate_2),
             )
         )
-        forth, back = nt_xent(first, second, temperature=config.temperature)
-        return {"forth": config.contrast_weight * forth, "back": config.contrast_weight * back}
+
+    def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
+        """The loss of each direction."""
+        weight = self.config.contrast_weight
+        forth, back = nt_xent(first, second, temperature=self.config.temperature)
+        return {"forth": weight * forth, "back": weight * back}
 
 
 def augment(kind: Augmentation, lengths: Sequence[int], *, rate: float) -> Edits:

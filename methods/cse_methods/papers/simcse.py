@@ -68,7 +68,7 @@ class SimCSE(TwoViewObjective):
         self.temperature = config.temperature
         self.negatives_from = negatives_from
 
-    def losses(self, first: Tensor, second: Tensor, **_: Any) -> dict[str, Tensor]:
+    def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
         """The contrastive loss."""
         contrastive = info_nce(
             first, second, temperature=self.temperature, negatives_from=self.negatives_from
@@ -119,6 +119,6 @@ class SupervisedSimCSE(Objective):
     revision=1,
     published=published_settings("simcse"),
 )
-def build(config: SimCSEConfig, corpus: Corpus, _: Student) -> Objective:
+def build(config: SimCSEConfig, corpus: Corpus, _: Student) -> SimCSE | SupervisedSimCSE:
     """Build the objective, of single sentences, pairs or triples."""
     return SupervisedSimCSE(config, corpus) if config.supervision else SimCSE(config)
