@@ -214,19 +214,9 @@ def measure_training(
 
 def objective_of(method: str, config: TrainingConfig, student: Any) -> Objective:
     """The objective of one of the methods that are timed."""
-    from cse_methods.papers.hicl import HiCL
-    from cse_methods.papers.rankcse import RankCSE
-    from cse_methods.papers.simcse import SimCSE
-    from cse_methods.training.teachers import TeacherRanking
-
-    known: Any = config
-    if method == "rankcse":
-        corpus = load_corpus(config.corpus, config.data)
-        ranking = TeacherRanking(
-            known.teachers, known.weights, corpus=corpus, max_length=config.max_length
-        )
-        return RankCSE(known, ranking, None)
-    return HiCL(known, SimCSE(known)) if method == "hicl" else SimCSE(known)
+    build: Any = get_method(method).build
+    objective: Objective = build(config, load_corpus(config.corpus, config.data), student)
+    return objective
 
 
 def measure_peer(places: dict[str, str], scale: Scale) -> float | None:

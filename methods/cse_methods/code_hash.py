@@ -20,6 +20,7 @@ from typing import Any
 import cse_methods
 from cse_methods.contract import Method
 from cse_methods.files.digest import FileVersion, file_version
+from cse_methods.registry import get_method
 
 ROOMS = (
     *("papers", "losses", "augmentation", "training", "encoders", "metrics", "transfer"),
@@ -35,39 +36,44 @@ _OUR_ROOT = Path(cse_methods.__file__).parents[1]
 def code_hashes(method: Method) -> dict[str, str]:
     """Hash, in hex digits, of each module that a method's numbers follow from, by its name.
 
-    It is empty where the source cannot be read, as of a method that was typed into an interpreter.
+    Those of the methods that it stands on are among them. It is empty where the source cannot be
+    read, as of a method that was typed into an interpreter.
     """
-    start = method.train.__module__
     try:
-        modules = _Sources(start).reachable(start)
+        found = [_Sources(start).reachable(start) for start in _starts(method)]
     except (OSError, SyntaxError, ValueError):
         return {}
+    modules = {name: module for modules in found for name, module in modules.items()}
     return {name: modules[name].sha256 for name in sorted(modules)}
 
 
 def outside_sources(method: Method) -> dict[Path, Path]:
-    """Collect the files of an outside package that a method is made of, its module's first.
+    """Collect the files of other packages that a method is made of, the method's own first.
 
     They are the modules that count as its code, and the files that lie beside one of these and
     that it names in a string, such as a table that it reads.
 
     Returns:
-        The place of each file, by its place below the package's root; nothing for a method of this
-        package, and where the source cannot be read.
+        The place of each file, by its place below its package's root; nothing for a method of this
+        package that stands on no other's, and where the source cannot be read.
     """
-    start = method.train.__module__
+    files: dict[Path, Path] = {}
     try:
-        sources = _Sources(start)
-        modules = sources.reachable(start)
+        for start in _starts(method):
+            sources = _Sources(start)
+            for name, module in sources.reachable(start).items():
+                if name.partition(".")[0] != _OURS and (path := sources.path(name)) is not None:
+                    for file in (path, *_named_files(module, path.parent)):
+                        files.setdefault(file.relative_to(sources.root), file)
     except (OSError, SyntaxError, ValueError):
         return {}
-    files = [
-        file
-        for name, module in modules.items()
-        if name.partition(".")[0] != _OURS and (path := sources.path(name)) is not None
-        for file in (path, *_named_files(module, path.parent))
-    ]
-    return {file.relative_to(sources.root): file for file in files}
+    return files
+
+
+def _starts(method: Method) -> list[str]:
+    """The modules that register the method and those that it stands on."""
+    bases = map(get_method, method.config.bases)
+    return [method.train.__module__, *(base.train.__module__ for base in bases)]
 
 
 @dataclass(frozen=True)

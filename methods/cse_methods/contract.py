@@ -2,9 +2,9 @@
 
 import operator
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Complex, Real
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, runtime_checkable
@@ -187,6 +187,8 @@ class MethodConfig(Settings):
     """The settings that every method has, trained or not; a method adds its own."""
 
     conditions: ClassVar[Conditions] = {}
+    bases: ClassVar[tuple[str, ...]] = ()
+    """Other methods whose settings stand among these, and whose code the numbers follow from."""
 
     backbone: str = Field(
         min_length=1, description="short name, hub id or folder of the pre-trained encoder"
@@ -228,6 +230,15 @@ class MethodConfig(Settings):
             raise BrokenMethodError(
                 f"the settings {cls.__name__} cannot be checked: {blame(problem, cls.__module__)}"
             ) from problem
+
+    @classmethod
+    def beside(cls, possible: Mapping[str, Sequence[Any]]) -> type[Self]:
+        """The settings that there are where some have these possible values; here always the same.
+
+        Values are not checked: what none can be brings no settings.
+        """
+        del possible
+        return cls
 
     @model_validator(mode="before")
     @classmethod
@@ -489,3 +500,7 @@ class Method:
     build: Callable[..., Any] | None = None
     """(config, corpus, student) -> the objective that the training loop trains; None for a method
     that trains in a way of its own."""
+
+    def beside(self, possible: Mapping[str, Sequence[Any]]) -> "Method":
+        """The method with the settings that there are where some have these possible values."""
+        return replace(self, config=self.config.beside(possible))

@@ -170,10 +170,11 @@ def _groups(method: Method) -> Iterator[SettingGroup]:
     for base, title in _SHARED.items():
         if issubclass(method.config, base):
             shared |= dict.fromkeys(setting_rows(base), title)
-    own = f"Settings of {method.name}"
-    groups: dict[str, list[SettingRow]] = {title: [] for title in (own, *_SHARED.values())}
+    own, of_base = f"Settings of {method.name}", f"Settings of {' and '.join(method.config.bases)}"
+    without_base = method.config.beside({}).model_fields
+    groups: dict[str, list[SettingRow]] = {title: [] for title in (own, of_base, *_SHARED.values())}
     for row in setting_rows(method.config, method.published):
-        groups[shared.get(row, own)].append(row)
+        groups[shared.get(row, own) if row.name in without_base else of_base].append(row)
     yield from (SettingGroup(title, tuple(rows)) for title, rows in groups.items() if rows)
 
 

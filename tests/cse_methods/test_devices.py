@@ -114,7 +114,8 @@ def lab(
 def waits_of_a_step(case: str, config: MethodConfig) -> int:
     """A scaled loss with an optimiser that is not fused makes one more: is a gradient infinite?"""
     assert isinstance(config, TrainingConfig)
-    known = WAITING.get(case, WAITING.get(CASES[case][0], 0))
+    name, variant = CASES[case]
+    known = WAITING.get(case, WAITING.get(name, 0) + WAITING.get(variant.get("base", ""), 0))
     return known + (config.precision == "fp16" and config.optimizer != "adamw")
 
 

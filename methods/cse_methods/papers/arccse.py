@@ -102,7 +102,7 @@ class ArcCSE(TwoViewObjective):
         self,
         first: Tensor,
         second: Tensor,
-        *,
+        *_: Tensor,
         views: TwoViews,
         student: StudentProtocol,
         batch: Batch,

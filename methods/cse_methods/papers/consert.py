@@ -10,7 +10,7 @@ Left out: the adversarial view, which needs pairs with labels, and `span`, whose
 released code attends to.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
@@ -22,8 +22,8 @@ from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.augmented_view import encode_view
 from cse_methods.training.loop import register_objective
-from cse_methods.training.objective import Objective
-from cse_methods.training.student import Batch, Student, StudentProtocol
+from cse_methods.training.objective import TwoViewObjective, TwoViews
+from cse_methods.training.student import Student, StudentProtocol
 
 Augmentation = Literal["none", "shuffle", "token_cutoff", "feature_cutoff", "element_cutoff"]
 _CUTOFFS = ("token_cutoff", "feature_cutoff", "element_cutoff")
@@ -83,21 +83,20 @@ class ConSERTConfig(TrainingConfig):
     )
 
 
-class ConSERT(Objective):
+class ConSERT(TwoViewObjective):
     """The two augmented views of a sentence find each other among those of the batch."""
 
     def __init__(self, config: ConSERTConfig) -> None:
         super().__init__()
         self.config = config
 
-    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The loss of each direction."""
+    def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
+        """Encode each view, augmented in its way."""
         config = self.config
-        contents = student.pieces_of(batch, student.encoder.template)
-        first, second = (
+        return tuple(
             encode_view(
                 student,
-                contents,
+                views.contents,
                 [(name, rate) for name in _REGISTERED[kind]],
                 max_length=config.max_length,
             )
@@ -106,8 +105,12 @@ class ConSERT(Objective):
                 (config.augmentation_2, config.cutoff_rate_2),
             )
         )
-        forth, back = nt_xent(first, second, temperature=config.temperature)
-        return {"forth": config.contrast_weight * forth, "back": config.contrast_weight * back}
+
+    def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
+        """The loss of each direction."""
+        weight = self.config.contrast_weight
+        forth, back = nt_xent(first, second, temperature=self.config.temperature)
+        return {"forth": weight * forth, "back": weight * back}
 
 
 @register_objective(

@@ -32,7 +32,7 @@ from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.loop import register_objective
-from cse_methods.training.objective import Objective
+from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
 
@@ -97,7 +97,7 @@ class DCLRConfig(TrainingConfig):
         return (self.backbone, self.complementary_model)
 
 
-class DCLR(Objective):
+class DCLR(TwoViewObjective):
     """Each sentence finds its other view among those of the batch that are not alike, and noise."""
 
     def __init__(self, config: DCLRConfig, student: Student) -> None:
@@ -116,11 +116,23 @@ class DCLR(Objective):
         """The frozen encoder that finds false negatives, with its pooling layer if it has one."""
         return self.complementary.module
 
-    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+    def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
+        """The two views, with the pooling layer between pooler and head."""
+        encoded = student.encode(views.contents, *views.templates, head=False)
+        return tuple(student.head(self.pooling_layer(view)) for view in encoded)
+
+    def losses(
+        self,
+        first: Tensor,
+        second: Tensor,
+        *_: Tensor,
+        views: TwoViews,
+        student: StudentProtocol,
+        batch: Batch,
+    ) -> dict[str, Tensor]:
         """The debiased contrastive loss."""
-        config, plain = self.config, student.encoder.template
-        encoded = student.encode(student.pieces_of(batch, plain), plain, plain, head=False)
-        first, second = (student.head(self.pooling_layer(view)) for view in encoded)
+        del views
+        config = self.config
         count = int(len(first) * config.noise_times)
         drawn = send_tensor(torch.randn(count, first.shape[1]), first.device)
         noise = noise_ascent(

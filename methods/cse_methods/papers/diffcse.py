@@ -140,7 +140,7 @@ class DiffCSE(TwoViewObjective):
         self,
         first: Tensor,
         second: Tensor,
-        *,
+        *_: Tensor,
         views: TwoViews,
         student: StudentProtocol,
         batch: Batch,

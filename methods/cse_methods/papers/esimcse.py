@@ -130,7 +130,7 @@ class ESimCSE(TwoViewObjective):
         self,
         first: Tensor,
         second: Tensor,
-        *,
+        *_: Tensor,
         views: TwoViews,
         student: StudentProtocol,
         batch: Batch,

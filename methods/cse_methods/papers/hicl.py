@@ -9,8 +9,7 @@ segment, before they are pooled; segments have special pieces of their own; the 
 margins included, is the global one; sentences are read whole at test time.
 """
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 from torch import Tensor
@@ -26,9 +25,9 @@ from cse_methods.papers.simcse import SimCSE, SimCSEConfig
 from cse_methods.papers.sncse import SNCSE, SNCSEConfig, negations_for
 from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
+from cse_methods.training.base_method import ObjectiveOnBase, WithBase, build_base
 from cse_methods.training.loop import register_objective
-from cse_methods.training.objective import Objective, TwoViewObjective
-from cse_methods.training.optimizers import ParameterGroup
+from cse_methods.training.objective import TwoViewObjective
 from cse_methods.training.sliced import SlicedStudent
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
@@ -42,9 +41,11 @@ def _only_with(
     return {name: {"base": (base,)} for name in own}
 
 
-class HiCLConfig(ESimCSEConfig, SNCSEConfig):
+class HiCLConfig(ESimCSEConfig, SNCSEConfig, WithBase):
     """Settings of HiCL, and those of its base."""
 
+    own_bases: ClassVar[tuple[str, ...]] = get_args(HiCLBase)
+    encodes_views: ClassVar[bool] = True
     head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls", "mask")
     conditions: ClassVar[Conditions] = {
         **_only_with("esimcse", ESimCSEConfig),
@@ -65,8 +66,11 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig):
     temperature: float = setting(
         0.05, gt=0, description="divides cosines", symbol="τ", source="eq. 1, 2"
     )
-    base: HiCLBase = setting(
-        "simcse", description="the method that gives views and the global loss", source="table 1"
+    base: HiCLBase | str = setting(
+        "simcse",
+        description="the method that gives views and the global loss; the settings of these three "
+        "stand here, those of another one are `base_NAME`",
+        source="table 1",
     )
     slicing_length: int = setting(
         32,
@@ -112,7 +116,8 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig):
     @classmethod
     def dependent_defaults(cls, values: Any) -> dict[str, Any]:
         """Prompts are pooled at their mask, and what follows from the pooler."""
-        pooler = values.get("pooler") or ("mask" if values.get("base") == "sncse" else "cls")
+        plain = cls.model_fields["pooler"].default
+        pooler = values.get("pooler") or ("mask" if values.get("base") == "sncse" else plain)
         return {**super().dependent_defaults({**values, "pooler": pooler}), "pooler": pooler}
 
     @model_validator(mode="after")
@@ -134,24 +139,15 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig):
         return super().ingredients() if self.base == "sncse" else {}
 
 
-class HiCL(Objective):
+class HiCL(ObjectiveOnBase):
     """A base's loss on pooled segments, and the losses of the segments themselves."""
 
     def __init__(self, config: HiCLConfig, base: TwoViewObjective) -> None:
-        super().__init__()
+        super().__init__(base)
         self.config = config
-        self.base = base
-
-    def parameter_groups(self, student: Student) -> Sequence[ParameterGroup]:
-        """Return what the base method returns."""
-        return self.base.parameter_groups(student)
-
-    def metrics(self) -> dict[str, float]:
-        """Return what the base method returns."""
-        return self.base.metrics()
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The global, local and entailment losses, and the margin loss of the base sncse."""
+        """The global, local and entailment losses, and the further ones of the base."""
         config = self.config
         sliced = SlicedStudent(
             student,
@@ -173,15 +169,15 @@ class HiCL(Objective):
             negatives_from=config.negatives_from,
         )
         weight = 1 - config.alpha - config.beta
-        parts = {name: weight * part for name, part in whole.items()}
-        parts["global"] = parts.pop("contrastive")
+        of_base = {name: weight * part for name, part in whole.items()}
+        parts = {"global": of_base.pop("contrastive")} if "contrastive" in of_base else {}
         parts["local"] = config.alpha * local
         if config.beta:
             entailed = entailment(
                 first, segments.sentences[0], segments.sequence, temperature=config.temperature
             )
             parts["entailment"] = config.beta * entailed
-        return parts
+        return self.add_parts(of_base, parts)
 
 
 def _base(config: HiCLConfig, corpus: Corpus, student: Student) -> TwoViewObjective:
@@ -190,7 +186,9 @@ def _base(config: HiCLConfig, corpus: Corpus, student: Student) -> TwoViewObject
         return SNCSE(config, negations, negatives_from=config.negatives_from)
     if config.base == "esimcse":
         return ESimCSE(config, student, negatives_from=config.negatives_from)
-    return SimCSE(config, negatives_from=config.negatives_from)
+    if config.base == "simcse":
+        return SimCSE(config, negatives_from=config.negatives_from)
+    return build_base(config, corpus, student)
 
 
 @register_objective(

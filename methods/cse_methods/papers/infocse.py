@@ -20,8 +20,8 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModel
 
 from cse_methods.augmentation.replaced_pieces import label_chosen, mask_for_generator
-from cse_methods.contract import Above, Conditions, Paper, Pooler, Run, TrainingConfig
-from cse_methods.data.corpora import load_corpus
+from cse_methods.contract import Above, Conditions, Paper, Pooler, TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import encoder_family
@@ -32,11 +32,10 @@ from cse_methods.losses.info_nce import info_nce
 from cse_methods.losses.masked_pieces import UNLABELLED, masked_piece_loss
 from cse_methods.losses.replaced_pieces import replace_first_embedding
 from cse_methods.published.tables import published_settings
-from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training import loop as training
 from cse_methods.training.batchnorm_head import BatchNormHead
 from cse_methods.training.frozen import FrozenModule
+from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import AUTOCAST, Batch, Student, StudentProtocol
 
@@ -193,7 +192,7 @@ def _copy_guesser(backbone: str) -> nn.Module:
     return copy.deepcopy(head).requires_grad_(True).train()
 
 
-@register(
+@register_objective(
     "infocse",
     config=InfoCSEConfig,
     paper=Paper(
@@ -204,9 +203,6 @@ def _copy_guesser(backbone: str) -> nn.Module:
     revision=1,
     published=published_settings("infocse"),
 )
-def train(config: InfoCSEConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
-    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-    return training.train(
-        config, run, corpus=corpus, objective=lambda student: InfoCSE(config, student)
-    )
+def build(config: InfoCSEConfig, _: Corpus, student: Student) -> InfoCSE:
+    """Build the objective."""
+    return InfoCSE(config, student)

@@ -59,7 +59,7 @@ class MixCSE(SimCSE):
         super().__init__(config)
         self.config = config
 
-    def losses(self, first: Tensor, second: Tensor, **_: Any) -> dict[str, Tensor]:
+    def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
         """The contrastive loss."""
         contrastive = mixed_negatives_loss(
             first,

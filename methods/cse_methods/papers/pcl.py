@@ -9,8 +9,9 @@ Where it is silent: a fixed peer drops nothing out.
 
 import copy
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, ClassVar, Literal, Self, cast
 
+import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
@@ -27,7 +28,7 @@ from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.loop import register_objective
-from cse_methods.training.objective import Objective
+from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
 Augmentation = Literal["sf", "rv", "de", "rp", "dp"]
@@ -114,7 +115,7 @@ class PCLConfig(TrainingConfig):
         return (self.backbone, *([self.fixed_peer] if self.fixed_peer else []))
 
 
-class PCL(Objective):
+class PCL(TwoViewObjective):
     """Each network finds a sentence's other views, and the two rank them alike."""
 
     def __init__(self, config: PCLConfig, student: Student) -> None:
@@ -131,21 +132,42 @@ class PCL(Objective):
         """The second network, without the head; None without one."""
         return self.fixed.module if self.fixed else cast(Encoder | None, self.trained_peer)
 
-    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The terms of both networks, weighted."""
-        plain, config = student.encoder.template, self.config
-        contents = student.pieces_of(batch, plain)
-        row = Row(config.max_length - len(plain), mask=None)
-        views = [
+    def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
+        """Encode a sentence, its dropout copy and its augmentations; then the same of the peer."""
+        contents, (plain, _), config = views.contents, views.templates, self.config
+        row = Row(config.max_length - len(student.encoder.template), mask=None)
+        augmented = [
             [(name, config.augmentation_rate) for name in _REGISTERED[kind]]
             for kind in config.augmentations
         ]
-        rows = contents * 2 + [change_pieces(own, view, row) for view in views for own in contents]
-        read = partial(self._encode_views, student, rows, len(contents))
-        peer = None if self.peer is None else read(encoder=self.peer)
-        if peer is not None and config.peer == "fixed":
-            peer = peer.detach()
-        terms = peer_contrast(read(), peer, temperature=config.temperature)
+        count = 2 + len(augmented)
+        rows = contents * 2 + [
+            change_pieces(own, view, row) for view in augmented for own in contents
+        ]
+        read = partial(student.encode, rows, plain)
+        of_peer: tuple[Tensor, ...] = ()
+        if self.peer is not None:
+            (encoded,) = read(encoder=self.peer)
+            of_peer = (encoded.detach() if self.fixed else encoded).chunk(count)
+        (encoded,) = read()
+        return (*encoded.chunk(count), *of_peer)
+
+    def losses(
+        self,
+        first: Tensor,
+        second: Tensor,
+        *further: Tensor,
+        views: TwoViews,
+        student: StudentProtocol,
+        batch: Batch,
+    ) -> dict[str, Tensor]:
+        """The terms of both networks, weighted."""
+        del views, student, batch
+        config, count = self.config, 2 + len(self.config.augmentations)
+        encoded = (first, second, *further)
+        own = torch.stack(encoded[:count]).transpose(0, 1)
+        peer = torch.stack(encoded[count:]).transpose(0, 1) if self.peer is not None else None
+        terms = peer_contrast(own, peer, temperature=config.temperature)
         weights = {
             "infonce": 1.0,
             "peer_infonce": config.peer_weight,
@@ -156,14 +178,6 @@ class PCL(Objective):
             names = ("positive_contrast", "peer_positive_contrast")
             weights |= dict.fromkeys(names, config.positive_contrast_weight)
         return {name: weights[name] * term for name, term in terms.items() if name in weights}
-
-    @staticmethod
-    def _encode_views(
-        student: StudentProtocol, rows: list[list[int]], size: int, **how: Any
-    ) -> Tensor:
-        """Embeddings of the views, after the head, shape (B, V, D)."""
-        (embeddings,) = student.encode(rows, student.encoder.template, **how)
-        return embeddings.view(-1, size, embeddings.shape[1]).transpose(0, 1)
 
 
 def _copy_peer(config: PCLConfig, encoder: Encoder) -> Encoder:

@@ -9,7 +9,7 @@ As there, a sentence gets a final stop at test time alone, and `max_length` does
 template. Continuous templates and the supervised runs are left out.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ from cse_methods.losses.info_nce import info_nce
 from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.loop import register_objective
-from cse_methods.training.objective import Objective
+from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.prompted_config import PromptedConfig
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
@@ -81,31 +81,39 @@ class PromptBERTConfig(PromptedConfig):
         return self.prompts[0].replace(SENTENCE, STOPPED_SENTENCE)
 
 
-class PromptBERT(Objective):
+class PromptBERT(TwoViewObjective):
     """A sentence in one template finds itself in the other, both without their templates."""
 
     def __init__(self, config: PromptBERTConfig) -> None:
         super().__init__()
         self.config = config
 
-    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The contrastive loss."""
-        encoder = student.encoder
-        templates = [encoder.prompt(words) for words in self.config.prompts]
-        room = encoder.limit - max(map(len, templates))
+    def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
+        """The sentence in each of the two templates."""
+        first, second = self._templates(student)
+        room = student.encoder.limit - max(len(first), len(second))
         # Cut without a template, which does not count, and without a final stop.
         contents = student.pieces_of(batch, Template((), (), prompted=True))
-        contents = [content[:room] for content in contents]
-        views = student.encode(contents, *templates, head=False)
+        return TwoViews([content[:room] for content in contents], (first, second))
+
+    def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
+        """Each view less its template, after the head."""
+        encoded = student.encode(views.contents, *views.templates, head=False)
         if self.config.denoise:
-            lengths = [len(content) for content in contents]
-            views = tuple(
+            lengths = [len(content) for content in views.contents]
+            encoded = tuple(
                 self._subtract_template(view, template, lengths, student)
-                for view, template in zip(views, templates, strict=True)
+                for view, template in zip(encoded, self._templates(student), strict=True)
             )
-        first, second = map(student.head, views)
-        loss = info_nce(first, second, temperature=self.config.temperature)
-        return {"contrastive": loss}
+        return tuple(map(student.head, encoded))
+
+    def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
+        """The contrastive loss."""
+        return {"contrastive": info_nce(first, second, temperature=self.config.temperature)}
+
+    def _templates(self, student: StudentProtocol) -> tuple[Template, Template]:
+        first, second = self.config.prompts
+        return student.encoder.prompt(first), student.encoder.prompt(second)
 
     def _subtract_template(
         self, vectors: Tensor, template: Template, lengths: list[int], student: StudentProtocol

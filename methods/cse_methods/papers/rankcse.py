@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
-from cse_methods.contract import Conditions, Paper, TrainingConfig
+from cse_methods.contract import Conditions, Paper
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.errors import SettingError
@@ -27,13 +27,14 @@ from cse_methods.losses.ranking_consistency import ranking_consistency
 from cse_methods.losses.similarity import cosine_matrix
 from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
+from cse_methods.training.base_method import ObjectiveOnBase, WithBase, build_base
 from cse_methods.training.loop import register_objective
 from cse_methods.training.neighbours import (
     MOST_NEIGHBOURS,
     nearest_sentences,
     with_neighbours,
 )
-from cse_methods.training.objective import Objective
+from cse_methods.training.objective import TwoViewObjective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 from cse_methods.training.teachers import TeacherRanking, TeacherSpec
 
@@ -45,7 +46,7 @@ def _as_list(value: Any) -> Any:
 Teachers = Annotated[tuple[TeacherSpec, ...], BeforeValidator(_as_list), Field(min_length=1)]
 
 
-class RankCSEConfig(TrainingConfig):
+class RankCSEConfig(WithBase):
     """Settings of RankCSE."""
 
     conditions: ClassVar[Conditions] = {"tau3": {"rank_loss": ("listnet",)}}
@@ -92,7 +93,10 @@ class RankCSEConfig(TrainingConfig):
         1.0, ge=0, description="weight of the ranking distillation", symbol="γ", source="eq. 6"
     )
     contrastive_weight: float = setting(
-        1.0, ge=0, description="weight of the contrastive term; 0 leaves it out", source="table 4"
+        1.0,
+        ge=0,
+        description="weight of the contrastive term, or of the base's loss; 0 leaves it out",
+        source="table 4",
     )
     exclude_positive: bool = setting(
         True,
@@ -150,13 +154,31 @@ class RankCSEConfig(TrainingConfig):
         return (self.backbone, *(teacher.model for teacher in self.teachers))
 
 
-class RankCSE(Objective):
-    """SimCSE, views that rank alike, and the teachers' ranking."""
+class PlainContrast(TwoViewObjective):
+    """The contrastive term of RankCSE itself."""
+
+    def __init__(self, config: RankCSEConfig) -> None:
+        super().__init__()
+        self.config = config
+
+    def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
+        """The contrastive loss."""
+        config = self.config
+        loss = info_nce(first, second, temperature=config.tau1, reduction=config.reduction)
+        return {"contrastive": loss}
+
+
+class RankCSE(ObjectiveOnBase):
+    """A base's loss, views that rank alike, and the teachers' ranking."""
 
     def __init__(
-        self, config: RankCSEConfig, teachers: TeacherRanking, nearest: NDArray[np.int32] | None
+        self,
+        config: RankCSEConfig,
+        teachers: TeacherRanking,
+        nearest: NDArray[np.int32] | None,
+        base: TwoViewObjective,
     ) -> None:
-        super().__init__()
+        super().__init__(base)
         self.config = config
         self.teachers = teachers
         self.nearest = nearest
@@ -168,21 +190,23 @@ class RankCSE(Objective):
         return with_neighbours(drawn, self.nearest[:, : self.config.neighbours])
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The contrastive, consistency and ranking terms."""
+        """The base's terms, and the consistency and ranking terms of its two views."""
         config = self.config
-        template = student.encoder.template
-        first, second = student.encode(student.pieces_of(batch, template), template, template)
+        views = self.base.views(student, batch)
+        first, second, *further = self.base.encode(student, views)
         similarities = cosine_matrix(first, second)
+        parts = self.base.losses(first, second, *further, views=views, student=student, batch=batch)
         ranking = send_tensor(self.teachers.similarities(batch.rows), first.device)
-        contrastive = info_nce(first, second, temperature=config.tau1, reduction=config.reduction)
         consistency = ranking_consistency(
             similarities, temperature=config.tau1, reduction=config.reduction
         )
-        return {
-            "contrastive": config.contrastive_weight * contrastive,
-            "consistency": config.beta * consistency,
-            "rank": config.gamma * self._rank_loss(similarities, ranking),
-        }
+        return self.add_parts(
+            {name: config.contrastive_weight * part for name, part in parts.items()},
+            {
+                "consistency": config.beta * consistency,
+                "rank": config.gamma * self._rank_loss(similarities, ranking),
+            },
+        )
 
     def _rank_loss(self, student: Tensor, teacher: Tensor) -> Tensor:
         config = self.config
@@ -215,7 +239,7 @@ class RankCSE(Objective):
     revision=1,
     published=published_settings("rankcse"),
 )
-def build(config: RankCSEConfig, corpus: Corpus, _: Student) -> RankCSE:
+def build(config: RankCSEConfig, corpus: Corpus, student: Student) -> RankCSE:
     """Build the objective, which knows how the teachers rank the corpus."""
     teachers = TeacherRanking(
         config.teachers, config.weights, corpus=corpus, max_length=config.max_length
@@ -223,4 +247,5 @@ def build(config: RankCSEConfig, corpus: Corpus, _: Student) -> RankCSE:
     nearest = None
     if config.neighbours:
         nearest = nearest_sentences(config.teachers[0], corpus, max_length=config.max_length)
-    return RankCSE(config, teachers, nearest)
+    base = build_base(config, corpus, student) if config.base else PlainContrast(config)
+    return RankCSE(config, teachers, nearest, base)

@@ -26,7 +26,7 @@ from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.augmented_view import encode_view
 from cse_methods.training.loop import register_objective
-from cse_methods.training.objective import Objective, TwoViewObjective
+from cse_methods.training.objective import Objective, TwoViewObjective, TwoViews
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
 Supervision = Literal["pairs", "triples"]
@@ -105,7 +105,7 @@ class SimCSE(TwoViewObjective):
         self.temperature = config.temperature
         self.negatives_from = negatives_from
 
-    def losses(self, first: Tensor, second: Tensor, **_: Any) -> dict[str, Tensor]:
+    def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
         """The contrastive loss."""
         contrastive = info_nce(
             first, second, temperature=self.temperature, negatives_from=self.negatives_from
@@ -120,14 +120,12 @@ class AugmentedSimCSE(SimCSE):
         super().__init__(config)
         self.config = config
 
-    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The contrastive loss of the augmented views."""
-        contents = student.pieces_of(batch, student.encoder.template)
-        first, second = (
-            encode_view(student, contents, view, max_length=self.config.max_length)
+    def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
+        """Encode each view, augmented in its way."""
+        return tuple(
+            encode_view(student, views.contents, view, max_length=self.config.max_length)
             for view in self.config.augmentations()
         )
-        return self.losses(first, second)
 
 
 class SupervisedSimCSE(Objective):
@@ -173,7 +171,7 @@ class SupervisedSimCSE(Objective):
     revision=1,
     published=published_settings("simcse"),
 )
-def build(config: SimCSEConfig, corpus: Corpus, _: Student) -> Objective:
+def build(config: SimCSEConfig, corpus: Corpus, _: Student) -> SimCSE | SupervisedSimCSE:
     """Build the objective, of single sentences, pairs or triples."""
     if config.supervision:
         return SupervisedSimCSE(config, corpus)

@@ -112,7 +112,7 @@ class SNCSE(TwoViewObjective):
         self,
         first: Tensor,
         second: Tensor,
-        *,
+        *_: Tensor,
         views: TwoViews,
         student: StudentProtocol,
         batch: Batch,

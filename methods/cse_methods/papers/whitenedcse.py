@@ -13,14 +13,16 @@ At test time the embedding is the pooler's, without whitening and head, as the s
 `test_head` is the paper's text, with running statistics (eq. 13).
 """
 
-from typing import ClassVar, Self
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
 
 import torch
 from pydantic import model_validator
-from torch import Tensor
+from torch import Tensor, nn
 
-from cse_methods.contract import Conditions, Paper, Pooler, TrainingConfig
+from cse_methods.contract import Conditions, Paper, Pooler
 from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.edits import UNEDITED, Edits
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.post_pooling import Dense
 from cse_methods.encoders.whitening import (
@@ -34,9 +36,10 @@ from cse_methods.errors import SettingError, TrainingError
 from cse_methods.losses.multi_positive import MultiPositive, multi_positive
 from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
+from cse_methods.training.base_method import ObjectiveOnBase, WithBase, build_base
 from cse_methods.training.loop import register_objective
-from cse_methods.training.objective import Objective
-from cse_methods.training.student import Batch, Student, StudentProtocol
+from cse_methods.training.objective import Objective, TwoViewObjective
+from cse_methods.training.student import Batch, RowTemplate, Student, StudentOf, StudentProtocol
 
 GROUPED: tuple[Whitening, ...] = ("group", "shuffled-group")
 WHOLE: tuple[Whitening, ...] = ("pca", "zca")
@@ -45,15 +48,19 @@ RIDGE = 1e-5
 would make more of how the running mean lags behind than of all that sentences differ in."""
 
 
-class WhitenedCSEConfig(TrainingConfig):
+_ITS_OWN_LOSS: dict[str, tuple[Any, ...]] = {"base": (None,)}
+
+
+class WhitenedCSEConfig(WithBase):
     """Settings of WhitenedCSE."""
 
     head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls", "avg", "avg_top2", "avg_first_last")
     conditions: ClassVar[Conditions] = {
         "groups": {"whitening": GROUPED},
-        "sgw_copies": {"whitening": ("shuffled-group",)},
         "detach_whitening": {"whitening": GROUPED},
-        "positive_weight": {"multi_positive": ("l1",)},
+        **dict.fromkeys(("temperature", "positives", "multi_positive", "test_head"), _ITS_OWN_LOSS),
+        "sgw_copies": {"whitening": ("shuffled-group",), **_ITS_OWN_LOSS},
+        "positive_weight": {"multi_positive": ("l1",), **_ITS_OWN_LOSS},
     }
 
     temperature: float = setting(
@@ -165,6 +172,13 @@ class WhitenedCSE(Objective):
         head = [student.head] if isinstance(student.head, Dense) else []
         return student.encoder.with_post_pooling(*whitening, *head)
 
+    def whiten_rows(self, rows: Tensor) -> Tensor:
+        """Whiten the vectors of one pass, shape (N, D), as those of a view."""
+        if self.config.whitening in WHOLE:
+            self._gather((rows,))
+        (white,) = self._whitened((rows,))
+        return white
+
     def _gather(self, views: tuple[Tensor, ...]) -> None:
         mean, covariance = moving_statistics(
             self.mean, self.covariance, torch.cat(views), momentum=self.config.statistics_momentum
@@ -201,6 +215,61 @@ class WhitenedCSE(Objective):
             raise TrainingError(f"running statistics cannot be whitened: {problem}") from problem
 
 
+class WhitenedHead(nn.Module):
+    """A head that gets whitened vectors."""
+
+    def __init__(self, whiten: Callable[[Tensor], Tensor], head: nn.Module) -> None:
+        super().__init__()
+        self.whiten = whiten
+        self.head = head
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Shape (N, D)."""
+        embeddings: Tensor = self.head(self.whiten(rows))
+        return embeddings
+
+
+class WhitenedStudent(StudentOf):
+    """A student whose vectors are whitened between pooler and head, those of each view apart."""
+
+    def __init__(self, student: StudentProtocol, whiten: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(student)
+        self._head = WhitenedHead(whiten, student.head)
+
+    @property
+    def head(self) -> nn.Module:
+        return self._head
+
+    def encode(
+        self,
+        contents: Sequence[list[int]],
+        *templates: RowTemplate,
+        head: bool = True,
+        encoder: Encoder | None = None,
+        edits: Edits = UNEDITED,
+    ) -> tuple[Tensor, ...]:
+        """As a student's."""
+        encoded = self.student.encode(
+            contents, *templates, head=False, encoder=encoder, edits=edits
+        )
+        return tuple(map(self.head, encoded)) if head else encoded
+
+
+class WhitenedBase(ObjectiveOnBase):
+    """A base's loss on whitened vectors: of its views, and of all else that it sends to a head."""
+
+    def __init__(self, base: TwoViewObjective, whitening: WhitenedCSE) -> None:
+        super().__init__(base)
+        self.whitening = whitening
+
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        """The base's losses."""
+        parts: dict[str, Tensor] = self.base(
+            WhitenedStudent(student, self.whitening.whiten_rows), batch
+        )
+        return parts
+
+
 def _groups(config: WhitenedCSEConfig, width: int) -> int:
     """The number of groups for embeddings of that width.
 
@@ -234,6 +303,7 @@ def _groups(config: WhitenedCSEConfig, width: int) -> int:
     revision=1,
     published=published_settings("whitenedcse"),
 )
-def build(config: WhitenedCSEConfig, _corpus: Corpus, student: Student) -> WhitenedCSE:
-    """Build the objective."""
-    return WhitenedCSE(config, student)
+def build(config: WhitenedCSEConfig, corpus: Corpus, student: Student) -> Objective:
+    """Build the objective, of its own or of a base."""
+    own = WhitenedCSE(config, student)
+    return WhitenedBase(build_base(config, corpus, student), own) if config.base else own

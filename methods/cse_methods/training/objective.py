@@ -76,10 +76,11 @@ class TwoViews:
 
 
 class TwoViewObjective(Objective):
-    """An objective on two views of each sentence.
+    """An objective on two views of each sentence, which another method can stand on.
 
-    It says how the views are read and what their loss is. The caller encodes in between: `forward`
-    encodes whole sentences, and HiCL encodes them by segments.
+    It says how the views are read, how they are encoded, and what their loss is. Whoever stands on
+    it calls these three one by one: RankCSE ranks the views, WhitenedCSE hands it a student whose
+    head whitens, and HiCL encodes the views by segments in its place.
     """
 
     def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
@@ -92,20 +93,33 @@ class TwoViewObjective(Objective):
         template = student.encoder.template
         return TwoViews(student.pieces_of(batch, template), (template, template))
 
+    def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
+        """The embeddings of the two views, shape (B, D) each, and whatever else `losses` takes.
+
+        An objective with an `encode` of its own cannot be the base of a method that encodes parts
+        of sentences, such as HiCL.
+
+        Args:
+            student: what is trained.
+            views: what `views` gave for the batch.
+        """
+        return student.encode(views.contents, *views.templates)
+
     def losses(
         self,
         first: Tensor,
         second: Tensor,
-        *,
+        *further: Tensor,
         views: TwoViews,
         student: StudentProtocol,
         batch: Batch,
     ) -> dict[str, Tensor]:
-        """The parts of the loss by name, as `forward` gives them; one is `contrastive`.
+        """The parts of the loss by name, as `forward` gives them.
 
         Args:
             first: embeddings of the first view, shape (B, D).
             second: embeddings of the second view, shape (B, D).
+            further: what `encode` gave beyond the two.
             views: what `views` gave for the batch.
             student: what is trained; it encodes whatever else the loss needs.
             batch: B training sentences.
@@ -115,5 +129,5 @@ class TwoViewObjective(Objective):
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """The parts of the loss of whole sentences."""
         views = self.views(student, batch)
-        first, second = student.encode(views.contents, *views.templates)
-        return self.losses(first, second, views=views, student=student, batch=batch)
+        encoded = self.encode(student, views)
+        return self.losses(*encoded, views=views, student=student, batch=batch)

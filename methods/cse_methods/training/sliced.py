@@ -3,19 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.edits import UNEDITED, Edits
 from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.template import Template
 from cse_methods.encoders.word_pieces import cut_segments
 from cse_methods.losses.segments import pool_segments
-from cse_methods.training.student import Batch, RowTemplate, StudentProtocol, Tokens
+from cse_methods.training.student import RowTemplate, StudentOf, StudentProtocol
 
 
 @dataclass(frozen=True)
@@ -30,7 +26,7 @@ class Segments:
     """Their pooled vectors in each view, one of shape (B, D) each."""
 
 
-class SlicedStudent:
+class SlicedStudent(StudentOf):
     """A student whose sentences are cut into segments, encoded by themselves, and pooled.
 
     Rows are never longer than a segment, so that the cost of a sentence grows with its length and
@@ -42,34 +38,10 @@ class SlicedStudent:
     def __init__(
         self, student: StudentProtocol, *, length: int, special: int, weighted: bool
     ) -> None:
-        self.student = student
+        super().__init__(student)
         self.length = length
         self.special = special
         self.weighted = weighted
-
-    @property
-    def encoder(self) -> Encoder:
-        return self.student.encoder
-
-    @property
-    def head(self) -> nn.Module:
-        return self.student.head
-
-    def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]:
-        """Cut sentences into word pieces as the student does; slices are cut from these later."""
-        return self.student.pieces(sentences, template)
-
-    def pieces_of(
-        self, batch: Batch, template: Template, *, encoder: Encoder | None = None
-    ) -> list[list[int]]:
-        """Cut a batch to word pieces, as `Student.pieces_of`."""
-        return self.student.pieces_of(batch, template, encoder=encoder)
-
-    def pieces_at(
-        self, rows: NDArray[np.int64], texts: Corpus, template: Template, *, whole: bool = False
-    ) -> list[list[int]]:
-        """Cut other texts to word pieces, as `Student.pieces_at`."""
-        return self.student.pieces_at(rows, texts, template, whole=whole)
 
     def encode(
         self,
@@ -87,17 +59,6 @@ class SlicedStudent:
             contents, *templates, head=head, encoder=encoder, edits=edits
         )
         return segments.sentences
-
-    def encode_tokens(
-        self,
-        contents: Sequence[list[int]],
-        template: RowTemplate,
-        *,
-        encoder: Encoder | None = None,
-        edits: Edits = UNEDITED,
-    ) -> Tokens:
-        """Compute the word pieces' vectors of whole sentences, as `Student.encode_tokens`."""
-        return self.student.encode_tokens(contents, template, encoder=encoder, edits=edits)
 
     def encode_segments(
         self,

@@ -259,6 +259,63 @@ class Student(nn.Module):
         return embeddings.float()
 
 
+class StudentOf:
+    """Another student, seen through: what a subclass encodes in its own way, it overrides.
+
+    Word pieces are the student's, cut at its `max_length`; vectors of word pieces are those of
+    whole sentences.
+    """
+
+    def __init__(self, student: StudentProtocol) -> None:
+        self.student = student
+
+    @property
+    def encoder(self) -> Encoder:
+        return self.student.encoder
+
+    @property
+    def head(self) -> nn.Module:
+        return self.student.head
+
+    def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]:
+        """The student's."""
+        return self.student.pieces(sentences, template)
+
+    def pieces_of(
+        self, batch: Batch, template: Template, *, encoder: Encoder | None = None
+    ) -> list[list[int]]:
+        """The student's."""
+        return self.student.pieces_of(batch, template, encoder=encoder)
+
+    def pieces_at(
+        self, rows: NDArray[np.int64], texts: Corpus, template: Template, *, whole: bool = False
+    ) -> list[list[int]]:
+        """The student's."""
+        return self.student.pieces_at(rows, texts, template, whole=whole)
+
+    def encode(
+        self,
+        contents: Sequence[list[int]],
+        *templates: RowTemplate,
+        head: bool = True,
+        encoder: Encoder | None = None,
+        edits: Edits = UNEDITED,
+    ) -> tuple[Tensor, ...]:
+        """The student's."""
+        return self.student.encode(contents, *templates, head=head, encoder=encoder, edits=edits)
+
+    def encode_tokens(
+        self,
+        contents: Sequence[list[int]],
+        template: RowTemplate,
+        *,
+        encoder: Encoder | None = None,
+        edits: Edits = UNEDITED,
+    ) -> Tokens:
+        """The student's."""
+        return self.student.encode_tokens(contents, template, encoder=encoder, edits=edits)
+
+
 def dropout_views(
     student: StudentProtocol, sentences: Sequence[str], *, count: int
 ) -> tuple[Tensor, ...]:

@@ -8,7 +8,6 @@ from typing import Literal
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from cse_methods.registry import get_method
 from cse_platform.cli.common import say
 from cse_platform.errors import NoStoreError
 from cse_platform.leaderboard.store import open_read_only
@@ -116,7 +115,7 @@ def _check_stage(
         sizes=sizes,
         doubts=[
             *stage.notes,
-            *preflight.describe_doubts(spec, get_method(spec.method), configs, sizes),
+            *preflight.describe_doubts(spec, spec.find_method(), configs, sizes),
             *_check_mlflow(where),
         ],
         on_this_machine=here,

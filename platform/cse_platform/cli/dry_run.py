@@ -14,7 +14,6 @@ from cse_methods.contract import MethodConfig, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone, weight_bytes
 from cse_methods.errors import CseError, DataError
-from cse_methods.registry import get_method
 from cse_platform.cli.checks import Checked, check_stages
 from cse_platform.cli.common import say
 from cse_platform.errors import NoStoreError, StoreError, SweepRefusedError
@@ -107,7 +106,7 @@ def _probe_time(
     from cse_platform.forecast.measured import STEPS, measured_seconds  # imports torch
 
     say(f"{spec.sweep}: no such trial is known; measuring {STEPS} steps")
-    method, threads = get_method(spec.method), spec.resources.slot.threads
+    method, threads = spec.find_method(), spec.resources.slot.threads
     try:
         seconds = measured_seconds(method, config, corpus=corpus, steps=steps, threads=threads)
     except CseError as error:
@@ -262,7 +261,7 @@ def _check_changes(checked: Checked) -> None:
     if not all(reference.placeholder in history.best for reference in references):
         return
     resolved = with_best(spec, {each: history.best[each.placeholder] for each in references})
-    identity = Identity(resolved, get_method(spec.method), DevData(spec))
+    identity = Identity(resolved, spec.find_method(), DevData(spec))
     refuse_other_content(history, resolved, identity, unknown_code=True)
 
 
@@ -284,7 +283,7 @@ def _print_plan(
     at_once: int,
     probe: bool,
 ) -> None:
-    spec, method = checked.spec, get_method(checked.spec.method)
+    spec, method = checked.spec, checked.spec.find_method()
     prior = _gather_prior_results(checked, earlier)
     drawn = preview(
         spec,

@@ -8,7 +8,6 @@ from pathlib import Path, PurePosixPath
 import click
 
 from cse_methods.code_hash import outside_sources
-from cse_methods.registry import get_method
 from cse_platform.cli.common import say
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.cluster.pinned_packages import DRIVER_PACKAGES, find_pinned
@@ -109,7 +108,7 @@ def _submit_job(
 
 def _make_submission(bundle: SweepBundle, job: str, url: str) -> dict[str, dict[str, str]]:
     """Make the part of the sweep's provenance about this machine, its code and the job."""
-    sources = outside_sources(get_method(bundle.sweeps.stages[0].method))
+    sources = outside_sources(bundle.sweeps.stages[0].find_method())
     outside = next(iter(sources.values()), None)
     here = sweep_provenance(None, method=outside)
     kept = {name: fact for name, fact in here.items() if name.startswith(_OF_HERE)}

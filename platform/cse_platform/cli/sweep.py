@@ -236,8 +236,9 @@ def status(sweep: str | None, runs: Path | None, store: str | None, as_json: boo
 @main.command(context_settings=CONTEXT)
 @click.argument("methods", nargs=-1, metavar="[METHOD]...")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
+@click.option("--base", metavar="NAME", help="Show METHOD as it stands on the method of this name.")
 @shows_errors
-def describe(methods: tuple[str, ...], as_markdown: bool) -> None:
+def describe(methods: tuple[str, ...], as_markdown: bool, base: str | None) -> None:
     """Show the hyperparameters of each METHOD: bounds, defaults, the paper's symbols and values.
 
     Without METHOD, list the methods; with --markdown, print the whole reference.
@@ -246,6 +247,7 @@ def describe(methods: tuple[str, ...], as_markdown: bool) -> None:
     Examples:
         cse-sweep describe
         cse-sweep describe rankcse
+        cse-sweep describe rankcse --base promptbert
     """
     from cse_methods.describe import describe_method
     from cse_methods.errors import BrokenMethodError
@@ -253,11 +255,15 @@ def describe(methods: tuple[str, ...], as_markdown: bool) -> None:
     from cse_platform.render.methods_page import methods_overview, methods_page, methods_reference
     from cse_platform.render.terminal import print_page
     from cse_platform.render.text import to_markdown
+    from cse_platform.sweep.checks import put_on_base
 
+    if base is not None and not methods:
+        raise click.UsageError("--base needs a METHOD that stands on it")
     descriptions = []
     for name in methods or available_methods():
         try:
-            descriptions.append(describe_method(get_method(name)))
+            method = get_method(name) if base is None else put_on_base(name, base)
+            descriptions.append(describe_method(method))
         except BrokenMethodError as error:
             if methods:
                 raise

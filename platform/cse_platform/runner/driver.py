@@ -8,7 +8,6 @@ from typing import Any, Literal, Protocol
 
 from cse_methods.code_hash import outside_sources
 from cse_methods.contract import Method
-from cse_methods.registry import get_method
 from cse_platform.errors import JournalError, SweepRefusedError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
@@ -194,7 +193,7 @@ class SweepDriver:
 
         SweepRefusedError if the trials so far would not come out the same now.
         """
-        self._method, self._dev = get_method(self.spec.method), DevData(self.spec)
+        self._method, self._dev = self.spec.find_method(), DevData(self.spec)
         references = best_references(self.spec)
         self._best = self.history.best or best_folders(
             self.spec, self._dev, self.leaderboard, references

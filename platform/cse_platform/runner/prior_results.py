@@ -10,7 +10,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from cse_methods.contract import MethodConfig
-from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.searches import (
     LeadingConfiguration,
@@ -236,7 +235,7 @@ def _find_best_of_stage(
 
 def _refuse_values(spec: SweepSpec, origins: Mapping[str, str]) -> None:
     """Raise SweepRefusedError if what earlier stages have found means nothing in this one."""
-    method = get_method(spec.method)
+    method = spec.find_method()
     problems = [
         *require_problems(spec.require, spec.space, spec.fixed),
         *value_problems(spec, method),

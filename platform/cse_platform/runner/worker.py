@@ -134,6 +134,7 @@ def prepare_process(
     loaded_method = get_method(method)
     _set_threads(threads)
     given = {name: value for name, value in settings.items() if name not in RESERVED}
+    loaded_method = loaded_method.beside({name: (value,) for name, value in given.items()})
     return loaded_method, _validate_settings(method, loaded_method.config, given)
 
 

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.errors import BrokenMethodError
 from cse_methods.registry import available_methods, get_method
+from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.problems import Problem, Steps, did_you_mean, format_value, problems_in
 from cse_platform.sweep.references import best_reference_problems, with_placeholders
 from cse_platform.sweep.space.dimensions import Choices, Dimension, Range, canonical_json
@@ -87,6 +88,21 @@ def _check_conditions(spec: SweepSpec, method: Method) -> list[Problem]:
         if parent in method.config.model_fields and not spec.space[parent].has(value)
         for problem in _check_value(method, parent, value, ("space", name, "when", parent))
     ]
+
+
+def put_on_base(method: str, base: str) -> Method:
+    """Return the method with the settings of a base; SweepRefusedError if it cannot stand on it."""
+    found, values = get_method(method), {"base": base}
+    problems: list[Problem] = []
+    try:
+        found.config.model_validate(values)
+    except ValidationError as error:
+        problems = [p for p in problems_in(error, values) if p.path[:1] == ("base",)]
+    if "base" not in found.config.model_fields:
+        raise SweepRefusedError(f"method {method!r} stands on no other method")
+    if problems:
+        raise SweepRefusedError(f"method {method!r} on {base!r}: {problems[0].text}")
+    return found.beside({"base": (base,)})
 
 
 def names_of_no_method(spec: SweepSpec) -> list[Problem]:

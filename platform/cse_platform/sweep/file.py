@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from cse_methods.contract import Method
 from cse_methods.errors import BrokenMethodError, UnknownMethodError
-from cse_methods.registry import get_method
 from cse_platform.errors import SweepFileError
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.checks import (
@@ -297,7 +296,7 @@ def _list_findable(stage: DraftSweep) -> Configurations:
     """List configurations with each value that a stage can find; none if its settings are wrong."""
     if not stage.inspection.is_sound("method", "backbone", "fixed", "space", "require"):
         return ()
-    method = get_method(stage.spec.method)
+    method = stage.spec.find_method()
     return [
         fixed | assignment
         for fixed in stage.possible
@@ -415,7 +414,7 @@ def _read_method(spec: SweepSpec, inspection: Inspection) -> Method | None:
     if not inspection.is_sound("method"):
         return None
     try:
-        return get_method(spec.method)
+        return spec.find_method()
     except BrokenMethodError as error:
         inspection.problems.append(Problem(("method",), str(error)))
     except UnknownMethodError as error:

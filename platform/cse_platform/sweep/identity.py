@@ -8,7 +8,7 @@ same keys.
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from cse_methods.encoders.backbones import (
 )
 from cse_methods.files.digest import file_sha256
 from cse_methods.files.named import is_file_name
+from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.spec import SweepSpec
@@ -139,10 +140,13 @@ class Identity:
             config.encoders(), _identify_encoder
         )
         contents |= dict.fromkeys(config.files(), _hash_file)
+        code = self._hash_code(type(config))
+        bases = {name: get_method(name).revision for name in config.bases}
         ingredients = {
             "method": self.method.name,
             "revision": self.method.revision,
-            **({CODE: canonical_hash(self.code)} if self.code else {}),
+            **({"bases": bases} if bases else {}),
+            **({CODE: code} if code else {}),
             "configuration": _replace_names(config.hyperparameters(), contents),
             "backbone": encoder_sha256(config.backbone),
             "corpus": self.corpus_sha256,
@@ -151,6 +155,12 @@ class Identity:
             **config.ingredients(),
         }
         return ConfigurationIdentity(ingredients)
+
+    def _hash_code(self, config: type[MethodConfig]) -> str | None:
+        """Hash the code of trials with these settings; None where it is not known."""
+        if config is self.method.config:
+            return canonical_hash(self.code) if self.code else None
+        return code_hash(replace(self.method, config=config))
 
 
 def encoder_sha256(backbone: str) -> str:

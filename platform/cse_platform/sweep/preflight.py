@@ -23,7 +23,6 @@ from cse_methods.encoders.backbones import (
 )
 from cse_methods.encoders.static_files import refuse_static
 from cse_methods.errors import CseError
-from cse_methods.registry import get_method
 from cse_methods.training.schedule import Schedule
 from cse_platform.errors import NotInstalledError
 from cse_platform.render.formats import format_count
@@ -220,7 +219,7 @@ def sample_configs(spec: SweepSpec, inspection: Inspection) -> list[MethodConfig
     """Build configurations with each choice and bound of the space; none if a setting is wrong."""
 
     def configs() -> list[MethodConfig]:
-        assignments = list_representatives(spec, get_method(spec.method))
+        assignments = list_representatives(spec, spec.find_method())
         return [spec.config(assignment) for assignment in assignments]
 
     return inspection.attempt((), configs, needs=SETTINGS) or []

@@ -16,7 +16,6 @@ from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import backbone_width
 from cse_methods.errors import TrainingError
-from cse_methods.registry import get_method
 from cse_platform.sweep.blocks import Resources, Search, Stores, TrialSeeds
 from cse_platform.sweep.checks import list_representatives
 from cse_platform.sweep.objectives import GPU_HOURS
@@ -168,7 +167,7 @@ def own_stores(runs: Path) -> dict[str, Any]:
 def every_value_once(spec: SweepSpec) -> Iterator[dict[str, Any]]:
     """Yield assignments that try each choice and bound of the space; {} if it is empty."""
     tried: set[str] = set()
-    for point in list_representatives(spec, get_method(spec.method)):
+    for point in list_representatives(spec, spec.find_method()):
         values = {canonical_json([name, value]) for name, value in point.items()}
         if not point or not values <= tried:
             tried |= values
@@ -176,7 +175,7 @@ def every_value_once(spec: SweepSpec) -> Iterator[dict[str, Any]]:
 
 
 def _build_rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) -> Rehearsal:
-    method, changes = get_method(spec.method), []
+    method, changes = spec.find_method(), []
     configs = [spec.config(point) for point in list_representatives(spec, method)]
     stand_ins = StandIns(
         trains=issubclass(method.config, TrainingConfig),
@@ -232,7 +231,7 @@ def _change_spec(spec: SweepSpec, **changes: Any) -> SweepSpec:
 
 
 def _get_default(spec: SweepSpec, name: str) -> Any:
-    return get_method(spec.method).config.model_fields[name].default
+    return spec.find_method().config.model_fields[name].default
 
 
 def _shrink_corpus(corpus: CorpusSpec) -> CorpusSpec:
@@ -279,7 +278,7 @@ Fit = tuple[str, Any, Any]
 
 def _find_next_fit(spec: SweepSpec, small: SweepSpec) -> Fit | None:
     """Find a change that makes the first configuration fit that `mini` cannot train."""
-    for point in list_representatives(small, get_method(small.method)):
+    for point in list_representatives(small, small.find_method()):
         settings = small.settings(point)
         if not _is_trainable(small, settings):
             tried = {**small.fixed, **point}
@@ -292,7 +291,7 @@ def _is_trainable(small: SweepSpec, settings: Mapping[str, Any]) -> bool:
     if any((settings.get(name) or 0) > width for name in AT_MOST_WIDTH):
         return False
     try:
-        config: MethodConfig = get_method(small.method).config.model_validate(dict(settings))
+        config: MethodConfig = small.find_method().config.model_validate(dict(settings))
         config.check_width(width)
     except (ValidationError, TrainingError):
         return False
@@ -371,7 +370,7 @@ def _convert_start_points(
     spec: SweepSpec, small: SweepSpec, stand_ins: StandIns
 ) -> Iterator[dict[str, Any]]:
     """Yield the sweep's start points in the small space, its backbone's published ones included."""
-    for point in start_points(spec, get_method(spec.method)):
+    for point in start_points(spec, spec.find_method()):
         there = stand_ins.point(point)
         if all(small.space[name].has(value) for name, value in there.items()):
             yield small.space.active(there)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from cse_methods.contract import MethodConfig
+from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpus_spec import Corpora
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.precision import auto_precision
@@ -301,6 +301,15 @@ class SweepSpec(Settings):
             return self
         search = self.search.model_copy(update={"trials": trials})
         return self.model_copy(update={"search": search})
+
+    def find_method(self) -> Method:
+        """Find the method, with the settings that there are beside values of this sweep.
+
+        UnknownMethodError if there is none.
+        """
+        searched = {n: d.choices for n, d in self.space.items() if isinstance(d, Choices)}
+        fixed = {name: (value,) for name, value in with_examples(self.fixed).items()}
+        return get_method(self.method).beside(fixed | searched)
 
     def config(self, assignment: Mapping[str, Any]) -> MethodConfig:
         """Build the method's configuration of one trial, without inactive dimensions.

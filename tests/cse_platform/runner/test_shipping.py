@@ -42,6 +42,20 @@ TABLE = (Path(__file__).parent / "table.csv").read_text()
 def train(config, run):
     return {"dev/stsb_spearman": SCALE}
 """
+BASE = """
+from cse_methods import Paper, TrainingConfig, TwoViewObjective, info_nce, register_objective
+from shipped_beside import SCALE
+
+class Lab(TwoViewObjective):
+    def losses(self, first, second, *_, **__):
+        return {"contrastive": info_nce(first, second, temperature=SCALE)}
+
+@register_objective(
+    "shipped", config=TrainingConfig, paper=Paper("A", "https://example.org", 2024), revision=1
+)
+def build(config, corpus, student) -> Lab:
+    return Lab()
+"""
 REQUIRES = ("numpy>=2", "torch", "pytest", "never-installed; extra == 'gpu'", "absent-package")
 ON_A_NODE = """
 import json, sys
@@ -133,6 +147,21 @@ def test_nothing_else_of_the_user_s_folder_travels(shipped: Callable[[], Shipmen
         f"cse_platform-{version('cse-platform')}.dist-info",
     }
     assert not any("__pycache__" in name or "direct_url" in name for name in ours.namelist())
+
+
+def test_the_base_of_a_method_of_ours_travels(
+    site: Path, new_spec: Callable[..., SweepSpec]
+) -> None:
+    (site / "shipped" / "method.py").write_text(BASE)
+    fixed = {"teachers": "mini", "base": "shipped"}
+    spec = new_spec(method="rankcse", space={}, fixed=fixed, backbone="mini")
+    shipment = shipment_of([spec])
+    _, outside = (ZipFile(io.BytesIO(data)) for data in shipment.archives.values())
+    assert {"shipped/method.py", "shipped_beside.py"} <= set(outside.namelist())
+    assert "shipped-1.0.dist-info/entry_points.txt" in outside.namelist()
+    assert "pytest" in shipment.packages
+    hashes = code_hashes(spec.find_method())
+    assert {"cse_methods.papers.rankcse", "shipped.method", "shipped_beside"} <= hashes.keys()
 
 
 def test_equal_content_has_an_equal_uri(shipped: Callable[[], Shipment], site: Path) -> None:

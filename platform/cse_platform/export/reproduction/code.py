@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from cse_methods.code_hash import outside_sources
-from cse_methods.contract import Method
 from cse_methods.entry_points import ENTRY_POINT_GROUP, outside_methods
 from cse_methods.errors import UnknownMethodError
 from cse_methods.registry import get_method, own_methods
@@ -246,7 +245,7 @@ name = "{package}"
 version = "{version}"
 
 [project.entry-points."{group}"]
-{method} = "{module}"
+{methods}
 
 [build-system]
 requires = ["hatchling"]
@@ -270,18 +269,22 @@ class CarriedMethod:
 
 
 def carry_method(trial: TrialDetails, code: Code, folder: Path) -> CarriedMethod:
-    """Copy the source of another package's method into the folder, as a package in `method/`.
+    """Copy the source of other packages' methods into the folder, as a package in `method/`.
 
-    It is carried if it still is the code that the trial ran; else its repository is named, if there
-    was one.
+    They are the trial's, and those that it stands on. The source is carried if it still is the code
+    that the trial ran; else its repository is named, if there was one.
     """
-    if trial.method in own_methods() or trial.imported_from is not None:
+    if trial.imported_from is not None:
         return CarriedMethod()
     then = trial.configuration.code
     try:
-        method = get_method(trial.method)
+        values = {name: (value,) for name, value in trial.configuration.values.items()}
+        method = get_method(trial.method).beside(values)
     except UnknownMethodError:
         return CarriedMethod(unknown=_explain_missing_code(trial, code, "it cannot be loaded here"))
+    outside = [n for n in (method.name, *method.config.bases) if n not in own_methods()]
+    if not outside:
+        return CarriedMethod()
     if not (sources := outside_sources(method)):
         return CarriedMethod(
             unknown=_explain_missing_code(trial, code, "its source cannot be read")
@@ -296,13 +299,10 @@ def carry_method(trial: TrialDetails, code: Code, folder: Path) -> CarriedMethod
         copy = folder / "method" / "src" / relative
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)
-    package, version = _find_distribution(method)
+    package, version = _find_distribution(outside[0])
+    entries = (f'{name} = "{get_method(name).train.__module__}"' for name in outside)
     project = _PROJECT.format(
-        package=package,
-        version=version,
-        group=ENTRY_POINT_GROUP,
-        method=method.name,
-        module=method.train.__module__,
+        package=package, version=version, group=ENTRY_POINT_GROUP, methods="\n".join(entries)
     )
     (folder / "method" / "pyproject.toml").write_text(project, encoding="utf-8")
     files = (
@@ -327,12 +327,12 @@ def _find_secret_file(files: Iterable[Path]) -> Path | None:
     return None
 
 
-def _find_distribution(method: Method) -> tuple[str, str]:
+def _find_distribution(method: str) -> tuple[str, str]:
     """Find the name and version of the package that a method is from."""
-    for entry in outside_methods().get(method.name, ()):
+    for entry in outside_methods().get(method, ()):
         if entry.dist is not None:
             return normalise_name(entry.dist.name), entry.dist.version
-    return normalise_name(method.name), "0"
+    return normalise_name(method), "0"
 
 
 def _explain_missing_code(trial: TrialDetails, code: Code, reason: str) -> tuple[str, ...]:

@@ -100,6 +100,8 @@ class NodeQuestions:
     """Settings of configurations whose results depend on another installed package."""
     storage: str
     """A file that the driver has written to the folder of checkpoints."""
+    bases: tuple[str, ...] = ()
+    """Methods that the method stands on."""
 
 
 def questions_of(spec: SweepSpec, method: Method, *, storage: str) -> NodeQuestions:
@@ -116,6 +118,7 @@ def questions_of(spec: SweepSpec, method: Method, *, storage: str) -> NodeQuesti
         files=tuple(dict.fromkeys(name for config in configs for name in config.files())),
         settings=tuple(config.model_dump(mode="json") for config in further.values()),
         storage=storage,
+        bases=method.config.bases,
     )
 
 
@@ -187,8 +190,9 @@ def _find_code_facts(questions: NodeQuestions) -> dict[str, Fact]:
     if known.value is None:  # it is not installed, or its import fails
         return facts
     method = get_method(questions.method)
-    for module, sha256 in code_hash.code_hashes(method).items():
-        facts[f"the code of {module}"] = Fact("code", sha256)
+    for one in (method, *map(get_method, questions.bases)):
+        for module, sha256 in code_hash.code_hashes(one).items():
+            facts[f"the code of {module}"] = Fact("code", sha256)
     for settings in questions.settings:
         config = method.config.model_validate(settings)
         for name in config.ingredients():

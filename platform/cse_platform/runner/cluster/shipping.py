@@ -22,7 +22,7 @@ import cse_platform
 from cse_methods.code_hash import outside_sources
 from cse_methods.contract import Method
 from cse_methods.entry_points import outside_methods
-from cse_methods.registry import get_method
+from cse_methods.registry import own_methods
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.cluster.pinned_packages import TAGGER_PACKAGES, TRIAL_PACKAGES, find_pinned
 from cse_platform.sweep.checks import list_representatives
@@ -61,7 +61,7 @@ def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
     """
     archives, packages = [_make_own_archive()], list(TRIAL_PACKAGES)
     for spec in specs:
-        method = get_method(spec.method)
+        method = spec.find_method()
         if sources := outside_sources(method):
             archives.append(_archive_method(method, sources))
             packages += _iter_requirements(method)
@@ -87,7 +87,7 @@ def _make_own_archive() -> bytes:
 
 
 def _archive_method(method: Method, sources: Mapping[Path, Path]) -> bytes:
-    """Archive an outside method's package, and the modules beside it that the method imports."""
+    """Archive the packages of outside methods, and the modules beside them that they import."""
     content: dict[str, Path | str] = {}
     for inside, file in sources.items():
         top = file.parents[len(inside.parts) - 1] / inside.parts[0]
@@ -99,9 +99,9 @@ def _archive_method(method: Method, sources: Mapping[Path, Path]) -> bytes:
             f"{_MAX_BYTES >> 20} travel to the nodes of a cluster; move its data elsewhere, or "
             "install the package on every node and give --no-ship"
         )
-    return _make_archive(
-        content | (_read_metadata(dist) if (dist := _find_distribution(method)) else {})
-    )
+    for dist in _iter_distributions(method):
+        content |= _read_metadata(dist)
+    return _make_archive(content)
 
 
 def _list_package_files(folder: Path) -> dict[str, Path | str]:
@@ -145,18 +145,21 @@ def _make_uri(data: bytes) -> str:
     return f"gcs://_ray_pkg_{hashlib.sha1(data).hexdigest()}.zip"
 
 
-def _find_distribution(method: Method) -> Distribution | None:
-    entries = outside_methods().get(method.name, [])
-    return entries[0].dist if entries else None
+def _iter_distributions(method: Method) -> Iterator[Distribution]:
+    """Yield the packages of the method and of those that it stands on, where these are outside."""
+    for name in (method.name, *method.config.bases):
+        for entry in outside_methods().get(name, [])[:1]:
+            if name not in own_methods() and entry.dist is not None:
+                yield entry.dist
 
 
 def _iter_requirements(method: Method) -> Iterator[str]:
-    """Yield the packages that an outside method's own package requires."""
-    dist = _find_distribution(method)
-    for text in (dist.requires if dist else None) or ():
-        requirement = Requirement(text)
-        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-            yield normalise_name(requirement.name)
+    """Yield the packages that the packages of outside methods require."""
+    for dist in _iter_distributions(method):
+        for text in dist.requires or ():
+            requirement = Requirement(text)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                yield normalise_name(requirement.name)
 
 
 def _uses_tagger(spec: SweepSpec, method: Method) -> bool:

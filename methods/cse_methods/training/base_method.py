@@ -1,0 +1,285 @@
+"""A method whose loss stands on another method's: its settings, and the objective of both.
+
+The setting `base` names the other method. That one's own settings are then settings too, as
+`base_NAME`, and what it sets otherwise than all methods do is the default. `WithBase` is what the
+settings of the upper method inherit from, `ObjectiveOnBase` what its objective does.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Self, get_args, get_type_hints
+
+from pydantic import Field, ValidationError, create_model, field_validator, model_validator
+from torch import Tensor
+
+from cse_methods.contract import Conditions, Method, MethodConfig, TrainingConfig
+from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.errors import SettingError, TrainingError, UnknownMethodError
+from cse_methods.registry import available_methods, get_method
+from cse_methods.training.objective import Objective, TwoViewObjective
+from cse_methods.training.optimizers import ParameterGroup
+from cse_methods.training.student import Student
+
+PREFIX = "base_"
+"""What the settings of a base begin with, and the parts of its loss whose name is taken."""
+
+
+class WithBase(TrainingConfig):
+    """The settings of a method that can stand on another one.
+
+    With a base, `model_validate` gives settings of a class that has the base's own settings too.
+    """
+
+    own_bases: ClassVar[tuple[str, ...]] = ()
+    """Values of `base` whose settings the method has among its own."""
+    encodes_views: ClassVar[bool] = False
+    """Whether the method encodes the base's views, so that the base must not do it in its way."""
+
+    base: str | None = Field(
+        default=None,
+        description="another method whose two views and loss this one stands on; its own settings "
+        "are then `base_NAME`",
+        exclude_if=lambda base: base is None,
+    )
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:
+        """The checked settings, those of the base among them."""
+        base = obj.get("base") if isinstance(obj, Mapping) else None
+        beside = cls.beside({"base": (base,)}) if isinstance(base, str) else cls
+        return super(WithBase, beside).model_validate(obj, **options)
+
+    @classmethod
+    def beside(cls, possible: Mapping[str, Sequence[Any]]) -> type[Self]:
+        """The settings that there are beside the possible bases; unknown ones bring none."""
+        plain = _plain_of(cls)
+        known = []
+        for name in possible.get("base", ()):
+            with suppress(ValueError):
+                if isinstance(name, str) and name not in plain.own_bases:
+                    known.append(find_base(name, plain).name)
+        kind: type[Self] = _add_settings_of(plain, tuple(dict.fromkeys(known))) if known else plain
+        return kind
+
+    @field_validator("base")
+    @classmethod
+    def _refuse_what_is_no_base(cls, name: str | None) -> str | None:
+        if name is not None and name not in cls.own_bases:
+            find_base(name, _plain_of(cls))
+            if not issubclass(cls, _Based):
+                raise ValueError("settings with a base are made by `model_validate`")
+        return name
+
+
+class _Based(WithBase):
+    """The settings of a method together with those of its base."""
+
+    @cached_property
+    def of_base(self) -> TrainingConfig:
+        """The base's settings, those of all methods included.
+
+        Raises:
+            SettingError: if the base refuses them.
+        """
+        base, shared = get_method(str(self.base)).config, TrainingConfig.model_fields
+        names = {name: name if name in shared else PREFIX + name for name in base.model_fields}
+        values = {name: getattr(self, here) for name, here in names.items()}
+        try:
+            return base.model_validate(values)  # type: ignore[return-value]  # it trains, as `find_base` asks
+        except ValidationError as error:
+            detail = error.errors()[0]
+            cause = detail.get("ctx", {}).get("error")
+            blamed = (cause.setting,) if isinstance(cause, SettingError) else detail["loc"]
+            raise SettingError(
+                names.get(str(blamed[0]), str(blamed[0])) if blamed else "base",
+                f"the base {self.base} says: {cause or detail['msg']}",
+            ) from None
+
+    @model_validator(mode="after")
+    def _refuse_what_the_base_refuses(self) -> Self:
+        _ = self.of_base
+        return self
+
+    @classmethod
+    def dependent_defaults(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The method's, then those of the only base."""
+        defaults = super().dependent_defaults(values)
+        if len(cls.bases) > 1:
+            return defaults
+        shared = TrainingConfig.model_fields
+        given = {
+            name.removeprefix(PREFIX): value
+            for name, value in values.items()
+            if name in shared or name.startswith(PREFIX)
+        }
+        of_base = get_method(cls.bases[0]).config.dependent_defaults(given)
+        return defaults | {
+            name if name in shared else PREFIX + name: value for name, value in of_base.items()
+        }
+
+    def test_prompt(self) -> str | None:
+        """The base's."""
+        return self.of_base.test_prompt()
+
+    def encoders(self) -> tuple[str, ...]:
+        """The method's, then the base's."""
+        return tuple(dict.fromkeys((*super().encoders(), *self.of_base.encoders())))
+
+    def files(self) -> tuple[str, ...]:
+        """The method's, then the base's."""
+        return tuple(dict.fromkeys((*super().files(), *self.of_base.files())))
+
+    def ingredients(self) -> dict[str, str]:
+        """The method's and the base's."""
+        return super().ingredients() | self.of_base.ingredients()
+
+    def check_width(self, width: int) -> None:
+        """TrainingError if the method or the base cannot be trained on such vectors."""
+        super().check_width(width)
+        self.of_base.check_width(width)
+
+
+def _plain_of(config: type[WithBase]) -> Any:
+    """The class of settings without those of a base."""
+    return next(kind for kind in config.__mro__ if not issubclass(kind, _Based))
+
+
+@lru_cache
+def _add_settings_of(plain: type[WithBase], bases: tuple[str, ...]) -> Any:
+    """A class with the settings of one base; with several, those of each have that as condition.
+
+    Where two bases have a setting of one name, the field is the first one's.
+    """
+    fields: dict[str, Any] = {}
+    conditions: dict[str, dict[str, Any]] = {}
+    for base in bases:
+        config = get_method(base).config
+        own = config.model_fields.keys() - TrainingConfig.model_fields
+        for name, field in config.model_fields.items():
+            if name in own:
+                fields.setdefault(PREFIX + name, (field.annotation, copy(field)))
+                condition = {
+                    PREFIX + other if other in own else other: allowed
+                    for other, allowed in config.conditions.get(name, {}).items()
+                }
+                known = conditions.setdefault(PREFIX + name, {"base": (), **condition})
+                known["base"] += (base,)
+            elif _is_set_otherwise(config, name) and not _is_set_otherwise(plain, name):
+                fields.setdefault(name, (field.annotation, copy(field)))
+    return create_model(
+        f"{plain.__name__}On{'Or'.join(get_method(base).config.__name__ for base in bases)}",
+        __base__=(_Based, plain),
+        __module__=plain.__module__,
+        bases=(ClassVar[tuple[str, ...]], bases),
+        conditions=(ClassVar[Conditions], {**plain.conditions, **conditions}),
+        **fields,
+    )
+
+
+def _is_set_otherwise(config: type[MethodConfig], name: str) -> bool:
+    """Whether a setting of all methods has another default in these settings."""
+    default: bool = config.model_fields[name].default != TrainingConfig.model_fields[name].default
+    return default
+
+
+def find_base(name: str, upper: type[WithBase]) -> Method:
+    """The method of that name, as a base of the one with the settings `upper`.
+
+    Raises:
+        ValueError: if it is none; it says why, and which methods are.
+    """
+    try:
+        method = get_method(name)
+    except UnknownMethodError as error:
+        raise ValueError(str(error)) from None
+    if problem := _explain_no_base(method, upper):
+        bases = ", ".join(_possible_bases(upper))
+        raise ValueError(f"{name} is no base here: {problem}; take one of {bases}")
+    return method
+
+
+def _explain_no_base(method: Method, upper: type[WithBase]) -> str | None:
+    if method.config is upper:
+        return "no method stands on itself"
+    kinds = _objectives_of(method)
+    if not kinds:
+        return "its objective does not hand over two views of each sentence"
+    if upper.encodes_views and any(k.encode is not TwoViewObjective.encode for k in kinds):
+        return (
+            "it encodes its views in a way of its own, and this method cuts sentences into parts "
+            "that it encodes itself"
+        )
+    return None
+
+
+def _objectives_of(method: Method) -> list[type[TwoViewObjective]]:
+    """The two-view objectives that a method builds, by the annotation of its function."""
+    if method.build is None:
+        return []
+    try:
+        built = get_type_hints(method.build).get("return")
+    except Exception:  # an annotation of another package that means nothing
+        return []
+    kinds = get_args(built) or (built,)
+    return [k for k in kinds if isinstance(k, type) and issubclass(k, TwoViewObjective)]
+
+
+def _possible_bases(upper: type[WithBase]) -> list[str]:
+    names = []
+    for name in available_methods():
+        with suppress(UnknownMethodError):
+            names += [] if _explain_no_base(get_method(name), upper) else [name]
+    return names
+
+
+def build_base(config: WithBase, corpus: Corpus, student: Student) -> TwoViewObjective:
+    """Build the objective of the base.
+
+    Raises:
+        TrainingError: if the base builds one without two views after all.
+    """
+    assert isinstance(config, _Based)
+    build: Callable[..., Any] = find_base(str(config.base), _plain_of(type(config))).build  # type: ignore[assignment]  # a base has one
+    objective = build(config.of_base, corpus, student)
+    if not isinstance(objective, TwoViewObjective):
+        raise TrainingError(
+            f"base: {config.base} builds a {type(objective).__name__}, and a TwoViewObjective "
+            "is what another method can stand on"
+        )
+    return objective
+
+
+class ObjectiveOnBase(Objective):
+    """An objective that stands on another one: it adds its own parts to those of the base.
+
+    What the base trains, reports and keeps at test counts as if it were trained by itself.
+    """
+
+    def __init__(self, base: TwoViewObjective) -> None:
+        super().__init__()
+        self.base = base
+
+    @staticmethod
+    def add_parts(of_base: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The parts of both; one of the base whose name is taken gets the prefix `base_`."""
+        renamed = {PREFIX + name if name in own else name: part for name, part in of_base.items()}
+        return renamed | dict(own)
+
+    def parameter_groups(self, student: Student) -> Sequence[ParameterGroup]:
+        """The base's."""
+        return self.base.parameter_groups(student)
+
+    def metrics(self) -> dict[str, float]:
+        """The base's."""
+        return self.base.metrics()
+
+    def evaluation_encoder(self, student: Student) -> Encoder:
+        """The base's."""
+        return self.base.evaluation_encoder(student)
+
+    def evaluation_encoders(self, student: Student) -> Sequence[Encoder]:
+        """The base's."""
+        return self.base.evaluation_encoders(student)

@@ -1,0 +1,254 @@
+"""Methods that stand on another one: the settings of both, and the sum of their losses."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+from torch.testing import assert_close
+
+from cse_methods.code_hash import code_hashes
+from cse_methods.contract import MethodConfig
+from cse_methods.data.corpora import Corpus
+from cse_methods.describe import describe_method
+from cse_methods.papers.hicl import HiCLConfig
+from cse_methods.registry import get_method
+from cse_methods.training.base_method import ObjectiveOnBase
+from cse_methods.training.objective import Objective
+from cse_methods.training.student import Batch, Student
+
+SENTENCES = [
+    "The nurse thanks the pilot in the garden.",
+    "Rain falls on the quiet town.",
+    "A small dog runs over the green grass, and a cat sleeps!",
+    "The pilot thanks the nurse.",
+]
+CORPUS = Corpus("few", SENTENCES, "few")
+BATCH = Batch(SENTENCES, np.arange(4))
+BASES: dict[str, dict[str, Any]] = {
+    "simcse": {},
+    "esimcse": {"queue_size": 6},
+    "sncse": {"negations": "NEGATIONS"},
+    "mixcse": {},
+    "arccse": {"triplet_min_length": 4},
+    "diffcse": {"generator": "GENERATOR"},
+    "promptbert": {},
+    "pcl": {"augmentations": ["rp", "sf"]},
+    "consert": {},
+    "dclr": {"complementary_model": "TINY"},
+}
+
+
+@pytest.fixture
+def places(
+    tmp_path: Path,
+    tiny_bert: Path,
+    masked_lm: Callable[[Path], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> dict[str, str]:
+    monkeypatch.setenv("CSE_CACHE", str(tmp_path / "cache"))
+    negations = tmp_path / "negations.tsv"
+    negations.write_text("".join(f"{s}\tNot {s}\n" for s in SENTENCES), "utf-8")
+    return {
+        "TINY": str(tiny_bert),
+        "NEGATIONS": str(negations),
+        "GENERATOR": str(masked_lm(tiny_bert)),
+    }
+
+
+def configured(method: str, **settings: Any) -> MethodConfig:
+    given = {"backbone": "mini", "corpus": "builtin", "data": "builtin"}
+    return get_method(method).config.model_validate(given | settings)
+
+
+def on_base(method: str, base: str, places: Mapping[str, str], **settings: Any) -> MethodConfig:
+    own = {f"base_{name}": places.get(str(value), value) for name, value in BASES[base].items()}
+    return configured(method, backbone=places["TINY"], base=base, **own, **settings)
+
+
+def alone(base: str, places: Mapping[str, str], **settings: Any) -> MethodConfig:
+    own = {name: places.get(str(value), value) for name, value in BASES[base].items()}
+    return configured(base, backbone=places["TINY"], **own, **settings)
+
+
+def started(method: str, config: MethodConfig) -> tuple[Student, Objective]:
+    torch.manual_seed(0)
+    student = Student.from_config(config).train()  # type: ignore[arg-type]  # all of these train
+    build = get_method(method).build
+    assert build is not None
+    return student, build(config, CORPUS, student)
+
+
+def two_steps(method: str, config: MethodConfig) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The loss parts of two steps, and the gradients of student and base by name."""
+    student, objective = started(method, config)
+    base = objective.base if isinstance(objective, ObjectiveOnBase) else objective
+    parts = [objective(student, BATCH) for _ in range(2)]
+    torch.stack([part for step in parts for part in step.values()]).sum().backward()
+    trained = [*student.named_parameters(), *base.named_parameters()]
+    gradients = {name: p.grad for name, p in trained if p.grad is not None}
+    return parts[0] | {f"{name} again": part for name, part in parts[1].items()}, gradients
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_a_ranking_of_weight_0_leaves_the_base_s_loss_and_gradients(
+    base: str, places: dict[str, str]
+) -> None:
+    config = on_base("rankcse", base, places, teachers=[places["TINY"]], beta=0, gamma=0)
+    expected, gradients = two_steps(base, alone(base, places))
+    found, of_both = two_steps("rankcse", config)
+    own = {"consistency", "rank", "consistency again", "rank again"}
+    assert found.keys() == expected.keys() | own
+    assert all(torch.equal(found[name], part) for name, part in expected.items())
+    assert all(found[name] == 0 for name in own)
+    assert len(gradients) > 30
+    assert of_both.keys() == gradients.keys()
+    assert all(torch.equal(of_both[name], own) for name, own in gradients.items())
+
+
+def test_a_ranking_is_of_the_base_s_views(places: dict[str, str]) -> None:
+    """Over MixCSE, whose views are SimCSE's, it is that of RankCSE by itself."""
+    settings = {"backbone": places["TINY"], "teachers": [places["TINY"]], "tau2": 0.1}
+    expected, _ = two_steps("rankcse", configured("rankcse", **settings))
+    mixed, _ = two_steps("mixcse", alone("mixcse", places, temperature=0.2))
+    settings |= {"base_temperature": 0.2, "contrastive_weight": 0.5}
+    found, _ = two_steps("rankcse", configured("rankcse", base="mixcse", **settings))
+    assert torch.equal(found.pop("contrastive"), 0.5 * mixed["contrastive"])
+    assert expected.pop("contrastive") > 0
+    del found["contrastive again"], expected["contrastive again"]
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(part, expected[name]) for name, part in found.items())
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_without_whitening_the_base_is_left(base: str, places: dict[str, str]) -> None:
+    config = on_base("whitenedcse", base, places, whitening="none", head=alone(base, places).head)  # type: ignore[attr-defined]  # it trains
+    expected, gradients = two_steps(base, alone(base, places))
+    found, of_both = two_steps("whitenedcse", config)
+    assert found.keys() == expected.keys()
+    assert_close(found, expected, rtol=1e-6, atol=0)
+    assert_close(of_both, gradients, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("whitening", ["shuffled-group", "group"])
+def test_simcse_whitened_is_whitenedcse_with_two_views(
+    whitening: str, places: dict[str, str]
+) -> None:
+    settings = {"backbone": places["TINY"], "whitening": whitening, "groups": 16}
+    expected, _ = two_steps("whitenedcse", configured("whitenedcse", positives=2, **settings))
+    found, _ = two_steps("whitenedcse", configured("whitenedcse", base="simcse", **settings))
+    assert_close(found, expected)
+
+
+def test_one_segment_a_sentence_and_alpha_0_is_diffcse(places: dict[str, str]) -> None:
+    """As `test_hicl` has it of HiCL's own bases."""
+    config = on_base("hicl", "diffcse", places, slicing_length=64, alpha=0, max_length=64)
+    expected, _ = two_steps("diffcse", alone("diffcse", places, max_length=64))
+    found, _ = two_steps("hicl", config)
+    assert found["global"].item() == pytest.approx(expected["contrastive"].item(), rel=1e-5)
+    assert found["rtd"].item() == pytest.approx(expected["rtd"].item(), rel=1e-4)
+    assert found["local"] == 0
+
+
+def test_a_part_whose_name_is_taken_is_the_base_s_by_prefix() -> None:
+    one, two, three = torch.tensor([1.0, 2.0, 3.0])
+    parts = ObjectiveOnBase.add_parts({"rank": one, "margin": two}, {"rank": three})
+    assert parts == {"base_rank": one, "margin": two, "rank": three}
+
+
+def test_settings_of_both() -> None:
+    config = configured("rankcse", teachers="mini", base="promptbert", base_denoise=False)
+    assert config.pooler == "mask"  # as PromptBERT has it
+    assert config.test_prompt() == configured("promptbert").test_prompt()
+    values = config.hyperparameters()
+    assert {name: values[name] for name in values if name.startswith("base")} == {
+        "base": "promptbert",
+        "base_denoise": False,
+        "base_temperature": 0.05,
+        "base_prompts": list(get_method("promptbert").config.model_fields["prompts"].default),
+    }
+    assert configured("rankcse", **values) == config
+    told = describe_method(get_method("rankcse").beside({"base": ("promptbert",)}))
+    rows = {row.name: row for group in told.groups for row in group.rows}
+    assert rows["base_denoise"].kind == "true or false"
+    assert "base_denoise: true" in rows["base_freeze_template"].only_with
+
+
+def test_a_setting_of_the_method_is_not_one_of_its_base() -> None:
+    """HiCL's `temperature` and that of the base have one name."""
+    config = configured("hicl", base="mixcse", temperature=0.1, base_temperature=0.2)
+    assert (config.temperature, config.of_base.temperature) == (0.1, 0.2)  # type: ignore[attr-defined]  # of these two
+    with pytest.raises(ValidationError, match="are made by `model_validate`"):
+        HiCLConfig(backbone="mini", corpus="builtin", base="mixcse")  # type: ignore[arg-type]  # one corpus
+
+
+def test_without_a_base_nothing_of_it_is_said() -> None:
+    for name, own in (("rankcse", {"teachers": "mini"}), ("whitenedcse", {}), ("hicl", {})):
+        config = configured(name, **own)
+        assert ("base" in config.hyperparameters()) == (name == "hicl")
+        assert ("base" in config.model_dump()) == (name == "hicl")
+
+
+def test_encoders_files_and_code_are_of_both() -> None:
+    settings = {"teachers": "bert-base", "base_generator": "distilbert-base"}
+    config = configured("rankcse", base="diffcse", **settings)
+    assert config.encoders() == ("mini", "bert-base", "distilbert-base")
+    config = configured("rankcse", teachers="mini", base="sncse", base_negations="some.tsv")
+    assert config.files() == ("some.tsv",)
+    rankcse = get_method("rankcse")
+    assert "cse_methods.papers.pcl" not in code_hashes(rankcse)
+    both = code_hashes(
+        replace(rankcse, config=type(configured("rankcse", teachers="m", base="pcl")))
+    )
+    assert {"cse_methods.papers.pcl", "cse_methods.papers.rankcse"} < both.keys()
+
+
+REFUSED: dict[str, tuple[str, dict[str, Any], str, str]] = {
+    "misspelt": ("rankcse", {"base": "promtbert"}, "base", "Did you mean 'promptbert'"),
+    "no text": ("rankcse", {"base": 3}, "base", "valid string"),
+    "untrained": ("rankcse", {"base": "untrained"}, "base", "does not hand over two views"),
+    "one view": ("hicl", {"base": "isbert"}, "base", "does not hand over two views"),
+    "itself": ("rankcse", {"base": "rankcse"}, "base", "no method stands on itself"),
+    "on another": ("hicl", {"base": "rankcse"}, "base", "does not hand over two views"),
+    "encodes": ("hicl", {"base": "pcl"}, "base", "cuts sentences into parts"),
+    "unknown": ("rankcse", {"base": "mixcse", "base_mixed": 1}, "base_mixed", "not permitted"),
+    "out of bounds": ("rankcse", {"base": "mixcse", "base_mix_weight": 2}, "base_mix_weight", "1"),
+    "no base": ("rankcse", {"base_mix_weight": 0.2}, "base_mix_weight", "not permitted"),
+    "the base's own rule": (
+        "whitenedcse",
+        {"base": "pcl", "base_peer": "fixed"},
+        "",
+        "base pcl says: peer: fixed needs",
+    ),
+    "its pooler": ("rankcse", {"base": "promptbert", "pooler": "cls"}, "", "read at its mask"),
+    "columns": ("rankcse", {"base": "simcse", "base_supervision": "pairs"}, "", "2 columns"),
+    "without effect": (
+        "rankcse",
+        {"base": "promptbert", "base_denoise": False, "base_freeze_template": True},
+        "",
+        "base_freeze_template=True has no effect with base_denoise: False",
+    ),
+    "another loss": (
+        "whitenedcse",
+        {"base": "pcl", "positives": 4},
+        "",
+        "no effect with base: pcl",
+    ),
+}
+
+
+@pytest.mark.parametrize(("method", "settings", "place", "reason"), REFUSED.values(), ids=REFUSED)
+def test_what_makes_no_sense_is_refused(
+    method: str, settings: dict[str, Any], place: str, reason: str
+) -> None:
+    teachers = {"teachers": "mini"} if method == "rankcse" else {}
+    with pytest.raises(ValidationError) as caught:
+        configured(method, **teachers, **settings)
+    (problem,) = caught.value.errors()
+    assert ".".join(map(str, problem["loc"])) == place
+    assert reason in problem["msg"]
