@@ -1,7 +1,7 @@
 """GPUs, as far as a CPU can tell: where tensors lie, what makes the host wait, equal curves."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
@@ -119,6 +119,9 @@ def waits_of_a_step(case: str, config: MethodConfig) -> int:
     return known + (config.precision == "fp16" and config.optimizer != "adamw")
 
 
+Curve = Mapping[int, Mapping[str, float]]
+
+
 def waits_within(ledger: Ledger, function: str) -> Counter[Wait]:
     return Counter({w: n for w, n in ledger.waits.items() if function in w.functions})
 
@@ -141,6 +144,13 @@ def check_waits(
     assert sum(encoded.values()) == points + spans * (case == BOTH_SCORED), shown(encoded)
 
 
+def check_curves(curve: Curve, expected: Curve) -> None:
+    """Equal but for the last digits: on some processors kernels round by the layout of a copy."""
+    assert curve.keys() == expected.keys()
+    for step, metrics in expected.items():
+        assert curve[step] == pytest.approx(metrics, rel=1e-5, abs=1e-6)
+
+
 @pytest.mark.parametrize("case", TRAINED)
 def test_a_trial_is_as_on_the_cpu_and_waits_at_dev_points_alone(case: str, lab: Lab) -> None:
     config = lab.configured(case)
@@ -149,8 +159,8 @@ def test_a_trial_is_as_on_the_cpu_and_waits_at_dev_points_alone(case: str, lab: 
         run = lab.train(case, config, late=True)
         resumed = lab.train(case, config, run.folder / "2")
     assert sum(waits_within(ledger, "copied").values()) == 1
-    assert run.curve == expected.curve
-    assert resumed.curve == {4: expected.curve[4]}
+    check_curves(run.curve, expected.curve)
+    check_curves(resumed.curve, {4: expected.curve[4]})
     check_waits(ledger, steps=6, spans=3, points=4, a_step=waits_of_a_step(case, config), case=case)
 
 
@@ -161,7 +171,7 @@ def test_so_it_is_in_half_precision(case: str, precision: str, lab: Lab) -> None
     expected = lab.train(case, config)
     with device_ledger() as ledger:
         run = lab.train(case, config)
-    assert run.curve == expected.curve
+    check_curves(run.curve, expected.curve)
     check_waits(ledger, steps=2, spans=1, points=2, a_step=waits_of_a_step(case, config), case=case)
 
 
@@ -171,7 +181,7 @@ def test_an_untrained_trial_is_as_on_the_cpu_resumed_too(lab: Lab) -> None:
     expected = lab.train(case, config)
     with device_ledger():
         run = lab.train(case, config)
-    assert run.curve == expected.curve
+    check_curves(run.curve, expected.curve)
     with device_ledger() as ledger:
         lab.train(case, config, run.folder / "1")
     assert ledger.operations > 50

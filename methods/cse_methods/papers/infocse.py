@@ -104,7 +104,7 @@ class InfoCSE(TwoViewObjective):
         self,
         first: Tensor,
         second: Tensor,
-        *,
+        *_: Tensor,
         views: TwoViews,
         student: StudentProtocol,
         batch: Batch,
