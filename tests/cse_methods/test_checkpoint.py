@@ -50,7 +50,7 @@ def scored(value: float) -> dict[str, float]:
 
 
 def saved(folder: Path, state: Any) -> Path:
-    best = Best("stsb")
+    best = Best("dev/stsb_spearman")
     best.consider(1, scored(0.5), state.student.encoder)
     SaveCheckpoint(state, best, last=False)(folder)
     return folder
@@ -67,7 +67,7 @@ def saved(folder: Path, state: Any) -> Path:
     ],
 )
 def test_the_earliest_of_the_best(values: list[float], step: int, tiny_bert: Path) -> None:
-    best, encoder = Best("stsb"), load_encoder(str(tiny_bert))
+    best, encoder = Best("dev/stsb_spearman"), load_encoder(str(tiny_bert))
     weight = encoder.model.embeddings.word_embeddings.weight
     for number, value in enumerate(values, start=1):
         torch.nn.init.constant_(weight, number)
@@ -82,7 +82,7 @@ def test_the_earliest_of_the_best(values: list[float], step: int, tiny_bert: Pat
 def test_the_best_encoder_is_written_once_and_stays_as_it_was(
     tiny_bert: Path, tmp_path: Path
 ) -> None:
-    state, best = started(tiny_bert), Best("stsb")
+    state, best = started(tiny_bert), Best("dev/stsb_spearman")
     weight = state.student.encoder.model.embeddings.word_embeddings.weight
     torch.nn.init.constant_(weight, 1)
     best.consider(1, scored(0.5), state.student.encoder)
@@ -98,7 +98,7 @@ def test_the_best_encoder_is_written_once_and_stays_as_it_was(
     )
     assert first.samefile(second)
     for folder in ("now", "later"):
-        resumed, known = started(tiny_bert), Best("stsb")
+        resumed, known = started(tiny_bert), Best("dev/stsb_spearman")
         load_checkpoint(tmp_path / folder, resumed, known)
         assert (resumed.step, known.step, known.metrics) == (0, 1, scored(0.5))
         kept = load_encoder(str(tmp_path / folder / BEST_FOLDER))
@@ -107,7 +107,7 @@ def test_the_best_encoder_is_written_once_and_stays_as_it_was(
 
 
 def test_without_a_score_there_is_no_best(tiny_bert: Path, tmp_path: Path) -> None:
-    state, best = started(tiny_bert), Best("stsb")
+    state, best = started(tiny_bert), Best("dev/stsb_spearman")
     best.consider(1, scored(math.nan), state.student.encoder)
     assert best.metrics == {}
     SaveCheckpoint(state, best, last=False)(tmp_path / "2")
@@ -124,7 +124,7 @@ def test_all_that_a_step_changes_comes_back(tiny_bert: Path, tmp_path: Path) -> 
     state.step = 3
     saved(tmp_path, state)
     expected = torch.rand(3)
-    fresh, best = started(tiny_bert, seed=0, precision="fp16"), Best("stsb")
+    fresh, best = started(tiny_bert, seed=0, precision="fp16"), Best("dev/stsb_spearman")
     load_checkpoint(tmp_path, fresh, best)
     assert_close(torch.rand(3), expected, rtol=0, atol=0)
     assert fresh.step == 3
@@ -143,7 +143,7 @@ def test_a_checkpoint_of_another_trial(
 ) -> None:
     saved(tmp_path, started(tiny_bert))
     with pytest.raises(CheckpointError, match="is a checkpoint of another configuration or seed"):
-        load_checkpoint(tmp_path, started(tiny_bert, **other), Best("stsb"))
+        load_checkpoint(tmp_path, started(tiny_bert, **other), Best("dev/stsb_spearman"))
 
 
 def test_a_checkpoint_of_another_backbone(
@@ -151,12 +151,12 @@ def test_a_checkpoint_of_another_backbone(
 ) -> None:
     saved(tmp_path, started(tiny_bert))
     with pytest.raises(CheckpointError, match="is a checkpoint of another configuration or seed"):
-        load_checkpoint(tmp_path, started(tiny_roberta), Best("stsb"))
+        load_checkpoint(tmp_path, started(tiny_roberta), Best("dev/stsb_spearman"))
 
 
 def test_the_data_folder_may_move(tiny_bert: Path, tmp_path: Path) -> None:
     saved(tmp_path, started(tiny_bert))
-    load_checkpoint(tmp_path, started(tiny_bert, data=str(tmp_path)), Best("stsb"))
+    load_checkpoint(tmp_path, started(tiny_bert, data=str(tmp_path)), Best("dev/stsb_spearman"))
 
 
 def shortened(folder: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_checkpoint_that_is_not_whole(
     with pytest.raises(
         CheckpointError, match=f"is an incomplete checkpoint: {reason}; resume from an"
     ):
-        load_checkpoint(tmp_path, started(tiny_bert), Best("stsb"))
+        load_checkpoint(tmp_path, started(tiny_bert), Best("dev/stsb_spearman"))
 
 
 def test_a_trial_says_so_before_it_trains(

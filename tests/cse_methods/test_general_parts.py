@@ -13,6 +13,7 @@ from cse_methods.encoders.edits import Edits
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.losses.info_nce import info_nce
+from cse_methods.settings import record_reads
 from cse_methods.testing import CHECKS, RecordedRun, TrainedOnce
 from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.loop import train
@@ -87,7 +88,8 @@ def trained(
     paper = Paper("Everything", "https://example.org", 2026)
     method = Method("everything", TrainingConfig, paper, 1, train_everything)
     run = RecordedRun(tmp_path_factory.mktemp("everything"), seed=1)
-    return TrainedOnce(method, config, run, train_everything(config, run))
+    recorded, read = record_reads(config)
+    return TrainedOnce(method, config, run, train_everything(recorded, run), frozenset(read))
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

@@ -49,7 +49,7 @@ def test_a_checkpoint(trace: Path, tiny_bert: Path, tmp_path: Path) -> None:
     state = start(config, 0, Schedule.of(config, sentences=80), lambda _: Objective())
     torch.save(Intruder(trace), tmp_path / STATE_FILE)
     with pytest.raises(CheckpointError):
-        load_checkpoint(tmp_path, state, Best("stsb"))
+        load_checkpoint(tmp_path, state, Best("dev/stsb_spearman"))
     assert not trace.exists()
 
 

@@ -118,7 +118,7 @@ def test_a_broken_encoder_has_no_accuracy(tiny_bert: Path) -> None:
     next(encoder.parameters()).data.fill_(math.nan)
     metrics = DevSuite(CLIMBS, data="builtin").evaluate(encoder)
     assert all(math.isnan(metrics[name]) for name in NAMES)
-    best = Best("transfer_dev")
+    best = Best(dev_metric("transfer_dev"))
     best.consider(1, metrics, encoder)
     assert best.metrics == {}
 

@@ -136,10 +136,8 @@ class PCL(TwoViewObjective):
         """Encode a sentence, its dropout copy and its augmentations; then the same of the peer."""
         contents, (plain, _), config = views.contents, views.templates, self.config
         row = Row(config.max_length - len(student.encoder.template), mask=None)
-        augmented = [
-            [(name, config.augmentation_rate) for name in _REGISTERED[kind]]
-            for kind in config.augmentations
-        ]
+        rate = config.augmentation_rate
+        augmented = [[(name, rate) for name in _REGISTERED[kind]] for kind in config.augmentations]
         count = 2 + len(augmented)
         rows = contents * 2 + [
             change_pieces(own, view, row) for view in augmented for own in contents

@@ -174,8 +174,7 @@ class WhitenedCSE(Objective):
 
     def whiten_rows(self, rows: Tensor) -> Tensor:
         """Whiten the vectors of one pass, shape (N, D), as those of a view."""
-        if self.config.whitening in WHOLE:
-            self._gather((rows,))
+        self._gather((rows,))
         (white,) = self._whitened((rows,))
         return white
 

@@ -8,7 +8,7 @@ settings of the upper method inherit from, `ObjectiveOnBase` what its objective 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, ClassVar, Self, get_args, get_type_hints
 
 from pydantic import Field, ValidationError, create_model, field_validator, model_validator
@@ -77,7 +77,7 @@ class WithBase(TrainingConfig):
 class _Based(WithBase):
     """The settings of a method together with those of its base."""
 
-    @cached_property
+    @property
     def of_base(self) -> TrainingConfig:
         """The base's settings, those of all methods included.
 
