@@ -27,7 +27,7 @@ def test_the_name_is_that_of_method_module_and_entry_point(tmp_path: Path) -> No
     module = files[1].read_text()
     compile(module, "my_cse2.py", "exec")
     assert "class MyCse2Config(TrainingConfig)" in module
-    assert '@register(\n    "my_cse2",' in module
+    assert '@register_objective(\n    "my_cse2",' in module
 
 
 def test_an_empty_folder_is_as_good_as_a_new_one(tmp_path: Path) -> None:

@@ -149,6 +149,9 @@ def _report_with(result: dict[str, Any], step: int, folder: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
         return
     name = storage._make_checkpoint_dir_name(storage.current_checkpoint_index + 1)
-    folder.rename(Path(storage.trial_fs_path, name))
+    place = Path(storage.trial_fs_path, name)
+    # A process that was killed before Tune heard of its checkpoint may have left it there.
+    shutil.rmtree(place, ignore_errors=True)
+    folder.rename(place)
     with tempfile.TemporaryDirectory(prefix="cse-empty-") as empty:  # which costs Ray nothing
         tune.report(result, checkpoint=tune.Checkpoint.from_directory(empty))

@@ -68,7 +68,7 @@ def test_a_real_traceback_is_read() -> None:
         get_method("simcse").train(None, SimpleNamespace(seed=0))
     except AttributeError as error:
         said = with_own_line(error, traceback.format_exc(), get_method("simcse"))
-    assert "at cse_methods/papers/simcse.py:" in said
+    assert "at cse_methods/training/loop.py:" in said
 
 
 def test_what_a_worker_tells_of_a_plain_error() -> None:
@@ -76,7 +76,7 @@ def test_what_a_worker_tells_of_a_plain_error() -> None:
     failure = failure_from_report(report_of(told), get_method("simcse"))
     assert failure.end == "error"
     assert failure.said.startswith("AttributeError: ")
-    assert ", at cse_methods/papers/simcse.py:" in failure.said
+    assert ", at cse_methods/training/loop.py:" in failure.said
     assert "in train" in failure.traceback
 
 

@@ -17,6 +17,7 @@ from cse_platform import gc_settings
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store import open_store
 from cse_platform.runner import driver, worker
+from cse_platform.runner.checkpoints import TrialCheckpoints
 from cse_platform.search import storage
 from cse_platform.sweep import identity
 from cse_platform.sweep.spec import SweepSpec
@@ -52,7 +53,8 @@ def test_a_trial_asks_for_its_driver_once_and_tells_its_peak_memory_always(
         return "580.65"
 
     monkeypatch.setattr(provenance, "command_output", output)
-    run = worker.TuneRun(42, None, cheap.config(backbone="mini", corpus="builtin"), code=None)
+    config = cheap.config(backbone="mini", corpus="builtin")
+    run = worker.TuneRun(42, None, config, TrialCheckpoints(0), code=None)
     for step in range(3):
         run.report(step=step, metrics={"dev/stsb_spearman": 0.5})
     assert [command[0] for command in asked] == ["nvidia-smi"]

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import optuna
 import pytest
+from optuna.storages import RDBStorage
 from search_studies import alone, asked, opened
 
 from cse_platform.cli.progress import SweepProgress
@@ -154,7 +154,7 @@ def test_what_the_study_missed_is_told_once(
     asked(search, 1)
     told = history(ended(0, 0.5, uniformity=-1.0))
     if killed_after == "the constraint":
-        monkeypatch.setattr(optuna.Study, "tell", _killed)
+        monkeypatch.setattr(RDBStorage, "set_trial_state_values", _killed)
         with pytest.raises(KeyboardInterrupt):
             search.reconcile(told)
         monkeypatch.undo()

@@ -159,7 +159,6 @@ ONE_PROBLEM = [
     ("method: toy", "method: simsce", [
         "line 2, method: no method 'simsce'. Did you mean 'simcse'? "
         f"Known: {', '.join(available_methods())}",
-        "line 10, space.views: no method has a setting 'views'",
     ]),
     ("sweep: toy-mini", "sweep: a/b", [
         "line 1, sweep: expected at most 100 letters, digits, '-', '_' and '.', "
