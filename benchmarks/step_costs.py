@@ -50,6 +50,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "l2pcsr": ("l2pcsr", {}),
     "hicl": ("hicl", {}),
     "diffcse": ("diffcse", {"generator": "mini"}),
+    "infocse": ("infocse", {"trunk_layers": 1}),
     "isbert": ("isbert", {}),
     "consert": ("consert", {}),
     "ct": ("ct", {}),
