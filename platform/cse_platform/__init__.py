@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cse_platform.cli.sweep import run_sweep as run_sweep
     from cse_platform.leaderboard.api import Leaderboard as Leaderboard
     from cse_platform.leaderboard.api import open_leaderboard as open_leaderboard
     from cse_platform.leaderboard.filters import Filters as Filters
@@ -21,6 +22,7 @@ _HOMES = {
     "SweepSpec": "sweep.spec",
     "load_sweep": "sweep.file",
     "open_leaderboard": "leaderboard",
+    "run_sweep": "cli.sweep",
     "trainable": "runner.worker",
 }
 

@@ -53,8 +53,8 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Typed:
         monkeypatch.setenv(name, "1")  # a test asks no hub, and --offline's own are undone
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str) -> Result:
-        result = CliRunner().invoke(main, arguments)
+    def run(*arguments: str, given: str | None = None) -> Result:
+        result = CliRunner().invoke(main, arguments, input=given)
         assert result.exception is None or isinstance(result.exception, SystemExit), result
         assert "Traceback" not in result.output
         return result
@@ -124,6 +124,14 @@ def test_a_dry_run_shows_ten_configurations_and_writes_nothing(
     assert all(" learning_rate=" in line for line in drawn)
     assert drawn_in(typed("--dry-run", file)) == [head, *drawn]  # an option may stand first
     assert [path.name for path in tmp_path.iterdir()] == [file]
+
+
+def test_a_sweep_is_read_from_standard_input(typed: Typed, write: Callable[..., str]) -> None:
+    given = json.dumps(SWEEP, indent=1)
+    assert drawn_in(typed("-", "--dry-run", given=given)) == drawn_in(typed(write(), "--dry-run"))
+    result = typed("-", "--dry-run", given=given.replace('"simcse"', '"simsce"'))
+    assert result.exit_code == 1
+    assert "standard input is not a sweep:\n  line 3, method: " in result.output
 
 
 def test_a_file_can_be_named_like_a_command(typed: Typed, write: Callable[..., str]) -> None:

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import grimp
-from doc_blocks import ROOT
+from doc_blocks import ROOT, fill_generated
 
 PACKAGES = ("cse_dashboards", "cse_platform", "cse_methods")
 PAGE = ROOT / "docs" / "architecture.md"
@@ -105,10 +105,4 @@ def generated() -> Mapping[str, str]:
 
 def filled(text: str) -> str:
     """The page with its generated parts written anew."""
-    for name, part in generated().items():
-        pattern = rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)"
-        text, count = re.subn(
-            pattern, lambda found, part=part: f"{found[1]}{part}{found[2]}", text, flags=re.DOTALL
-        )
-        assert count == 1, f"{PAGE.name} has no place for {name}"
-    return text
+    return fill_generated(text, generated(), page=PAGE)

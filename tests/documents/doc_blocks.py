@@ -14,7 +14,7 @@ What a fence's language says of its block:
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,3 +114,14 @@ def excerpt(printed: str, lines: str | None) -> str:
 def _numbers(part: str, count: int) -> range:
     first, dash, last = part.strip().partition("-")
     return range(int(first), (int(last or count) if dash else int(first)) + 1)
+
+
+def fill_generated(text: str, parts: Mapping[str, str], *, page: Path) -> str:
+    """Write the generated parts of a page anew, each between its markers."""
+    for name, part in parts.items():
+        pattern = rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)"
+        text, count = re.subn(
+            pattern, lambda found, part=part: f"{found[1]}{part}{found[2]}", text, flags=re.DOTALL
+        )
+        assert count == 1, f"{page.name} has no place for {name}"
+    return text

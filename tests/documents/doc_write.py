@@ -5,6 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import doc_api
 import doc_architecture
 import doc_commands
 from doc_blocks import ROOT
@@ -12,14 +13,14 @@ from doc_world import rewrite_all
 
 
 def main() -> None:
-    """Write methods.md, commands.md, the parts of architecture.md and every console block."""
+    """Write methods.md, commands.md, parts of api.md and architecture.md, and every console block."""
     describe = [str(Path(sys.executable).with_name("cse-sweep")), "describe", "--markdown"]
     methods = subprocess.run(describe, check=True, capture_output=True, text=True).stdout
     (ROOT / "docs" / "methods.md").write_text(methods, encoding="utf-8")
     doc_commands.PAGE.write_text(doc_commands.page(), encoding="utf-8")
-    architecture = doc_architecture.PAGE
-    text = architecture.read_text(encoding="utf-8")
-    architecture.write_text(doc_architecture.filled(text), encoding="utf-8")
+    for part in (doc_api, doc_architecture):
+        text = part.PAGE.read_text(encoding="utf-8")
+        part.PAGE.write_text(part.filled(text), encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         rewrite_all(Path(folder))
 

@@ -6,8 +6,10 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import click
+import doc_api
 import doc_architecture
 import doc_commands
 import pytest
@@ -62,7 +64,7 @@ def of_language(language: str) -> list[Block]:
 
 def trains(block: Block) -> bool:
     """Whether a script starts Ray, which takes minutes."""
-    return "from ray import" in block.body
+    return "from ray import" in block.body or "run_sweep(" in block.body
 
 
 @pytest.mark.parametrize("page", PAGES, ids=id_of)
@@ -206,9 +208,10 @@ def test_every_command_is_named_in_a_page_that_people_write(command: str) -> Non
     assert any(command in page.read_text() for page in written)
 
 
-def test_the_architecture_is_drawn_from_the_code_as_it_stands() -> None:
-    text = doc_architecture.PAGE.read_text()
-    assert text == doc_architecture.filled(text), "run: make docs"
+@pytest.mark.parametrize("part", [doc_api, doc_architecture], ids=lambda part: part.PAGE.stem)
+def test_generated_parts_are_written_from_the_code_as_it_stands(part: ModuleType) -> None:
+    text = part.PAGE.read_text()
+    assert text == part.filled(text), "run: make docs"
 
 
 @pytest.mark.parametrize("folder", doc_architecture.folders())

@@ -43,6 +43,7 @@ from cse_platform.sweep.rehearsal import (
 )
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores, sweep_stores
+from cse_platform.sweep.yaml_file import name_file
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal
 
@@ -73,7 +74,7 @@ def rehearse_file(
     """
     heed_sigterm()
     console = Console(markup=False, highlight=False)
-    folder = runs / SMOKE / (draft.path.stem.strip(".") or "sweep")
+    folder = runs / SMOKE / (draft.path.stem.strip(".-") or "sweep")
     given = _check_as_given(draft, folder / "given", offline=offline)
     with _hold_empty_folder(folder):
         rehearsals = rehearse(given, folder)
@@ -163,7 +164,8 @@ def _describe_rehearsal(
     draft: DraftFile, folder: Path, rehearsals: Sequence[Rehearsal]
 ) -> Iterator[str]:
     """Describe what the rehearsal has replaced."""
-    yield f"{draft.path} is rehearsed in {folder}: its numbers mean nothing, and stay there"
+    name = name_file(draft.path)
+    yield f"{name} is rehearsed in {folder}: its numbers mean nothing, and stay there"
     encoders = {name for each in rehearsals for name in (each.original.backbone, *each.encoders)}
     corpora = {corpus.short_name for each in rehearsals for corpus in each.original.corpus}
     data = {each.spec.data or "" for each in rehearsals}

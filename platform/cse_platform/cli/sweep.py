@@ -21,7 +21,10 @@ from cse_platform.cli.request import attach, enqueue, logs, pause, resume, retry
 from cse_platform.private_hooks import refuse_missing_hooks
 
 if TYPE_CHECKING:
+    from cse_platform.leaderboard.records import LeaderboardRow
     from cse_platform.runner.state import Reuse  # imports Ray
+    from cse_platform.sweep.file import DraftFile
+    from cse_platform.sweep.spec import SweepSpec
 
 
 class FileOrCommand(click.Group):
@@ -61,6 +64,52 @@ def main() -> None:
         cse-sweep describe rankcse
         cse-sweep new-method labcse labcse
     """
+
+
+def run_sweep(
+    sweep: "SweepSpec | Path", *, runs: Path = RUNS, address: str | None = None, ship: bool = True
+) -> "list[LeaderboardRow]":
+    """Run a sweep from Python as `cse-sweep` runs one: the same checks, journal and printed lines.
+
+    The same call resumes a sweep that was interrupted, and extends one whose budget was raised.
+
+    Args:
+        sweep: what a sweep file says, or the path of one. Relative paths in a `SweepSpec` begin at
+            the working directory.
+        runs: folder for journals, checkpoints and databases.
+        address: address of a Ray cluster; None starts Ray on this machine.
+        ship: whether the cluster's nodes are sent the code.
+
+    Returns:
+        The leaderboard's rows of the sweep, the best first; of a file with stages, those of the
+        last one.
+
+    Raises:
+        SweepFileError: names every problem of the sweep.
+        SweepRefusedError: the sweep cannot run, or completed no trial.
+        KeyboardInterrupt: the sweep was interrupted; its stores and its journal are closed.
+    """
+    from cse_platform.leaderboard.api import open_leaderboard
+    from cse_platform.leaderboard.filters import Filters
+    from cse_platform.sweep.file import draft_sweep, read_draft
+    from cse_platform.sweep.stores import sweep_stores
+
+    draft = read_draft(sweep) if isinstance(sweep, Path) else draft_sweep(sweep)
+    _refuse_missing_hooks(draft)
+    from cse_platform.cli.run import run_file
+
+    run_file(draft, runs=runs, address=address, ship=ship, offline=False, reuse="same code")
+    last = draft.stages[-1].spec
+    with open_leaderboard(sweep_stores(last, runs=runs).leaderboard) as board:
+        return board.rows(Filters(sweep=last.sweep))
+
+
+def _refuse_missing_hooks(draft: "DraftFile") -> None:
+    """Refuse a sweep where Ray or Optuna lack a part it needs, before either is imported."""
+    from cse_platform.sweep.samplers import Auto, Gp
+
+    samplers = [stage.spec.search.sampler for stage in draft.stages]
+    refuse_missing_hooks(gaussian_process=any(isinstance(s, Auto | Gp) for s in samplers))
 
 
 @main.command(context_settings=CONTEXT)
@@ -111,7 +160,7 @@ def run(
     no_reuse: bool,
     reuse_unknown: bool,
 ) -> None:
-    """Run the sweep in FILE, or resume it where it stopped.
+    """Run the sweep in FILE, or resume it where it stopped; `-` is standard input.
 
     Run the same command again to resume a sweep that was interrupted or killed, to extend it after
     raising its budget, and to retry failed trials after changing the file, the code, the data or a
@@ -119,8 +168,9 @@ def run(
     data are not run again.
 
     \b
-    Example:
+    Examples:
         cse-sweep sweeps/rankcse.yaml --trials 60 --set resources.gpu=0.5
+        generate-sweep | cse-sweep -
     """
     if no_reuse and reuse_unknown:
         raise click.UsageError("--no-reuse and --reuse-unknown exclude each other")
@@ -142,10 +192,7 @@ def run(
 
         check(draft, runs=runs, address=address, offline=offline, probe=probe)
     else:
-        from cse_platform.sweep.samplers import Auto, Gp
-
-        samplers = [stage.spec.search.sampler for stage in draft.stages]
-        refuse_missing_hooks(gaussian_process=any(isinstance(s, Auto | Gp) for s in samplers))
+        _refuse_missing_hooks(draft)
         reuse: Reuse = (
             "nothing" if no_reuse else "unknown code too" if reuse_unknown else "same code"
         )

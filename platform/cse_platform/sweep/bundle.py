@@ -9,9 +9,8 @@ from typing import Any
 from cse_methods.files.named import absolute_name, is_file_name
 from cse_platform.errors import SweepRefusedError
 from cse_platform.secrets import mask_url
-from cse_platform.sweep.file import apply_overrides, load_sweep
+from cse_platform.sweep.file import read_draft
 from cse_platform.sweep.spec import SweepFile, SweepSpec
-from cse_platform.sweep.yaml_file import read_yaml_file
 
 SWEEP_FILE = "sweep.yaml"
 LARGEST = 100 << 20
@@ -32,7 +31,7 @@ class SweepBundle:
     def name(self) -> str:
         """The name of the sweep, or of the file if it has several."""
         stages = self.sweeps.stages
-        return stages[0].sweep if len(stages) == 1 else self.sweeps.path.stem
+        return stages[0].sweep if len(stages) == 1 else self.sweeps.path.stem.strip("-") or "sweep"
 
 
 def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
@@ -42,18 +41,17 @@ def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
         SweepFileError: if it cannot be read, or means nothing.
         SweepRefusedError: if it holds a secret, or names a file that is not there or too large.
     """
-    sweeps = load_sweep(file, overrides=overrides)
-    source = read_yaml_file(file, what="a sweep", refusal=SweepRefusedError)
-    apply_overrides(source, overrides)
-    _refuse_secrets(source.data)
-    names = _find_relative_names(source.data, sweeps, file.parent)
+    draft = read_draft(file, overrides=overrides)
+    sweeps, data = draft.finish([stage.inspection for stage in draft.stages]), draft.source.data
+    _refuse_secrets(data)
+    names = _find_relative_names(data, sweeps, file.parent)
     travelled = {
         name: str(PurePosixPath("files", str(place), Path(name).name))
         for place, name in enumerate(names)
     }
     files = {travelled[name]: Path(here) for name, here in names.items()}
     _refuse_unfit(files)
-    text = json.dumps(_rename_files(source.data, travelled), indent=1)  # JSON is YAML
+    text = json.dumps(_rename_files(data, travelled), indent=1)  # JSON is YAML
     return SweepBundle(sweeps, {SWEEP_FILE: text, **files})
 
 

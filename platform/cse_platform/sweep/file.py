@@ -196,6 +196,22 @@ def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:
     """
     source = read_yaml_file(path, what="a sweep", refusal=SweepFileError)
     apply_overrides(source, overrides)
+    return _read_document(path, source)
+
+
+def draft_sweep(spec: SweepSpec) -> DraftFile:
+    """Gather the problems of a sweep that was made in Python, as of a file that says the same.
+
+    Its relative paths begin at the working directory.
+    """
+    said = spec.model_dump(mode="json")
+    told = [url.get_secret_value() for url in spec.notify]  # no dump has them
+    source = YamlDocument(said | {"notify": told}, places={(): "SweepSpec"})
+    return _read_document(Path(spec.sweep), source)
+
+
+def _read_document(path: Path, source: YamlDocument) -> DraftFile:
+    """Read each sweep of a document; `path` names it, and its folder is where paths begin."""
     problems, sweeps = _list_stages(source.data)
     stages: list[DraftSweep] = []
     for place, (steps, data) in enumerate(sweeps):

@@ -1,6 +1,7 @@
 """Reads a YAML file and the files it includes, with the line of each value."""
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -18,6 +19,9 @@ from cse_platform.sweep.problems import Problem, Steps, dotted_path, format_valu
 MAX_DEPTH = 40
 MAX_VALUES = 10_000  # aliases of aliases can stand for more values than memory holds
 MAX_CHARACTERS = 400_000  # a second to read; a sweep file has some thousands
+
+STANDARD_INPUT = Path("-")
+"""The name of standard input, as for other commands."""
 
 _CORE = "tag:yaml.org,2002:"
 _PLAIN_TAGS = {_CORE + kind for kind in ("null", "bool", "int", "float", "str")}
@@ -223,7 +227,7 @@ def read_yaml_file(path: Path, *, what: str, refusal: type[PlatformError]) -> Ya
     Stages that name another file are replaced by the stages of that file.
 
     Args:
-        path: the file.
+        path: the file, or `STANDARD_INPUT`.
         what: what the file should be, e.g. `a sweep`; goes into the message.
         refusal: the error that is raised if the file cannot be read.
     """
@@ -329,25 +333,37 @@ def _move_places(whole: YamlDocument, source: YamlDocument, steps: Steps, at: St
 def _read_single_file(path: Path, *, what: str, refusal: type[PlatformError]) -> YamlDocument:
     """Read one file, without what it includes."""
     try:
-        with path.open("rb") as file:  # no more than what is too much: it may be a disk image
-            content = file.read(4 * MAX_CHARACTERS + 1)
+        content = _read_bytes(path)
         source = read_yaml(content.decode("utf-8-sig"))
     except FileNotFoundError:
-        raise refusal(f"{path}: no such file") from None
+        raise refusal(f"{name_file(path)}: no such file") from None
     except IsADirectoryError:
-        raise refusal(f"{path} is a folder; name a file in it") from None
+        raise refusal(f"{name_file(path)} is a folder; name a file in it") from None
     except OSError as error:
-        raise refusal(f"{path} cannot be read: {error.strerror}") from None
+        raise refusal(f"{name_file(path)} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         text = f"byte {error.start} is not UTF-8 text"
-        raise refusal(f"{path} is not {what}:\n  {text}") from None
+        raise refusal(f"{name_file(path)} is not {what}:\n  {text}") from None
     except UnreadableYamlError as error:
-        raise refusal(f"{path} is not {what}:\n  {error}") from None
+        raise refusal(f"{name_file(path)} is not {what}:\n  {error}") from None
     if not isinstance(source.data, dict):
         given = "it is empty" if source.data is None else f"got {format_value(source.data)}"
         text = f"expected a mapping that begins with 'sweep: NAME', {given}"
-        raise refusal(f"{path} is not {what}:\n  line {source.place(())}: {text}")
+        raise refusal(f"{name_file(path)} is not {what}:\n  line {source.place(())}: {text}")
     return source
+
+
+def _read_bytes(path: Path) -> bytes:
+    """Read no more than what is too much: it may be a disk image."""
+    if path == STANDARD_INPUT:
+        return sys.stdin.buffer.read(4 * MAX_CHARACTERS + 1)
+    with path.open("rb") as file:
+        return file.read(4 * MAX_CHARACTERS + 1)
+
+
+def name_file(path: Path) -> str:
+    """Return the name of a file for people."""
+    return "standard input" if path == STANDARD_INPUT else str(path)
 
 
 def problem_list(path: Path, what: str, problems: Sequence[Problem], source: YamlDocument) -> str:
@@ -361,4 +377,4 @@ def problem_list(path: Path, what: str, problems: Sequence[Problem], source: Yam
         order = (place if isinstance(place, int) else float("inf"), where, name)
         lines.append((order, f"  {where}{name}: {problem.text}"))
     texts = [text for _, text in sorted(dict.fromkeys(lines))]
-    return "\n".join([f"{path} {what}:", *texts])
+    return "\n".join([f"{name_file(path)} {what}:", *texts])

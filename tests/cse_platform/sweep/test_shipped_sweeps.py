@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from cse_methods.registry import get_method
 from cse_platform.cli.sweep import main
-from cse_platform.sweep.file import load_sweep
+from cse_platform.sweep.file import draft_sweep, load_sweep
+from cse_platform.sweep.references import has_stage_references
 from cse_platform.sweep.start_points import start_points
 from cse_platform.sweep.yaml_file import read_yaml
 
@@ -135,3 +136,12 @@ def test_the_total_of_a_head_is_that_of_its_trials(path: Path) -> None:
     assert (total["price"] is not None) == needs_gpu
     if needs_gpu:
         assert float(total["price"]) == pytest.approx(2 * hours, abs=0.51)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_sweep_made_in_python_is_that_of_its_file(path: Path) -> None:
+    for spec in load_sweep(path).stages:
+        if not has_stage_references(spec.fixed):  # which a sweep alone has no stages for
+            draft = draft_sweep(spec)
+            made = draft.finish([stage.inspection for stage in draft.stages])
+            assert made.stages == (spec,)

@@ -1,0 +1,66 @@
+"""The generated parts of docs/api.md: the questions of a leaderboard, and what they return."""
+
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from doc_blocks import ROOT, fill_generated
+
+from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.records import Estimate, LeaderboardRow, TrialSummary
+from cse_platform.leaderboard.statistics.results import Comparison
+from cse_platform.leaderboard.sweeps import SweepOverview
+from cse_platform.leaderboard.trial_details import TrialDetails
+from cse_platform.leaderboard.trials import DevPoint
+
+PAGE = ROOT / "docs" / "api.md"
+RECORDS = (
+    LeaderboardRow, Estimate, Comparison, SweepOverview, TrialSummary, TrialDetails, DevPoint,
+)  # fmt: skip
+"""What most questions return, outermost first."""
+
+
+def questions() -> str:
+    """Every public method of a leaderboard: its arguments, what it returns, and what it answers."""
+    rows = ["| question | returns | answer |", "|---|---|---|"]
+    for name, method in inspect.getmembers(Leaderboard, inspect.isfunction):
+        if not name.startswith("_"):
+            signature = inspect.signature(method)
+            arguments = ", ".join(list(signature.parameters)[1:])
+            returned = _type_text(signature.return_annotation).replace("|", "\\|")
+            rows.append(f"| `{name}({arguments})` | `{returned}` | {_first_sentence(method)} |")
+    return "".join(f"{row}\n" for row in rows)
+
+
+def records() -> str:
+    """The fields and properties of each record, with the types of the fields."""
+    lines = []
+    for record in RECORDS:
+        parts = [f"`{field.name}: {_type_text(field.type)}`" for field in fields(record)]
+        given = inspect.getmembers(record, lambda each: isinstance(each, property))
+        parts += [f"`{name}`" for name, _ in given]
+        lines.append(f"- **`{record.__name__}`**: {_first_sentence(record)} {', '.join(parts)}.\n")
+    return "".join(lines)
+
+
+def _first_sentence(thing: Any) -> str:
+    text = (inspect.getdoc(thing) or "").partition("\n\n")[0].replace("\n", " ")
+    return re.match(r".*?\.(?= |$)|.*", text)[0]  # type: ignore[index]
+
+
+def _type_text(annotation: Any) -> str:
+    """The text of a type, without the modules of its names."""
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"\b\w+\.(?=\w)", "", text)
+
+
+def generated() -> Mapping[str, str]:
+    """The generated parts of the page, by the name in their markers."""
+    return {"questions": questions(), "records": records()}
+
+
+def filled(text: str) -> str:
+    """The page with its generated parts written anew."""
+    return fill_generated(text, generated(), page=PAGE)
