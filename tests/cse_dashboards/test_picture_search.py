@@ -280,6 +280,17 @@ def test_one_value_of_each_setting(picture: Any) -> None:
     assert (found.figure is None) == (found.missing is not None)
 
 
+@pytest.mark.parametrize("picture", [hyperparameter_importances, parallel_coordinates])
+def test_few_trials_say_little_and_two_say_nothing(picture: Any) -> None:
+    told = [searched(n, {"rate": 1e-4 * (1 + n), "tau2": 0.025}, value=n / 100) for n in range(10)]
+    found = picture(study_of(told[:2], SPACE))
+    assert found.missing == "it takes 3 complete trials, and sweep first has 2"
+    warning = "it says little"
+    assert warning in picture(study_of(told[:3], SPACE)).caption
+    assert warning in picture(study_of(told[:9], SPACE)).caption
+    assert warning not in picture(study_of(told, SPACE)).caption
+
+
 def test_what_is_not_of_the_space_is_told() -> None:
     told = [searched(0, {"tau2": 0.05}), searched(1, {"tau2": 0.07})]
     picture = search_history_picture(study_of(told, {"tau2": [0.05]}))

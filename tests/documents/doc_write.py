@@ -13,7 +13,7 @@ from doc_world import rewrite_all
 
 
 def main() -> None:
-    """Write methods.md, commands.md, parts of api.md and architecture.md, and every console block."""
+    """Write methods.md, commands.md, and the generated parts and console blocks of other pages."""
     describe = [str(Path(sys.executable).with_name("cse-sweep")), "describe", "--markdown"]
     methods = subprocess.run(describe, check=True, capture_output=True, text=True).stdout
     (ROOT / "docs" / "methods.md").write_text(methods, encoding="utf-8")

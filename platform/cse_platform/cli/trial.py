@@ -13,6 +13,7 @@ from cse_platform.cli.common import (
     shows_errors,
     store_options,
 )
+from cse_platform.errors import NotFoundError
 
 if TYPE_CHECKING:
     from cse_platform.leaderboard.trial_details import TrialDetails
@@ -83,14 +84,17 @@ def reproduce_command(
 def export_command(trial: str, folder: Path, runs: Path | None, store: str | None) -> None:
     """Export the model of TRIAL to FOLDER, with a model card, for sentence-transformers.
 
+    TRIAL can be the name of a sweep: its complete trial with the highest dev score.
+
     \b
-    Example:
+    Examples:
         cse-leaderboard export 10bba02b simcse-bert-base
+        cse-leaderboard export rankcse-bert-base rankcse-bert-base
     """
     from cse_platform.export import kept_model as kept
     from cse_platform.export.model_card import model_card
 
-    details = _load_details(trial, runs, store)
+    details = _load_details(trial, runs, store, best_of_sweep=True)
     with kept.kept_model(details) as model:
         pooler = kept.pooler_of(model)
         kept.export_model(model, folder, card=model_card(details, pooler=pooler))
@@ -127,10 +131,19 @@ def register_command(trial: str, name: str, runs: Path | None, store: str | None
     click.echo(f'mlflow.sentence_transformers.load_model("models:/{name}/{version.number}")')
 
 
-def _load_details(trial: str, runs: Path | None, store: str | None) -> "TrialDetails":
-    from cse_platform.leaderboard.store import open_store
-    from cse_platform.leaderboard.trial_details import trial_details
+def _load_details(
+    trial: str, runs: Path | None, store: str | None, *, best_of_sweep: bool = False
+) -> "TrialDetails":
+    """Load a trial; with `best_of_sweep`, a text that is no trial is the name of a sweep."""
+    from cse_platform.leaderboard.api import open_leaderboard
+    from cse_platform.leaderboard.trial_references import is_trial_reference
 
-    url = leaderboard_url(runs, store)
-    with open_store(url, create=False) as board, board.session() as session:
-        return trial_details(session, trial)
+    with open_leaderboard(leaderboard_url(runs, store)) as board:
+        if not best_of_sweep or is_trial_reference(trial):
+            return board.trial(trial)
+        best = board.best_of_sweep(trial)
+        if best is None:
+            raise NotFoundError(
+                f"no trial of sweep {trial!r} is complete and keeps the constraints"
+            )
+        return board.trial(best.key)

@@ -53,6 +53,17 @@ def test_it_is_the_same_model(
     }
 
 
+def test_of_a_sweep_it_is_the_best_trial(
+    fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model
+) -> None:
+    worse = life(OTHER, seed=7, begin=10, best_value=0.5)
+    fill(began(), *life(model=str(mini_model())), *worse)
+    done = one_run("export", began().sweep, OUT)
+    assert done.exit_code == 0, done.output
+    assert f"the model of trial {KEY[:8]}" in done.output
+    assert one_run("export", "nosuch", OUT).stderr.startswith("Error: no sweep 'nosuch'")
+
+
 def test_the_card(
     fill: Fill, began: Start, life: Life, tested: Life, one_run: Run, mini_model: Model
 ) -> None:

@@ -6,7 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure
-from cse_dashboards.figures.search.study import ReplayedSearch, search_picture
+from cse_dashboards.figures.search.study import LEAST_MARKS, ReplayedSearch, search_picture
 from cse_platform.search.findings import (
     EVALUATOR,
     SearchFindings,
@@ -30,7 +30,11 @@ def hyperparameter_importances(study: ReplayedSearch) -> Picture:
         why = f"sweep {study.history.sweep} has no two complete trials of different scores"
         return replace(blank, missing=why)
     return search_picture(
-        blank, shown, lambda: _draw_importances(shown, findings), hyperparameters=2
+        blank,
+        shown,
+        lambda: _draw_importances(shown, findings),
+        hyperparameters=2,
+        trials=LEAST_MARKS,
     )
 
 

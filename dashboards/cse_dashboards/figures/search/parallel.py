@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import HOVER, number, value_text
 from cse_dashboards.figures.picture import Drawn, Picture, colour, fade_colour, make_figure
-from cse_dashboards.figures.search.study import ReplayedSearch, search_picture
+from cse_dashboards.figures.search.study import LEAST_MARKS, ReplayedSearch, search_picture
 from cse_methods.names import hyperparameter_name
 from cse_platform.leaderboard.conditions import (
     EVERY_TRIAL,
@@ -105,7 +105,11 @@ def parallel_coordinates(
     blank = Picture("search_parallel", _TITLE, caption)
     shown, unfiltered = study.shown_trials, (among or study).shown_trials
     return search_picture(
-        blank, unfiltered, lambda: _draw_axes(shown, unfiltered, where), hyperparameters=1
+        blank,
+        unfiltered,
+        lambda: _draw_axes(shown, unfiltered, where),
+        hyperparameters=1,
+        trials=LEAST_MARKS,
     )
 
 

@@ -15,6 +15,7 @@ from cse_dashboards.figures.search.values import by_value
 from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.searches import SearchHistory
 from cse_platform.search.findings import (
+    LEAST_SEARCHED,
     SearchFindings,
     pick_evenly,
     search_findings,
@@ -26,6 +27,8 @@ from cse_platform.search.restoring import NUMBER, Replay, replay_study
 MOST_MARKS = 200
 """Trials of the figures that grow heavy: parallel coordinates are a trace a trial, and browsers do
 not come to an end with a contour over a thousand values of each hyperparameter."""
+LEAST_MARKS = 3
+"""The fewest trials of a figure that relates hyperparameters to scores."""
 TRIAL_COLUMN, KEY_COLUMN = "trial", "key"
 PAIR = ("tau2", "tau3")
 """The hyperparameters of RankCSE's figure 3."""
@@ -111,9 +114,18 @@ def trial_record(trial: TrialSummary, quantity: Quantity) -> dict[str, Any]:
 
 
 def search_picture(
-    blank: Picture, study: ReplayedSearch, draw: Callable[[], Drawn], *, hyperparameters: int = 0
+    blank: Picture,
+    study: ReplayedSearch,
+    draw: Callable[[], Drawn],
+    *,
+    hyperparameters: int = 0,
+    trials: int = 1,
 ) -> Picture:
-    """Add to the picture `blank` its figure, or the reason why there is none."""
+    """Add to the picture `blank` its figure, or the reason why there is none.
+
+    `hyperparameters` and `trials` are the fewest that it takes. One that takes several trials says
+    below ten that it says little.
+    """
     history = study.history
     searched = len(history.space)
     why = None
@@ -125,11 +137,18 @@ def search_picture(
         why = f"no trial of the search of sweep {history.sweep} is complete yet"
     elif not study.replayed:
         why = f"no complete trial of sweep {history.sweep} has values of the space in its file"
+    elif len(study.replayed) < trials:
+        why = (
+            f"it takes {trials} complete trials, and sweep {history.sweep} has "
+            f"{len(study.replayed)}"
+        )
     if why is not None:
         return replace(blank, missing=why)
     caption = blank.caption + sample_note(history)
     if study.left_out:
         caption += f" Left out: {study.left_out} trials with values that its space does not have."
+    if trials > 1 and len(study.replayed) < LEAST_SEARCHED:
+        caption += f" Of {len(study.replayed)} trials it says little."
     figure, data = draw()
     notes = search_notes(study.complete, study.quantity.factor)
     return replace(blank, caption=caption, figure=figure, data=data, trials=notes)

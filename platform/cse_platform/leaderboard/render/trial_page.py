@@ -152,7 +152,7 @@ def _build_model_section(trial: TrialDetails, where: str) -> Iterator[Block]:
     yield Paragraph(trial.model)
     lines = [f"cse-evaluate {key}{where}", f"cse-leaderboard export {key} DIR{where}"]
     if not is_remote(trial.model):
-        lines.append(f"SentenceTransformer({trial.model!r})")
+        lines.append(f"SentenceTransformer({trial.model!r})  # pip install sentence-transformers")
     yield Paragraph("\n".join(lines))
 
 
