@@ -1,8 +1,9 @@
 """What a step of each method costs beside SimCSE's, and how costs grow: `make bench-costs`.
 
-Methods run in turn, round after round, on `mini` and real Wikipedia sentences with two threads; the
-figures are medians of ratios inside a round. Costs are fitted as a power of what grows. Needs the
-folder of data that CSE_SHARED names (else `../shared` beside the project).
+Methods run in turn, round after round, on `mini` and real Wikipedia sentences. A step is measured
+in CPU time of a single thread, which other processes hardly change; the figures are medians of
+ratios inside a round. Costs are fitted as a power of what grows. Needs the folder of data that
+CSE_SHARED names (else `../shared` beside the project).
 
     python benchmarks/step_costs.py [--rounds 5] [--steps 10] [--json FILE]
 """
@@ -12,7 +13,8 @@ import math
 import statistics
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +22,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from evaluation_cost import DATA, THREADS, say
+from evaluation_cost import DATA, say
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.encoders.encoder import Encoder
@@ -28,6 +31,7 @@ from cse_methods.encoders.loading import load_encoder
 from cse_methods.files.cache import cache_root
 from cse_methods.metrics import cosines, spearman
 from cse_methods.registry import get_method
+from cse_methods.testing import RecordedRun
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors
 from cse_platform.forecast.measured import train_some
 
@@ -71,7 +75,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
-    torch.set_num_threads(THREADS)
+    torch.set_num_threads(1)
     say(f"the cache of this machine is used: {cache_root()}")
     found = {"methods": methods(asked), "growth": growth(asked)}
     if asked.json:
@@ -112,30 +116,31 @@ def step_seconds(
     length: int = 32,
     texts: Corpus | None = None,
 ) -> float:
-    """Seconds of a step, as the training loop reports them for the second half of its steps."""
+    """CPU seconds of a step: the median over the second half of the steps."""
     found = get_method(method)
     asked = {"backbone": "mini", "corpus": str(CORPUS), "batch_size": batch, "max_length": length}
     config = found.config.model_validate({**asked, **settings})
-    speeds = Speeds()
     some = texts or corpus()
-    train_some(found, config, speeds, corpus=some, steps=2 * steps, eval_steps=steps)
-    return batch / speeds.found[-1]
+    with TemporaryDirectory() as folder, step_ends() as ends:
+        run = RecordedRun(Path(folder), seed=0)
+        train_some(found, config, run, corpus=some, steps=2 * steps, eval_steps=2 * steps)
+    (moments,) = [each for each in ends.values() if len(each) == 2 * steps]
+    return float(np.median(np.diff(moments[steps - 1 :])))
 
 
-class Speeds:
-    """A `Run` that keeps the sentences a second of each report."""
+@contextmanager
+def step_ends() -> Iterator[dict[int, list[float]]]:
+    """The CPU time of this process after each step, by the optimiser that made it."""
+    ends: dict[int, list[float]] = defaultdict(list)
 
-    def __init__(self) -> None:
-        self.seed = 0
-        self.resume_from: Path | None = None
-        self.found: list[float] = []
+    def note(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        ends[id(optimizer)].append(time.process_time())
 
-    def report(
-        self, *, step: int, metrics: Mapping[str, float], save: Callable[[Path], None] | None = None
-    ) -> None:
-        del save
-        if step:
-            self.found.append(metrics["perf/sentences_per_second"])
+    hook = register_optimizer_step_post_hook(note)
+    try:
+        yield ends
+    finally:
+        hook.remove()
 
 
 @contextmanager
@@ -155,7 +160,7 @@ def counted_rows() -> Iterator[list[int]]:
 
 
 def growth(asked: Namespace) -> dict[str, Any]:
-    """Seconds by what grows, with the exponent of the power that fits them."""
+    """CPU seconds by what grows, with the exponent of the power that fits them."""
     few = max(3, asked.steps // 2)
     found = {
         "a step, by batch": {b: step_seconds(SIMCSE, {}, steps=few, batch=b) for b in BATCHES},
@@ -186,23 +191,23 @@ def long_step(length: int, steps: int) -> float:
 
 
 def teacher_seconds(sentences: int) -> float:
-    """The first reading of a teacher on a corpus of so many sentences."""
+    """CPU seconds of the first reading of a teacher on a corpus of so many sentences."""
     whole = corpus()
     some = Corpus(f"first {sentences}", whole.sentences[:sentences], sha256=str(sentences))
     with TemporaryDirectory() as folder:
-        started = time.perf_counter()
+        started = time.process_time()
         teacher_vectors(TeacherSpec(model="mini"), some, max_length=32, cache=Path(folder))
-        return time.perf_counter() - started
+        return time.process_time() - started
 
 
 def dev_seconds(pairs: int) -> float:
-    """Encoding and Spearman of so many pairs of distinct sentences."""
+    """CPU seconds of encoding and Spearman of so many pairs of distinct sentences."""
     encoder, sentences = load_encoder("mini").eval(), corpus().sentences[: 2 * pairs]
     gold = torch.arange(pairs, dtype=torch.float64)
-    started = time.perf_counter()
+    started = time.process_time()
     vectors = encoder.encode(sentences)
     spearman(cosines(vectors[:pairs], vectors[pairs:]), gold)
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def corpus() -> Corpus:

@@ -61,7 +61,7 @@ def test_of_a_sweep_it_is_the_best_trial(
     done = one_run("export", began().sweep, OUT)
     assert done.exit_code == 0, done.output
     assert f"the model of trial {KEY[:8]}" in done.output
-    assert one_run("export", "nosuch", OUT).stderr.startswith("Error: no sweep 'nosuch'")
+    assert "there is no sweep 'nosuch'" in one_run("export", "nosuch", OUT).stderr
 
 
 def test_the_card(
