@@ -1,5 +1,6 @@
-"""cse-leaderboard merge, import-mlflow and import-log: results from elsewhere."""
+"""cse-leaderboard merge and its imports: results from elsewhere."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from cse_platform.cli.common import CONTEXT, leaderboard_url, shows_errors, stor
 
 if TYPE_CHECKING:
     from cse_platform.imports.records import Imported
+    from cse_platform.imports.runs import RunsToImport
     from cse_platform.leaderboard.ingest.merge import MergeSummary
 
 
@@ -53,14 +55,19 @@ def merge_command(
     click.echo(_format_merge(merged))
 
 
+def _mapping_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--mapping`, the file that says what is logged where."""
+    return click.option(
+        "--mapping",
+        required=True,
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="YAML file that maps their params, tags and metrics to our names.",
+    )(command)
+
+
 @click.command("import-mlflow", context_settings=CONTEXT)
 @click.argument("uri")
-@click.option(
-    "--mapping",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="YAML file that maps their params, tags and metrics to our names.",
-)
+@_mapping_option
 @store_options
 @shows_errors
 def import_mlflow(uri: str, mapping: Path, runs: Path | None, store: str | None) -> None:
@@ -74,13 +81,61 @@ def import_mlflow(uri: str, mapping: Path, runs: Path | None, store: str | None)
     Example:
         cse-leaderboard import-mlflow http://mlflow.lab:5000 --mapping simcse-runs.yaml
     """
-    from cse_platform.imports.records import apply_trials
     from cse_platform.imports.runs import read_runs
-    from cse_platform.leaderboard.store import open_store
 
     if "://" not in uri and not uri.startswith("file:"):
         uri = Path(uri).absolute().as_uri()
     there = read_runs(uri, mapping)  # what is refused leaves no empty leaderboard behind
+    _import_runs(there, runs, store)
+
+
+@click.command("import-csv", context_settings=CONTEXT)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@_mapping_option
+@store_options
+@shows_errors
+def import_csv(file: Path, mapping: Path, runs: Path | None, store: str | None) -> None:
+    """Import a CSV table of runs, such as W&B's export; importing again adds only new rows.
+
+    Each row of FILE is a run, and the first row names the columns. The mapping file is that of
+    import-mlflow without its experiments: a param, or a metric, is a column.
+
+    \b
+    Example:
+        cse-leaderboard import-csv wandb_export.csv --mapping simcse-runs.yaml
+    """
+    from cse_platform.imports.exports import TableRuns
+    from cse_platform.imports.runs import read_exported_runs
+
+    _import_runs(read_exported_runs(file, mapping, TableRuns), runs, store)
+
+
+@click.command("import-trackio", context_settings=CONTEXT)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@_mapping_option
+@store_options
+@shows_errors
+def import_trackio(file: Path, mapping: Path, runs: Path | None, store: str | None) -> None:
+    """Import the runs of a Trackio project; importing again adds only new ones.
+
+    FILE is PROJECT.db in Trackio's folder, ~/.cache/huggingface/trackio. It is only read. The
+    mapping file is that of import-mlflow without its experiments: a param is an entry of the
+    config.
+
+    \b
+    Example:
+        cse-leaderboard import-trackio simcse.db --mapping simcse-runs.yaml
+    """
+    from cse_platform.imports.exports import TrackioRuns
+    from cse_platform.imports.runs import read_exported_runs
+
+    _import_runs(read_exported_runs(file, mapping, TrackioRuns), runs, store)
+
+
+def _import_runs(there: "RunsToImport", runs: Path | None, store: str | None) -> None:
+    from cse_platform.imports.records import apply_trials
+    from cse_platform.leaderboard.store import open_store
+
     with open_store(leaderboard_url(runs, store)) as board:
         imported = apply_trials(board, there.sweeps, source=there.source)
     click.echo(f"Runs: {there.total}, {there.unfinished} of them not ended and left out")

@@ -20,7 +20,13 @@ from cse_platform.cli.common import (
     version_option,
 )
 from cse_platform.cli.findings import search_command
-from cse_platform.cli.imports import import_log, import_mlflow, merge_command
+from cse_platform.cli.imports import (
+    import_csv,
+    import_log,
+    import_mlflow,
+    import_trackio,
+    merge_command,
+)
 from cse_platform.cli.papers import papers_command
 from cse_platform.cli.recompute import recompute_command
 from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
@@ -150,6 +156,8 @@ for command in (
     register_command,
     merge_command,
     import_mlflow,
+    import_csv,
+    import_trackio,
     import_log,
 ):
     main.add_command(command)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
     BeforeValidator,
@@ -68,11 +68,9 @@ class LoggedDevMetric(LoggedMetric):
 
 
 class RunMapping(Settings):
-    """Maps the params, tags and metrics of some MLflow experiments to our terms."""
+    """Maps the params, tags and metrics of another tracker's runs to our terms."""
 
     sweep: Slug = Field(description="the name that they come under")
-    experiments: tuple[Text, ...] = Field(min_length=1)
-    filter: str = Field(default="", description="as MLflow's search has it")
     method: Text | Logged
     backbone: Text | Logged
     seed: Seed | Logged
@@ -98,15 +96,25 @@ class RunMapping(Settings):
         return "-".join([self.sweep, *differing])
 
 
-def load_mapping(path: Path) -> tuple[RunMapping, YamlDocument]:
+class MLflowMapping(RunMapping):
+    """A mapping of the runs of some MLflow experiments."""
+
+    experiments: tuple[Text, ...] = Field(min_length=1)
+    filter: str = Field(default="", description="as MLflow's search has it")
+
+
+_Mapping = TypeVar("_Mapping", bound=RunMapping)
+
+
+def load_mapping(path: Path, model: type[_Mapping]) -> tuple[_Mapping, YamlDocument]:
     """Read a mapping file, with the line of each value; ImportRefusedError names every problem."""
     source = read_yaml_file(path, what=_FILE_KIND, refusal=ImportRefusedError)
     problems = list(source.problems)
     if not problems:
         try:
-            return RunMapping.model_validate(source.data), source
+            return model.model_validate(source.data), source
         except ValidationError as error:
-            problems = problems_in(error, source.data, model=RunMapping)
+            problems = problems_in(error, source.data, model=model)
     raise mapping_error(path, problems, source)
 
 

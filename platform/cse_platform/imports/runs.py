@@ -1,17 +1,19 @@
-"""Reads MLflow runs as trials, by a mapping file, and names every problem at once."""
+"""Reads runs of other trackers as trials, by a mapping file, and names every problem at once."""
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import ImportRefusedError
+from cse_platform.imports.exports import TableRuns, TrackioRuns
 from cse_platform.imports.mapping import (
     Logged,
     LoggedMetric,
+    MLflowMapping,
     RunMapping,
     config_of,
     load_mapping,
@@ -22,13 +24,27 @@ from cse_platform.imports.mapping import (
 from cse_platform.imports.records import RECORD, ImportedPoint, ImportedTrial, refuse_rivals
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.problems import Problem, did_you_mean, dotted_path, format_value
+from cse_platform.sweep.yaml_file import YamlDocument
 from cse_platform.tracking.events import IMPORTED
-from cse_platform.tracking.mlflow.logged_runs import LoggedRun, LoggedRuns
+from cse_platform.tracking.mlflow.logged_runs import LoggedRun, LoggedRuns, LoggedValue
 from cse_platform.tracking.mlflow.tags import REHEARSAL
 
 UNFINISHED = ("RUNNING", "SCHEDULED")
 MAX_NAMED = 20
 """How many problems of runs one message lists."""
+
+
+class RunSource(Protocol):
+    """The runs that another tracker has logged."""
+
+    kind: str
+    """The name of the tracker, or of its file's format."""
+
+    def search(self, experiments: Sequence[str], *, condition: str = "") -> Iterable[LoggedRun]:
+        """Find the runs; only MLflow has experiments, and conditions."""
+
+    def history(self, run: str, metric: str) -> Sequence[LoggedValue]:
+        """Read all values of a run's metric, in order of step and time."""
 
 
 @dataclass(frozen=True)
@@ -47,21 +63,45 @@ def read_runs(uri: str, mapping_file: Path) -> RunsToImport:
     ImportRefusedError names every problem of the mapping file, or of the runs; StoreError if the
     store cannot be reached.
     """
-    mapping, source = load_mapping(mapping_file)
+    mapping, document = load_mapping(mapping_file, MLflowMapping)
     store = LoggedRuns(uri)
     runs = list(store.search(mapping.experiments, condition=mapping.filter))
+    return _convert_runs(runs, store, mask_url(uri), mapping, mapping_file, document)
+
+
+def read_exported_runs(
+    file: Path, mapping_file: Path, source: type[TableRuns | TrackioRuns]
+) -> RunsToImport:
+    """Read the runs of a file that another tracker wrote, all or none.
+
+    ImportRefusedError names every problem of the mapping file, or of the runs.
+    """
+    mapping, document = load_mapping(mapping_file, RunMapping)
+    opened = source(str(file))
+    return _convert_runs(list(opened.search()), opened, file.name, mapping, mapping_file, document)
+
+
+def _convert_runs(
+    runs: Sequence[LoggedRun],
+    store: RunSource,
+    name: str,
+    mapping: RunMapping,
+    mapping_file: Path,
+    document: YamlDocument,
+) -> RunsToImport:
     ended = [run for run in runs if run.status not in UNFINISHED]
     if problems := list(_find_unknown_names(mapping, ended)):
-        raise mapping_error(mapping_file, problems, source)
-    reader = _Reader(mapping, store, mask_url(uri))
+        raise mapping_error(mapping_file, problems, document)
+    reader = _Reader(mapping, store, name)
     trials = [trial for run in ended if (trial := reader.trial(run))]
     if reader.problems:
-        raise ImportRefusedError(_format_error(reader.problems, mapping_file))
+        way = "by its 'filter'" if isinstance(mapping, MLflowMapping) else f"of {name}"
+        raise ImportRefusedError(_format_error(reader.problems, mapping_file, way=way))
     sweeps: dict[str, list[ImportedTrial]] = defaultdict(list)
     for trial in trials:
         sweeps[mapping.sweep_of(trial.method, trial.backbone)].append(trial)
     refuse_rivals(sweeps)
-    return RunsToImport(sweeps, mask_url(uri), len(runs), len(runs) - len(ended))
+    return RunsToImport(sweeps, name, len(runs), len(runs) - len(ended))
 
 
 def _find_unknown_names(mapping: RunMapping, runs: Sequence[LoggedRun]) -> Iterator[Problem]:
@@ -98,7 +138,7 @@ def _find_absent_name(
 
 
 class _Reader:
-    def __init__(self, mapping: RunMapping, store: LoggedRuns, source: str) -> None:
+    def __init__(self, mapping: RunMapping, store: RunSource, source: str) -> None:
         self._mapping, self._store, self._source = mapping, store, source
         self.problems: list[str] = []
 
@@ -127,7 +167,7 @@ class _Reader:
             started=run.started,
             finished=ended,
             provenance={
-                RECORD: f"MLflow run {run.id}",
+                RECORD: f"{self._store.kind} run {run.id}",
                 "imported_from": self._source,
                 "user": run.user,
                 **({"test_scores": IMPORTED} if scores else {}),
@@ -137,7 +177,7 @@ class _Reader:
             scores=scores,
             wall_seconds=(ended - run.started).total_seconds(),
         )
-        if error := _explain_failure(run, trial, self._mapping.dev.metric):
+        if error := _explain_failure(run, trial, self._store.kind, self._mapping.dev.metric):
             return replace(trial, state="FAIL", error=error, scores={})
         return trial
 
@@ -208,9 +248,9 @@ class _Reader:
         return fraction
 
 
-def _explain_failure(run: LoggedRun, trial: ImportedTrial, metric: str) -> str | None:
+def _explain_failure(run: LoggedRun, trial: ImportedTrial, kind: str, metric: str) -> str | None:
     if run.status != "FINISHED":
-        return f"{run.status} in MLflow"
+        return f"{run.status} in {kind}"
     if not math.isfinite(trial.best[1].get(dev_metric(trial.dev), math.nan)):
         return f"it has no {metric} that is a number"
     return None
@@ -220,8 +260,8 @@ def _format_name(run: LoggedRun) -> str:
     return f"run {run.name} ({run.id[:8]})"
 
 
-def _format_error(problems: list[str], mapping_file: Path) -> str:
+def _format_error(problems: list[str], mapping_file: Path, *, way: str) -> str:
     each = list(Counter(problems))
     left = [f"and {len(each) - MAX_NAMED} more"] if len(each) > MAX_NAMED else []
-    head = f"nothing is imported; mend {mapping_file}, or leave runs out by its 'filter':"
+    head = f"nothing is imported; mend {mapping_file}, or leave runs out {way}:"
     return "\n  ".join([head, *each[:MAX_NAMED], *left])

@@ -44,6 +44,8 @@ class LoggedRuns:
     Every method raises StoreError if there is none, or it does not answer.
     """
 
+    kind = "MLflow"
+
     def __init__(self, uri: str) -> None:
         check_there(uri)
         if uri.startswith("file:"):

@@ -1,0 +1,147 @@
+"""Runs from files of other trackers: a table as W&B exports it, and a database of Trackio."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from stored_trials import stored_scores, trials_of
+
+from cse_platform.cli.leaderboard import main
+from cse_platform.leaderboard.store import open_store
+from cse_platform.leaderboard.trials import dev_curve
+
+MAPPING = """\
+sweep: lab-c
+method: simcse
+backbone: bert-base
+seed: {param: seed}
+hyperparameters: {learning_rate: lr}
+dev: {metric: eval_stsb, scale: 100}
+scores: {sts12: {metric: sts12, scale: 100}}
+"""
+TABLE = """\
+"Name","State","User","Created","Runtime","seed","lr","eval_stsb","sts12"
+"warm-sun-1","finished","ada","2026-01-05T10:00:00.000Z","60","1","3e-05","78.5","68.4"
+"warm-sun-2","crashed","ada","2026-01-05T11:00:00.000Z","60","2","3e-05","40",""
+"warm-sun-3","running","ada","2026-01-05T12:00:00.000Z","60","3","3e-05","50",""
+"""
+
+
+def told(tmp_path: Path, command: str, file: Path, mapping: str = MAPPING) -> tuple[int, str]:
+    (tmp_path / "m.yaml").write_text(mapping)
+    words = [command, file, "--mapping", tmp_path / "m.yaml", "--runs", tmp_path / "runs"]
+    result = CliRunner().invoke(main, list(map(str, words)))
+    return result.exit_code, result.output
+
+
+def stored(tmp_path: Path) -> list[Any]:
+    with (
+        open_store(f"sqlite:///{tmp_path}/runs/leaderboard.db") as board,
+        board.session() as session,
+    ):
+        return [
+            (
+                trial.seed,
+                trial.state,
+                trial.best_value,
+                trial.wall_seconds,
+                [(point.step, point.value) for point in dev_curve(session, trial.key)],
+                {score.task: round(score.value, 6) for score in stored_scores(session, trial.key)},
+            )
+            for trial in trials_of(session, "lab-c")
+        ]
+
+
+def test_a_table_becomes_trials_once(tmp_path: Path) -> None:
+    file = tmp_path / "export.csv"
+    file.write_text(TABLE)
+    assert told(tmp_path, "import-csv", file) == (
+        0,
+        "Runs: 3, 1 of them not ended and left out\nTrials: 2 new, 0 here already\n",
+    )
+    assert stored(tmp_path) == [
+        (1, "COMPLETE", 0.785, 60.0, [], {"sts12": 0.684}),
+        (2, "FAIL", 0.4, 60.0, [], {}),
+    ]
+    longer = TABLE.replace('"warm-sun-3","running"', '"warm-sun-3","finished"')
+    file.write_text(longer)
+    assert told(tmp_path, "import-csv", file)[1].endswith("Trials: 1 new, 2 here already\n")
+
+
+def test_cells_with_dictionaries_are_columns(tmp_path: Path) -> None:
+    """As the table that W&B's guide to its API makes."""
+    file = tmp_path / "project.csv"
+    cells = [str({"eval_stsb": 78.5, "_step": 125}), str({"lr": 3e-5, "seed": 7}), "warm-sun-1"]
+    quoted = ",".join(f'"{cell}"' for cell in cells)
+    file.write_text(f",summary,config,name\n0,{quoted}\n")
+    mapping = MAPPING.replace("param: seed", "param: config.seed").replace("lr}", "config.lr}")
+    mapping = mapping.replace("eval_stsb", "summary.eval_stsb").split("scores:")[0]
+    assert told(tmp_path, "import-csv", file, mapping)[0] == 0
+    assert [row[:3] for row in stored(tmp_path)] == [(7, "COMPLETE", 0.785)]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\x89PNG\r\n\xff", "export.csv is not a CSV table; import-csv reads"),
+        (b"SQLite format 3\x00", "export.csv is not a CSV table"),
+        (b"", "export.csv is empty; the first row names columns"),
+        (b"a,b\n1,2,3\n", "export.csv, row 2: 3 cells, and there are 2 columns"),
+        (b"seed,seed\n1,2\n", "two columns of one name"),
+    ],
+)
+def test_what_is_no_table_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    file = tmp_path / "export.csv"
+    file.write_bytes(content)
+    code, text = told(tmp_path, "import-csv", file)
+    assert code == 1 and said in text and "Traceback" not in text
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_column_that_is_not_there_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "export.csv").write_text(TABLE)
+    mapping = MAPPING.replace("lr}", "lrr}")
+    code, text = told(tmp_path, "import-csv", tmp_path / "export.csv", mapping)
+    assert code == 1 and "line 5, hyperparameters.learning_rate: no run has a param 'lrr'" in text
+
+
+def write_trackio(file: Path, *, with_ids: bool) -> None:
+    """The tables that Trackio makes, today's or those of versions before runs had ids."""
+    one = "run_id TEXT NOT NULL, " if with_ids else ""
+    run = ("r1",) if with_ids else ()
+    with closing(sqlite3.connect(file)) as made, made:
+        made.execute(f"CREATE TABLE metrics (id INTEGER PRIMARY KEY, {one}timestamp TEXT, "
+                     "run_name TEXT, step INTEGER, metrics TEXT)")  # fmt: skip
+        made.execute(f"CREATE TABLE configs (id INTEGER PRIMARY KEY, {one}run_name TEXT, "
+                     "config TEXT, created_at TEXT)")  # fmt: skip
+        config = json.dumps({"lr": 3e-5, "seed": 7, "_Username": "ada"})
+        marks = ",".join("?" * (4 + len(run)))
+        made.execute(f"INSERT INTO configs VALUES (NULL,{marks[2:]})", (*run, "sun", config, ""))
+        for second, (step, value) in enumerate({0: 30.0, 125: 78.5, 250: 77.0}.items()):
+            time, metrics = f"2026-01-05T10:00:{second:02d}+00:00", {"eval_stsb": value}
+            row = (*run, time, "sun", step, json.dumps(metrics | {"loss": "NaN"}))
+            made.execute(f"INSERT INTO metrics VALUES (NULL,{marks})", row)
+
+
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_a_trackio_project_has_its_curves(tmp_path: Path, with_ids: bool) -> None:
+    write_trackio(tmp_path / "p.db", with_ids=with_ids)
+    mapping = MAPPING.split("scores:")[0]
+    code, text = told(tmp_path, "import-trackio", tmp_path / "p.db", mapping)
+    assert (code, text.splitlines()[-1]) == (0, "Trials: 1 new, 0 here already")
+    curve = [(0, 0.3), (125, 0.785), (250, 0.77)]
+    assert stored(tmp_path) == [(7, "COMPLETE", 0.785, 2.0, curve, {})]
+    again = told(tmp_path, "import-trackio", tmp_path / "p.db", mapping)[1]
+    assert again.endswith("Trials: 0 new, 1 here already\n")
+
+
+def test_what_is_no_trackio_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "p.db").write_text(TABLE)
+    code, text = told(tmp_path, "import-trackio", tmp_path / "p.db")
+    assert code == 1 and "is not a database of Trackio; import-csv reads CSV tables" in text
+    code, text = told(tmp_path, "import-trackio", tmp_path / "none.db")
+    assert (code, text) == (1, f"Error: {tmp_path}/none.db: no such file\n")
