@@ -11,7 +11,7 @@ import pytest
 from clean_runs import evaluated, url
 from click.testing import CliRunner
 from letter_models import Letters
-from stored_trials import apply_events
+from stored_trials import apply_events, stored_test_accesses
 
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
@@ -86,9 +86,23 @@ def test_show_counts_each_set_and_says_what_is_declared(taught: Path) -> None:
     assert {one["metric"] for one in record["scores"]}.isdisjoint({"in_corpus", "in_dev"})
 
 
-def test_a_trial_that_nobody_counted_says_nothing(taught: Path) -> None:
+def test_a_trial_that_nobody_counted_says_what_counts(taught: Path) -> None:
+    assert "What it was trained on" not in run(taught, "show", "c" * 8)  # nor opened a test set
+    recompute(url(taught), runs=taught)
     text = run(taught, "show", "c" * 8)
-    assert "What it was trained on" not in text and "marks" not in text
+    assert f"cse-evaluate {'c' * 8} counts them" in text and "marks" not in text
+
+
+def test_looking_uses_no_test_set(taught: Path) -> None:
+    recompute(url(taught), runs=taught)
+    with open_store(url(taught)) as board, board.session() as session:
+        before = stored_test_accesses(session)
+    run(taught, "show", KEY[:8])
+    run(taught, "audit")
+    run(taught, "--tasks", "clean")
+    with open_store(url(taught)) as board, board.session() as session:
+        assert stored_test_accesses(session) == before
+    assert {one.command for one in before} == {"cse-leaderboard"}
 
 
 def test_the_board_marks_the_row_in_every_format(taught: Path) -> None:

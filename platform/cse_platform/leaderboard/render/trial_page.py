@@ -212,7 +212,7 @@ def _build_training_section(trial: TrialDetails) -> Iterator[Block]:
     teachers = teachers_of(trial.configuration.values)
     named = [("backbone", trial.backbone), *(("teacher", name) for name in teachers)]
     declared = [(role, name, declared_training(name)) for role, name in named]
-    if not trial.seen and not any(known for _, _, known in declared):
+    if not trial.test_accesses and not any(known for _, _, known in declared):
         return
     yield Heading("What it was trained on", 2)
     yield text_table(
@@ -228,6 +228,11 @@ def _build_training_section(trial: TrialDetails) -> Iterator[Block]:
             for role, name, known in declared
         ],
     )
+    if trial.test_accesses and not trial.seen:
+        yield Paragraph(
+            "Nobody has counted the sentences of test sets among them: it was scored before there "
+            f"were counts, or elsewhere. cse-evaluate {trial.key[:HASH_DIGITS]} counts them."
+        )
     if trial.seen:
         yield Heading("Different sentences of test and dev sets that stand there", 3)
         yield text_table(
