@@ -14,7 +14,8 @@ from cse_platform.errors import PublishedError
 from cse_platform.leaderboard.published.audit import Claim, audit_claims
 from cse_platform.leaderboard.records import Estimate, LeaderboardRow
 from cse_platform.leaderboard.render.audit import audit_tables
-from cse_platform.leaderboard.statistics.power import correlation_difference_errorfrom cse_platform.render.text import to_markdown
+from cse_platform.leaderboard.statistics.power import correlation_difference_error
+from cse_platform.render.text import to_markdown
 
 STS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 HEAD = "paper,table,backbone,method,settings,task,split,metric,value,std,configuration\n"
