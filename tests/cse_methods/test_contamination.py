@@ -15,6 +15,7 @@ from cse_methods.data.corpora import KNOWN
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.overlap import TrainingData, sentence_key
+from cse_methods.data.transfer_sets import load_transfer_set
 from cse_methods.encoders.short_names import HUB
 from cse_methods.evaluation.contamination import count_contamination
 from cse_methods.evaluation.evaluate import evaluate
@@ -101,6 +102,9 @@ def test_an_evaluation_has_the_counts_of_its_tasks(training: TrainingData) -> No
     seen = {sentence_key(text) for text in pairs.first[:30]}
     assert shares["test", "sts13", "in_corpus"] == len(seen) / len(different)
     assert shares.keys() >= {("test", "mr", "in_corpus"), ("dev", "lab", "in_corpus")}
+    [mr] = [one for one in found.scores if (one.task, one.metric) == ("mr", "in_corpus")]
+    reviews = load_transfer_set("mr", "builtin").train.first  # folded: all are tested
+    assert found.identities[mr.identity]["sentences"] == len(set(map(sentence_key, reviews)))
     alone = evaluate(Letters(), parse_tasks(["sts13"]), data="builtin")
     assert {one.metric for one in alone.scores}.isdisjoint(CONTAMINATION_METRICS)
 

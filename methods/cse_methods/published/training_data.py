@@ -1,6 +1,7 @@
 """What authors declare that their encoders were trained on.
 
-`training_data.csv` beside this file lists them by their hub ids, each with the page that says so.
+`training_data.csv` beside this file lists them by their hub ids, and `mini` by its name, each with
+the page that says so.
 Of an encoder that is not listed nobody has checked it: it is unknown.
 """
 
@@ -17,7 +18,7 @@ class DeclaredTraining(NamedTuple):
     """What the authors of an encoder say that it was trained on."""
 
     encoder: str
-    """Its hub id."""
+    """Its hub id; of the package's own, its name."""
     trained_on: str
     """In words."""
     corpus: str | None
