@@ -68,12 +68,17 @@ def test_the_corpora_that_teachers_declare_are_looked_through(
     wiki = tmp_path / "corpus" / "wiki1m.txt"
     wiki.parent.mkdir()
     wiki.write_text("it was\n")
-    monkeypatch.setitem(KNOWN, "wiki1m", replace(KNOWN["wiki1m"], lines=1))
-    taught = training.model_copy(
-        update={"teachers": ("simcse-bert-base", "some/model"), "data": str(tmp_path)}
-    )
-    found = counts(taught)
+    (wiki.parent / "nli.csv").write_text("sent0,sent1,hard_neg\nnothing,A dog runs,no\n")
+    for name in ("wiki1m", "nli"):
+        monkeypatch.setitem(KNOWN, name, replace(KNOWN[name], lines=1))
+
+    def taught(*teachers: str) -> TrainingData:
+        return training.model_copy(update={"teachers": teachers, "data": str(tmp_path)})
+
+    found = counts(taught("simcse-bert-base", "some/model"))
     assert found["test", "sts12", "in_teachers"] == (1, 3)
+    both = counts(taught("simcse-bert-base", "princeton-nlp/sup-simcse-bert-base-uncased"))
+    assert both["test", "sts12", "in_teachers"] == (2, 3)
     assert found["test", "sts12", "in_corpus"] == (2, 3)
 
 

@@ -26,7 +26,7 @@ def training_data(spec: Mapping[str, Any], values: Mapping[str, Any]) -> Trainin
     in_objectives = (name for name in dev.tasks if dev_metric(name) in climbed)
     return TrainingData(
         dev=dev,
-        chosen_on=tuple(dict.fromkeys((dev.checkpoint, *dev.climbed, *in_objectives))),
+        chosen_on=tuple(dict.fromkeys((*dev.picking, *dev.climbed, *in_objectives))),
         corpora=_CORPORA.validate_python(corpus) if (corpus := spec.get("corpus")) else (),
         backbone=spec.get("backbone"),
         teachers=teachers_of(values),
@@ -35,8 +35,8 @@ def training_data(spec: Mapping[str, Any], values: Mapping[str, Any]) -> Trainin
 
 
 def teachers_of(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the teachers among the hyperparameters of a trial, as they are named there."""
+    """Return the teachers of a trial, and those of the method that it stands on, as named there."""
+    teachers = [*(values.get("teachers") or ()), *(values.get("base_teachers") or ())]
     return tuple(
-        teacher["model"] if isinstance(teacher, Mapping) else str(teacher)
-        for teacher in values.get("teachers") or []
+        teacher["model"] if isinstance(teacher, Mapping) else str(teacher) for teacher in teachers
     )
