@@ -21,6 +21,13 @@ GEOMETRY_TASK: Literal["stsb"] = "stsb"
 """The dev set whose space is measured."""
 GEOMETRY_METRICS = ("alignment", "uniformity", "effective_rank", "mean_cosine")
 """What is measured of an embedding space. These are not fractions: no table shows them x 100."""
+CONTAMINATION_METRICS = ("in_corpus", "in_teachers", "in_dev")
+"""Which share of a set's sentences stands in the training corpus, in the corpora that the teachers
+declare, and in a lab's own dev files."""
+SENTENCE_GROUPS = "sentence_groups"
+"""How many groups of pairs that share sentences a set has, as a fraction of its pairs."""
+DATA_METRICS = (*CONTAMINATION_METRICS, SENTENCE_GROUPS)
+"""What is measured of a set and not of an encoder: no table of scores shows them."""
 TASK_FAMILIES = ("sts", "transfer", "ranking", "geometry", "long")
 _MEMBERS: dict[str, tuple[str, ...]] = {
     "sts": STS_TASKS,

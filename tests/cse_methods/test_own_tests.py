@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from letter_models import Letters
 from scipy.stats import spearmanr
 
 from cse_methods.data.own.reading import load_own_pairs, refuse_dev_as_test, with_checksum
@@ -12,10 +13,11 @@ from cse_methods.data.own.spec import OwnPairs
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import DataError, EvaluationError
 from cse_methods.evaluation.evaluate import evaluate
+from cse_methods.evaluation.identity import groups_of_settings
 from cse_methods.evaluation.models import OwnModel
 from cse_methods.evaluation.test_sets.availability import missing_tests
 from cse_methods.metrics import cosines
-from cse_methods.tasks import STS_TASKS, parse_tasks
+from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS, parse_tasks
 
 ROWS = [f"the cat sees dog {n}\ta dog sees cat {n % 4}\t{1 + n % 5}\n" for n in range(12)]
 
@@ -60,6 +62,16 @@ def test_it_is_scored_as_an_sts_set(own: OwnPairs) -> None:
     assert (settings["source"], settings["data_sha256"]) == ("file", pairs.sha256)
     (kept,) = found.similarities
     assert (kept.task, len(kept.cosines)) == ("my-test", 12)
+
+
+def test_the_groups_of_its_pairs_are_told(own: OwnPairs) -> None:
+    found = evaluate(Letters(), parse_tasks(["sts12", own.file]), data="builtin")
+    [told] = [one for one in found.scores if one.metric == SENTENCE_GROUPS]
+    groups = groups_of_settings(found.identities[told.identity])
+    assert groups.tolist() == [0, 1, 2, 3] * 3  # `a dog sees cat 0` is the second of three pairs
+    assert (told.task, told.value) == ("my-test", 4 / 12)
+    [kept] = [one for one in found.similarities if one.task == "my-test"]
+    assert found.identities[told.identity]["data_sha256"] == kept.data_sha256
 
 
 def test_the_identity_of_a_set_of_the_package_does_not_change() -> None:

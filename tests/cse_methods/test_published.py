@@ -192,7 +192,7 @@ def test_every_column_says_where_it_comes_from(method: str) -> None:
 
 def test_every_table_has_a_method() -> None:
     tables = [place.name for place in files(published).iterdir() if place.name.endswith(".csv")]
-    others = {"departures.csv", "lengths.csv", "released.csv"}
+    others = {"departures.csv", "lengths.csv", "released.csv", "training_data.csv"}
     assert sorted(others ^ set(tables)) == [f"{name}.csv" for name in METHODS]
 
 

@@ -19,8 +19,10 @@ from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.data.overlap import TrainingData, choosing_pairs
 from cse_methods.data.own.reading import load_own_pairs
 from cse_methods.data.pairs import PairSet
+from cse_methods.data.shared_sentences import group_by_sentence, known_groups
 from cse_methods.errors import DataError
 from cse_methods.evaluation.clean import CLEAN, clean_spearman, find_left_out
+from cse_methods.evaluation.contamination import count_contamination
 from cse_methods.evaluation.embeddings import OnProgress, StoredEmbeddings
 from cse_methods.evaluation.identity import (
     GEOMETRY_PROTOCOL,
@@ -30,11 +32,16 @@ from cse_methods.evaluation.identity import (
     settings_of,
     settings_of_average,
     settings_of_clean,
+    settings_of_groups,
 )
 from cse_methods.evaluation.measures.geometry import geometry
 from cse_methods.evaluation.measures.ranking import score_rankings
 from cse_methods.evaluation.measures.sts import correlations
-from cse_methods.evaluation.measures.transfer import transfer_scores, transfer_sentences
+from cse_methods.evaluation.measures.transfer import (
+    test_sentences,
+    transfer_scores,
+    transfer_sentences,
+)
 from cse_methods.evaluation.models import Model
 from cse_methods.evaluation.results import Evaluation, Score, Similarities, Split
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
@@ -44,6 +51,7 @@ from cse_methods.tasks import (
     AVG_STS,
     AVG_TRANSFER,
     GEOMETRY_TASK,
+    SENTENCE_GROUPS,
     STS_TASKS,
     TRANSFER_TASKS,
     Tasks,
@@ -73,7 +81,8 @@ def evaluate(
         data: `builtin`, `hub`, a folder in the SentEval layout, or None for CSE_DATA.
         protocol: of the transfer tasks.
         training: what the encoder was trained on and chosen by; without it there are no clean
-            scores. A dev set that cannot be read again costs these alone, with a warning.
+            scores, and nothing says which sentences it has seen. A dev set or corpus that cannot be
+            read again costs these alone, with a warning.
         progress: called with how many sentences are encoded, then with how many classification
             tasks are scored.
 
@@ -110,6 +119,11 @@ def evaluate(
             _score_reviews(scoring, vectors, one, protocol)
     scoring.add_averages(AVG_STS, STS_TASKS, "test")
     scoring.add_averages(AVG_TRANSFER, TRANSFER_TASKS, "dev", "test")
+    if training is not None:
+        tests = {pairs.task: (*pairs.first, *pairs.second) for pairs in sts}
+        tests |= {task: test_sentences(task, data) for task in tasks.transfer}
+        tests |= {one.task: one.texts for one in reviews}
+        _measure_contamination(scoring, tests, training)
     return scoring.evaluation(tasks)
 
 
@@ -194,6 +208,11 @@ def _score_pairs(
         lab = pairs.source == "file"
         own = scoring.identify(pairs.task, STS_PROTOCOL, pairs.sha256, own=lab)
         scoring.similarities.append(_similarities(pairs, "test", own, found))
+        if known_groups(pairs.gold) is None:
+            groups = group_by_sentence(pairs.first, pairs.second)
+            grouped = scoring.add_identity(settings_of_groups(pairs.task, pairs.sha256, groups))
+            share = (int(groups.max()) + 1) / len(groups)
+            scoring.add(pairs.task, "test", grouped, {SENTENCE_GROUPS: share})
         if lab or pairs.task in tasks.sts:
             values = correlations(found, pairs.gold, pairs.subsets)
             scoring.add(pairs.task, "test", own, values)
@@ -244,6 +263,16 @@ def _add_clean_scores(scoring: _Scoring, left_out: Mapping[str, NDArray[np.bool_
             settings = settings_of_clean(scoring.identities[whole.identity], whole.identity, rows)
             values = {CLEAN: clean_spearman(whole.cosines, whole.gold, rows)}
             scoring.add(whole.task, "test", scoring.add_identity(settings), values)
+
+
+def _measure_contamination(
+    scoring: _Scoring, tests: Mapping[str, Sequence[str]], training: TrainingData
+) -> None:
+    """Add how many sentences of each set the encoder has seen; see `count_contamination`."""
+    with scoring.timed("contamination"):
+        for counted in count_contamination(tests, training):
+            own = scoring.add_identity(counted.settings)
+            scoring.add(counted.task, counted.split, own, {counted.metric: counted.share})
 
 
 def _measure_space(scoring: _Scoring, vectors: StoredEmbeddings, dev: PairSet) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cse_methods.data.shared_sentences import Groups
+
 STS_PROTOCOL = {
     "similarity": "cosine",
     "aggregation": "all pairs of a set in one list",
@@ -87,3 +89,21 @@ def rows_of_clean(settings: Mapping[str, Any]) -> tuple[str, NDArray[np.intp]] |
     mask = zlib.decompress(b64decode(settings["protocol"][_ROWS_KEPT]))
     kept = np.flatnonzero(np.unpackbits(np.frombuffer(mask, np.uint8)))
     return settings[_SIMILARITIES_OF], kept
+
+
+_GROUPS = "groups of pairs that share sentences"
+
+
+def settings_of_groups(task: str, data_sha256: str, groups: Groups) -> dict[str, Any]:
+    """The settings that hold the groups of a set's pairs, shape (pairs,), packed and without text.
+
+    Whoever resamples the pairs later needs no test set for them.
+    """
+    packed = b64encode(zlib.compress(groups.astype("<i4").tobytes(), 9)).decode()
+    return {"task": task, "data_sha256": data_sha256, _GROUPS: packed}
+
+
+def groups_of_settings(settings: Mapping[str, Any]) -> Groups:
+    """Unpack the groups of pairs, as of `settings_of_groups`."""
+    packed = zlib.decompress(b64decode(settings[_GROUPS]))
+    return np.frombuffer(packed, "<i4").astype(np.intp)

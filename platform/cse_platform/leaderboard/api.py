@@ -241,7 +241,9 @@ class Leaderboard:
         from cse_platform.leaderboard.published.audit import audit_claims
 
         scored = attrgetter("is_scored")
-        ours = self._ask(board_rows, per_configuration=True, among=scored)
+        ours = self._ask(
+            board_rows, per_configuration=True, among=scored, families=("sts", "transfer", "clean")
+        )
         return audit_claims(paper, ours, files=self._published_files)
 
     def papers(self) -> "list[PaperProgress]":

@@ -44,7 +44,11 @@ from cse_platform.leaderboard.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.leaderboard.test_scores import Evaluated, scores_by_evaluation
+from cse_platform.leaderboard.test_scores import (
+    Evaluated,
+    read_seen_sentences,
+    scores_by_evaluation,
+)
 from cse_platform.leaderboard.trial_details import dev_set
 from cse_platform.leaderboard.trial_references import begins_with
 from cse_platform.leaderboard.trials import BUILTIN, TEST_SOURCES, first_test_accesses
@@ -276,12 +280,14 @@ def _build_batch_rows(
 ) -> Iterator[LeaderboardRow]:
     scores = scores_by_evaluation(session, ids, [family_named(name) for name in families])
     tags = tags_of_sweeps(session, ids)
+    seen = read_seen_sentences(session, ids)
     for configuration, seeds in groupby(
         session.execute(_select_complete_seeds(ids, filters)), lambda line: line[0].id
     ):
-        yield from _build_configuration_rows(
+        for row in _build_configuration_rows(
             list(seeds), effort[configuration], scores, tags, known
-        )
+        ):
+            yield replace(row, seen=seen.get(configuration, ()))
 
 
 def _select_complete_seeds(

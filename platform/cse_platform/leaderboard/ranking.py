@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
-from cse_methods.data.shared_sentences import known_groups
-from cse_methods.tasks import STS_TASKS
+from cse_methods.data.shared_sentences import Groups, known_groups, number_by_appearance
+from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     BoardFamily,
@@ -30,6 +30,7 @@ from cse_platform.leaderboard.tables import (
     EvaluationRecord,
     PairSetRecord,
     PairSimilaritiesRecord,
+    ScoreRecord,
     TrialRecord,
 )
 from cse_platform.tracking.packing import unpack_cosines, unpack_gold
@@ -63,8 +64,7 @@ def build_contenders(
     Each row has a score for each of the tasks, columns of one family without averages, and a seed
     that has all of them. `scored_on` has further columns that the seeds must have.
     """
-    cosines, gold = _read_similarities(session, list(rows.values()), tasks)
-    groups = {data: known_groups(scores) for data, scores in gold.items()}
+    cosines, gold, groups = _read_similarities(session, list(rows.values()), tasks)
     built = []
     for name, row in rows.items():
         seeds = common_seeds(row, [*tasks, *scored_on])
@@ -77,7 +77,7 @@ def build_contenders(
                 {task: [row.scores[task].values[seed] for seed in seeds] for task in tasks},
                 {task: np.stack([cosines[p][1] for p in ps]) for task, ps in paired.items()},
                 {task: gold[sha256] for task, sha256 in data.items()},
-                {task: g for task, sha256 in data.items() if (g := groups[sha256]) is not None},
+                {task: g for task, sha256 in data.items() if (g := groups.get(sha256)) is not None},
             )
         )
     return built
@@ -95,10 +95,13 @@ def _list_places(row: LeaderboardRow, seeds: Sequence[int], task: str) -> list[P
 
 def _read_similarities(
     session: Session, rows: Sequence[LeaderboardRow], tasks: Sequence[str]
-) -> tuple[dict[Place, tuple[str, NDArray[np.float32]]], dict[str, NDArray[Any]]]:
-    """Read which pairs there are and the cosines by place, and gold by which pairs.
+) -> tuple[
+    dict[Place, tuple[str, NDArray[np.float32]]], dict[str, NDArray[Any]], dict[str, Groups]
+]:
+    """Read which pairs there are and the cosines by place, and gold and groups by which pairs.
 
-    A clean score is over some rows of the similarities that its identity leads to.
+    Groups that are not known are left out. A clean score is over some rows of the similarities that
+    its identity leads to.
     """
     hashes = sorted({row.configuration.hash for row in rows})
     behind = _read_rows_behind(session, rows, tasks)
@@ -125,7 +128,44 @@ def _read_similarities(
     sets = select(PairSetRecord.data_sha256, PairSetRecord.gold)
     sets = sets.where(PairSetRecord.data_sha256.in_(checksums))
     gold = {data: unpack_gold(packed) for data, packed in session.execute(sets)}
-    return cosines, {pairs: gold[data][kept] for pairs, (data, kept) in over.items()}
+    groups = _read_groups(session, gold, hashes)
+    return (
+        cosines,
+        {pairs: gold[data][kept] for pairs, (data, kept) in over.items()},
+        {
+            pairs: number_by_appearance(groups[data][kept])
+            for pairs, (data, kept) in over.items()
+            if data in groups
+        },
+    )
+
+
+def _read_groups(
+    session: Session, gold: Mapping[str, Floats], configurations: Sequence[str]
+) -> dict[str, Groups]:
+    """Find the groups of the pairs of each set: from the package's table, or as evaluations told.
+
+    A lab's own sets, and copies that the table does not know, have them since evaluations tell
+    them; sets of older ones are left out.
+    """
+    known = {data: found for data, g in gold.items() if (found := known_groups(g)) is not None}
+    if known.keys() == gold.keys():
+        return known
+    from cse_methods.evaluation.identity import groups_of_settings
+
+    told = (
+        select(ScoreRecord.identity)
+        .select_from(TrialRecord)
+        .join(TrialRecord.scores)
+        .join(TrialRecord.configuration)
+        .where(
+            ConfigurationRecord.hash.in_(configurations[:PAIRED_AT_ONCE]),
+            ScoreRecord.metric == SENTENCE_GROUPS,
+        )
+    )
+    query = select(EvaluationRecord.settings).where(EvaluationRecord.identity.in_(told))
+    stored = {one["data_sha256"]: groups_of_settings(one) for one in session.scalars(query)}
+    return {data: groups for data, groups in stored.items() if data in gold} | known
 
 
 def _read_rows_behind(

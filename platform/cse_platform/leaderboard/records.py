@@ -11,11 +11,13 @@ from math import inf
 from typing import Any, Literal, NamedTuple
 
 from cse_methods.published.released import ReleasedEncoder, released_encoder
+from cse_methods.published.training_data import declared_training
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.statistics.intervals import seed_interval
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 from cse_platform.render.formats import HASH_DIGITS
+from cse_platform.sweep.training_data import teachers_of
 from cse_platform.tracking.history import MEMORY
 
 FamilyName = Literal["sts", "transfer", "ranking", "long", "clean"]
@@ -161,6 +163,51 @@ class ConfigurationSetup(NamedTuple):
         return released_encoder(self.method, self.backbone, self.values)
 
 
+Place = Literal["corpus", "teachers", "dev"]
+"""Where sentences were seen: in the training corpus, in the corpora that the authors of teachers
+declare, or in a lab's own dev files."""
+
+
+@dataclass(frozen=True)
+class SeenSentences:
+    """How many sentences of a set stand in what a trial was trained on or chosen by."""
+
+    task: str
+    split: Literal["dev", "test"]
+    place: Place
+    names: tuple[str, ...]
+    """The corpora or files that were looked through."""
+    sentences: int
+    """The different sentences of the set."""
+    found: int
+    """Those of them that stand there."""
+
+    @property
+    def share(self) -> float:
+        """The fraction of them that stand there."""
+        return self.found / max(1, self.sentences)
+
+
+TEACHER_SAW_PAIRS, SAW_TESTS = "teacher saw pairs", "saw test sentences"
+
+
+def training_marks(
+    method: str, backbone: str, values: Mapping[str, Any], seen: Sequence[SeenSentences]
+) -> tuple[str, ...]:
+    """Name what a reader must know of how an encoder was trained; nothing for most.
+
+    `released`: by its authors, not here. `teacher saw pairs`: by what the authors of a teacher say.
+    `saw test sentences`: some stand in its corpus, its teachers' corpora or its own dev files.
+    """
+    declared = [declared_training(teacher) for teacher in teachers_of(values)]
+    marks = {
+        "released": released_encoder(method, backbone, values) is not None,
+        TEACHER_SAW_PAIRS: any(known is not None and known.pairs for known in declared),
+        SAW_TESTS: any(one.split == "test" and one.found for one in seen),
+    }
+    return tuple(name for name, stands in marks.items() if stands)
+
+
 @dataclass(frozen=True)
 class LeaderboardRow:
     """One configuration over its seeds, under one evaluation identity.
@@ -212,6 +259,9 @@ class LeaderboardRow:
     """The notes that people wrote about it, then about its trials."""
     other_code: bool = False
     """Whether the newest trial of its group ran by other code than its own."""
+    seen: tuple[SeenSentences, ...] = ()
+    """How many sentences of test and dev sets its trials have seen; empty where no evaluation has
+    counted them."""
     headline: str | None = None
     """The column that `rank` and `gap` are of; None for dev."""
     rank: RankInterval | None = None
@@ -232,6 +282,11 @@ class LeaderboardRow:
     def released(self) -> ReleasedEncoder | None:
         """The released encoder that the row is of; None where its trials were trained here."""
         return self.setup.released
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What a reader must know of how it was trained; see `training_marks`."""
+        return training_marks(self.method, self.backbone, self.configuration.values, self.seen)
 
     @property
     def shown_method(self) -> str:

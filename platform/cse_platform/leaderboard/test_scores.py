@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import zip_longest
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session, contains_eager
 
+from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import AmbiguousError, NotFoundError
-from cse_platform.leaderboard.records import COLUMN_METRICS, BoardFamily
+from cse_platform.leaderboard.records import COLUMN_METRICS, BoardFamily, Place, SeenSentences
 from cse_platform.leaderboard.tables import (
     EvaluationRecord,
     PairSetRecord,
@@ -211,6 +212,60 @@ def _weigh_group(group: Scored, family: BoardFamily) -> tuple[bool, tuple[int, d
     whole = any(column in family.averages for column, _ in group)
     heaviest = max(scores.weight for scores in group.values())
     return whole, heaviest, min(identity for _, identity in group)
+
+
+def read_seen_sentences(
+    session: Session, configurations: Sequence[int]
+) -> dict[int, tuple[SeenSentences, ...]]:
+    """Read how many sentences of test and dev sets each configuration has seen.
+
+    It is what the last evaluation of any of its trials has counted, by set and place.
+    """
+    query = (
+        select(
+            TrialRecord.configuration_id,
+            ScoreRecord.task,
+            ScoreRecord.split,
+            ScoreRecord.metric,
+            ScoreRecord.identity,
+            ScoreRecord.value,
+        )
+        .select_from(TrialRecord)
+        .join(TrialRecord.scores)
+        .where(
+            TrialRecord.configuration_id.in_(configurations),
+            ScoreRecord.metric.in_(CONTAMINATION_METRICS),
+        )
+        .order_by(ScoreRecord.measured)
+    )
+    counted = {(line[0], *line[1:4]): line for line in session.execute(query)}
+    settings = _read_settings(session, {line.identity for line in counted.values()})
+    seen: dict[int, list[SeenSentences]] = defaultdict(list)
+    for configuration, task, split, metric, identity, value in counted.values():
+        sentences = settings[identity]["sentences"]
+        seen[configuration].append(
+            SeenSentences(
+                task=task,
+                split=cast("Split", split),
+                place=cast("Place", metric.removeprefix("in_")),
+                names=tuple(settings[identity]["in"]),
+                sentences=sentences,
+                found=round(value * sentences),
+            )
+        )
+    return {name: tuple(sorted(sets, key=_place_set)) for name, sets in seen.items()}
+
+
+def _read_settings(session: Session, identities: Iterable[str]) -> dict[str, dict[str, Any]]:
+    query = select(EvaluationRecord).where(EvaluationRecord.identity.in_(sorted(identities)))
+    return {record.identity: record.settings for record in session.scalars(query)}
+
+
+def _place_set(seen: SeenSentences) -> tuple[int, bool, int, str]:
+    """Return the sort key of a set: by place, test before dev, in the order of the papers."""
+    places, tasks = CONTAMINATION_METRICS, (*STS_TASKS, *TRANSFER_TASKS)
+    known = tasks.index(seen.task) if seen.task in tasks else len(tasks)
+    return places.index(f"in_{seen.place}"), seen.split == "dev", known, seen.task
 
 
 if TYPE_CHECKING:

@@ -8,8 +8,16 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
+from cse_methods.tasks import DATA_METRICS
 from cse_platform.leaderboard.annotations import Annotations, annotations, annotations_of
-from cse_platform.leaderboard.records import COLUMN_METRICS, Configuration, DevSets, TrialSummary
+from cse_platform.leaderboard.records import (
+    COLUMN_METRICS,
+    Configuration,
+    DevSets,
+    SeenSentences,
+    TrialSummary,
+    training_marks,
+)
 from cse_platform.leaderboard.tables import (
     ConfigurationRecord,
     GroupRecord,
@@ -18,6 +26,7 @@ from cse_platform.leaderboard.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
+from cse_platform.leaderboard.test_scores import read_seen_sentences
 from cse_platform.leaderboard.trial_references import find_trial
 from cse_platform.leaderboard.trials import (
     DevPoint,
@@ -110,6 +119,9 @@ class TrialDetails:
     curve: tuple[DevPoint, ...]
     scores: tuple[TrialScore, ...]
     """The scores on dev at the best step, and on test."""
+    seen: tuple[SeenSentences, ...]
+    """How many sentences of test and dev sets its configuration has seen; empty where no evaluation
+    has counted them."""
     test_accesses: tuple[TestAccess, ...]
     """When test sets were opened for this trial."""
     siblings: tuple[TrialSummary, ...]
@@ -119,6 +131,11 @@ class TrialDetails:
     def imported_from(self) -> str | None:
         """Where another program logged the trial; None for a trial of our own."""
         return self.starts[0].provenance.get("imported_from") if self.starts else None
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What a reader must know of how it was trained; see `training_marks`."""
+        return training_marks(self.method, self.backbone, self.configuration.values, self.seen)
 
     @property
     def why_no_model(self) -> str:
@@ -168,6 +185,7 @@ class TrialDetails:
             for sibling in self.siblings
         ]
         return fields | {
+            "marks": self.marks,
             "scores": [score.model_dump() for score in self.scores],
             "siblings": siblings,
         }
@@ -229,6 +247,7 @@ def trial_details(session: Session, key: str) -> TrialDetails:
         spec=_find_spec(sweeps, starts),
         curve=tuple(dev_point(record, best_step=trial.best_step) for record in trial.points),
         scores=_sort_scores(trial.scores),
+        seen=read_seen_sentences(session, [configuration.id]).get(configuration.id, ()),
         test_accesses=tuple(as_test_access(key, record) for record in trial.test_accesses),
         siblings=_find_siblings(session, trial),
     )
@@ -292,7 +311,8 @@ def _find_spec(sweeps: Sequence[SweepRecord], starts: Sequence[SweepStart]) -> d
 
 def _sort_scores(stored: Sequence[ScoreRecord]) -> tuple[TrialScore, ...]:
     ordered = sorted(
-        stored, key=lambda score: (score.split, score.task, score.metric, score.identity)
+        (score for score in stored if score.metric not in DATA_METRICS),
+        key=lambda score: (score.split, score.task, score.metric, score.identity),
     )
     return tuple(TrialScore.model_validate(score, from_attributes=True) for score in ordered)
 

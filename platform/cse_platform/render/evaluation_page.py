@@ -35,6 +35,11 @@ RANKING = {
     "NDCG, exponential gain": ("test", "ndcg_exponential"),
 }
 ACCURACIES = {"test": ("test", "accuracy"), "dev": ("dev", "accuracy"), "test F1": ("test", "f1")}
+SEEN = {
+    "in its training corpus": ("test", "in_corpus"),
+    "in its teachers' corpora": ("test", "in_teachers"),
+    "in its own dev files": ("test", "in_dev"),
+}
 
 Values = Mapping[tuple[str, str, str], float]
 """By task, split and metric."""
@@ -51,6 +56,7 @@ def evaluation_page(evaluation: "Evaluation") -> Page:
         *_make_table("Transfer, accuracy x 100", values, ACCURACIES, transfer),
         *_make_table("Long text, accuracy x 100", values, ACCURACIES, LONG_TASKS),
         *_make_geometry_blocks(values, evaluation),
+        *_make_table("Sentences that it has seen, of 100", values, SEEN, _find_tests(values)),
         *_list_absent_values(evaluation),
         *_describe_reading(evaluation),
     ]
@@ -59,8 +65,12 @@ def evaluation_page(evaluation: "Evaluation") -> Page:
 def _find_own_sets(values: Values) -> Sequence[str]:
     """Find the lab's own sets among the tasks, in their order."""
     known = {*STS_TASKS, AVG_STS, *TRANSFER_TASKS, AVG_TRANSFER, *LONG_TASKS}
-    tests = (task for task, split, _ in values if split == "test")
-    return list(dict.fromkeys(task for task in tests if task not in known))
+    return [task for task in _find_tests(values) if task not in known]
+
+
+def _find_tests(values: Values) -> Sequence[str]:
+    """Find all test sets, in their order."""
+    return list(dict.fromkeys(task for task, split, _ in values if split == "test"))
 
 
 def evaluation_record(model: str, evaluation: "Evaluation") -> dict[str, Any]:

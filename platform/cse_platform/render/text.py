@@ -24,6 +24,8 @@ LATEX_SPECIAL = {
     "†": r"$\dagger$",
     "‡": r"$\ddagger$",
     "★": r"$\star$",
+    "◊": r"$\diamond$",
+    "°": r"$^{\circ}$",
     "§": r"\S{}",
     "¶": r"\P{}",
     "≈": r"$\approx$",
@@ -36,7 +38,7 @@ LATEX_SPECIAL = {
 LATEX_MARKS = str.maketrans(
     {
         **{"†": r"\dagger", "‡": r"\ddagger", "§": r"\S", "¶": r"\P", "★": r"\star", " ": r"\,"},
-        **{"≈": r"\approx", "↑": r"\uparrow", "↓": r"\downarrow"},
+        **{"◊": r"\diamond", "°": r"\circ", "≈": r"\approx", "↑": r"\uparrow", "↓": r"\downarrow"},
     }
 )
 LONG_TEXT = 24

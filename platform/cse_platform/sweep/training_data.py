@@ -24,15 +24,19 @@ def training_data(spec: Mapping[str, Any], values: Mapping[str, Any]) -> Trainin
     objectives = (spec.get("search") or {}).get("objectives") or []
     climbed = {metric_of(objective["name"]) for objective in objectives}
     in_objectives = (name for name in dev.tasks if dev_metric(name) in climbed)
-    teachers = values.get("teachers") or []
     return TrainingData(
         dev=dev,
-        chosen_on=tuple(dict.fromkeys((dev.checkpoint, *dev.climbed, *in_objectives))),
+        chosen_on=tuple(dict.fromkeys((*dev.picking, *dev.climbed, *in_objectives))),
         corpora=_CORPORA.validate_python(corpus) if (corpus := spec.get("corpus")) else (),
         backbone=spec.get("backbone"),
-        teachers=tuple(
-            teacher["model"] if isinstance(teacher, Mapping) else str(teacher)
-            for teacher in teachers
-        ),
+        teachers=teachers_of(values),
         data=spec.get("data"),
+    )
+
+
+def teachers_of(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the teachers of a trial, and those of the method that it stands on, as named there."""
+    teachers = [*(values.get("teachers") or ()), *(values.get("base_teachers") or ())]
+    return tuple(
+        teacher["model"] if isinstance(teacher, Mapping) else str(teacher) for teacher in teachers
     )

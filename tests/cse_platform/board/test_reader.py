@@ -6,13 +6,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from scipy import stats
+from scored_boards import gold_of
 from stored_trials import apply_events
 
-from cse_methods.tasks import STS_TASKS
+from cse_methods.evaluation.identity import settings_of_groups
+from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard, ranking
 from cse_platform.leaderboard.store import Store
-from cse_platform.tracking.events import Event, TrialEvaluated
+from cse_platform.tracking.events import Event, TrialEvaluated, TrialScore
 
 Scored = Callable[..., TrialEvaluated]
 
@@ -68,6 +70,34 @@ def test_pairs_that_share_a_sentence_are_resampled_together(
     together = bounds()
     assert len(alone) == 2
     assert all(a != b for a, b in zip(alone, together, strict=True))
+
+
+def test_groups_that_an_evaluation_told_are_resampled_together(
+    board: Store, reader: Leaderboard, scored: Scored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told() -> tuple[float, list[str]]:
+        found = reader.compare("sncse", "simcse")
+        [task] = [task for task in found.tasks if task.task == "stsb"]
+        return task.interval.high - task.interval.low, list(found.notes)
+
+    groups = np.arange(len(gold_of("stsb"))) // 8
+    with monkeypatch.context() as patch:
+        patch.setattr(ranking, "known_groups", lambda gold: groups)
+        expected, _ = told()
+    alone, notes = told()
+    assert alone != expected and any("stsb" in note for note in notes)
+    settings = settings_of_groups("stsb", "real-stsb", groups)
+    counted = TrialScore(
+        task="stsb", split="test", metric=SENTENCE_GROUPS, value=0.125, identity="groups"
+    )
+    [row] = reader.rows(Filters(method="sncse"))
+    event = scored(row.keys[row.seeds[0]], noise=1.0, cosines=False).model_copy(
+        update={"sweep": row.sweep, "scores": (counted,), "identities": {"groups": settings}}
+    )
+    tell(board, event, journal="groups")
+    together, notes = told()
+    assert together == expected
+    assert [note for note in notes if "share a sentence" in note and "stsb" in note] == []
 
 
 def test_a_comparison_says_of_which_pairs_the_sentences_are_not_known(

@@ -1,8 +1,10 @@
 """Claims of papers' tables stand beside the noise that they must beat."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +12,10 @@ from hypothesis import strategies as st
 
 from cse_platform.errors import PublishedError
 from cse_platform.leaderboard.published.audit import Claim, audit_claims
+from cse_platform.leaderboard.records import Estimate, LeaderboardRow
+from cse_platform.leaderboard.render.audit import audit_tables
 from cse_platform.leaderboard.statistics.power import correlation_difference_error
+from cse_platform.render.text import to_markdown
 
 STS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 HEAD = "paper,table,backbone,method,settings,task,split,metric,value,std,configuration\n"
@@ -102,6 +107,42 @@ def test_the_verdict_is_that_of_the_interval(by: float, seeds: float, pairs: flo
     assert (selected.verdict == "apart") == (not holds_nothing and by < 0)
     if judge(pairs_error=0.0).verdict == "not apart":
         assert holds_nothing  # noise of pairs never tells apart
+
+
+def test_clean_rows_are_of_both_or_of_none(
+    tmp_path: Path, our_row: Callable[..., LeaderboardRow], estimated: Callable[..., Estimate]
+) -> None:
+    lines = [
+        f"{name},,avg_sts,test,spearman,{score},,{{}}" for name, score in (("lab", 80), ("old", 79))
+    ]
+    file = lab_file(tmp_path, *lines)
+
+    def row(name: str, whole: float, clean: float | None = None, **more: Any) -> LeaderboardRow:
+        scores = {"avg_sts": estimated(whole)}
+        scores |= {} if clean is None else {"avg_sts_clean": estimated(clean)}
+        return our_row(name, scores=scores, **more)
+
+    def check(*ours: LeaderboardRow) -> tuple[float, float | None, bool | None] | None:
+        [claim] = audit_claims("lab", ours, files=[file]).claims
+        found = claim.ours
+        return found and (round(found.whole, 4), found.clean and round(found.clean, 4), found.turns)
+
+    mine, theirs = row("lab", 0.72, 0.70), row("old", 0.71, 0.705)
+    assert check(mine, theirs) == (0.01, -0.005, True)
+    assert check(row("lab", 0.73, 0.72), theirs) == (0.02, 0.015, False)
+    assert check(row("lab", 0.72), theirs) == (0.01, None, None)
+    assert check(mine) is None and check(theirs) is None and check() is None
+    assert check(mine, row("old", 0.71, 0.705, search="sickr")) is None  # leaves out other rows
+    assert check(mine, row("old", 0.71, 0.705, source="builtin")) is None
+    many = row("old", 0.69, 0.69, dev=(0.7, 0.7))  # a row of two seeds comes first
+    assert check(mine, theirs, many) == (0.03, 0.01, False)
+
+    def shown(*ours: LeaderboardRow) -> str:
+        return to_markdown(audit_tables(audit_claims("lab", ours, files=[file])))
+
+    assert "+1.00, -0.50, turns" in shown(mine, theirs)
+    assert "cse-leaderboard recompute" in shown(row("lab", 0.72), theirs)
+    assert "clean rows" not in shown(mine)
 
 
 def test_an_unknown_paper_is_refused() -> None:

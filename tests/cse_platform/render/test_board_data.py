@@ -96,6 +96,7 @@ def test_csv_by_hand(written: Written, ours: LeaderboardRow, paper: PublishedRow
         "gap_source": "rankcse table2",
         "gap_inside": "true",
         "other_code": "false",
+        "seen": "[]",
         "test_opened": "2030-01-01T12:00:00+00:00",
         "gpu_hours": "12.25",
         "wall_seconds": "1900.0",

@@ -97,6 +97,8 @@ def test_json_of_a_board(written: Written, board: Board) -> None:
         "test_values": {"avg_sts": {"1": 0.75, "2": 0.77}},
         "evaluation": {"avg_sts": "e1"},
         "other_code": False,
+        "marks": [],
+        "seen": [],
         "test_opened": "2030-01-01T12:00:00+00:00",
         "gpu_hours": 12.25,
         "wall_seconds": 1900.0,

@@ -50,6 +50,12 @@ def transfer_sentences(task: TransferTask, data: str | None) -> tuple[str, ...]:
     return tuple(sentence for part in parts if part is not None for sentence in part.sentences)
 
 
+def test_sentences(task: TransferTask, data: str | None) -> tuple[str, ...]:
+    """The sentences that a task is scored on; of folded tasks these are all."""
+    known, test = _load(task, data)
+    return tuple((known.train if test is None else test).sentences)
+
+
 def _load(task: TransferTask, data: str | None) -> tuple[TransferSet, LabelledSentences | None]:
     return load_transfer_set(task, data), load_test_part(task, data)
 

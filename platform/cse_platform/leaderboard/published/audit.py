@@ -10,9 +10,10 @@ from typing import Literal
 from cse_methods.published.tables import published_settings
 from cse_methods.registry import available_methods
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS
-from cse_platform.leaderboard.published.papers import is_comparable
+from cse_platform.leaderboard.filters import best_key
+from cse_platform.leaderboard.published.papers import has_settings_of, is_comparable
 from cse_platform.leaderboard.published.rows import PublishedRow, published_rows, rows_of_paper
-from cse_platform.leaderboard.records import LeaderboardRow
+from cse_platform.leaderboard.records import CLEAN_METRIC, LeaderboardRow
 from cse_platform.leaderboard.statistics.power import (
     REACH,
     accuracy_difference_error,
@@ -52,6 +53,24 @@ class SeedSpread:
     source: str
 
 
+CLEAN_AVERAGE = f"{AVG_STS}_{CLEAN_METRIC}"
+
+
+@dataclass(frozen=True)
+class CleanCheck:
+    """Our own difference of a claim's two rows, with and without the rows that dev sets share."""
+
+    whole: float
+    """On all rows, the papers' protocol."""
+    clean: float | None
+    """On clean rows; None where one of the two has no clean scores yet."""
+
+    @property
+    def turns(self) -> bool | None:
+        """Whether clean rows turn which of the two is above; None where they are not known."""
+        return None if self.clean is None else (self.whole > 0) != (self.clean > 0)
+
+
 @dataclass(frozen=True)
 class Claim:
     """The best row of a paper's own method in a table, and the best of the others there."""
@@ -80,6 +99,8 @@ class Claim:
     """The seeds a side that would decide it on these test sets; None for no difference."""
     seeds_needed_elsewhere: int | None
     """The same for other test sets of the kind; None where no number of seeds would."""
+    ours: CleanCheck | None = None
+    """What clean rows change, where both rows are trained here; None where they are not."""
 
     @property
     def difference(self) -> float:
@@ -120,7 +141,8 @@ def audit_claims(
 
     Args:
         paper: only its tables.
-        ours: rows of a leaderboard, whose spreads over seeds come before printed ones.
+        ours: rows of a leaderboard. Their spreads over seeds come before printed ones, and their
+            clean scores say whether the rows that dev sets share make the difference.
         files: a lab's own published numbers.
 
     Raises:
@@ -129,13 +151,14 @@ def audit_claims(
     everything = published_rows(files=files)
     rows = published_rows(files=files, ablations=False)
     rows = rows if paper is None else rows_of_paper(paper, rows)
+    ours = list(ours)
     spreads = _collect_our_spreads(ours)
     tables: dict[tuple[str, str, str], list[PublishedRow]] = {}
     for row in rows:
         if row.split == "test":
             tables.setdefault((row.paper, row.table, row.backbone), []).append(row)
     claims = [
-        _build_claim(column, in_table, everything, spreads)
+        _build_claim(column, in_table, everything, spreads, ours)
         for in_table in tables.values()
         for column in HEADLINES
         if len({row.own for row in in_table if column in row.scores}) == 2
@@ -147,7 +170,8 @@ def _build_claim(
     column: str,
     in_table: Sequence[PublishedRow],
     everything: Sequence[PublishedRow],
-    ours: Mapping[tuple[str, str, str], SeedSpread],
+    known_spreads: Mapping[tuple[str, str, str], SeedSpread],
+    ours: Sequence[LeaderboardRow],
 ) -> Claim:
     best, rival = (
         max(
@@ -156,7 +180,7 @@ def _build_claim(
         )
         for own in (True, False)
     )
-    spreads = [_find_spread(row, column, everything, ours) for row in (best, rival)]
+    spreads = [_find_spread(row, column, everything, known_spreads) for row in (best, rival)]
     a, b = (spread.std for spread in spreads)
     settings = _count_settings(best, in_table)
     difference = best.scores[column] - rival.scores[column]
@@ -180,7 +204,50 @@ def _build_claim(
         seeds_needed_elsewhere=seeds_to_decide(
             difference, seeds_error=per_seed, pairs_error=pairs or 0.0
         ),
+        ours=_check_clean_rows(best, rival, ours) if column == AVG_STS else None,
     )
+
+
+def _check_clean_rows(
+    best: PublishedRow, rival: PublishedRow, ours: Sequence[LeaderboardRow]
+) -> CleanCheck | None:
+    """Compare our own best rows for two published ones on all rows and on clean ones.
+
+    They have the same dev sets, so that both leave out the same rows. Those with clean scores come
+    first.
+    """
+    mine, theirs = (_find_our_rows(row, ours) for row in (best, rival))
+    pairs = [(a, b) for a in mine for b in theirs if a.dev == b.dev]
+    if not pairs:
+        return None
+    a, b = max(pairs, key=lambda pair: all(CLEAN_AVERAGE in row.scores for row in pair))
+    whole, clean = (_subtract(a, b, column) for column in (AVG_STS, CLEAN_AVERAGE))
+    assert whole is not None  # rows without one are not among them
+    return CleanCheck(whole, clean)
+
+
+def _find_our_rows(row: PublishedRow, ours: Sequence[LeaderboardRow]) -> list[LeaderboardRow]:
+    """Find our rows that stand for a published one on real data, best first by the rule on dev."""
+    found = [
+        mine
+        for mine in ours
+        if AVG_STS in mine.scores
+        and is_comparable(mine.scores[AVG_STS], mine.dev)
+        and has_settings_of(row, mine.setup)
+    ]
+    return sorted(
+        found,
+        key=lambda mine: best_key(
+            seeds=mine.n, mean=mine.dev_score.mean, configuration=mine.configuration.hash
+        ),
+        reverse=True,
+    )
+
+
+def _subtract(a: LeaderboardRow, b: LeaderboardRow, column: str) -> float | None:
+    if column not in a.scores or column not in b.scores:
+        return None
+    return a.scores[column].mean - b.scores[column].mean
 
 
 def _name_row(row: PublishedRow) -> str:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER
@@ -38,6 +38,7 @@ def audit_tables(audit: Audit) -> list[Table]:
             title=f"{claims[0].paper}: its best against the best other, x 100",
             notes=(
                 *_count_verdicts(claims),
+                *_count_clean_checks(claims),
                 *_list_sources(claims),
                 *(NOTES if claims is papers[-1] else ()),
             ),
@@ -66,6 +67,22 @@ def _count_verdicts(claims: Sequence[Claim]) -> Iterator[str]:
     )
 
 
+def _count_clean_checks(claims: Sequence[Claim]) -> Iterator[str]:
+    """Say what clean rows change where both rows are trained here; nothing where none is."""
+    both = [claim.ours for claim in claims if claim.ours is not None]
+    turned = [ours.turns for ours in both if ours.turns is not None]
+    if turned:
+        yield (
+            f"clean rows: our own difference on all rows, then without the rows that dev sets and "
+            f"earlier tasks have; {sum(turned)} of {len(turned)} turn."
+        )
+    if lacking := len(both) - len(turned):
+        yield (
+            f"{lacking} of {len(both)} that are trained here have no clean scores; "
+            "`cse-leaderboard recompute` computes them from stored similarities."
+        )
+
+
 def _list_sources(claims: Sequence[Claim]) -> Iterator[str]:
     counts = Counter(source for claim in claims for source in claim.seeds_sources)
     listed = "; ".join(f"{source} ({count})" for source, count in counts.most_common())
@@ -78,6 +95,14 @@ def _format_difference(claim: Claim) -> Cell:
 
 def _format_selection(claim: Claim) -> str:
     return f"{percent(claim.selection)} of {claim.settings}"
+
+
+def _format_clean_check(claim: Claim) -> str | None:
+    ours = claim.ours
+    if ours is None or ours.clean is None:
+        return None
+    turns = ", turns" * bool(ours.turns)
+    return f"{signed_percent(ours.whole)}, {signed_percent(ours.clean)}{turns}"
 
 
 def _format_seeds_needed(claim: Claim) -> str:
@@ -102,6 +127,10 @@ def _make_end_column(name: str) -> Column[Claim]:
     return Column(f"interval_{name}", lambda claim: getattr(claim.interval, name))
 
 
+def _make_part_of_ours(name: str, path: str) -> Column[Claim]:
+    return Column(name, lambda claim: getattr(claim.ours, path) if claim.ours else None)
+
+
 _COLUMNS: tuple[Column[Claim], ...] = (
     _make_hidden_column("paper"),
     _make_column("table"),
@@ -123,5 +152,19 @@ _COLUMNS: tuple[Column[Claim], ...] = (
     _make_hidden_column("selection"),
     _make_column("seeds_needed", "to decide", shown=_format_seeds_needed, align="right"),
     _make_hidden_column("seeds_needed_elsewhere"),
+    Column(
+        "ours",
+        lambda claim: claim.ours and {**asdict(claim.ours), "turns": claim.ours.turns},
+        shown=_format_clean_check,
+        title="clean rows",
+        parts=tuple(
+            _make_part_of_ours(name, path)
+            for name, path in (
+                ("ours", "whole"),
+                ("ours_clean", "clean"),
+                ("ours_turns", "turns"),
+            )
+        ),
+    ),
     _make_hidden_column("verdict"),
 )

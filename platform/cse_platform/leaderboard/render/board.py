@@ -9,6 +9,8 @@ from cse_platform.leaderboard.published.papers import source_of
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
+    SAW_TESTS,
+    TEACHER_SAW_PAIRS,
     BoardFamily,
     Estimate,
     FamilyName,
@@ -76,6 +78,8 @@ DEV = "dev"
 OWN_FILE = "file"
 """The source of a lab's own dev sets."""
 OPENED, PUBLISHED, ABOVE, OTHER_CODE, STARRED = "*", "†", "§", "¶", "★"
+TRAINING_MARKS = {TEACHER_SAW_PAIRS: "◊", SAW_TESTS: "°"}
+"""Marks of how a row was trained, by their names; a released encoder's name says that it is one."""
 
 
 @dataclass(frozen=True)
@@ -281,7 +285,8 @@ def _make_our_entry(row: LeaderboardRow, against: Comparison | None) -> Entry:
         for column, estimate in estimates(row).items()
     }
     opened = OPENED if row.test_opened else ""
-    mark = join_marks(opened, OTHER_CODE if row.other_code else "")
+    trained = [mark for name, mark in TRAINING_MARKS.items() if name in row.marks]
+    mark = join_marks(opened, OTHER_CODE if row.other_code else "", *trained)
     return Entry(row.headline or DEV, scores, row=row, mark=mark)
 
 

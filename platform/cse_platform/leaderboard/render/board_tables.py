@@ -8,6 +8,8 @@ from cse_methods.names import backbone_name, method_name, task_name
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     RANKING_METRICS,
+    SAW_TESTS,
+    TEACHER_SAW_PAIRS,
     LeaderboardRow,
     task_of,
 )
@@ -23,6 +25,7 @@ from cse_platform.leaderboard.render.board import (
     OVER_PAIRS_MEANS,
     PUBLISHED,
     STARRED,
+    TRAINING_MARKS,
     Board,
     Entry,
     describe_clean_change,
@@ -45,6 +48,10 @@ LEGEND = {
     STARRED: "Starred: the configuration, or one of its trials.",
     OPENED: "Its first trial started after such test sets were opened for its method and backbone.",
     OTHER_CODE: "Newer trials of its method, backbone and dev sets ran by other code.",
+    TRAINING_MARKS[TEACHER_SAW_PAIRS]: "A teacher of it learned from pairs of sentences that go "
+    "together, as its authors say.",
+    TRAINING_MARKS[SAW_TESTS]: "Sentences of its test sets stand in its corpus, its teachers' or "
+    "its own dev files: `saw` counts them.",
     OVER_PAIRS: OVER_PAIRS_MEANS,
     EXTRAPOLATED: EXTRAPOLATED_MEANS,
 }

@@ -5,8 +5,8 @@ are sorted by the orders.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from textwrap import shorten
 from typing import Any
 
@@ -14,7 +14,12 @@ from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.board import order_by_dev
 from cse_platform.leaderboard.published.papers import source_of
 from cse_platform.leaderboard.published.rows import PublishedRow
-from cse_platform.leaderboard.records import BOARD_FAMILIES, Estimate, LeaderboardRow
+from cse_platform.leaderboard.records import (
+    BOARD_FAMILIES,
+    Estimate,
+    LeaderboardRow,
+    SeenSentences,
+)
 from cse_platform.leaderboard.render.board import (
     COST_HEADS,
     DEV,
@@ -150,6 +155,19 @@ def _format_unknown_code(row: LeaderboardRow) -> str | None:
 def _format_dev_sets(row: LeaderboardRow) -> str:
     same = row.dev.checkpoint == row.dev.search
     return shown_dev_set(row) + ("" if same else f", checkpoint by {row.dev.checkpoint}")
+
+
+def format_seen(seen: Iterable[SeenSentences]) -> str | None:
+    """Format how many test sentences stand where; those of several sets are added up.
+
+    A sentence that two sets share counts in both. None where nobody counted.
+    """
+    sums: dict[str, tuple[int, int]] = {}
+    for one in seen:
+        if one.split == "test":
+            found, sentences = sums.get(one.place, (0, 0))
+            sums[one.place] = found + one.found, sentences + one.sentences
+    return "; ".join(f"{place} {f:,} of {n:,}" for place, (f, n) in sums.items()) or None
 
 
 def _format_rank(row: LeaderboardRow) -> Cell | None:
@@ -306,6 +324,14 @@ _RANKING: tuple[BoardColumn, ...] = (
 )
 _RUN: tuple[BoardColumn, ...] = (
     _make_column("other_code", dtype=_TRUTH),
+    _make_column("marks", format=", ".join),
+    _make_column(
+        "seen",
+        lambda row: [asdict(one) for one in row.seen],
+        shown=lambda row: format_seen(row.seen),
+        title="saw",
+        csv=_dump_json,
+    ),
     _make_column("test_opened", dtype=_TIME),
     _make_column(
         "gpu_hours",

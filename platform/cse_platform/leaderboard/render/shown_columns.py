@@ -26,14 +26,14 @@ EntryColumn = Column[Entry]
 
 SHOWN_GROUPS: dict[str, tuple[str, ...]] = {
     "Hyperparameters": ("configuration", "keys", "code", "searched"),
-    "Sweeps": ("sweep", "dev_search", "corpus", "tags", "notes"),
+    "Sweeps": ("sweep", "dev_search", "corpus", "seen", "tags", "notes"),
     "Runs": ("trials", "gpu_hours", "wall_seconds", "finished", "machines"),
     "Costs of a trial": tuple(COSTS),
     "Sources of published rows": ("settings", "sources"),
 }
 """The columns of the tables below the scores, by title."""
 WIDE = (
-    *("configuration", "keys", "sweep", "dev_search", "corpus", "code", "searched"),
+    *("configuration", "keys", "sweep", "dev_search", "corpus", "seen", "code", "searched"),
     *("trials", "gpu_hours", "wall_seconds", *COSTS, "finished", "machines", "tags", "notes"),
     *("settings", "sources"),
 )

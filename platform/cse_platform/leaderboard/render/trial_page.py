@@ -6,9 +6,10 @@ from typing import Any
 
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.files.places import is_remote
+from cse_methods.published.training_data import declared_training
 from cse_methods.tasks import GEOMETRY_METRICS
 from cse_platform.leaderboard.annotations import Annotation, Annotations
-from cse_platform.leaderboard.records import LeaderboardRow
+from cse_platform.leaderboard.records import LeaderboardRow, Place
 from cse_platform.leaderboard.render.board import (
     COST_HEADS,
     STARRED,
@@ -23,6 +24,7 @@ from cse_platform.render.formats import HASH_DIGITS, percent, utc
 from cse_platform.render.page import Block, Curve, Heading, Page, Paragraph
 from cse_platform.render.table import Cell, Column, Table, text_table, to_table
 from cse_platform.render.text import escape_markdown, to_markdown
+from cse_platform.sweep.training_data import teachers_of
 from cse_platform.tracking.history import EPOCH_MINUTES, EPOCHS
 
 IDENTITY_DIGITS = 12
@@ -45,6 +47,7 @@ def trial_page(trial: TrialDetails, *, where: str, best: Mapping[str, Any] | Non
         *_build_model_section(trial, where),
         *_build_curve_section(trial),
         *_build_scores_section(trial),
+        *_build_training_section(trial),
         *_build_test_access_section(trial),
         *_build_siblings_section(trial),
         *_build_origin_section(trial),
@@ -107,6 +110,7 @@ def _collect_facts(trial: TrialDetails) -> dict[str, str | None]:
         "code": (trial.configuration.code or "unknown") if ours else None,
         "backbone": trial.backbone,
         "corpus": trial.corpus,
+        "marks": ", ".join(trial.marks) or None,
         "seed": str(trial.seed),
         "configuration": trial.configuration.hash,
         "dev sets": f"{trial.dev.checkpoint} picks the checkpoint, the search climbs "
@@ -194,6 +198,53 @@ def _build_scores_section(trial: TrialDetails) -> Iterator[Block]:
             for score in (*main, *(score for score in trial.scores if score not in main))
         ],
     )
+
+
+_PLACES: dict[Place, str] = {
+    "corpus": "training corpus",
+    "teachers": "teachers' corpora",
+    "dev": "own dev files",
+}
+
+
+def _build_training_section(trial: TrialDetails) -> Iterator[Block]:
+    """Say what is declared of its encoders, and how many test and dev sentences it has seen."""
+    teachers = teachers_of(trial.configuration.values)
+    named = [("backbone", trial.backbone), *(("teacher", name) for name in teachers)]
+    declared = [(role, name, declared_training(name)) for role, name in named]
+    if not trial.test_accesses and not any(known for _, _, known in declared):
+        return
+    yield Heading("What it was trained on", 2)
+    yield text_table(
+        ("", "encoder", "trained on", "pairs", "source"),
+        [
+            (
+                role,
+                name,
+                known.trained_on if known else "unknown",
+                "yes" if known and known.pairs else "",
+                known.source if known else "",
+            )
+            for role, name, known in declared
+        ],
+    )
+    if trial.test_accesses and not trial.seen:
+        yield Paragraph(
+            "Nobody has counted the sentences of test sets among them: it was scored before there "
+            f"were counts, or elsewhere. cse-evaluate {trial.key[:HASH_DIGITS]} counts them."
+        )
+    if trial.seen:
+        yield Heading("Different sentences of test and dev sets that stand there", 3)
+        yield text_table(
+            ("set", "split", "in", "names", "sentences", "found", "of 100"),
+            [
+                (
+                    *(one.task, one.split, _PLACES[one.place], ", ".join(one.names)),
+                    *(f"{one.sentences:,}", f"{one.found:,}", percent(one.share)),
+                )
+                for one in trial.seen
+            ],
+        )
 
 
 def _build_test_access_section(trial: TrialDetails) -> Iterator[Block]:

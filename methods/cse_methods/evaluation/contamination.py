@@ -1,0 +1,131 @@
+"""How many sentences of test and dev sets stand in what an encoder was trained on or chosen by.
+
+The evaluation counts them, never the trial, which cannot open a test set.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from hashlib import sha256
+from itertools import chain
+from typing import Any, NamedTuple
+
+from cse_methods.data.corpora import KNOWN, load_corpus, missing_corpora
+from cse_methods.data.corpus_spec import CorpusSpec
+from cse_methods.data.dev_sets import load_dev_pairs
+from cse_methods.data.overlap import TrainingData, sentence_key, sentence_keys
+from cse_methods.errors import DataError
+from cse_methods.evaluation.results import Split
+from cse_methods.published.training_data import declared_training
+from cse_methods.tasks import CONTAMINATION_METRICS
+
+_log = logging.getLogger(__name__)
+
+SetName = tuple[Split, str]
+"""The split and the task of a set."""
+
+_IN_CORPUS, _IN_TEACHERS, _IN_DEV = CONTAMINATION_METRICS
+
+
+class Contamination(NamedTuple):
+    """How many sentences of a set stand in a place, as `cse_methods.data.overlap` compares them."""
+
+    task: str
+    split: Split
+    metric: str
+    """One of `CONTAMINATION_METRICS`."""
+    found: int
+    """Different sentences of the set that stand there."""
+    settings: Mapping[str, Any]
+    """What was counted: `in`, the names of corpora or files; `sentences`, how many different ones
+    the set has; `sentences_sha256`, the checksum of their letters and digits."""
+
+    @property
+    def share(self) -> float:
+        """The fraction of the set's different sentences."""
+        sentences: int = self.settings["sentences"]
+        return self.found / max(1, sentences)
+
+
+def count_contamination(
+    tests: Mapping[str, Iterable[str]], training: TrainingData
+) -> Iterator[Contamination]:
+    """Count the sentences of test sets, and of the dev sets in use, in what a trial has seen.
+
+    The training corpus and the corpora that its teachers declare are looked through for both, a
+    lab's own dev files for the test sets. Sentences are taken whole, as they were before long ones
+    were cut. What cannot be read again, or would have to be fetched, is not counted, with a
+    warning.
+
+    Args:
+        tests: the sentences of each test set, by task.
+        training: what the encoder was trained on and chosen by.
+    """
+    dev = {name: sentence_keys(sentences) for name, sentences in _read_dev_sets(training)}
+    of_tests: dict[SetName, set[str]] = {
+        ("test", task): sentence_keys(sentences) for task, sentences in tests.items()
+    }
+    wanted = of_tests | {("dev", name): keys for name, keys in dev.items()}
+    yield from _count_in(_IN_CORPUS, training.corpora, training, wanted)
+    yield from _count_in(_IN_TEACHERS, _declared_corpora(training), training, wanted)
+    own = sorted(name for name in training.dev.tasks if name in training.dev.files)
+    if own and dev.keys() >= set(own):
+        yield from _compare(_IN_DEV, own, set().union(*(dev[name] for name in own)), of_tests)
+
+
+def _read_dev_sets(training: TrainingData) -> Iterator[tuple[str, Iterable[str]]]:
+    for name in training.dev.tasks:
+        if name != "transfer_dev":
+            try:
+                pairs = load_dev_pairs(training.dev, name, training.data)
+            except DataError as problem:
+                _log.warning("sentences of the dev set %s are not counted: %s", name, problem)
+            else:
+                yield name, (*pairs.first, *pairs.second)
+
+
+def _declared_corpora(training: TrainingData) -> tuple[CorpusSpec, ...]:
+    """The corpora that the authors of the teachers declare, where the package knows them."""
+    declared = [declared_training(teacher) for teacher in training.teachers]
+    names = dict.fromkeys(known.corpus for known in declared if known and known.corpus)
+    return tuple(CorpusSpec(name=name, columns=KNOWN[name].columns) for name in names)
+
+
+def _count_in(
+    metric: str,
+    corpora: tuple[CorpusSpec, ...],
+    training: TrainingData,
+    wanted: Mapping[SetName, set[str]],
+) -> Iterator[Contamination]:
+    """Count in these corpora together; in none of them if one cannot be read here."""
+    if not corpora:
+        return
+    whole = tuple(spec.model_copy(update={"split_at": None}) for spec in corpora)
+    names = [spec.short_name for spec in corpora]
+    everything, seen = set().union(*wanted.values()), set[str]()
+    try:
+        if missing := missing_corpora(whole, training.data):
+            raise DataError(f"{'; '.join(missing)} is not here; `cse-data fetch` gets it")
+        for spec in whole:  # one by one: those that teachers declare differ in their columns
+            corpus = load_corpus([spec], training.data)
+            texts = chain.from_iterable(corpus.columns or (corpus.sentences,))
+            # A corpus has a million keys; those that no set has are not kept.
+            seen |= {key for text in texts if (key := sentence_key(text)) in everything}
+    except DataError as problem:
+        _log.warning("test and dev sentences in %s are not counted: %s", "+".join(names), problem)
+        return
+    yield from _compare(metric, names, seen, wanted)
+
+
+def _compare(
+    metric: str, names: list[str], seen: AbstractSet[str], wanted: Mapping[SetName, set[str]]
+) -> Iterator[Contamination]:
+    for (split, task), keys in wanted.items():
+        settings = {
+            "task": task,
+            "protocol": {"share of": "different sentences, by their letters and digits"},
+            "in": names,
+            "sentences": len(keys),
+            "sentences_sha256": sha256("\n".join(sorted(keys)).encode()).hexdigest(),
+        }
+        yield Contamination(task, split, metric, len(keys & seen), settings)

@@ -1,0 +1,139 @@
+"""Test and dev sentences in training corpora, teachers' corpora and own dev files, by hand."""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from letter_models import Letters
+
+from cse_methods.data.corpora import KNOWN
+from cse_methods.data.corpus_spec import CorpusSpec
+from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.overlap import TrainingData, sentence_key
+from cse_methods.data.transfer_sets import load_transfer_set
+from cse_methods.encoders.short_names import HUB
+from cse_methods.evaluation.contamination import count_contamination
+from cse_methods.evaluation.evaluate import evaluate
+from cse_methods.evaluation.test_sets.pairs import load_pair_set
+from cse_methods.published.training_data import declared_training
+from cse_methods.tasks import CONTAMINATION_METRICS, parse_tasks
+
+TESTS = {"sts12": ["a dog runs", "A dog runs!", "a cat sleeps !", "it was", "..."]}
+"""Three different sentences; the last has neither letter nor digit."""
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> TrainingData:
+    """Trained on a file with two of the sentences, chosen by one with another, by hand."""
+    corpus, dev = tmp_path / "corpus.txt", tmp_path / "lab.tsv"
+    corpus.write_text("A dog runs.\nnothing\nA CAT sleeps\na dog runs and runs and runs\n")
+    lines = [f"only here {n}\tit is so {n}\t{n % 5}" for n in range(10)]
+    dev.write_text("\n".join(["sentence1\tsentence2\tscore", "a dog runs\tIt  was\t2", *lines]))
+    return TrainingData(
+        dev=DevSelection.model_validate({"checkpoint": str(dev), "search": str(dev), "also": []}),
+        chosen_on=("lab",),
+        corpora=(CorpusSpec(name=str(corpus), split_at=4),),
+        data="builtin",
+        backbone="mini",
+    )
+
+
+def counts(
+    training: TrainingData, tests: Mapping[str, list[str]] = TESTS
+) -> dict[tuple[str, str, str], tuple[int, int]]:
+    return {
+        (one.split, one.task, one.metric): (one.found, one.settings["sentences"])
+        for one in count_contamination(tests, training)
+    }
+
+
+def test_different_sentences_are_counted_in_each_place(training: TrainingData) -> None:
+    assert counts(training) == {
+        ("test", "sts12", "in_corpus"): (2, 3),
+        ("dev", "lab", "in_corpus"): (1, 22),
+        ("test", "sts12", "in_dev"): (2, 3),
+    }
+    [first, *_] = count_contamination(TESTS, training)
+    assert (first.share, first.settings["in"]) == (2 / 3, ["corpus.txt"])
+
+
+def test_the_corpora_that_teachers_declare_are_looked_through(
+    training: TrainingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wiki = tmp_path / "corpus" / "wiki1m.txt"
+    wiki.parent.mkdir()
+    wiki.write_text("it was\n")
+    (wiki.parent / "nli.csv").write_text("sent0,sent1,hard_neg\nnothing,A dog runs,no\n")
+    for name in ("wiki1m", "nli"):
+        monkeypatch.setitem(KNOWN, name, replace(KNOWN[name], lines=1))
+
+    def taught(*teachers: str) -> TrainingData:
+        return training.model_copy(update={"teachers": teachers, "data": str(tmp_path)})
+
+    found = counts(taught("simcse-bert-base", "some/model"))
+    assert found["test", "sts12", "in_teachers"] == (1, 3)
+    both = counts(taught("simcse-bert-base", "princeton-nlp/sup-simcse-bert-base-uncased"))
+    assert both["test", "sts12", "in_teachers"] == (2, 3)
+    assert found["test", "sts12", "in_corpus"] == (2, 3)
+
+
+def test_what_is_not_here_is_not_counted_and_nothing_is_fetched(
+    training: TrainingData, caplog: pytest.LogCaptureFixture
+) -> None:
+    away = training.model_copy(update={"corpora": (CorpusSpec(name="wiki1m"),)})
+    assert counts(away).keys() == {("test", "sts12", "in_dev")}
+    assert "cse-data fetch" in caplog.text
+    Path(training.corpora[0].name).unlink()
+    Path(training.dev.files["lab"].file).unlink()
+    assert counts(training) == {}
+    assert "corpus.txt" in caplog.text and "lab.tsv" in caplog.text
+
+
+def test_an_evaluation_has_the_counts_of_its_tasks(training: TrainingData) -> None:
+    pairs = load_pair_set("sts13", "builtin")
+    Path(training.corpora[0].name).write_text("\n".join([*pairs.first[:30], "nothing"]))
+    found = evaluate(Letters(), parse_tasks(["sts13", "mr"]), data="builtin", training=training)
+    shares = {
+        (one.split, one.task, one.metric): one.value
+        for one in found.scores
+        if one.metric in CONTAMINATION_METRICS
+    }
+    different = {sentence_key(text) for text in (*pairs.first, *pairs.second)}
+    seen = {sentence_key(text) for text in pairs.first[:30]}
+    assert shares["test", "sts13", "in_corpus"] == len(seen) / len(different)
+    assert shares.keys() >= {("test", "mr", "in_corpus"), ("dev", "lab", "in_corpus")}
+    [mr] = [one for one in found.scores if (one.task, one.metric) == ("mr", "in_corpus")]
+    reviews = load_transfer_set("mr", "builtin").train.first  # folded: all are tested
+    assert found.identities[mr.identity]["sentences"] == len(set(map(sentence_key, reviews)))
+    alone = evaluate(Letters(), parse_tasks(["sts13"]), data="builtin")
+    assert {one.metric for one in alone.scores}.isdisjoint(CONTAMINATION_METRICS)
+
+
+def test_what_authors_declare() -> None:
+    simcse = declared_training("simcse-bert-base")
+    assert simcse is not None and simcse.corpus == "wiki1m" and not simcse.pairs
+    assert declared_training("princeton-nlp/unsup-simcse-bert-base-uncased@main") == simcse
+    minilm = declared_training("minilm")
+    assert minilm is not None and minilm.pairs
+    assert declared_training("some/model") is None
+
+
+def test_each_declaration_has_a_page_and_a_known_corpus() -> None:
+    ids = {model for models in HUB.values() for model in models.values()}
+    known = [one for name in ids if (one := declared_training(name)) is not None]
+    assert len(known) >= len(ids) - 1  # GloVe's is not checked
+    for one in known:
+        assert one.source.startswith("https://")
+        assert one.corpus is None or one.corpus in KNOWN
+
+
+@given(st.text(st.characters(codec="ascii")))
+def test_the_fast_way_for_ascii_is_the_same(sentence: str) -> None:
+    slow = re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", sentence).casefold())
+    assert sentence_key(sentence) == slow
+    assert sentence_key(sentence + "é") == slow + "é"

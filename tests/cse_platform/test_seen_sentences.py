@@ -1,0 +1,145 @@
+"""What trials have seen of test sets: on their pages, on the board and in every format."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clean_runs import evaluated, url
+from click.testing import CliRunner
+from letter_models import Letters
+from stored_trials import apply_events, stored_test_accesses
+
+from cse_methods.data.corpus_spec import CorpusSpec
+from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.overlap import TrainingData, sentence_key
+from cse_methods.evaluation.test_sets.pairs import load_pair_set
+from cse_methods.tasks import STS_TASKS
+from cse_platform.cli.leaderboard import main
+from cse_platform.leaderboard import ranking
+from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.store import open_store
+from cse_platform.recompute import recompute
+from cse_platform.tracking.events import Event, SweepStarted
+
+Life = Callable[..., list[Event]]
+Start = Callable[..., SweepStarted]
+
+KEY = "d" * 64
+
+
+@pytest.fixture
+def taught(
+    tmp_path: Path, runs: Path, lab_file: Path, sweep_started: Start, trial_life: Life
+) -> Path:
+    """The runs of `clean_runs`, and a trial of hicl: taught by a teacher that saw pairs, trained
+    on twelve sentences of STS12, and chosen by a lab's file with half of the pairs of STS13."""
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join([*load_pair_set("sts12", "builtin").first[:12], "nothing"]))
+    dev = DevSelection.model_validate({"checkpoint": str(lab_file), "search": "stsb"})
+    training = TrainingData(
+        dev=dev,
+        chosen_on=("lab", "stsb"),
+        corpora=(CorpusSpec(name=str(corpus)),),
+        teachers=("minilm",),
+        data="builtin",
+    )
+    values = {"teachers": ["minilm"], "tau2": 0.05}
+    of = {"sweep": "hicl", "method": "hicl", "configuration": "h" * 64, "values": values}
+    with open_store(url(runs)) as board:
+        apply_events(
+            board,
+            [
+                sweep_started("hicl", method="hicl"),
+                *trial_life(0, {10: 0.7}, trial=KEY, seed=1, **of),
+                evaluated(KEY, "hicl", Letters(skip=3), training=training),
+            ],
+            journal="taught",
+        )
+    return runs
+
+
+def run(runs: Path, *words: str) -> str:
+    result = CliRunner().invoke(main, [*words, "--runs", str(runs)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_show_counts_each_set_and_says_what_is_declared(taught: Path) -> None:
+    text = run(taught, "show", KEY[:8])
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "marks teacher saw pairs, saw test sentences" in lines
+    assert any(line.startswith("teacher minilm more than a billion pairs") for line in lines)
+    assert any(line.startswith("backbone mini about 200,000 sentences") for line in lines)
+    sts12 = load_pair_set("sts12", "builtin")
+    keys = {sentence_key(text) for text in (*sts12.first, *sts12.second)}
+    seen = len({sentence_key(text) for text in sts12.first[:12]})
+    [line] = [line for line in lines if line.startswith("sts12 test training corpus")]
+    found = [str(len(keys)), str(seen), f"{100 * seen / len(keys):.2f}"]
+    assert line.split()[-3:] == found
+    record = json.loads(run(taught, "show", KEY[:8], "--json"))
+    assert record["marks"] == ["teacher saw pairs", "saw test sentences"]
+    assert {one["place"] for one in record["seen"]} == {"corpus", "dev"}
+    assert {one["metric"] for one in record["scores"]}.isdisjoint({"in_corpus", "in_dev"})
+
+
+def test_a_trial_that_nobody_counted_says_what_counts(taught: Path) -> None:
+    assert "Nobody has counted" not in run(taught, "show", "c" * 8)  # no test access is on record
+    recompute(url(taught), runs=taught)
+    text = run(taught, "show", "c" * 8)
+    assert f"cse-evaluate {'c' * 8} counts them" in text and "marks" not in text
+
+
+def test_looking_uses_no_test_set(taught: Path) -> None:
+    recompute(url(taught), runs=taught)
+    with open_store(url(taught)) as board, board.session() as session:
+        before = stored_test_accesses(session)
+    run(taught, "show", KEY[:8])
+    run(taught, "audit")
+    run(taught, "--tasks", "clean")
+    with open_store(url(taught)) as board, board.session() as session:
+        assert stored_test_accesses(session) == before
+    assert {one.command for one in before} == {"cse-leaderboard"}
+
+
+def test_the_board_marks_the_row_in_every_format(taught: Path) -> None:
+    for options in ([], ["--format", "markdown"], ["--format", "html"]):
+        text = run(taught, *options)
+        assert "◊" in text and "°" in text, options
+        assert "learned from pairs" in text
+    latex = run(taught, "--format", "latex")
+    assert r"\diamond" in latex and r"\circ" in latex and "learned from pairs" in latex
+    assert "corpus 12 of" in run(taught)
+
+
+def test_programs_get_the_counts(taught: Path) -> None:
+    rows = {row["method"]: row for row in json.loads(run(taught, "--format", "json"))}
+    assert rows["hicl"]["marks"] == ["teacher saw pairs", "saw test sentences"]
+    assert (rows["simcse"]["marks"], rows["simcse"]["seen"]) == ([], [])
+    of_tests = [one for one in rows["hicl"]["seen"] if one["split"] == "test"]
+    assert [one["task"] for one in of_tests if one["place"] == "corpus"] == list(STS_TASKS)
+    [sts13] = [one for one in of_tests if (one["task"], one["place"]) == ("sts13", "dev")]
+    assert 0 < sts13["found"] < sts13["sentences"] and sts13["names"] == ["lab"]
+    lines = {row["method"]: row for row in csv.DictReader(io.StringIO(run(taught, "--csv")))}
+    assert json.loads(lines["hicl"]["seen"]) == rows["hicl"]["seen"]
+    assert lines["hicl"]["marks"] == "teacher saw pairs; saw test sentences"
+
+
+def test_clean_rows_keep_the_groups_of_their_pairs(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recompute(url(runs), runs=runs)
+
+    def width() -> float:
+        with Leaderboard(open_store(url(runs))) as reader:
+            compared = reader.compare("rankcse", "simcse", tasks="clean")
+        assert not any("share a sentence" in note for note in compared.notes)
+        [task] = [task for task in compared.tasks if task.task == "sts13_clean"]
+        return task.interval.high - task.interval.low
+
+    alone = width()
+    monkeypatch.setattr(ranking, "known_groups", lambda gold: np.arange(len(gold)) // 8)
+    assert width() != alone
