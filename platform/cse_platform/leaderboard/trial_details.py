@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
@@ -14,6 +15,7 @@ from cse_platform.leaderboard.tables import (
     ConfigurationRecord,
     GroupRecord,
     ScoreRecord,
+    SweepLeaseRecord,
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
@@ -27,6 +29,7 @@ from cse_platform.leaderboard.trials import (
     find_summaries,
 )
 from cse_platform.sweep.space.dimensions import canonical_json
+from cse_platform.sweep.stores import sweep_folder
 from cse_platform.tracking.events import MAIN_METRICS, TrialScore
 
 MAIN = MAIN_METRICS | set(COLUMN_METRICS)
@@ -46,6 +49,10 @@ class SweepPlace:
     sweep: str
     number: int
     role: str
+    host: str | None = None
+    """Where its driver runs, or ran last; None where it never ran on this leaderboard."""
+    folder: str | None = None
+    """The folder of its journal, on that host."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +126,14 @@ class TrialDetails:
     def imported_from(self) -> str | None:
         """Where another program logged the trial; None for a trial of our own."""
         return self.starts[0].provenance.get("imported_from") if self.starts else None
+
+    def journal_folders(self, runs: Path) -> list[Path]:
+        """List where the journals of its sweeps can lie on this machine, the likeliest first.
+
+        That is where their drivers had them, and below `runs`, where a copy may lie.
+        """
+        known = [Path(place.folder) for place in self.sweeps if place.folder is not None]
+        return [*known, *(sweep_folder(runs, place.sweep) for place in self.sweeps)]
 
     @property
     def why_no_model(self) -> str:
@@ -219,9 +234,7 @@ def trial_details(session: Session, key: str) -> TrialDetails:
         gpu_hours=trial.gpu_seconds / 3600,
         machine=f"{trial.machine.host} · {trial.machine.hardware}" if trial.machine else None,
         untrained=trial.start_value,
-        sweeps=tuple(
-            SweepPlace(record.sweep.name, record.number, record.role) for record in trial.places
-        ),
+        sweeps=_find_places(session, trial),
         tags=tuple(sorted(tags)),
         written=written,
         of_configuration=of_configuration,
@@ -231,6 +244,21 @@ def trial_details(session: Session, key: str) -> TrialDetails:
         scores=_sort_scores(trial.scores),
         test_accesses=tuple(as_test_access(key, record) for record in trial.test_accesses),
         siblings=_find_siblings(session, trial),
+    )
+
+
+def _find_places(session: Session, trial: TrialRecord) -> tuple[SweepPlace, ...]:
+    names = [record.sweep.name for record in trial.places]
+    query = select(SweepLeaseRecord).where(SweepLeaseRecord.sweep.in_(names))
+    leases = {lease.sweep: (lease.host, lease.folder) for lease in session.scalars(query)}
+    return tuple(
+        SweepPlace(
+            record.sweep.name,
+            record.number,
+            record.role,
+            *leases.get(record.sweep.name, (None, None)),
+        )
+        for record in trial.places
     )
 
 

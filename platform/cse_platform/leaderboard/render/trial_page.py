@@ -24,6 +24,7 @@ from cse_platform.render.page import Block, Curve, Heading, Page, Paragraph
 from cse_platform.render.table import Cell, Column, Table, text_table, to_table
 from cse_platform.render.text import escape_markdown, to_markdown
 from cse_platform.tracking.history import EPOCH_MINUTES, EPOCHS
+from cse_platform.tracking.method_code import METHOD_SOURCE
 
 IDENTITY_DIGITS = 12
 """So many digits of an identity are shown; --json has them all."""
@@ -47,7 +48,7 @@ def trial_page(trial: TrialDetails, *, where: str, best: Mapping[str, Any] | Non
         *_build_scores_section(trial),
         *_build_test_access_section(trial),
         *_build_siblings_section(trial),
-        *_build_origin_section(trial),
+        *_build_origin_section(trial, where),
     ]
 
 
@@ -226,7 +227,7 @@ def _build_siblings_section(trial: TrialDetails) -> Iterator[Block]:
         )
 
 
-def _build_origin_section(trial: TrialDetails) -> Iterator[Block]:
+def _build_origin_section(trial: TrialDetails, where: str) -> Iterator[Block]:
     if trial.provenance:
         yield Heading("It ran on", 2)
         yield _make_facts_table(trial.provenance)
@@ -235,6 +236,9 @@ def _build_origin_section(trial: TrialDetails) -> Iterator[Block]:
         yield Heading(f"Sweep {start.sweep}, started {again}{utc(start.started)}", 2)
         yield _make_facts_table(start.provenance)
         yield from _build_code_section(start)
+        if METHOD_SOURCE in start.provenance:
+            shown = f"cse-leaderboard show {trial.key[:HASH_DIGITS]} --code{where}"
+            yield Paragraph(f"The source of its method is kept: {shown}")
 
 
 def _build_code_section(start: SweepStart) -> Iterator[Block]:
