@@ -96,11 +96,8 @@ def _name_repository(repository: Repository | None, whose: str) -> Iterator[str]
 
 
 def _explain_other_place(trial: TrialDetails, runs: Path) -> str:
-    places = [place for place in trial.sweeps if place.folder is not None]
-    known = " or ".join(f"{place.folder} on {place.host}" for place in places)
-    where = known or "a folder that is not recorded"
     return (
         f"the source of {trial.method!r} that trial {trial.key[:8]} ran is not here: it lies "
-        f"beside the journal of its sweep, in {where}; give the command there, or copy the folder "
-        f"`code` from there to {trial.journal_folders(runs)[-1]}"
+        f"beside the journal of its sweep, in {trial.journal_places}; give the command there, or "
+        f"copy the folder `code` from there to {trial.journal_folders(runs)[-1]}"
     )

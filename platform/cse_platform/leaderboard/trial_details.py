@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
+from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.annotations import Annotations, annotations, annotations_of
 from cse_platform.leaderboard.records import COLUMN_METRICS, Configuration, DevSets, TrialSummary
 from cse_platform.leaderboard.tables import (
@@ -31,6 +32,7 @@ from cse_platform.leaderboard.trials import (
 from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.sweep.stores import sweep_folder
 from cse_platform.tracking.events import MAIN_METRICS, TrialScore
+from cse_platform.tracking.output import output_file
 
 MAIN = MAIN_METRICS | set(COLUMN_METRICS)
 
@@ -127,13 +129,39 @@ class TrialDetails:
         """Where another program logged the trial; None for a trial of our own."""
         return self.starts[0].provenance.get("imported_from") if self.starts else None
 
-    def journal_folders(self, runs: Path) -> list[Path]:
+    def journal_folders(self, runs: Path | None) -> list[Path]:
         """List where the journals of its sweeps can lie on this machine, the likeliest first.
 
         That is where their drivers had them, and below `runs`, where a copy may lie.
         """
-        known = [Path(place.folder) for place in self.sweeps if place.folder is not None]
-        return [*known, *(sweep_folder(runs, place.sweep) for place in self.sweeps)]
+        return [folder for folder, _ in self._list_folders(runs)]
+
+    def find_output(self, runs: Path | None) -> Path | None:
+        """Find the file of what it has printed; None where it has printed nothing.
+
+        NotFoundError if no journal of its sweeps lies here, so that such a file may lie elsewhere.
+        """
+        folders = self._list_folders(runs)
+        files = (output_file(folder, place.number) for folder, place in folders)
+        if file := next(filter(Path.exists, files), None):
+            return file
+        if any(folder.is_dir() for folder, _ in folders):
+            return None
+        raise NotFoundError(
+            f"what trial {self.key[:8]} has printed is not here: it lies beside the journal of its "
+            f"sweep, in {self.journal_places}; give the command there"
+        )
+
+    @property
+    def journal_places(self) -> str:
+        """Say in words where the drivers of its sweeps had the journals."""
+        known = [f"{p.folder} on {p.host}" for p in self.sweeps if p.folder is not None]
+        return " or ".join(known) or "a folder that is not recorded"
+
+    def _list_folders(self, runs: Path | None) -> list[tuple[Path, SweepPlace]]:
+        known = [(Path(place.folder), place) for place in self.sweeps if place.folder is not None]
+        copies = [] if runs is None else [(sweep_folder(runs, p.sweep), p) for p in self.sweeps]
+        return [*known, *copies]
 
     @property
     def why_no_model(self) -> str:

@@ -1,6 +1,7 @@
 """The page of one trial, and a short summary of a sweep in Markdown."""
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -40,7 +41,7 @@ def trial_page(trial: TrialDetails, *, where: str, best: Mapping[str, Any] | Non
     return [
         Heading(f"Trial {trial.key}", 1),
         Paragraph(_format_headline(trial)),
-        *([Paragraph(f"Error: {trial.error}")] if trial.error else []),
+        *(_describe_error(trial, where) if trial.error else []),
         _make_facts_table(_collect_facts(trial)),
         *_build_settings_section(trial, best),
         *_build_model_section(trial, where),
@@ -82,6 +83,13 @@ def written_lines(said: Annotations, *, of: str = "") -> dict[str, str]:
 def score_text(metric: str, value: float) -> str:
     """Format a score: correlations and accuracies x 100, others as they are."""
     return f"{value:.4f}" if metric in GEOMETRY_METRICS else percent(value)
+
+
+def _describe_error(trial: TrialDetails, where: str) -> Iterator[Block]:
+    yield Paragraph(f"Error: {trial.error}")
+    for place in trial.sweeps[:1]:
+        logs = f"cse-sweep logs {shlex.quote(place.sweep)} --trial {place.number}{where}"
+        yield Paragraph(f"What it printed: {logs}")
 
 
 def _format_headline(trial: TrialDetails) -> str:
