@@ -46,15 +46,16 @@ class TrialOutputs:
     def add(self, trial: TrialHistory, printed: Mapping[str, Any]) -> None:
         """Write what a trial has printed since its last report, as `OutputCapture.take` has it.
 
-        A report that comes twice is written once.
+        A report that comes twice is written once, and one that a method has made up is not.
         """
-        if not printed.keys() >= {"text", "total", "offset"}:
+        total, offset = printed.get("total"), printed.get("offset")
+        if not isinstance(total, int) or not isinstance(offset, int):
             return
         with self._failure_noted(trial):
             written = self._open(trial)
-            if int(printed["total"]) > written.total:
-                written.file.append(clean_text(str(printed["text"])))
-                written.total, written.offset = int(printed["total"]), int(printed["offset"])
+            if total > written.total:
+                written.file.append(clean_text(str(printed.get("text"))))
+                written.total, written.offset = total, max(offset, 0)
 
     def end(self, trial: TrialHistory, process: str) -> None:
         """Note that the process of a trial has ended, or its trial in it.

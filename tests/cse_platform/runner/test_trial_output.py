@@ -89,7 +89,8 @@ def test_each_report_is_written_once_and_without_secrets(tmp_path: Path, trial: 
     outputs = TrialOutputs(tmp_path, "s3://bucket/lab")
     for _ in range(2):
         outputs.add(trial, printed("\x1b[31mpassword: hunter2\x1b[0m\n", 20, 20))
-    outputs.add(trial, {"text": "made up"})
+    for made_up in ({"text": "made up"}, {**printed("made up", 30, 30), "total": "many"}):
+        outputs.add(trial, made_up)
     outputs.end(trial, "process")
     trial.checkpoint = (4, "")
     outputs.add(trial, printed("again\n", 6, 6))

@@ -25,9 +25,7 @@ def machine_picture(curve: Sequence[DevPoint]) -> Picture:
         "What concerns the GPU is of the whole device."
     )
     if not shown:
-        return Picture(
-            name, title, caption, missing="this trial has measured nothing of its machine"
-        )
+        return Picture(name, title, caption, missing="this trial has no measurement of its machine")
     titles = {metric: metric_quantity(metric).title for metric in shown}
     data = pd.DataFrame(
         [

@@ -16,13 +16,6 @@ SPACE = "space."
 """Prefix of the parameters of a sweep's run that describe its space."""
 CONSTRAINTS = "search.constraints"
 
-_SYSTEM = {
-    "perf/machine_memory_percent": "system/system_memory_usage_percentage",
-    "perf/gpu_percent": "system/gpu_0_utilization_percentage",
-    "perf/gpu_watts": "system/gpu_0_power_usage_watts",
-}
-"""The names by which MLflow shows what it measures of a machine itself."""
-
 Ended = events.TrialFinished | events.TrialReused
 
 
@@ -53,8 +46,7 @@ def trial_params(event: events.TrialStarted | events.TrialReused) -> list[Param]
 def point_metrics(event: events.TrialPoint) -> list[Metric]:
     """Build the metrics of one dev point."""
     time = milliseconds(event.time)
-    names = {name: clean_name(_SYSTEM.get(name, name)) for name in event.metrics}
-    return [Metric(names[name], v, time, event.step) for name, v in event.metrics.items()]
+    return [Metric(clean_name(name), v, time, event.step) for name, v in event.metrics.items()]
 
 
 def end_metrics(event: events.TrialFinished) -> list[Metric]:
