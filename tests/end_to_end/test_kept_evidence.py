@@ -127,7 +127,7 @@ def test_a_trial_keeps_its_source_and_what_it_printed(
     client = create_app(sweep.stores["leaderboard"]).test_client()
     page = unescape(client.get(f"/trials/{key}").text)
     assert "after the last report" in page and "hunter2" not in page
-    assert "What its machine did" in page
+    assert "The machine by step" in page
     points = [event for event in sweep.events() if isinstance(event, TrialPoint)]
     assert all(0 < point.metrics["perf/memory_gib"] < 1000 for point in points)
     file.unlink()

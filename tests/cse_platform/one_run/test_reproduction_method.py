@@ -139,8 +139,12 @@ def test_a_kept_source_comes_back_once_nobody_has_it(
 ) -> None:
     sha256 = keep()
     ran(code_hash(get_method("labcse")), provenance={METHOD_SOURCE: sha256})
+    table = lab / "lab" / "published.csv"
+    table.write_text("another,table\n")  # which no key hashes
+    assert one_run("reproduce", KEY, "--to", "table").exit_code == 0
+    copy = Path("table", "method", "src", "lab", "published.csv")
+    assert copy.read_text() == FILES["lab/published.csv"]
     (lab / "lab" / "parts" / "loss.py").write_text("WEIGHT = 2.0\n")
-    (lab / "lab" / "published.csv").write_text("another,table\n")
     done = one_run("reproduce", KEY)
     assert done.exit_code == 0 and "labcse" not in done.stderr, done.output
     source = FOLDER / "method" / "src" / "lab"
