@@ -48,7 +48,7 @@ def train(config, run):
         print(f"\\r{percent}%", end="", file=sys.stderr)
     print(file=sys.stderr)
     run.report(step=0, metrics={"dev/stsb_spearman": 0.1})
-    run.report(step=2, metrics={"dev/stsb_spearman": 0.2})
+    run.report(step=2, metrics={"dev/stsb_spearman": 0.2}, save=lambda folder: None)
     print("after the last report")
     if config.temperature > 0.5:
         raise RuntimeError("too hot")
@@ -114,7 +114,7 @@ def test_a_trial_keeps_its_source_and_what_it_printed(
 
     def printed(number: int, *words: str) -> list[str]:
         done = ask(cse_sweep, "logs", sweep.name, "--trial", str(number), *runs, *words)
-        return re.split(r"===.*from step 0\n", done.output)
+        return re.split(r"===.*from step (?:0|2)\n", done.output)
 
     crash = "about to crash\n"
     assert printed(0, "--follow") == ["", said]

@@ -1,6 +1,7 @@
 """Captures in a worker what its trial prints, by Python or by native code, and reports it."""
 
 import ctypes
+import logging
 import os
 import re
 import sys
@@ -82,6 +83,7 @@ def capture_output() -> Iterator[OutputCapture]:
     storage = tune.get_context().get_storage()
     local = isinstance(storage.storage_filesystem, LocalFileSystem)
     folder = Path(storage.trial_fs_path) if local else Path(tempfile.mkdtemp(prefix="cse-output-"))
+    logging.getLogger("ray.train").setLevel(logging.WARNING)  # it tells of every checkpoint
     capture = OutputCapture(folder / OUTPUT)
     try:
         yield capture

@@ -84,8 +84,8 @@ class TrialOutputs:
         """Open the file of a trial; a line there says that a process begins with it."""
         if trial.key not in self._written:
             file = OutputFile(output_file(self._folder, trial.number))
-            step = trial.checkpoint[0] if trial.checkpoint else 0
-            file.append(f"=== {utc(now())}: trial {trial.key[:HASH_DIGITS]} from step {step}\n")
+            begun = f"trial {trial.key[:HASH_DIGITS]} from step {trial.resumed_from or 0}"
+            file.append(f"=== {utc(now())}: {begun}\n")
             self._written[trial.key] = _Written(file)
         return self._written[trial.key]
 

@@ -28,7 +28,7 @@ def new_capture(folder: Path) -> AbstractContextManager[OutputCapture]:
 @pytest.fixture
 def trial() -> Any:
     """What is asked of a trial's history."""
-    return SimpleNamespace(key=KEY, number=3, checkpoint=None)
+    return SimpleNamespace(key=KEY, number=3, resumed_from=None)
 
 
 def printed(text: str, total: int, offset: int) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def test_each_report_is_written_once_and_without_secrets(tmp_path: Path, trial: 
     for made_up in ({"text": "made up"}, {**printed("made up", 30, 30), "total": "many"}):
         outputs.add(trial, made_up)
     outputs.end(trial, "process")
-    trial.checkpoint = (4, "")
+    trial.resumed_from = 4
     outputs.add(trial, printed("again\n", 6, 6))
     text = read_output(output_file(tmp_path, 3))
     assert HEAD.split(text) == ["", "0", "password: ***\n", "4", "again\n"]
