@@ -8,6 +8,7 @@ from cse_dashboards.figures.labels import dev_quantity, metric_quantity, score_q
 from cse_dashboards.figures.rows import styles_in_order
 from cse_dashboards.figures.training.alignment_uniformity import draw_alignment_uniformity
 from cse_dashboards.figures.training.dev_curves import draw_dev_curves
+from cse_dashboards.figures.training.machine import machine_picture
 from cse_dashboards.figures.training.seeds import at_kept, over_seeds, seeds_having
 from cse_platform.leaderboard.trials import DevPoint
 
@@ -151,3 +152,22 @@ def test_scores_have_names_and_units() -> None:
     assert score_quantity("mr").title == "MR test, accuracy × 100"
     assert dev_quantity("stsb+sickr").title == "STS-B + SICK-R dev, mean × 100"
     assert dev_quantity("transfer_dev").title == "transfer average dev, accuracy × 100"
+
+
+def test_the_machine_has_a_panel_for_each_measurement_that_there_is() -> None:
+    busy, speed = "perf/gpu_percent", "perf/sentences_per_second"
+    points = [
+        DevPoint(0, 0.5, {busy: 10.0}, kept=False),
+        DevPoint(10, 0.6, {busy: None, speed: 300.0, "train/loss": 1.0}, kept=True),
+        DevPoint(20, 0.6, {busy: 90.0, speed: 320.0}, kept=False),
+    ]
+    picture = machine_picture(points)
+    assert picture.figure is not None
+    assert {trace.name: list(trace.y) for trace in picture.figure.data} == {
+        "sentences per second": [None, 300.0, 320.0],
+        "GPU, % busy": [10.0, None, 90.0],
+    }
+    assert picture.csv.startswith("step,sentences per second,")
+    assert (
+        machine_picture(curve(0.5, 0.6)).missing == "this trial has no measurement of its machine"
+    )

@@ -31,6 +31,12 @@ _MEASURED = {
     "perf/epoch_minutes": "minutes an epoch",
     "perf/gpu_memory_gib": "peak GPU memory, GiB",
     "perf/host_memory_gib": "peak host memory, GiB",
+    "perf/cpu_percent": "CPU threads of the trial, % busy",
+    "perf/memory_gib": "memory of the trial, GiB",
+    "perf/machine_memory_percent": "memory of the machine, % used",
+    "perf/gpu_percent": "GPU, % busy",
+    "perf/gpu_device_memory_gib": "memory of the GPU, GiB used",
+    "perf/gpu_watts": "power of the GPU, W",
 }
 
 _COSTS = {SECONDS: "seconds of training", GPU_HOURS: "GPU-hours"}

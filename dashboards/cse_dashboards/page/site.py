@@ -115,6 +115,15 @@ class OpenLeaderboard:
         self._lock = threading.Lock()
         self._open: tuple[object, Leaderboard] | None = None
 
+    @property
+    def folder(self) -> Path | None:
+        """The folder of its file, which is mostly a runs folder; None on a server."""
+        return self._file.parent if self.url.startswith("sqlite") else None
+
+    @property
+    def _file(self) -> Path:
+        return Path(self.url.partition(":///")[2].partition("?")[0])
+
     def get(self) -> Leaderboard:
         """Return the leaderboard, opened at the first call and again once its file has changed.
 
@@ -146,7 +155,7 @@ class OpenLeaderboard:
         """Identify the state of the file; None if it must be opened for each request."""
         if not self.url.startswith("sqlite"):
             return self.url
-        file = Path(self.url.partition(":///")[2].partition("?")[0])
+        file = self._file
         # SQLite sees no changes of a file that it has opened as immutable.
         if not file.is_file() or not os.access(file.parent, os.W_OK):
             return None

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from rich.text import Text
 from cse_platform.cli.progress import INFEASIBLE, print_texts, screen, show_live
 from cse_platform.cli.sweep_lines import SweepLine, SweepLines, breaks_constraint, summary_line
 from cse_platform.errors import StoreDownError
+from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.sweep_updates import SweepUpdate, sweep_update
 from cse_platform.leaderboard.sweeps import SweepOverview
@@ -19,8 +21,11 @@ from cse_platform.render.formats import clock, stopwatch
 from cse_platform.signals import exit_code, heed_sigterm
 from cse_platform.sweep.stores import errors_folder
 from cse_platform.tracking.history import TrialHistory
+from cse_platform.tracking.output import read_output
 
 _LOOK_SECONDS = 1.0
+_KNOWN_AGAIN = 1000
+"""Characters by which a place in a text is found again."""
 _OVERLAP = timedelta(minutes=1)
 """Messages of a driver's threads can be stored slightly out of order."""
 
@@ -31,6 +36,37 @@ def print_logs(url: str, sweep: str) -> None:
         followed = FollowedSweep(board, sweep)
         for line in followed.new_lines():
             click.echo(line.text)
+
+
+def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
+    """Print what a trial has printed, and go on until it ends if it is to be followed.
+
+    `runs` is a runs folder that may have the journal of its sweep. NotFoundError if what it has
+    printed lies elsewhere.
+    """
+    heed_sigterm()
+    with open_leaderboard(url) as board:
+        details, shown = board.trial(trial), ""
+        while True:
+            file = details.find_output(runs)
+            text = "" if file is None else read_output(file)
+            click.echo(_find_news(shown, text), nl=False)
+            shown = text
+            if not follow or details.state != "RUNNING":
+                break
+            time.sleep(_LOOK_SECONDS)
+            with suppress(StoreDownError):
+                details = board.trial(trial)
+    if not shown:
+        click.echo(f"trial {trial} has printed nothing yet", err=True)
+
+
+def _find_news(shown: str, text: str) -> str:
+    """Find what has come to a text since it was shown; its middle may have gone since."""
+    if text.startswith(shown):
+        return text[len(shown) :]
+    last = shown[-_KNOWN_AGAIN:]
+    return text.rpartition(last)[2] if last in text else text
 
 
 def follow(url: str, sweep: str) -> int:

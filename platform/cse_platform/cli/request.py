@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from cse_platform.cli.common import CONTEXT, leaderboard_url, shows_errors, store_options
+from cse_platform.cli.common import CONTEXT, RUNS, leaderboard_url, shows_errors, store_options
 
 if TYPE_CHECKING:
     from cse_platform.tracking.events import SweepAction
@@ -105,17 +105,39 @@ def enqueue(sweep: str, runs: Path | None, store: str | None, settings: tuple[st
 
 
 @about_sweep
-def logs(sweep: str, runs: Path | None, store: str | None) -> None:
+@click.option(
+    "--trial",
+    "number",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Print what this trial has printed instead.",
+)
+@click.option("--follow", is_flag=True, help="Print what the trial prints until it ends.")
+def logs(
+    sweep: str, runs: Path | None, store: str | None, number: int | None, follow: bool
+) -> None:
     """Print what the driver of SWEEP has said so far: warnings, and one line per finished trial.
+
+    With --trial, print what that trial has printed up to its last dev point. It lies beside the
+    sweep's journal.
 
     \b
     Examples:
         cse-sweep logs rankcse-bert-base
+        cse-sweep logs rankcse-bert-base --trial 3 --follow
         cse-sweep logs rankcse-bert-base --store postgresql+psycopg://lab@db.lab/leaderboard
     """
-    from cse_platform.cli.following import print_logs
+    if number is None:
+        if follow:
+            raise click.UsageError("--follow goes with --trial N; cse-sweep attach follows a sweep")
+        from cse_platform.cli.following import print_logs
 
-    print_logs(leaderboard_url(runs, store), sweep)
+        print_logs(leaderboard_url(runs, store), sweep)
+    else:
+        from cse_platform.cli.following import print_output
+
+        url = leaderboard_url(runs, store)
+        print_output(url, f"{sweep}#{number}", runs=runs or RUNS, follow=follow)
 
 
 @about_sweep

@@ -25,17 +25,48 @@ if TYPE_CHECKING:
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON: scores as fractions, with code diffs."
 )
+@click.option(
+    "--code",
+    "shows_code",
+    is_flag=True,
+    help="Print the code that it ran: another package's method as its sweep has kept it, ours by "
+    "version and commit.",
+)
+@click.option(
+    "--diff", "other", metavar="TRIAL", help="Print what changed in the code since this trial."
+)
 @shows_errors
-def show_command(trial: str, runs: Path | None, store: str | None, as_json: bool) -> None:
+def show_command(
+    trial: str,
+    runs: Path | None,
+    store: str | None,
+    as_json: bool,
+    shows_code: bool,
+    other: str | None,
+) -> None:
     """Show everything about TRIAL: its key, the first 6 or more digits of it, or SWEEP#NUMBER.
 
     \b
     Examples:
         cse-leaderboard show 10bba02b
         cse-leaderboard show quickstart-simcse#0
+        cse-leaderboard show labcse#3 --code
+        cse-leaderboard show labcse#3 --diff labcse-first#0
     """
+    if as_json + shows_code + (other is not None) > 1:
+        raise click.UsageError("--json, --code and --diff are three questions; ask one at a time")
     details = _load_details(trial, runs, store)
-    if as_json:
+    if shows_code or other is not None:
+        from cse_platform.export.trial_code import format_code, format_code_changes, trial_code
+
+        code = trial_code(details, runs=runs or RUNS)
+        if other is None:
+            click.echo(format_code(code), nl=False)
+            return
+        before = trial_code(_load_details(other, runs, store), runs=runs or RUNS)
+        changes = format_code_changes(before, code)
+        click.echo(changes or f"{code.trial} and {before.trial} ran the same code", nl=not changes)
+    elif as_json:
         from cse_platform.render.table import to_json
 
         click.echo(to_json(details.as_record()), nl=False)
@@ -70,7 +101,9 @@ def reproduce_command(
     from cse_platform.export.reproduction.folder import write_reproduction
 
     details = _load_details(trial, runs, store)
-    made = write_reproduction(details, folder or Path(f"reproduce-{details.key[:8]}"))
+    made = write_reproduction(
+        details, folder or Path(f"reproduce-{details.key[:8]}"), runs=runs or RUNS
+    )
     click.echo(f"{made.folder}: {', '.join(made.files)}")
     for unknown in made.unknowns:
         click.echo(f"note: {unknown}", err=True)

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from cse_methods.tasks import DATA_METRICS
+from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.annotations import Annotations, annotations, annotations_of
 from cse_platform.leaderboard.records import (
     COLUMN_METRICS,
@@ -22,6 +24,7 @@ from cse_platform.leaderboard.tables import (
     ConfigurationRecord,
     GroupRecord,
     ScoreRecord,
+    SweepLeaseRecord,
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
@@ -36,7 +39,9 @@ from cse_platform.leaderboard.trials import (
     find_summaries,
 )
 from cse_platform.sweep.space.dimensions import canonical_json
+from cse_platform.sweep.stores import sweep_folder
 from cse_platform.tracking.events import MAIN_METRICS, TrialScore
+from cse_platform.tracking.output import output_file
 
 MAIN = MAIN_METRICS | set(COLUMN_METRICS)
 
@@ -55,6 +60,10 @@ class SweepPlace:
     sweep: str
     number: int
     role: str
+    host: str | None = None
+    """Where its driver runs, or ran last; None where it never ran on this leaderboard."""
+    folder: str | None = None
+    """The folder of its journal, on that host."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +140,40 @@ class TrialDetails:
     def imported_from(self) -> str | None:
         """Where another program logged the trial; None for a trial of our own."""
         return self.starts[0].provenance.get("imported_from") if self.starts else None
+
+    def journal_folders(self, runs: Path | None) -> list[Path]:
+        """List where the journals of its sweeps can lie on this machine, the likeliest first.
+
+        That is where their drivers had them, and below `runs`, where a copy may lie.
+        """
+        return [folder for folder, _ in self._list_folders(runs)]
+
+    def find_output(self, runs: Path | None) -> Path | None:
+        """Find the file of what it has printed; None where it has printed nothing.
+
+        NotFoundError if no journal of its sweeps lies here, so that such a file may lie elsewhere.
+        """
+        folders = self._list_folders(runs)
+        files = (output_file(folder, place.number) for folder, place in folders)
+        if file := next(filter(Path.exists, files), None):
+            return file
+        if any(folder.is_dir() for folder, _ in folders):
+            return None
+        raise NotFoundError(
+            f"what trial {self.key[:8]} has printed is not here: it lies beside the journal of its "
+            f"sweep, in {self.journal_places}; give the command there"
+        )
+
+    @property
+    def journal_places(self) -> str:
+        """Say in words where the drivers of its sweeps had the journals."""
+        known = [f"{p.folder} on {p.host}" for p in self.sweeps if p.folder is not None]
+        return " or ".join(known) or "a folder that is not recorded"
+
+    def _list_folders(self, runs: Path | None) -> list[tuple[Path, SweepPlace]]:
+        known = [(Path(place.folder), place) for place in self.sweeps if place.folder is not None]
+        copies = [] if runs is None else [(sweep_folder(runs, p.sweep), p) for p in self.sweeps]
+        return [*known, *copies]
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -237,9 +280,7 @@ def trial_details(session: Session, key: str) -> TrialDetails:
         gpu_hours=trial.gpu_seconds / 3600,
         machine=f"{trial.machine.host} · {trial.machine.hardware}" if trial.machine else None,
         untrained=trial.start_value,
-        sweeps=tuple(
-            SweepPlace(record.sweep.name, record.number, record.role) for record in trial.places
-        ),
+        sweeps=_find_places(session, trial),
         tags=tuple(sorted(tags)),
         written=written,
         of_configuration=of_configuration,
@@ -250,6 +291,21 @@ def trial_details(session: Session, key: str) -> TrialDetails:
         seen=read_seen_sentences(session, [configuration.id]).get(configuration.id, ()),
         test_accesses=tuple(as_test_access(key, record) for record in trial.test_accesses),
         siblings=_find_siblings(session, trial),
+    )
+
+
+def _find_places(session: Session, trial: TrialRecord) -> tuple[SweepPlace, ...]:
+    names = [record.sweep.name for record in trial.places]
+    query = select(SweepLeaseRecord).where(SweepLeaseRecord.sweep.in_(names))
+    leases = {lease.sweep: (lease.host, lease.folder) for lease in session.scalars(query)}
+    return tuple(
+        SweepPlace(
+            record.sweep.name,
+            record.number,
+            record.role,
+            *leases.get(record.sweep.name, (None, None)),
+        )
+        for record in trial.places
     )
 
 

@@ -15,7 +15,7 @@ from cse_platform.leaderboard.ingest.sweep_events import holds_rehearsals
 from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.render.formats import format_count
 from cse_platform.runner.model_retention import best_folders, delete_surplus_models
-from cse_platform.runner.models import delete_folder
+from cse_platform.runner.models import delete_folder, wait_for_room
 from cse_platform.runner.prior_results import (
     environment_hash,
     gather_prior_results,
@@ -38,6 +38,12 @@ from cse_platform.tracking import journal
 from cse_platform.tracking.events import SweepFinished, SweepRequested, SweepStarted
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.method_code import (
+    METHOD_SOURCE,
+    MethodCode,
+    collect_method_code,
+    keep_method_code,
+)
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder, SinkHealth
@@ -236,6 +242,8 @@ class SweepDriver:
     def _make_start_event(self) -> SweepStarted:
         """Make the event of this start, with the code and the values of earlier stages."""
         outside = next(iter(outside_sources(self._method).values()), None)
+        code = collect_method_code(self._method)
+        kept = {} if code is None else {METHOD_SOURCE: self._keep_code(code)}
         found_values = {f"fixed.{name}": origin for name, origin in self._origins.items()}
         return SweepStarted(
             sweep=self.spec.sweep,
@@ -248,8 +256,14 @@ class SweepDriver:
             content=self._identity.content(),
             environment=self._environment,
             packages=self._packages,
-            provenance=sweep_provenance(None, method=outside) | found_values,
+            provenance=sweep_provenance(None, method=outside) | kept | found_values,
             diffs=code_diffs(None, method=outside),
+        )
+
+    def _keep_code(self, code: MethodCode) -> str:
+        return wait_for_room(
+            lambda: keep_method_code(code, self.stores.folder),
+            what=f"the source of {self.spec.method}",
         )
 
     def begin(self, recorder: Recorder) -> None:

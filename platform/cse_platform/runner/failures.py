@@ -59,8 +59,8 @@ def is_report_of_failure(report: Mapping[str, Any]) -> bool:
 def failure_from_report(report: Mapping[str, Any], method: Method) -> Failure:
     """Make a failure from a worker's report, which `report_of` has made."""
     said, traceback = (
-        cut_line(_clean_text(str(report["said"]))),
-        _clean_text(str(report["traceback"])),
+        cut_line(clean_text(str(report["said"]))),
+        clean_text(str(report["traceback"])),
     )
     if not report["says_what_to_do"]:
         said = _append_frame(said, traceback, method)
@@ -69,7 +69,7 @@ def failure_from_report(report: Mapping[str, Any], method: Method) -> Failure:
 
 def failure_without_report(text: str) -> Failure:
     """Make the failure of a trial whose worker died without a report; `text` is Ray's own text."""
-    traceback = _clean_text(_ATTEMPT.split(text)[-1].strip())
+    traceback = clean_text(_ATTEMPT.split(text)[-1].strip())
     lines = traceback.splitlines() or ["it left no error"]
     said = lines[-1 if lines[0].startswith(_IN_A_TASK) else 0]
     return Failure(cut_line(said), traceback, end="crash")
@@ -126,7 +126,7 @@ def _find_own_frame(traceback: str, method: Method) -> str | None:
     return None
 
 
-def _clean_text(text: str) -> str:
+def clean_text(text: str) -> str:
     """Remove secrets, and the colours that Ray or a method adds."""
     return mask_text(_COLOUR.sub("", text))
 

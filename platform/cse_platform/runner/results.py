@@ -227,8 +227,10 @@ class Results:
             return
         trial = self.state.history.trials[key]
         file = self.errors / f"trial-{trial.number}.txt"
+        logs = f"cse-sweep logs {self.state.spec.sweep} --trial {trial.number}"
+        text = f"{failure.traceback.rstrip()}\n\nWhat it printed: {logs}\n"
         wait_for_room(
-            lambda: _write_traceback(file, failure.traceback),
+            lambda: _write_traceback(file, text),
             what=f"the traceback of trial {trial.number}",
         )
         self._cut_off[key, failure.end] += 1

@@ -41,12 +41,14 @@ from cse_platform.runner.failures import (
     failure_without_report,
     is_report_of_failure,
 )
+from cse_platform.runner.output_capture import OUTPUT
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, join_cluster, stop_own
 from cse_platform.runner.requests import Requests
 from cse_platform.runner.results import Results
 from cse_platform.runner.sharing import share_devices
 from cse_platform.runner.state import SweepState
+from cse_platform.runner.trial_outputs import TrialOutputs
 from cse_platform.runner.worker import FAILURE, KEPT_MODEL, UNREAD, make_reusable, trainable
 from cse_platform.signals import (
     Grace,
@@ -129,6 +131,8 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         key, results = self.hooks.keys[trial.trial_id], self.hooks.results
         if is_report_of_failure(report := _extract_mapping(FAILURE, result)):
             self._failure_reports[trial.trial_id] = report
+        if printed := _extract_mapping(OUTPUT, result):
+            self.hooks.outputs.add(results.state.history.trials[key], printed)
         if WAITS in result:
             results.warn_waiting(key, str(result[WAITS]))
         if KEPT_MODEL in result:
@@ -165,10 +169,12 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         self._call_guarded(self.hooks.results.record_end, trial)
 
     def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+        self._end_output(trial)
         if self.hooks.broken is None:
             self._call_guarded(self.hooks.results.record_end, trial)
 
     def on_trial_error(self, controller: Any, trial: Trial) -> None:
+        self._end_output(trial)
         # Ray pickles the error into the sweep's storage. At the end it would read that again.
         trial.run_metadata.pickled_error_filename = None
         self._call_guarded(lambda key: self._handle_failure(key, self._make_failure(trial)), trial)
@@ -194,6 +200,10 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         with suppress(OSError, TypeError):  # on a full disk there is none
             text = Path(trial.error_file).read_text(errors="replace")
         return failure_without_report(text)
+
+    def _end_output(self, trial: Trial) -> None:
+        history = self.hooks.results.state.history.trials[self.hooks.keys[trial.trial_id]]
+        self.hooks.outputs.end(history, trial.trial_id)
 
     def _call_guarded(self, call: Callable[[str], None], trial: Trial) -> None:
         try:
@@ -225,8 +235,11 @@ def _find_checkpoint(trial: Trial, result: dict[str, Any], root: str) -> str | N
 class Hooks:
     """The searcher and the scheduler of one sweep, and the trials that both work on."""
 
-    def __init__(self, planner: Planner, results: Results, requests: Requests) -> None:
+    def __init__(
+        self, planner: Planner, results: Results, requests: Requests, outputs: TrialOutputs
+    ) -> None:
         self.planner, self.results, self.requests = planner, results, requests
+        self.outputs = outputs
         self.controller: Any = None
         """Ray's; None before the first trial."""
         self.keys: dict[str, str] = {}
@@ -256,6 +269,13 @@ class Hooks:
     def is_ending(self) -> bool:
         """Whether no trial is to begin any more."""
         return self.grace.has_begun or self.is_interrupted
+
+    def end_outputs(self) -> None:
+        """Write what trials that were cut off have printed since their last reports."""
+        state = self.planner.state
+        for trial_id, key in self.keys.items():
+            if key in state.live:
+                self.outputs.end(state.history.trials[key], trial_id)
 
     def has_room(self) -> bool:
         """Whether one more trial has a free slot or an idle process.
@@ -386,7 +406,7 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
             if goes_on and hooks.has_room() and (trial := hooks.planner.next()):
                 hooks.keys[trial_id] = trial.key
                 kept = {"place": hooks.results.model_location(trial.key), "trial": trial.key}
-                return hooks.planner.param_space(trial) | {"kept_model": kept}
+                return hooks.planner.param_space(trial) | {"kept_model": kept, "keep_output": True}
         except Exception as error:
             hooks.broken = error
         state = hooks.planner.state
@@ -461,13 +481,17 @@ class RayExecutor:
             state.nodes.wait()
         share_devices(state)
         hooks = Hooks(
-            Planner(state, capacity=_make_capacity(state)), Results(state, stores), requests
+            Planner(state, capacity=_make_capacity(state)),
+            Results(state, stores),
+            requests,
+            TrialOutputs(stores.folder, stores.checkpoints),
         )
         try:
             _run_tuner(state.spec, state.slot, stores, hooks)
         finally:
             if hooks.slot_requests is not None:
                 hooks.slot_requests.end()
+            hooks.end_outputs()
         if hooks.broken is not None:
             raise hooks.broken
 

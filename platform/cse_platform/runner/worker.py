@@ -5,10 +5,9 @@ import os
 import reprlib
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
-from traceback import walk_tb
 from typing import Any
 
 from pyarrow.fs import LocalFileSystem
@@ -34,7 +33,13 @@ from cse_platform.gc_settings import collect_rarely, spare_survivors
 from cse_platform.runner.checkpoints import WAITS, TrialCheckpoints
 from cse_platform.runner.failures import report_of
 from cse_platform.runner.gpus import hide_unassigned_gpus
+from cse_platform.runner.machine_sampling import MachineSampler
 from cse_platform.runner.models import keep_model, wait_for_room
+from cse_platform.runner.output_capture import (
+    OutputCapture,
+    capture_output,
+    is_stopped_by_tune,
+)
 from cse_platform.sweep.blocks import CHECKPOINT_EVERY
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.problems import joined_problems, problems_in
@@ -44,7 +49,12 @@ KEPT_MODEL = "kept_model"
 """The entry of the last result that says what prevented the model from being kept, or None."""
 UNREAD = "unread_settings"
 """The entry of the last result that names the hyperparameters that nothing has read."""
-RESERVED = frozenset({"seed", "resume_from", "code", "own_tests", "kept_model", "checkpoint_every"})
+RESERVED = frozenset(
+    (
+        *("seed", "resume_from", "code", "own_tests", "kept_model", "checkpoint_every"),
+        "keep_output",
+    )
+)
 """Entries of `param_space` that are not settings of the method."""
 
 
@@ -55,10 +65,12 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     `data`, `dev` and hyperparameters), and optionally `resume_from`, a checkpoint folder, `code`,
     the hash without which the trial fails, because its key would be that of other code,
     `own_tests`, a lab's own test files, which stay shut, `kept_model`, the key of the trial and
-    the place that its best checkpoint is copied to, and `checkpoint_every`, the seconds from a
-    checkpoint to the next, by default those of `resources`.
+    the place that its best checkpoint is copied to, `checkpoint_every`, the seconds from a
+    checkpoint to the next, by default those of `resources`, and `keep_output`, True where the
+    reports are to have what the trial prints under `output`.
 
-    Every report has `step`, the metrics of `Run.report` that are recorded, as floats, and under
+    Every report has `step`, the metrics of `Run.report` that are recorded, as floats, those of
+    `MachineSampler.take`, and under
     `provenance` the peak memory until then; the first one also has the hash of the code that
     trains, and what it runs on. One with a checkpoint also has `checkpoint_step`, the step that
     this is of; the last trained step always has one (`TrialCheckpoints`). The last result, without
@@ -75,6 +87,10 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     get_method(method)
 
     def run_trial(settings: dict[str, Any]) -> dict[str, Any]:
+        with capture_output() if settings.get("keep_output") else nullcontext() as output:
+            return train(settings, output)
+
+    def train(settings: dict[str, Any], output: OutputCapture | None) -> dict[str, Any]:
         loaded_method, config = prepare_process(method, settings, threads=_count_assigned_threads())
         code = code_hash(loaded_method)
         _refuse_other_code(loaded_method, code, settings.get("code"))
@@ -83,8 +99,10 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
             as_found(),
             _open_checkpoint(settings.get("resume_from")) as folder,
             closing(TrialCheckpoints(every)) as checkpoints,
+            closing(MachineSampler(_count_assigned_threads())) as machine,
         ):
-            run = TuneRun(settings.get("seed", 0), folder, config, checkpoints, code=code)
+            seed = settings.get("seed", 0)
+            run = TuneRun(seed, folder, config, checkpoints, machine, code=code, output=output)
             recorded, read = record_reads(config)
             best = _extract_numbers(loaded_method.train(recorded, run))
             kept = _keep_model(settings.get("kept_model"), folder)
@@ -147,12 +165,15 @@ class TuneRun:
         resume_from: Path | None,
         config: MethodConfig,
         checkpoints: TrialCheckpoints,
+        machine: MachineSampler,
         *,
         code: str | None,
+        output: OutputCapture | None = None,
     ) -> None:
         self.seed = seed
         self.resume_from = resume_from
         self._config, self._checkpoints = config, checkpoints
+        self._machine, self._output = machine, output
         self._code = {} if code is None else {"code": code}
         self._described: str | None = None
         """The device that the last provenance described."""
@@ -165,8 +186,10 @@ class TuneRun:
         ValueError, before anything is saved, if a metric or the step is no number.
         """
         count, numbers = checked_report(step, metrics)
-        result = {"step": count, **numbers, "provenance": self._collect_provenance()}
-        self._checkpoints.report(result, save)
+        facts = self._collect_provenance()
+        result = {"step": count, **self._machine.take(), **numbers, "provenance": facts}
+        printed = {} if self._output is None else self._output.take()
+        self._checkpoints.report(result | printed, save)
 
     def _collect_provenance(self) -> dict[str, str]:
         """Collect the peak memory; at the first report also the code, and what it runs on.
@@ -177,6 +200,8 @@ class TuneRun:
         if device == self._described:
             return peak_memory(device)
         self._described = device
+        if device != "cpu":
+            self._machine.watch_gpu()
         facts = trial_provenance(
             device=device,
             precision=self._config.hyperparameters().get("precision", "fp32"),
@@ -290,7 +315,7 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
         try:
             return function(settings)
         except BaseException as error:
-            if _is_stopped_by_tune(error):
+            if is_stopped_by_tune(error):
                 raise
             tune.report({FAILURE: report_of(error)})
         # Not the error itself: Ray would pickle it, and the driver may not have what it needs.
@@ -309,13 +334,6 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
 
     Reusable.__name__ = function.__name__
     return Reusable
-
-
-def _is_stopped_by_tune(error: BaseException) -> bool:
-    """Whether an error is the exit that Tune raises in the report of a stopped trial."""
-    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-    raised_by = frames[-1].f_globals.get("__name__", "")
-    return isinstance(error, SystemExit) and str(raised_by).startswith("ray.")
 
 
 @contextmanager

@@ -56,6 +56,11 @@ class SweepStores:
         return [self.folder, *files, *map(Path, places)]
 
 
+def sweep_folder(runs: Path, sweep: str) -> Path:
+    """Return the folder of a sweep's journal, inside a runs folder."""
+    return runs / "sweeps" / sweep
+
+
 def errors_folder(sweep: Path) -> Path:
     """Return the folder with the tracebacks of failed trials, inside a sweep's folder."""
     return sweep / "errors"
@@ -102,7 +107,7 @@ def sweep_stores(
         **urls,
         checkpoints=f"{storage}/sweeps/{spec.sweep}/ray",
         models=f"{storage}/artifacts/models",
-        folder=runs / "sweeps" / spec.sweep,
+        folder=sweep_folder(runs, spec.sweep),
         artifacts=runs / "artifacts",
     )
 

@@ -1,5 +1,6 @@
-"""`cse-leaderboard reproduce` of another package's method: its source, or where that is."""
+"""The source of another package's method: kept, given back by `reproduce` and `show`, compared."""
 
+import json
 import re
 import sys
 import tomllib
@@ -15,7 +16,14 @@ from cse_methods import registry
 from cse_methods.code_hash import code_hashes, outside_sources
 from cse_methods.registry import get_method
 from cse_platform.sweep.identity import code_hash
+from cse_platform.sweep.stores import sweep_folder
 from cse_platform.tracking.events import Event, SweepStarted
+from cse_platform.tracking.method_code import (
+    MAX_SOURCE_BYTES,
+    METHOD_SOURCE,
+    collect_method_code,
+    keep_method_code,
+)
 from cse_platform.tracking.provenance import code_diffs, sweep_provenance
 
 Start = Callable[..., SweepStarted]
@@ -114,6 +122,99 @@ def test_its_source_lies_in_the_folder(
     assert code_hashes(again) == before
 
 
+@pytest.fixture
+def keep(lab: Path, runs: Path) -> Callable[[], str]:
+    """Keeps the source of the method as it is now beside the journal, as a start does."""
+
+    def keep() -> str:
+        code = collect_method_code(get_method("labcse"))
+        assert code is not None
+        return keep_method_code(code, sweep_folder(runs, "first"))
+
+    return keep
+
+
+def test_a_kept_source_comes_back_once_nobody_has_it(
+    lab: Path, keep: Callable[[], str], ran: Callable[..., None], one_run: Run, runs: Path
+) -> None:
+    sha256 = keep()
+    ran(code_hash(get_method("labcse")), provenance={METHOD_SOURCE: sha256})
+    table = lab / "lab" / "published.csv"
+    table.write_text("another,table\n")  # which no key hashes
+    assert one_run("reproduce", KEY, "--to", "table").exit_code == 0
+    copy = Path("table", "method", "src", "lab", "published.csv")
+    assert copy.read_text() == FILES["lab/published.csv"]
+    (lab / "lab" / "parts" / "loss.py").write_text("WEIGHT = 2.0\n")
+    done = one_run("reproduce", KEY)
+    assert done.exit_code == 0 and "labcse" not in done.stderr, done.output
+    source = FOLDER / "method" / "src" / "lab"
+    assert (source / "parts" / "loss.py").read_text() == FILES["lab/parts/loss.py"]
+    assert (source / "published.csv").read_text() == FILES["lab/published.csv"]
+    project = tomllib.loads((FOLDER / "method" / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["cse.methods"] == {"labcse": "lab.method"}
+    shown = one_run("show", KEY, "--code").stdout
+    assert "# lab-methods 1.0, whose files follow" in shown and "# cse-platform 0.1.0" in shown
+    assert "==> lab/parts/loss.py <==\nWEIGHT = 1.0\n" in shown
+    [file] = (sweep_folder(runs, "first") / "code").iterdir()
+    file.write_text(file.read_text().replace("1.0", "3.0"))
+    refused = one_run("show", KEY, "--code")
+    assert refused.exit_code == 1 and "is damaged" in refused.stderr
+    file.unlink()
+    refused = one_run("show", KEY, "--code")
+    assert refused.exit_code == 1 and "to runs/sweeps/first" in refused.stderr
+
+
+def test_the_same_source_is_kept_once_and_another_beside_it(
+    lab: Path, keep: Callable[[], str], runs: Path
+) -> None:
+    first = keep()
+    assert keep() == first
+    (lab / "lab" / "published.csv").write_text("a,table,that,no,key,hashes\n")
+    assert keep() != first
+    assert len(list((sweep_folder(runs, "first") / "code").iterdir())) == 2
+
+
+def test_a_diff_has_what_changed_between_two_trials_alone(
+    lab: Path, keep: Callable[[], str], fill: Fill, began: Start, life: Life, one_run: Run
+) -> None:
+    other, events = "ffff" + KEY[4:], []
+    for number, key, weight in ((1, KEY, "1.0"), (20, other, "2.0")):
+        (lab / "lab" / "parts" / "loss.py").write_text(f"WEIGHT = {weight}\n")
+        facts = {METHOD_SOURCE: keep(), "package_commit": f"c0ffee{weight}"}
+        events += [began(number - 1, provenance=facts), *life(key, seed=number, begin=number)]
+    fill(*events)
+    done = one_run("show", other, "--diff", KEY)
+    assert done.exit_code == 0, done.output
+    changed = [line for line in done.stdout.splitlines() if re.match("[+-](?![+-])", line)]
+    assert changed == [
+        "-# cse-platform at commit c0ffee1.0",
+        "+# cse-platform at commit c0ffee2.0",
+        "-WEIGHT = 1.0",
+        "+WEIGHT = 2.0",
+    ]
+    same = one_run("show", KEY, "--diff", KEY).stdout
+    assert same == "0a1b2c3d and 0a1b2c3d ran the same code\n"
+    assert one_run("show", KEY, "--diff", KEY, "--code").exit_code == 2
+
+
+def test_secrets_are_not_kept_and_large_files_are_named(
+    lab: Path, keep: Callable[[], str], ran: Callable[..., None], one_run: Run, runs: Path
+) -> None:
+    with (lab / "lab" / "parts" / "loss.py").open("a") as file:
+        file.write("api_key = 'hunter2'\n")
+    (lab / "lab" / "published.csv").write_bytes(b"1" * (MAX_SOURCE_BYTES + 1))
+    sha256 = keep()
+    [file] = (sweep_folder(runs, "first") / "code").iterdir()
+    kept = json.loads(file.read_text())
+    assert "hunter2" not in file.read_text()
+    assert kept["masked"] == ["lab/parts/loss.py"]
+    assert kept["left_out"] == {"lab/published.csv": "it has 1048577 bytes"}
+    ran("0" * 64, provenance={METHOD_SOURCE: sha256})
+    said = one_run("reproduce", KEY).stderr
+    assert "Secrets in method/src/lab/parts/loss.py are hidden" in said
+    assert "method/src/lab/published.csv is not in this folder, because it has 1048577" in said
+
+
 def test_of_unknown_code_what_is_here_is_carried_and_said(
     lab: Path, ran: Callable[..., None], one_run: Run
 ) -> None:
@@ -161,3 +262,4 @@ def test_a_method_that_is_not_installed(ran: Callable[..., None], one_run: Run) 
 
 def test_a_method_of_ours_has_no_sources_outside() -> None:
     assert outside_sources(get_method("simcse")) == {}
+    assert collect_method_code(get_method("simcse")) is None

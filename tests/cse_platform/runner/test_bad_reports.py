@@ -10,6 +10,7 @@ import pytest
 
 from cse_platform.runner.failures import failure_from_report, report_of
 from cse_platform.runner.requests import Requests
+from cse_platform.runner.trial_outputs import TrialOutputs
 from cse_platform.runner.tune import Hooks
 from cse_platform.sweep.spec import SweepSpec
 
@@ -29,7 +30,8 @@ def heard(
     drive = new_drive(tmp_path, new_spec(search={"trials": 1}))
     (plan,) = drive.start()
     requests = Requests(drive.state.leaderboard, drive.spec.sweep)
-    hooks = Hooks(drive.planner, drive.results, requests)
+    outputs = TrialOutputs(drive.folder, str(tmp_path / "ray"))
+    hooks = Hooks(drive.planner, drive.results, requests, outputs)
     hooks.keys["ray's"] = plan.key
     return drive, hooks, SimpleNamespace(trial_id="ray's", storage=None)
 
@@ -45,7 +47,9 @@ def test_a_malformed_report_ends_its_trial(heard: tuple[Any, Hooks, Any], way: s
     drive.close()  # the stores take it
 
 
-@pytest.mark.parametrize("sent", [{"failure": {"said": 1}}, {"failure/x": 1}, {"waits": [1]}])
+@pytest.mark.parametrize(
+    "sent", [{"failure": {"said": 1}}, {"failure/x": 1}, {"waits": [1]}, {"output/text": 1}]
+)
 def test_what_only_looks_like_a_word_of_the_worker_ends_nothing(
     heard: tuple[Any, Hooks, Any], sent: dict[str, Any]
 ) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store import open_store
 from cse_platform.runner import driver, worker
 from cse_platform.runner.checkpoints import TrialCheckpoints
+from cse_platform.runner.machine_sampling import MachineSampler
 from cse_platform.search import storage
 from cse_platform.sweep import identity
 from cse_platform.sweep.spec import SweepSpec
@@ -54,9 +56,10 @@ def test_a_trial_asks_for_its_driver_once_and_tells_its_peak_memory_always(
 
     monkeypatch.setattr(provenance, "command_output", output)
     config = cheap.config(backbone="mini", corpus="builtin")
-    run = worker.TuneRun(42, None, config, TrialCheckpoints(0), code=None)
-    for step in range(3):
-        run.report(step=step, metrics={"dev/stsb_spearman": 0.5})
+    with closing(MachineSampler(2)) as machine:
+        run = worker.TuneRun(42, None, config, TrialCheckpoints(0), machine, code=None)
+        for step in range(3):
+            run.report(step=step, metrics={"dev/stsb_spearman": 0.5})
     assert [command[0] for command in asked] == ["nvidia-smi"]
     first, *others = (report["provenance"] for report in reports)
     assert {"device": "cuda", "gpu": "H200", "gpu_driver": "580.65"}.items() <= first.items()

@@ -291,7 +291,9 @@ def test_a_trial_whose_process_died_goes_on_three_times(one: tuple[Any, str]) ->
         assert drive.planner.param_space(plan)["resume_from"] == plan.checkpoint[1]
     drive.fail(key, "SIGKILL", crashed=True)
     assert (finished(drive).state, finished(drive).error) == ("FAIL", "SIGKILL")
-    assert (drive.folder / "errors" / "trial-0.txt").read_text() == "all of SIGKILL"
+    told = (drive.folder / "errors" / "trial-0.txt").read_text()
+    logs = f"cse-sweep logs {drive.spec.sweep} --trial 0"
+    assert told == f"all of SIGKILL\n\nWhat it printed: {logs}\n"
     drive.run()
     drive.assert_sound()
 

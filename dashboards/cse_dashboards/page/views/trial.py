@@ -1,6 +1,7 @@
 """Everything about one trial, and the numbers of a picture as a file."""
 
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -10,6 +11,7 @@ from flask import Response, current_app, g, render_template, request
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.rows import method_style
 from cse_dashboards.figures.training.dev_curves import draw_dev_curves
+from cse_dashboards.figures.training.machine import machine_picture
 from cse_dashboards.page.address import TrialAddress
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.data.dev_selection import dev_metric
@@ -18,6 +20,10 @@ from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.render.trial_page import trial_page
 from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails
+from cse_platform.tracking.output import read_output
+
+MOST_LINES, MOST_PRINTED = 200, 20_000
+"""Lines and characters of what a trial has printed that its page shows at most."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +55,26 @@ def show_trial(key: str) -> str:
         details=details,
         places=places,
         blocks=blocks,
+        where=where,
         metrics=_list_metrics(details),
         figure=_draw_curve(details, address.metric or dev_metric(details.dev.search)),
+        machine=machine_picture(details.curve),
+        printed=_read_last_lines(details),
     )
+
+
+def _read_last_lines(details: TrialDetails) -> str:
+    """Read the last lines that the trial has printed; empty where there are none on this machine.
+
+    The page says nothing of what lies on another: `cse-sweep logs` does.
+    """
+    with suppress(NotFoundError, OSError):
+        file = details.find_output(site().opened.folder)
+        if file is not None:
+            return "".join(
+                read_output(file)[-MOST_PRINTED:].splitlines(keepends=True)[-MOST_LINES:]
+            )
+    return ""
 
 
 def _make_place(details: TrialDetails, place: SweepPlace) -> TrialPlace:

@@ -1,20 +1,15 @@
 """Finds the code and packages that a trial ran with, how to get them again, and what is unknown."""
 
-import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cse_methods.code_hash import outside_sources
-from cse_methods.entry_points import ENTRY_POINT_GROUP, outside_methods
 from cse_methods.errors import UnknownMethodError
-from cse_methods.registry import get_method, own_methods
+from cse_methods.registry import get_method
 from cse_platform.export.reproduction.sweep_file import local_places
 from cse_platform.leaderboard.trial_details import SweepStart, TrialDetails
-from cse_platform.secrets import mask_text
-from cse_platform.sweep.identity import code_hash
-from cse_platform.tracking.provenance import SWEEP_PACKAGES, can_be_applied, normalise_name
+from cse_platform.tracking.provenance import SWEEP_PACKAGES, can_be_applied
 
 OURS = "cse-platform"
 """The name of this package's distribution."""
@@ -235,115 +230,3 @@ def _describe_places(sweep: Mapping[str, Any]) -> Iterator[str]:
             yield f"It reads {path}, which must have the same content."
         else:
             yield f"It reads {path}, which is not here; sweep.yaml names it."
-
-
-METHOD_DIFF = "method.diff"
-
-_PROJECT = """\
-[project]
-name = "{package}"
-version = "{version}"
-
-[project.entry-points."{group}"]
-{methods}
-
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[tool.hatch.build.targets.wheel]
-only-include = ["src"]
-sources = ["src"]
-"""
-
-
-@dataclass(frozen=True)
-class CarriedMethod:
-    """The part of a method's own package that lies in the folder; empty for a method of ours."""
-
-    package: str | None = None
-    """The name of its distribution, as indexes write it, if it lies in the folder."""
-    files: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
-    """Sentences about what is unknown or missing."""
-
-
-def carry_method(trial: TrialDetails, code: Code, folder: Path) -> CarriedMethod:
-    """Copy the source of other packages' methods into the folder, as a package in `method/`.
-
-    They are the trial's, and those that it stands on. The source is carried if it still is the code
-    that the trial ran; else its repository is named, if there was one.
-    """
-    if trial.imported_from is not None:
-        return CarriedMethod()
-    then = trial.configuration.code
-    try:
-        values = {name: (value,) for name, value in trial.configuration.values.items()}
-        method = get_method(trial.method).beside(values)
-    except UnknownMethodError:
-        return CarriedMethod(unknown=_explain_missing_code(trial, code, "it cannot be loaded here"))
-    outside = [n for n in (method.name, *method.config.bases) if n not in own_methods()]
-    if not outside:
-        return CarriedMethod()
-    if not (sources := outside_sources(method)):
-        return CarriedMethod(
-            unknown=_explain_missing_code(trial, code, "its source cannot be read")
-        )
-    if then is not None and code_hash(method) != then:
-        reason = "it, or what it uses of cse_methods, is other code here than the trial ran"
-        return CarriedMethod(unknown=_explain_missing_code(trial, code, reason))
-    if secret := _find_secret_file(sources.values()):
-        reason = f"{secret.name} holds what looks like a secret"
-        return CarriedMethod(unknown=_explain_missing_code(trial, code, reason))
-    for relative, file in sources.items():
-        copy = folder / "method" / "src" / relative
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, copy)
-    package, version = _find_distribution(outside[0])
-    entries = (f'{name} = "{get_method(name).train.__module__}"' for name in outside)
-    project = _PROJECT.format(
-        package=package, version=version, group=ENTRY_POINT_GROUP, methods="\n".join(entries)
-    )
-    (folder / "method" / "pyproject.toml").write_text(project, encoding="utf-8")
-    files = (
-        "method/pyproject.toml",
-        *(f"method/src/{relative.as_posix()}" for relative in sources),
-    )
-    return CarriedMethod(package, files, () if then else (_UNSURE.format(trial.method),))
-
-
-_UNSURE = (
-    "The code that the method {!r} had is not known: method/ has what it is here, which may give "
-    "another value."
-)
-
-
-def _find_secret_file(files: Iterable[Path]) -> Path | None:
-    """Find the first of these files with a secret, which a folder that is shared must not hold."""
-    for file in files:
-        text = file.read_text(encoding="utf-8", errors="replace")
-        if mask_text(text) != text:
-            return file
-    return None
-
-
-def _find_distribution(method: str) -> tuple[str, str]:
-    """Find the name and version of the package that a method is from."""
-    for entry in outside_methods().get(method, ()):
-        if entry.dist is not None:
-            return normalise_name(entry.dist.name), entry.dist.version
-    return normalise_name(method), "0"
-
-
-def _explain_missing_code(trial: TrialDetails, code: Code, reason: str) -> tuple[str, ...]:
-    """Explain that a method's source is not in the folder, and where it is."""
-    missing = f"The code of the method {trial.method!r} is not in this folder, because {reason}."
-    if code.method is None:
-        return (f"{missing} No repository of it is known: install it into venv yourself.",)
-    origin = f" of {code.method.remote}" if code.method.remote else ""
-    changed = f", with {METHOD_DIFF} on top" if code.method.diff else ""
-    return (
-        f"{missing} It was commit {code.method.commit}{origin}{changed}: check that out and "
-        "install it into venv; reproduce.sh does not.",
-        *about_repository(code.method, f"The repository of {trial.method!r}", "method"),
-    )

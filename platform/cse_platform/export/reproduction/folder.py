@@ -13,15 +13,13 @@ from cse_methods.errors import DataError
 from cse_platform.errors import SweepFileError
 from cse_platform.export.folders import make_empty
 from cse_platform.export.reproduction.code import (
-    METHOD_DIFF,
-    CarriedMethod,
     Code,
     Repository,
-    carry_method,
     code_of_trial,
     requirements,
     unknowns,
 )
+from cse_platform.export.reproduction.method_source import METHOD_DIFF, CarriedMethod, carry_method
 from cse_platform.export.reproduction.sweep_file import one_trial_sweep, sweep_text
 from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.render.table import to_json
@@ -152,14 +150,15 @@ class Reproduction:
     """Sentences about what may keep the trial from coming out the same again."""
 
 
-def write_reproduction(trial: TrialDetails, folder: Path) -> Reproduction:
+def write_reproduction(trial: TrialDetails, folder: Path, *, runs: Path) -> Reproduction:
     """Write the sweep file, the packages, changes of the code, a script, and the trial itself.
 
-    The folder must be new or empty, else OutputError is raised.
+    The folder must be new or empty, else OutputError is raised. `runs` is a runs folder that may
+    have the journal of the trial's sweep, if that is not where its driver had it.
     """
     make_empty(folder)
     code = code_of_trial(trial)
-    method = carry_method(trial, code, folder)
+    method = carry_method(trial, code, folder, runs=runs)
     sweep, not_carried = carry_own_sets(one_trial_sweep(trial), folder)
     expected = _format_expected(trial)
     files = {

@@ -1,6 +1,7 @@
 """The page of one trial, and a short summary of a sweep in Markdown."""
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from cse_platform.render.table import Cell, Column, Table, text_table, to_table
 from cse_platform.render.text import escape_markdown, to_markdown
 from cse_platform.sweep.training_data import teachers_of
 from cse_platform.tracking.history import EPOCH_MINUTES, EPOCHS
+from cse_platform.tracking.method_code import METHOD_SOURCE
 
 IDENTITY_DIGITS = 12
 """So many digits of an identity are shown; --json has them all."""
@@ -41,7 +43,7 @@ def trial_page(trial: TrialDetails, *, where: str, best: Mapping[str, Any] | Non
     return [
         Heading(f"Trial {trial.key}", 1),
         Paragraph(_format_headline(trial)),
-        *([Paragraph(f"Error: {trial.error}")] if trial.error else []),
+        *(_describe_error(trial, where) if trial.error else []),
         _make_facts_table(_collect_facts(trial)),
         *_build_settings_section(trial, best),
         *_build_model_section(trial, where),
@@ -50,7 +52,7 @@ def trial_page(trial: TrialDetails, *, where: str, best: Mapping[str, Any] | Non
         *_build_training_section(trial),
         *_build_test_access_section(trial),
         *_build_siblings_section(trial),
-        *_build_origin_section(trial),
+        *_build_origin_section(trial, where),
     ]
 
 
@@ -84,6 +86,13 @@ def written_lines(said: Annotations, *, of: str = "") -> dict[str, str]:
 def score_text(metric: str, value: float) -> str:
     """Format a score: correlations and accuracies x 100, others as they are."""
     return f"{value:.4f}" if metric in GEOMETRY_METRICS else percent(value)
+
+
+def _describe_error(trial: TrialDetails, where: str) -> Iterator[Block]:
+    yield Paragraph(f"Error: {trial.error}")
+    for place in trial.sweeps[:1]:
+        logs = f"cse-sweep logs {shlex.quote(place.sweep)} --trial {place.number}{where}"
+        yield Paragraph(f"What it printed: {logs}")
 
 
 def _format_headline(trial: TrialDetails) -> str:
@@ -277,7 +286,7 @@ def _build_siblings_section(trial: TrialDetails) -> Iterator[Block]:
         )
 
 
-def _build_origin_section(trial: TrialDetails) -> Iterator[Block]:
+def _build_origin_section(trial: TrialDetails, where: str) -> Iterator[Block]:
     if trial.provenance:
         yield Heading("It ran on", 2)
         yield _make_facts_table(trial.provenance)
@@ -286,6 +295,9 @@ def _build_origin_section(trial: TrialDetails) -> Iterator[Block]:
         yield Heading(f"Sweep {start.sweep}, started {again}{utc(start.started)}", 2)
         yield _make_facts_table(start.provenance)
         yield from _build_code_section(start)
+        if METHOD_SOURCE in start.provenance:
+            shown = f"cse-leaderboard show {trial.key[:HASH_DIGITS]} --code{where}"
+            yield Paragraph(f"The source of its method is kept: {shown}")
 
 
 def _build_code_section(start: SweepStart) -> Iterator[Block]:

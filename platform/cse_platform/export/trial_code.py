@@ -1,0 +1,103 @@
+"""Prints the code that a trial ran, and what changed in it from one trial to another."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path
+
+from cse_platform.errors import NotFoundError
+from cse_platform.export.reproduction.code import OURS, Code, Repository, code_of_trial
+from cse_platform.export.reproduction.method_source import explain_missing_code, find_kept_code
+from cse_platform.leaderboard.trial_details import TrialDetails
+from cse_platform.tracking.method_code import METHOD_SOURCE
+
+
+@dataclass(frozen=True)
+class TrialCode:
+    """The code of one trial, as far as it is kept here."""
+
+    trial: str
+    """How its key begins."""
+    versions: tuple[str, ...]
+    """Sentences that name the code that is not among the texts, by version and commit."""
+    texts: dict[str, str]
+    """The method's own files, and each diff of a repository from its commit, by name."""
+
+
+def trial_code(trial: TrialDetails, *, runs: Path) -> TrialCode:
+    """Collect the code of a trial.
+
+    `runs` is a runs folder that may have the journal of its sweep. NotFoundError if its sweep has
+    kept the source of its method in a folder that is not here; JournalError if that is damaged.
+    """
+    code, kept = code_of_trial(trial), find_kept_code(trial, runs=runs)
+    if kept is None and trial.starts and METHOD_SOURCE in trial.starts[0].provenance:
+        raise NotFoundError(_explain_other_place(trial, runs))
+    repositories = {"package": code.package, "method": code.method, "code": code.user}
+    diffs = {f"{name}.diff": repo.diff for name, repo in repositories.items() if repo}
+    versions = [*_name_own_package(code), *_name_repository(code.user, "the sweep's folder")]
+    if kept is not None:
+        versions.append(f"{kept.package} {kept.version}, whose files follow")
+        versions += [f"secrets in {name} are hidden" for name in kept.masked]
+        versions += [f"{name} is not kept, because {why}" for name, why in kept.left_out.items()]
+        diffs.pop("method.diff", None)  # the files have what it changed
+    elif code.method is not None:
+        versions += explain_missing_code(trial, code, "no source was kept")
+    return TrialCode(
+        trial.key[:8],
+        tuple(versions),
+        {**(kept.files if kept else {}), **{name: text for name, text in diffs.items() if text}},
+    )
+
+
+def format_code(code: TrialCode) -> str:
+    """Format a trial's code as one text: what names it, then each file under its name."""
+    lines = [f"# {line}" for line in code.versions]
+    files = [f"==> {name} <==\n{text.rstrip()}" for name, text in code.texts.items()]
+    return "\n\n".join(filter(None, ["\n".join(lines), *files])) + "\n"
+
+
+def format_code_changes(before: TrialCode, after: TrialCode) -> str:
+    """Format what changed from one trial's code to the other's, as `diff` does.
+
+    The lines with versions come first. The text is empty if the code is the same.
+    """
+    old, new = (
+        {"": "".join(f"# {line}\n" for line in code.versions), **code.texts}
+        for code in (before, after)
+    )
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n"
+        for name in dict.fromkeys((*old, *new))
+        for line in unified_diff(
+            old.get(name, "").splitlines(keepends=True),
+            new.get(name, "").splitlines(keepends=True),
+            f"{before.trial}/{name or 'versions'}",
+            f"{after.trial}/{name or 'versions'}",
+        )
+    )
+
+
+def _name_own_package(code: Code) -> Iterator[str]:
+    if code.package is not None:
+        yield from _name_repository(code.package, OURS)
+    elif code.installed:
+        yield f"{OURS} {code.packages[OURS]}"
+    else:
+        yield f"{OURS}: neither commit nor version is known"
+
+
+def _name_repository(repository: Repository | None, whose: str) -> Iterator[str]:
+    if repository is not None:
+        origin = f" of {repository.remote}" if repository.remote else ""
+        changes = "" if not repository.dirty else ", with changes"
+        unknown = " that nobody recorded" if changes and not repository.diff else ""
+        yield f"{whose} at commit {repository.commit}{origin}{changes}{unknown}"
+
+
+def _explain_other_place(trial: TrialDetails, runs: Path) -> str:
+    return (
+        f"the source of {trial.method!r} that trial {trial.key[:8]} ran is not here: it lies "
+        f"beside the journal of its sweep, in {trial.journal_places}; give the command there, or "
+        f"copy the folder `code` from there to {trial.journal_folders(runs)[-1]}"
+    )

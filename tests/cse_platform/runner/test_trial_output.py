@@ -1,0 +1,132 @@
+"""What trials print: captured in the worker, written by the driver, the oldest and newest kept."""
+
+import gzip
+import os
+import re
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cse_platform.runner import output_capture
+from cse_platform.runner.output_capture import OUTPUT, OutputCapture
+from cse_platform.runner.trial_outputs import TrialOutputs
+from cse_platform.tracking import output
+from cse_platform.tracking.output import LEFT_OUT, OutputFile, output_file, read_output
+
+KEY = "0a1b2c3d" + "0" * 56
+HEAD = re.compile(r"=== [-\d]{10} [:\d]{8} UTC: trial 0a1b2c3d from step (\d+)\n")
+
+
+def new_capture(folder: Path) -> AbstractContextManager[OutputCapture]:
+    """A capture of what this process prints; not as a fixture, for pytest has its own."""
+    return closing(OutputCapture(folder / "ray" / "process" / OUTPUT))
+
+
+@pytest.fixture
+def trial() -> Any:
+    """What is asked of a trial's history."""
+    return SimpleNamespace(key=KEY, number=3, resumed_from=None)
+
+
+def printed(text: str, total: int, offset: int) -> dict[str, Any]:
+    return {"text": text, "total": total, "offset": offset}
+
+
+def test_a_line_waits_for_its_end(tmp_path: Path) -> None:
+    with new_capture(tmp_path) as capture:
+        os.write(1, b"one\ntw")
+        first = [capture.take(), capture.take()]
+        os.write(2, b"o\r\n10%\r\x1b[A20%\r30%\nhalf")
+        then = [capture.take(), capture.take(last=True), capture.take(last=True)]
+    assert first == [{OUTPUT: printed("one\n", 4, 4)}, {}]
+    assert [each.get(OUTPUT, {}).get("text") for each in then] == ["two\n30%\n", "half", None]
+
+
+def test_a_flood_is_cut_and_its_file_emptied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output_capture, "MAX_REPORTED", 8)
+    monkeypatch.setattr(output_capture, "_MAX_FILE", 20)
+    with new_capture(tmp_path) as capture:
+        os.write(1, b"abc\n" + 5 * b"12345" + b"xyz\n")
+        flood = capture.take()
+        size = (tmp_path / "ray" / "process" / OUTPUT).stat().st_size
+        os.write(1, b"on\n")
+        then = capture.take()
+    assert flood == {OUTPUT: printed("abc\n\n… 25 bytes left out …\nxyz\n", 33, 0)}
+    assert (size, then) == (0, {OUTPUT: printed("on\n", 36, 3)})
+
+
+def test_the_oldest_and_the_newest_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "KEPT_BYTES", 10)
+    file = output_file(tmp_path, 3)
+    written = OutputFile(file)
+    for number in range(13):
+        written.append(f"{number:2}\n")  # 39 bytes: not more than four times as many
+    assert read_output(file).count("\n") == 13
+    written.append("13\n")
+    assert read_output(file) == f" 0\n 1\n 2\n{LEFT_OUT}11\n12\n13\n"
+    OutputFile(file).append("14\n")  # by the next start
+    assert gzip.decompress(file.read_bytes()).decode().endswith("13\n14\n")
+
+
+def test_a_file_that_a_crash_has_torn_goes_on(tmp_path: Path) -> None:
+    file = output_file(tmp_path, 3)
+    OutputFile(file).append("first\n")
+    with file.open("ab") as stream:
+        stream.write(gzip.compress(b"second\n")[:-5])
+    assert read_output(file) == "first\nsecond\n"
+    OutputFile(file).append("third\n")
+    assert gzip.decompress(file.read_bytes()) == b"first\nsecond\nthird\n"
+
+
+def test_each_report_is_written_once_and_without_secrets(tmp_path: Path, trial: Any) -> None:
+    outputs = TrialOutputs(tmp_path, "s3://bucket/lab")
+    for _ in range(2):
+        outputs.add(trial, printed("\x1b[31mpassword: hunter2\x1b[0m\n", 20, 20))
+    for made_up in ({"text": "made up"}, {**printed("made up", 30, 30), "total": "many"}):
+        outputs.add(trial, made_up)
+    outputs.end(trial, "process")
+    trial.resumed_from = 4
+    outputs.add(trial, printed("again\n", 6, 6))
+    text = read_output(output_file(tmp_path, 3))
+    assert HEAD.split(text) == ["", "0", "password: ***\n", "4", "again\n"]
+
+
+@pytest.mark.parametrize("reported", [True, False])
+def test_what_a_killed_process_has_not_reported_is_read_from_its_file(
+    tmp_path: Path, trial: Any, reported: bool
+) -> None:
+    outputs = TrialOutputs(tmp_path, str(tmp_path / "ray"))
+    with new_capture(tmp_path) as capture:
+        os.write(1, b"one\ntwo")
+        if reported:
+            outputs.add(trial, capture.take()[OUTPUT])
+        outputs.end(trial, "process")
+        outputs.end(trial, "process")
+    assert HEAD.sub("", read_output(output_file(tmp_path, 3))) == "one\ntwo"
+
+
+def test_the_file_of_a_trial_that_has_ended_is_one_member(tmp_path: Path, trial: Any) -> None:
+    outputs = TrialOutputs(tmp_path, "s3://bucket/lab")
+    for total in range(1, 50):
+        outputs.add(trial, printed("a line\n", total, total))
+    file = output_file(tmp_path, 3)
+    before = read_output(file)
+    outputs.end(trial, "process")
+    assert file.read_bytes() == gzip.compress(before.encode(), mtime=0)
+
+
+def test_output_that_cannot_be_written_harms_nothing(
+    tmp_path: Path, trial: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "output").write_text("no folder")
+    outputs = TrialOutputs(tmp_path, "s3://bucket/lab")
+    for total in (5, 10):
+        outputs.add(trial, printed("text\n", total, total))
+    assert caplog.text.count("cannot be written") == 1
