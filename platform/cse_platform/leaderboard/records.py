@@ -10,6 +10,7 @@ from datetime import datetime
 from math import inf
 from typing import Any, Literal, NamedTuple
 
+from cse_methods.data.corpus_spec import TRANSDUCTIVE
 from cse_methods.published.released import ReleasedEncoder, released_encoder
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import NotFoundError
@@ -234,9 +235,14 @@ class LeaderboardRow:
         return self.setup.released
 
     @property
+    def training_mark(self) -> str:
+        """What follows its name where its trials were trained on the texts of test sets."""
+        return TRANSDUCTIVE if TRANSDUCTIVE in self.corpus else ""
+
+    @property
     def shown_method(self) -> str:
-        """The method's name in tables for people; for a released encoder, its system, marked."""
-        return self.released.label if self.released else self.method
+        """The method's name in tables for people, marked; for a released encoder, its system."""
+        return (self.released.label if self.released else self.method) + self.training_mark
 
     @property
     def shown_backbone(self) -> str:
