@@ -201,6 +201,8 @@ def test_a_released_encoder_is_compared_by_the_trial_that_scored_it() -> None:
     ours, theirs = ((Cell(name), Cell("dddddddd")) for name in ("simcse", "diffcse (released)"))
     assert reference(heads, ours) == "simcse@dddddddd"
     assert reference(heads, theirs) == "untrained@dddddddd"
+    knowing = (Cell("consert (transductive)"), Cell("dddddddd"))
+    assert reference(heads, knowing) == "consert@dddddddd"
     assert reference(heads, (Cell("diffcse"), Cell(""))) is None
 
 

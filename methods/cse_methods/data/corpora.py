@@ -18,6 +18,7 @@ from cse_methods.encoders.backbones import (
     resolve_backbone,
 )
 from cse_methods.errors import DataError, nearest_hint
+from cse_methods.files.cache import cache_folder, cache_key
 from cse_methods.files.digest import FileVersion, file_version
 from cse_methods.files.named import COMPRESSED, TABLES, TEXTS, is_file_name, kind_of_file
 from cse_methods.files.text import read_lines, sha256_of
@@ -87,7 +88,8 @@ def load_corpus(
     another ending, of the data folder; or `wiki1m`, `wikitext103` (its paragraphs) or `nli`, which
     are fetched from the hub if need be. Texts hold one sentence a line in UTF-8; of tables the
     columns are named; of a folder all texts and tables are read, by name. White space around a
-    sentence is dropped.
+    sentence is dropped. Texts of test sets (`transductive`) are read where `hand_out_texts` of
+    `cse_methods.evaluation` has written them.
 
     Args:
         specs: the corpora, at least one, all of as many columns.
@@ -101,7 +103,7 @@ def load_corpus(
         ValueError: if `split_at` is set and no backbone is given.
     """
     source = data_source(data)
-    places = [place for spec in specs for place in _locate(spec.name, source)]
+    places = [place for spec in specs for place in _locate(spec, source)]
     files = [place.fetch() if isinstance(place, HubFile) else place for place in places]
     if backbone is not None and any(spec.split_at for spec in specs):
         folder = fetch_backbone(resolve_backbone(backbone))
@@ -137,8 +139,8 @@ def _joined(
 def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
     """Describe what `load_corpus` would fetch, a line a corpus; DataError for an unknown name."""
     source = data_source(data)
-    names = dict.fromkeys(spec.name for spec in specs)
-    places = [(name, place) for name in names for place in _locate(name, source)]
+    names = {spec.name: spec for spec in specs if not spec.transductive}
+    places = [(name, place) for name in names for place in _locate(names[name], source)]
     missing = [(name, p) for name, p in places if isinstance(p, HubFile) and not p.cached]
     return list(dict.fromkeys(f"corpus {name} ({place.repository})" for name, place in missing))
 
@@ -150,7 +152,7 @@ def _load(spec: CorpusSpec, source: DataSource) -> tuple[CorpusRows, int]:
 
 
 def _load_whole(spec: CorpusSpec, source: DataSource) -> tuple[CorpusRows, int]:
-    places = _locate(spec.name, source)
+    places = _locate(spec, source)
     if not places:
         return [(sentence,) for sentence in builtin_corpus()], 0
     paths = [place.fetch() if isinstance(place, HubFile) else place for place in places]
@@ -198,8 +200,23 @@ def _fitting(sentences: list[str], spec: CorpusSpec, backbone: str | None) -> It
     return cut_sentences(sentences, load_tokenizer(backbone), length=spec.split_at)
 
 
-def _locate(name: str, source: DataSource) -> tuple[Path | HubFile, ...]:
+def handed_out_texts(spec: CorpusSpec, source: DataSource) -> Path:
+    """Where the texts of test sets lie once they are handed out."""
+    key = cache_key({"name": spec.name, "source": str(source)})
+    return cache_folder("test-texts") / f"{spec.name}-{key}.txt"
+
+
+def _locate(spec: CorpusSpec, source: DataSource) -> tuple[Path | HubFile, ...]:
     """Find the files of a corpus, here or on the hub; the built-in one has none."""
+    name = spec.name
+    if spec.transductive:
+        texts = handed_out_texts(spec, source)
+        if not texts.is_file():
+            raise DataError(
+                f"the texts of the test set {name!r} are not handed out on this machine; cse-sweep "
+                "does it before the first trial"
+            )
+        return (texts,)
     if name == "builtin":
         return ()
     if "://" in name:

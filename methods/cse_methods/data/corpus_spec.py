@@ -1,5 +1,6 @@
 """Which corpora a trial trains on, as a configuration names them."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -8,7 +9,10 @@ from pydantic import BeforeValidator, Field, model_validator
 from cse_methods.errors import SettingError
 from cse_methods.files.named import absolute_name, is_file_name
 from cse_methods.settings import Settings
+from cse_methods.tasks import STS_TASKS
 
+TRANSDUCTIVE = " (transductive)"
+"""What follows a name wherever the texts of test sets were trained on."""
 ColumnName = Annotated[str, Field(min_length=1)] | Annotated[int, Field(strict=True, ge=1)]
 """The name of a column, or its number, from 1, in a table without a header."""
 
@@ -34,6 +38,12 @@ class CorpusSpec(Settings):
         description="so many rows from its start, or all where it has fewer; null reads all",
         exclude_if=lambda first: first is None,  # as in the journals of older versions
     )
+    transductive: bool = Field(
+        default=False,
+        description="the texts of this STS test set, or of all seven as `sts`, without their gold "
+        "scores; marks the trials, which then stand beside no others",
+        exclude_if=lambda transductive: not transductive,  # so that other trials keep their keys
+    )
     column: ColumnName | None = Field(
         default=None, description="of a table, the column of the sentences"
     )
@@ -55,6 +65,25 @@ class CorpusSpec(Settings):
             raise SettingError("split_at", "cuts single sentences, and this corpus has columns")
         return self
 
+    @model_validator(mode="after")
+    def _refuse_texts_of_no_test_set(self) -> Self:
+        if self.transductive and self.name not in ("sts", *STS_TASKS):
+            raise SettingError(
+                "name",
+                f"no test set {self.name!r} whose texts can be trained on; expected sts, "
+                f"{', '.join(STS_TASKS)}",
+            )
+        if self.transductive and self.named_columns:
+            raise SettingError("column", "the texts of a test set are no table; leave it out")
+        return self
+
+    @property
+    def test_sets(self) -> tuple[str, ...]:
+        """The test sets whose texts it is; of other corpora none."""
+        if not self.transductive:
+            return ()
+        return STS_TASKS if self.name == "sts" else (self.name,)
+
     @property
     def named_columns(self) -> tuple[ColumnName, ...]:
         """The columns that are read; none of a text."""
@@ -68,6 +97,7 @@ class CorpusSpec(Settings):
         """
         is_file = is_file_name(self.name) or "://" in self.name
         name = Path(self.name).name if is_file else self.name
+        name += TRANSDUCTIVE if self.transductive else ""
         return name if self.first is None else f"{name}[:{self.first}]"
 
     def from_folder(self, folder: Path) -> Self:
@@ -78,6 +108,12 @@ class CorpusSpec(Settings):
 def _as_corpora(value: Any) -> Any:
     entries = value if isinstance(value, (list, tuple)) else [value]
     return tuple({"name": entry} if isinstance(entry, str) else entry for entry in entries)
+
+
+def test_sets_of(corpora: Iterable[CorpusSpec]) -> list[str]:
+    """The test sets whose texts are among these corpora, in the papers' order."""
+    read = {task for corpus in corpora for task in corpus.test_sets}
+    return [task for task in STS_TASKS if task in read]
 
 
 Corpora = Annotated[tuple[CorpusSpec, ...], BeforeValidator(_as_corpora), Field(min_length=1)]

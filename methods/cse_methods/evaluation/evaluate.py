@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cse_methods.allocator import keep_freed_memory
+from cse_methods.data.corpus_spec import test_sets_of
 from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.data.overlap import TrainingData, choosing_pairs
 from cse_methods.data.own.reading import load_own_pairs
@@ -28,6 +29,7 @@ from cse_methods.evaluation.identity import (
     GEOMETRY_PROTOCOL,
     RANKING_PROTOCOL,
     STS_PROTOCOL,
+    TEXTS_IN_TRAINING,
     score_identity,
     settings_of,
     settings_of_average,
@@ -100,7 +102,7 @@ def evaluate(
     dev = [load_dev_set(GEOMETRY_TASK, data)] if tasks.geometry else []
     reviews = [load_reviews(task, data) for task in tasks.long]
     with tempfile.TemporaryDirectory(prefix="cse-vectors-") as folder:
-        scoring = _Scoring(model.reading)
+        scoring = _Scoring({**model.reading, **_read_in_training(training)})
         with scoring.timed("encoding"):
             sentences = _sentences([*sts, *dev], reviews, tasks, data)
             vectors = StoredEmbeddings(model, sentences, folder=Path(folder), progress=progress)
@@ -135,6 +137,12 @@ def _sentences(
         *(transfer_sentences(task, data) for task in tasks.transfer),
         *(one.texts for one in reviews),
     )
+
+
+def _read_in_training(training: TrainingData | None) -> dict[str, list[str]]:
+    """What sets the scores of an encoder that knows texts of test sets apart from all others."""
+    test_sets = test_sets_of(training.corpora) if training else []
+    return {TEXTS_IN_TRAINING: test_sets} if test_sets else {}
 
 
 @dataclass

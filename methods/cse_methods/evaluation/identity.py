@@ -29,6 +29,9 @@ GEOMETRY_PROTOCOL = {
     "uniformity, effective rank, mean cosine": "every sentence of every pair",
 }
 
+TEXTS_IN_TRAINING = "test sets whose texts were trained on"
+"""Stands in the reading of an encoder where there are any."""
+
 
 def score_identity(settings: Mapping[str, Any]) -> str:
     """sha256 of JSON with sorted keys, as hex digits."""

@@ -21,6 +21,7 @@ CACHE_KINDS = {
     "throughput": "how many trials share a device",
     "negations": "negated sentences",
     "senteval": "evaluation sets from the hub",
+    "test-texts": "texts of test sets, handed out for transductive training",
     "copies": "encoders from object stores",
 }
 """The folders of the cache, and what lies in them."""

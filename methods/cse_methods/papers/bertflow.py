@@ -8,8 +8,8 @@ Departs from the released code: dropout of the encoder is off while the flow tra
 (`encoder_dropout: true` has it on); a flow starts with `start_batch` sentences, not those of its
 first batch; the sentences of a batch are drawn by themselves, and its halves stand for the two
 sides of the pairs there; the checkpoint is picked on dev.
-Departs from it: the paper's target models are trained on the texts of the test sets, which no
-trial here can open.
+Departs from it: the paper's target models are trained on the texts of the test sets, which here
+is a marked option (`transductive: true` of a corpus).
 """
 
 from typing import ClassVar, Self

@@ -4,8 +4,8 @@ Paper: Yan et al., ACL 2021, https://arxiv.org/abs/2105.11741.
 Follows the released code: [CLS] and [SEP] take part in all augmentations, dropout is off.
 Departs from it: dev sets are read with the pooler of the test, where the code reads them with that
 of training; RoBERTa's shuffled positions are those of its own table, which the code misses by two.
-Departs from it: the paper's models are trained on the texts of the test sets, which no trial here
-can open; on another corpus expect other numbers than the paper prints.
+Departs from it: the paper's models are trained on the texts of the test sets, which here is a
+marked option (`transductive: true` of a corpus); on another corpus expect other numbers.
 Left out: the adversarial view, which needs pairs with labels, and `span`, whose padding the
 released code attends to.
 """

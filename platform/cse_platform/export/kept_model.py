@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cse_methods.data.dev_selection import DevSelection, sets_in
+from cse_methods.data.dev_selection import sets_in
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.shared_sentences import group_by_sentence
 from cse_methods.encoders.devices import default_device
@@ -22,6 +22,7 @@ from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.runner.models import local_copy
 from cse_platform.sweep.identity import dev_identity
 from cse_platform.sweep.stores import mlflow_uri
+from cse_platform.sweep.training_data import training_data
 from cse_platform.tracking.mlflow.registry import RegisteredVersion, RegistryEntry, register_model
 
 COMMON_POOLERS = ("cls", "avg")
@@ -74,9 +75,10 @@ def dev_pairs(trial: TrialDetails) -> DevPairs:
     """
     if len(several := sets_in(trial.dev.search)) > 1:
         raise DataError(f"the mean of {' and '.join(several)} has no pairs of its own")
-    dev, data = DevSelection.model_validate(one_trial_sweep(trial)["dev"]), data_setting_of(trial)
+    training, data = training_data(one_trial_sweep(trial), {}), data_setting_of(trial)
+    dev = training.dev
     pairs = load_dev_pairs(dev, trial.dev.search, data)
-    if dev_identity(dev, data) != trial.dev.identity:
+    if dev_identity(dev, data, corpora=training.corpora) != trial.dev.identity:
         raise DataError(
             f"the dev sets of trial {trial.key[:16]} hold other pairs by now than it was judged by"
         )

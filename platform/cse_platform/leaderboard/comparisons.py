@@ -239,11 +239,11 @@ def _describe_reading_difference(
                 f"{a} and {b} were scored on {task} with {what}; narrow it down by backbone or "
                 "identity, or score both alike with cse-evaluate"
             )
-    theirs = other.get("reading", {})
+    ours, theirs = mine.get("reading", {}), other.get("reading", {})
     parts = [
-        f"{name} {value} against {theirs.get(name)}"
-        for name, value in mine.get("reading", {}).items()
-        if value != theirs.get(name)
+        f"{name} {ours.get(name)} against {theirs.get(name)}"
+        for name in ours | theirs
+        if ours.get(name) != theirs.get(name)
     ]
     return f"{a} and {b} read their texts unlike each other: {', '.join(parts)}"
 

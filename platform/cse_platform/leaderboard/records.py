@@ -10,6 +10,7 @@ from datetime import datetime
 from math import inf
 from typing import Any, Literal, NamedTuple
 
+from cse_methods.data.corpus_spec import TRANSDUCTIVE
 from cse_methods.published.released import ReleasedEncoder, released_encoder
 from cse_methods.published.training_data import declared_training
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
@@ -192,16 +193,22 @@ TEACHER_SAW_PAIRS, SAW_TESTS = "teacher saw pairs", "saw test sentences"
 
 
 def training_marks(
-    method: str, backbone: str, values: Mapping[str, Any], seen: Sequence[SeenSentences]
+    method: str,
+    backbone: str,
+    corpus: str,
+    values: Mapping[str, Any],
+    seen: Sequence[SeenSentences],
 ) -> tuple[str, ...]:
     """Name what a reader must know of how an encoder was trained; nothing for most.
 
-    `released`: by its authors, not here. `teacher saw pairs`: by what the authors of a teacher say.
-    `saw test sentences`: some stand in its corpus, its teachers' corpora or its own dev files.
+    `released`: by its authors, not here. `transductive`: on the texts of test sets. `teacher saw
+    pairs`: by what the authors of a teacher say. `saw test sentences`: some stand in its corpus,
+    its teachers' corpora or its own dev files.
     """
     declared = [declared_training(teacher) for teacher in teachers_of(values)]
     marks = {
         "released": released_encoder(method, backbone, values) is not None,
+        TRANSDUCTIVE.strip(" ()"): TRANSDUCTIVE in corpus,
         TEACHER_SAW_PAIRS: any(known is not None and known.pairs for known in declared),
         SAW_TESTS: any(one.split == "test" and one.found for one in seen),
     }
@@ -286,12 +293,18 @@ class LeaderboardRow:
     @property
     def marks(self) -> tuple[str, ...]:
         """What a reader must know of how it was trained; see `training_marks`."""
-        return training_marks(self.method, self.backbone, self.configuration.values, self.seen)
+        values = self.configuration.values
+        return training_marks(self.method, self.backbone, self.corpus, values, self.seen)
+
+    @property
+    def transductive_mark(self) -> str:
+        """What follows its name where its trials were trained on the texts of test sets."""
+        return TRANSDUCTIVE if TRANSDUCTIVE in self.corpus else ""
 
     @property
     def shown_method(self) -> str:
-        """The method's name in tables for people; for a released encoder, its system, marked."""
-        return self.released.label if self.released else self.method
+        """The method's name in tables for people, marked; for a released encoder, its system."""
+        return (self.released.label if self.released else self.method) + self.transductive_mark
 
     @property
     def shown_backbone(self) -> str:

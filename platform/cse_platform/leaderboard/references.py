@@ -121,7 +121,7 @@ def describe_row(row: LeaderboardRow, compared: Sequence[int] | None = None) -> 
     left = [seed for seed in row.seeds if seed not in used]
     without = f"; not scored: {_format_seeds(left)}" if left else ""
     return (
-        f"{row.reference} on {row.backbone}, "
+        f"{row.reference}{row.transductive_mark} on {row.backbone}, "
         f"{row.dev.search} ({row.dev.source}), {_format_seeds(used)}{without}"
     )
 
@@ -153,9 +153,9 @@ def shared_tasks(
 def named_rows(rows: Sequence[LeaderboardRow]) -> Mapping[str, LeaderboardRow]:
     """Name rows by method, or by the shortest longer name that differs for each of them."""
     for name in (
-        lambda row: row.method,
-        lambda row: f"{row.method} {row.backbone}",
-        lambda row: row.reference,
+        lambda row: row.method + row.transductive_mark,
+        lambda row: f"{row.method}{row.transductive_mark} {row.backbone}",
+        lambda row: row.reference + row.transductive_mark,
     ):
         named = {name(row): row for row in rows}
         if len(named) == len(rows):

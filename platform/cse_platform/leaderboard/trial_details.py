@@ -178,7 +178,8 @@ class TrialDetails:
     @property
     def marks(self) -> tuple[str, ...]:
         """What a reader must know of how it was trained; see `training_marks`."""
-        return training_marks(self.method, self.backbone, self.configuration.values, self.seen)
+        values = self.configuration.values
+        return training_marks(self.method, self.backbone, self.corpus, values, self.seen)
 
     @property
     def why_no_model(self) -> str:

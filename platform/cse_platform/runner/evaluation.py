@@ -16,10 +16,8 @@ from cse_platform.runner.state import SweepState
 from cse_platform.sweep.blocks import Evaluate
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.training_data import training_data
-from cse_platform.tracking.events import TestAccessed
 from cse_platform.tracking.history import TrialHistory
-from cse_platform.tracking.packing import accessed_source, evaluation_event
-from cse_platform.tracking.provenance import user_and_host
+from cse_platform.tracking.packing import evaluation_event
 
 
 def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
@@ -87,16 +85,7 @@ def _start_evaluation(state: SweepState, trial: TrialHistory, asked: Evaluate) -
     spec, tasks = state.spec, asked.asked
     training = training_data(spec.model_dump(mode="json"), trial.values)
     if tasks.opens_tests:
-        state.record(
-            TestAccessed(
-                sweep=spec.sweep,
-                trial=trial.key,
-                tasks=tasks.names,
-                source=accessed_source(tasks, spec.data),
-                who=user_and_host(),
-                command="cse-sweep",
-            )
-        )
+        state.record_test_access(trial.key, tasks)
     slot = state.slot
     # Never a trial's process, which would refuse. Ray ends one that had a GPU after its task, and
     # that gives the memory back; without a GPU the next evaluation runs in the same process.

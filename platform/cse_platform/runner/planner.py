@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any
 
 from cse_methods.contract import MethodConfig
+from cse_methods.data.corpus_spec import test_sets_of
+from cse_methods.tasks import Tasks
 from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard.statistics.searches import expected_improvement
@@ -348,6 +350,8 @@ class Planner:
 
     def _start_trial(self, started: TrialStarted) -> TrialHistory:
         self.state.record(started)
+        if test_sets := test_sets_of(self.state.spec.corpus):
+            self.state.record_test_access(started.trial, Tasks(sts=tuple(test_sets)))
         self.state.live.add(started.trial)
         if started.role == "repeat":
             self._reconcile_study()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from cse_methods.contract import Method
+from cse_methods.tasks import Tasks
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store import Store
@@ -17,8 +18,10 @@ from cse_platform.secrets import mask_text
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.events import DriverMessage, Event, MessageLevel
+from cse_platform.tracking.events import DriverMessage, Event, MessageLevel, TestAccessed
 from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.packing import accessed_source
+from cse_platform.tracking.provenance import user_and_host
 from cse_platform.tracking.recorder import Recorder
 
 _log = logging.getLogger(__name__)
@@ -116,6 +119,19 @@ class SweepState:
         """
         self.lease.check()
         self.history.apply(self.recorder.record(event))
+
+    def record_test_access(self, trial: str, tasks: Tasks) -> None:
+        """Record that test sets are about to be opened for a trial; as `record`."""
+        self.record(
+            TestAccessed(
+                sweep=self.spec.sweep,
+                trial=trial,
+                tasks=tasks.names,
+                source=accessed_source(tasks, self.spec.data),
+                who=user_and_host(),
+                command="cse-sweep",
+            )
+        )
 
     def say(self, text: str, level: MessageLevel = "note") -> None:
         """Tell everybody who follows the sweep, here or elsewhere; safe to call from any thread."""

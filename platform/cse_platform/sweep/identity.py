@@ -7,7 +7,7 @@ same keys.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from cse_methods.code_hash import code_hashes
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpora import load_corpus
+from cse_methods.data.corpus_spec import CorpusSpec, test_sets_of
 from cse_methods.data.dev_identity import DevIdentity, identify_dev_set
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.encoders.backbones import (
@@ -55,19 +56,27 @@ class DevData:
         self.columns = {
             "checkpoint": dev.checkpoint_name,
             "search": dev.search_name,
-            "identity": _hash_dev_sets(picks, climbs),
+            "identity": _hash_selection(picks, climbs, test_sets_of(spec.corpus)),
             "source": "+".join(dict.fromkeys(dev_set.source for dev_set in climbs)),
             "corpus": "+".join(corpus.short_name for corpus in spec.corpus),
         }
         """Columns of a leaderboard row about dev sets; rows of one identity can be compared."""
 
 
-def dev_identity(dev: DevSelection, data: str | None) -> str:
-    """Compute the identity of a selection of dev sets; DataError as `DevData`."""
+def dev_identity(dev: DevSelection, data: str | None, *, corpora: Iterable[CorpusSpec] = ()) -> str:
+    """Compute the identity of the dev sets of trials on these corpora; DataError as `DevData`."""
     picks, climbs = (
         [identify_dev_set(dev, name, data) for name in sets] for sets in (dev.picking, dev.climbed)
     )
-    return _hash_dev_sets(picks, climbs)
+    return _hash_selection(picks, climbs, test_sets_of(corpora))
+
+
+def _hash_selection(
+    picks: Sequence[DevIdentity], climbs: Sequence[DevIdentity], test_sets: Sequence[str]
+) -> str:
+    """Hash the dev sets; trials that read the texts of test sets stand apart from all others."""
+    dev_sets = _hash_dev_sets(picks, climbs)
+    return canonical_hash([dev_sets, *test_sets]) if test_sets else dev_sets
 
 
 def _hash_dev_sets(picks: Sequence[DevIdentity], climbs: Sequence[DevIdentity]) -> str:

@@ -70,6 +70,7 @@ def _read_corpus(spec: SweepSpec, *, cut: bool) -> Corpus | None:
         return None
     if cut and locate_backbone(resolve_backbone(spec.backbone)) is None:
         return None
+    _hand_out_texts(spec)
     return load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
 
 
@@ -268,7 +269,14 @@ def own_sets(spec: SweepSpec, *, among: Container[str] | None = None) -> list[st
 def fetch_missing(spec: SweepSpec) -> None:
     """Fetch the backbone and the corpus to this machine; CseError if one cannot be had."""
     fetch_backbone(resolve_backbone(spec.backbone))
+    _hand_out_texts(spec)
     load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
+
+
+def _hand_out_texts(spec: SweepSpec) -> None:
+    from cse_methods.evaluation.test_sets.texts import hand_out_texts
+
+    hand_out_texts(spec.corpus, spec.data)
 
 
 def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list[BestReference]:

@@ -69,6 +69,11 @@ def test_who_chose_on_transfer_tasks_is_set_apart(our_row: Ours) -> None:
     assert has_settings_of(published(), our_row(search="sickr").setup)
 
 
+def test_who_was_trained_on_texts_of_test_sets_stands_in_no_line(our_row: Ours) -> None:
+    for told in (published(), published(settings={"corpus": "sts (transductive)"})):
+        assert not has_settings_of(told, our_row(corpus="sts (transductive)").setup)
+
+
 def test_a_corpus_that_is_named_must_be_ours(our_row: Ours) -> None:
     told = published(settings={"corpus": "wikitext103+wiki1m"})
     assert has_settings_of(told, our_row(corpus="wiki1m+wikitext103").setup)

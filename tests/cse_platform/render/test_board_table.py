@@ -244,6 +244,26 @@ def test_poolers_that_differ_are_said_under_the_ranking(
     assert not any("Poolers" in line for line in lines(Board(alike)))
 
 
+def test_training_on_the_texts_of_test_sets_is_marked_in_every_format(
+    row: MakeRow, estimate: MakeEstimate, lines: Lines, written: Callable[..., str]
+) -> None:
+    scores = {"avg_sts": estimate(0.76)}
+    knowing = row(scores, method="consert", corpus="wiki1m+sts (transductive)")
+    board = Board([row(scores, method="consert", corpus="wiki1m"), knowing])
+    told = lines(board)
+    assert any(line.startswith("consert bert-base 76.00") for line in told)
+    assert any(line.startswith("consert (transductive) bert-base 76.00") for line in told)
+    assert sum(line.startswith("(transductive): ") for line in told) == 1
+    assert "ConSERT (transductive)" in written(board, "latex")
+    assert "ConSERT (transductive)" in written(board, "markdown")
+    assert [one["corpus"] for one in json.loads(written(board, "json"))] == [
+        "wiki1m", "wiki1m+sts (transductive)",
+    ]  # fmt: skip
+    assert "wiki1m+sts (transductive)" in written(board, "csv")
+    clean = lines(Board([row(scores, method="consert", corpus="wiki1m")]))
+    assert not any("transductive" in line for line in clean)
+
+
 def test_a_released_encoder_is_its_system_and_marked(
     row: MakeRow, estimate: MakeEstimate, lines: Lines, written: Callable[..., str]
 ) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from cse_methods.data.corpus_spec import TRANSDUCTIVE
 from cse_methods.published.released import ReleasedEncoder
 from cse_platform.leaderboard.filters import BestKey, best_key
 from cse_platform.leaderboard.published.rows import (
@@ -107,7 +108,8 @@ def has_settings_of(published: PublishedRow, ours: ConfigurationSetup) -> bool:
     """Whether our configuration has the method, the backbone and the settings of the row.
 
     A row that does not say on which dev set it was selected takes configurations that were selected
-    on STS-B or SICK-R. One that names no corpus takes any, but for costs.
+    on STS-B or SICK-R. One that names no corpus takes any, but for costs. None takes one
+    that was trained on the texts of test sets: its scores stand beside no others.
     """
     if ours.released is not None:
         return _is_of_released(published, ours.released)
@@ -116,6 +118,7 @@ def has_settings_of(published: PublishedRow, ours: ConfigurationSetup) -> bool:
         published.configuration is not None
         and published.method == ours.method
         and ours.dev_search in (PAPERS_DEV if stated is None else {stated})
+        and TRANSDUCTIVE not in ours.corpus
         and (corpus is None or set(corpus.split("+")) == set(ours.corpus.split("+")))
         and all(
             _has_wanted_value(name, wanted, {**ours.values, BACKBONE: ours.backbone})

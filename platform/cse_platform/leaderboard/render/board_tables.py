@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from cse_methods.data.corpus_spec import TRANSDUCTIVE
 from cse_methods.names import backbone_name, method_name, task_name
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
@@ -237,6 +238,11 @@ def _note_published_rows(listed: Sequence[Entry], *, ranks: bool) -> Iterator[st
         yield (
             "(released): its authors' encoder, scored here and not trained; its backbone is the "
             "one that it was trained from."
+        )
+    if any(entry.row and entry.row.transductive_mark for entry in listed):
+        yield (
+            f"{TRANSDUCTIVE.strip()}: trained on the texts of test sets, without gold scores; its "
+            "scores stand beside no others."
         )
     if ranks and any(entry.row and entry.row.gap for entry in listed):
         yield "paper: ours minus the published number, which lies inside our interval or outside."

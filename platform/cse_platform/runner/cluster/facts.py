@@ -167,6 +167,9 @@ def _make_fact(kind: Kind, find: Callable[..., str], *arguments: Any) -> Fact:
 
 
 def _hash_corpus(questions: NodeQuestions) -> str:
+    from cse_methods.evaluation.test_sets.texts import hand_out_texts
+
+    hand_out_texts(questions.corpus, questions.data)
     return load_corpus(questions.corpus, questions.data, backbone=questions.encoders[0]).sha256
 
 

@@ -1,0 +1,106 @@
+"""Texts of test sets are handed out without gold, before a process that trains shuts test sets."""
+
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from letter_models import Letters
+from pydantic import ValidationError
+
+from cse_methods.data.corpora import handed_out_texts, load_corpus, missing_corpora
+from cse_methods.data.corpus_spec import CorpusSpec
+from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.overlap import TrainingData
+from cse_methods.errors import DataError
+from cse_methods.evaluation.evaluate import evaluate
+from cse_methods.evaluation.test_sets.pairs import load_pair_set
+from cse_methods.evaluation.test_sets.texts import hand_out_texts
+from cse_methods.tasks import AVG_STS, STS_TASKS, parse_tasks
+
+SICKR = CorpusSpec(name="sickr", transductive=True)
+ALL = CorpusSpec(name="sts", transductive=True)
+GUARDED = """
+from cse_methods.data.corpora import load_corpus
+from cse_methods.data.corpus_spec import CorpusSpec
+from cse_methods.guard import guard
+
+guard()
+print(len(load_corpus([CorpusSpec(name="sickr", transductive=True)], "builtin").sentences))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CSE_CACHE", str(tmp_path))
+
+
+def texts_of(*tasks: str) -> list[str]:
+    sets = [load_pair_set(task, "builtin") for task in tasks]
+    return [
+        text for one in sets for pair in zip(one.first, one.second, strict=True) for text in pair
+    ]
+
+
+def test_they_are_both_sentences_of_every_pair_and_nothing_else() -> None:
+    hand_out_texts([CorpusSpec(name="builtin"), SICKR, ALL], "builtin")
+    assert list(load_corpus([SICKR], "builtin").sentences) == texts_of("sickr")
+    both = load_corpus([CorpusSpec(name="builtin"), ALL], "builtin")
+    assert list(both.sentences[-2 * 7 * 120 :]) == texts_of(*STS_TASKS)
+    assert both.name == "builtin+sts (transductive)"
+    lines = handed_out_texts(SICKR, "builtin").read_text().splitlines()
+    assert lines == texts_of("sickr")
+
+
+def test_a_file_that_holds_something_else_is_replaced() -> None:
+    file = handed_out_texts(SICKR, "builtin")
+    file.parent.mkdir(parents=True)
+    file.write_text("old\n")
+    hand_out_texts([SICKR], "builtin")
+    assert load_corpus([SICKR], "builtin").sentences[0] == texts_of("sickr")[0]
+
+
+def test_a_process_that_trains_reads_them_and_cannot_make_them() -> None:
+    def train() -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-c", GUARDED]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert "DataError" in train().stderr
+    hand_out_texts([SICKR], "builtin")
+    done = train()
+    assert (done.stdout, done.stderr) == ("240\n", "")
+
+
+def test_where_nothing_was_handed_out_the_corpus_is_refused() -> None:
+    assert missing_corpora([SICKR], "builtin") == []
+    with pytest.raises(DataError, match="'sickr' are not handed out on this machine"):
+        load_corpus([SICKR], "builtin")
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [({"name": "wiki1m"}, "no test set 'wiki1m'"), ({"name": "sts", "column": "a"}, "no table")],
+)
+def test_what_is_no_test_set_is_refused(fields: dict[str, str], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        CorpusSpec.model_validate({**fields, "transductive": True})
+
+
+def test_other_corpora_are_written_as_before() -> None:
+    assert "transductive" not in CorpusSpec(name="wiki1m").model_dump()
+    assert SICKR.model_dump()["transductive"] is True
+    assert list(chain(SICKR.test_sets, CorpusSpec(name="sts").test_sets)) == ["sickr"]
+
+
+def test_scores_of_an_encoder_that_knows_the_texts_have_another_identity() -> None:
+    def score(*corpora: CorpusSpec) -> dict[str, str]:
+        training = TrainingData(
+            dev=DevSelection(), chosen_on=("stsb",), corpora=corpora, data="builtin"
+        )
+        found = evaluate(Letters(), parse_tasks(["sts"]), data="builtin", training=training)
+        return {one.task: one.identity for one in found.scores if one.metric == "spearman"}
+
+    clean, knowing = score(CorpusSpec(name="builtin")), score(CorpusSpec(name="builtin"), SICKR)
+    assert clean.keys() == knowing.keys() == {*STS_TASKS, AVG_STS}
+    assert not set(clean.values()) & set(knowing.values())
