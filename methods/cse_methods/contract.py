@@ -415,8 +415,7 @@ class TrainingConfig(MethodConfig):
     tf32: bool | None = Field(
         default=None,
         exclude_if=lambda chosen: chosen is None,  # as in the checkpoints of older versions
-        description="whether a GPU multiplies in TF32 in a forward and backward pass of fp32; "
-        "null: it does",
+        description="whether a GPU multiplies in TF32 where precision is fp32; null: it does",
     )
     deterministic: bool = Field(
         default=False,
