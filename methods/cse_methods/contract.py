@@ -21,6 +21,9 @@ from cse_methods.settings import Settings
 
 Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last", "mask"]
 Precision = Literal["fp32", "bf16", "fp16"]
+Arithmetic = Literal["fp32", "tf32", "bf16", "fp16"]
+"""What products of matrices are computed in. In TF32 a GPU's factors keep ten of float32's 23 bits
+of fraction, and sums are float32; on a CPU it is fp32."""
 OptimizerName = Literal["adamw", "adamw_without_bias_correction", "bert_adamw", "rmsprop"]
 LearningRateSchedule = (
     Literal["linear", "constant"] | dict[Annotated[int, Field(ge=0)], Annotated[float, Field(ge=0)]]
@@ -298,6 +301,11 @@ class MethodConfig(Settings):
         """Every pre-trained encoder this configuration reads, the backbone first."""
         return (self.backbone,)
 
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """What an encoder's products are computed in, in training and at dev points."""
+        return "fp32"
+
     def columns_taken(self) -> int:
         """How many columns of a corpus a batch has: 1 is the sentences alone."""
         return 1
@@ -404,6 +412,11 @@ class TrainingConfig(MethodConfig):
         description="of the forward pass; `auto` becomes bf16 where the processor or the GPU has "
         "units for it, else fp32",
     )
+    tf32: bool | None = Field(
+        default=None,
+        exclude_if=lambda chosen: chosen is None,  # as in the checkpoints of older versions
+        description="whether a GPU multiplies in TF32 where precision is fp32; null: it does",
+    )
     deterministic: bool = Field(
         default=False,
         description="kernels of a GPU that repeat their numbers where there are any, which are "
@@ -435,6 +448,11 @@ class TrainingConfig(MethodConfig):
                 "its mask in training and at test alike; leave test_pooler out",
             )
         return self
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """The precision, or TF32 in its place."""
+        return "tf32" if self.precision == "fp32" and self.tf32 is not False else self.precision
 
     @property
     def evaluated_pooler(self) -> Pooler:

@@ -245,7 +245,9 @@ def _dev_part(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def _dev_scores(trained: TrainedOnce, encoder: Any) -> dict[str, float]:
-    return DevSuite(trained.config.dev, data=trained.config.data).evaluate(encoder)
+    config = trained.config
+    suite = DevSuite(config.dev, data=config.data, arithmetic=config.arithmetic)
+    return suite.evaluate(encoder)
 
 
 def _same_weights(first: Path, second: Path) -> None:

@@ -1,7 +1,7 @@
 """GPUs, as far as a CPU can tell: where tensors lie, what makes the host wait, equal curves."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
@@ -23,14 +23,18 @@ from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.encoders import encoder as encoding
 from cse_methods.errors import BackboneError, TrainingError
 from cse_methods.evaluation.embeddings import StoredEmbeddings
+from cse_methods.evaluation.measures.transfer import transfer_scores
 from cse_methods.evaluation.models import open_model
 from cse_methods.papers.simcse import SimCSE, SimCSEConfig
 from cse_methods.registry import available_methods, get_method
+from cse_methods.tasks import TransferTask
 from cse_methods.testing import RecordedRun
+from cse_methods.training.checkpoint import STATE_FILE
 from cse_methods.training.divergence import STEPS_A_LOOK
 from cse_methods.training.loop import train
 from cse_methods.training.neighbours import nearest_sentences
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors
+from cse_methods.transfer.protocol import TransferProtocol
 
 SENTENCES = list(builtin_corpus()[:48])
 SHORT = {"batch_size": 8, "max_steps": 4, "eval_steps": 2, "warmup_ratio": 0.4}
@@ -144,6 +148,11 @@ def check_waits(
     assert sum(encoded.values()) == points + spans * (case == BOTH_SCORED), shown(encoded)
 
 
+def arithmetic(ledger: Ledger, function: str) -> set[str]:
+    """What products are computed in within a function of the package."""
+    return {kind for kind, functions in ledger.products if function in functions}
+
+
 def check_curves(curve: Curve, expected: Curve) -> None:
     """Equal but for the last digits: on some processors kernels round by the layout of a copy."""
     assert curve.keys() == expected.keys()
@@ -173,6 +182,70 @@ def test_so_it_is_in_half_precision(case: str, precision: str, lab: Lab) -> None
         run = lab.train(case, config)
     check_curves(run.curve, expected.curve)
     check_waits(ledger, steps=2, spans=1, points=2, a_step=waits_of_a_step(case, config), case=case)
+
+
+IN_TRAINING = {
+    "tf32": ({}, "tf32"),
+    "fp32": ({"tf32": False}, "float32"),
+    "bf16": ({"precision": "bf16"}, "bfloat16"),
+}
+
+
+@pytest.mark.parametrize(("settings", "kind"), IN_TRAINING.values(), ids=IN_TRAINING)
+@pytest.mark.parametrize("case", ["simcse", "diffcse", "infocse"])
+def test_encoders_multiply_in_the_precision_of_the_trial_and_losses_in_float32(
+    case: str, settings: dict[str, Any], kind: str, lab: Lab
+) -> None:
+    case = next(name for name in TRAINED if name.partition("-")[0] == case)
+    config = lab.configured(case, gradient_accumulation=2, max_steps=2, **settings)
+    assert isinstance(config, TrainingConfig)
+    with device_ledger() as ledger:
+        lab.train(case, config)
+    assert arithmetic(ledger, "_encode") == arithmetic(ledger, "encode_rows") == {kind}
+    for function in ("_replace_pieces", "_guess_hidden"):  # further models of diffcse and infocse
+        assert arithmetic(ledger, function) <= {kind}
+    assert arithmetic(ledger, "cosine_matrix") == {"float32"}
+    assert arithmetic(ledger, "uniformity") == {"float64"}
+    # What flows back is in TF32 throughout, or in the types that it left.
+    assert arithmetic(ledger, "optimise") == (
+        {"bfloat16", "float32"} if kind == "bfloat16" else {kind}
+    )
+    assert torch.backends.cuda.matmul.fp32_precision == "none"
+
+
+def test_a_checkpoint_goes_on_where_there_is_a_gpu_and_where_there_is_none(lab: Lab) -> None:
+    config = lab.configured("simcse")
+    on_cpu = lab.train("simcse", config)
+    with device_ledger():
+        on_gpu = lab.train("simcse", config)
+        check_curves(lab.train("simcse", config, on_cpu.folder / "2").curve, {4: on_cpu.curve[4]})
+    there = lab.train("simcse", config, on_gpu.folder / "2")
+    check_curves(there.curve, {4: on_cpu.curve[4]})
+    (group, *_), (stored, *_) = (
+        torch.load(run.folder / "4" / STATE_FILE)["optimizer"]["param_groups"]
+        for run in (on_gpu, there)
+    )
+    assert group["capturable"]
+    assert group["lr"].dtype == torch.float32
+    assert (stored["capturable"], stored["lr"]) == (False, pytest.approx(group["lr"].item()))
+
+
+@pytest.mark.parametrize("task", ["cr", "sst2", "trec"])
+def test_transfer_classifiers_are_trained_on_the_gpu(task: TransferTask) -> None:
+    """One task of each kind: nested folds, a dev set, folds and a test set."""
+    generator = torch.Generator().manual_seed(1)
+    vectors: dict[str, Tensor] = {}
+
+    def embed(sentences: Sequence[str]) -> Tensor:
+        new = [sentence for sentence in sentences if sentence not in vectors]
+        vectors.update(zip(new, torch.randn(len(new), 20, generator=generator), strict=True))
+        return torch.stack([vectors[sentence] for sentence in sentences])
+
+    protocol = TransferProtocol(kfold=3, optimizer="rmsprop", tenacity=0, epoch_size=1)
+    expected = transfer_scores(task, embed, "builtin", protocol)
+    with device_ledger() as ledger:
+        assert transfer_scores(task, embed, "builtin", protocol) == expected
+    assert arithmetic(ledger, "measure_accuracies")
 
 
 def test_an_untrained_trial_is_as_on_the_cpu_resumed_too(lab: Lab) -> None:

@@ -1,17 +1,27 @@
 """`precision: auto` is what a machine has units for; one family has no half precision."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiny_families
+import torch
 from pydantic import ValidationError
+from torch import nn
 
+from cse_methods.contract import Arithmetic
+from cse_methods.data.dev_selection import DevSelection
+from cse_methods.encoders.devices import computing_in
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.post_pooling import Dense
 from cse_methods.encoders.reading import check_encoder
 from cse_methods.errors import BackboneError
 from cse_methods.papers.simcse import SimCSEConfig
 from cse_methods.precision import auto_precision
+from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.training.student import Student
 
+ARITHMETICS: tuple[Arithmetic, ...] = ("fp32", "bf16")
 X86 = "processor\t: 0\nflags\t\t: fpu sse2 {}\n\nprocessor\t: 1\nflags\t\t: fpu\n"
 ARM = "processor\t: 0\nFeatures\t: fp asimd {}\nCPU architecture: 8\n"
 
@@ -53,6 +63,39 @@ def test_a_configuration_has_what_auto_became() -> None:
     assert config.hyperparameters()["precision"] == auto_precision()
     with pytest.raises(ValidationError, match="precision"):
         SimCSEConfig.model_validate(settings | {"precision": "bf8"})
+
+
+def test_a_dev_point_is_in_the_precision_of_its_trial(tiny_bert: Path) -> None:
+    """Its vectors are float32 all the same, those of a dense layer at the end too."""
+    encoder = load_encoder(str(tiny_bert))
+    encoder = encoder.with_post_pooling(Dense(nn.Linear(encoder.width, 8)))
+    sentences = ["A cat sleeps.", "Two dogs run."]
+    with computing_in("bf16", encoder.device):
+        vectors = encoder.encode(sentences)
+    assert vectors.dtype == torch.float32
+    assert 0 < (vectors - encoder.encode(sentences)).abs().max() < 0.05
+    found = {
+        arithmetic: DevSuite(
+            DevSelection(also=()), data="builtin", arithmetic=arithmetic
+        ).similarities(encoder)["stsb"]
+        for arithmetic in ARITHMETICS
+    }
+    assert found["fp32"].dtype == found["bf16"].dtype == torch.float32
+    assert not torch.equal(found["fp32"], found["bf16"])
+    torch.testing.assert_close(found["fp32"], found["bf16"], rtol=0, atol=0.05)
+
+
+def test_tf32_is_told_by_what_was_asked_for() -> None:
+    settings = {"backbone": "mini", "corpus": "builtin"}
+
+    def configured(**others: Any) -> SimCSEConfig:
+        return SimCSEConfig.model_validate(settings | others)
+
+    assert configured().arithmetic == configured(tf32=True).arithmetic == "tf32"
+    assert configured(tf32=False).arithmetic == "fp32"
+    assert configured(precision="bf16").arithmetic == "bf16"
+    assert "tf32" not in configured().model_dump_json()  # nor in keys and checkpoints, as before
+    assert configured(tf32=False).hyperparameters()["tf32"] is False
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])

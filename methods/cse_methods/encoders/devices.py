@@ -7,12 +7,41 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cse_methods.contract import Arithmetic
 from cse_methods.errors import BackboneError
 
 
 def default_device() -> torch.device:
     """The GPU of this process, or the CPU where it sees none."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+_AUTOCAST: dict[Arithmetic, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@contextmanager
+def computing_in(arithmetic: Arithmetic, device: torch.device) -> Iterator[None]:
+    """Compute the products on a device in one arithmetic, and as before afterwards.
+
+    Half precision is PyTorch's autocast. Between float32 and TF32 it has one switch for the whole
+    process, which matters on a GPU alone.
+    """
+    if dtype := _AUTOCAST.get(arithmetic):
+        with torch.autocast(device.type, dtype=dtype):
+            yield
+    elif device.type != "cuda":
+        yield
+    else:
+        convolution = torch.backends.cudnn.conv  # type: ignore[attr-defined]  # made at import
+        kinds = (torch.backends.cuda.matmul, convolution)
+        before = [kind.fp32_precision for kind in kinds]
+        try:
+            for kind in kinds:
+                kind.fp32_precision = "tf32" if arithmetic == "tf32" else "ieee"
+            yield
+        finally:
+            for kind, precision in zip(kinds, before, strict=True):
+                kind.fp32_precision = precision
 
 
 @contextmanager

@@ -292,7 +292,7 @@ class Encoder(nn.Module):
             longest = max(len(rows[place]) for place in places)
             doing = f"it encodes {len(places)} sentences of at most {longest} word pieces at once"
             with memory_advice(doing), self._evaluating():
-                vectors = self(self.pad([rows[place] for place in places]))
+                vectors = self(self.pad([rows[place] for place in places])).float()
             yield places, vectors
 
     def token_vectors(self, inputs: Mapping[str, Tensor], edits: Edits = UNEDITED) -> Tensor:

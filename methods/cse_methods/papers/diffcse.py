@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from cse_methods.augmentation.replaced_pieces import Replaced, mask_for_generator, replace_pieces
 from cse_methods.contract import Paper, Pooler, TrainingConfig
 from cse_methods.data.corpora import Corpus
-from cse_methods.encoders.devices import send_tensor
+from cse_methods.encoders.devices import computing_in, send_tensor
 from cse_methods.encoders.edits import Edits
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.masked_lm import MaskedLanguageModel, load_masked_lm
@@ -39,7 +39,7 @@ from cse_methods.training.batchnorm_head import BatchNormHead
 from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
-from cse_methods.training.student import AUTOCAST, Batch, Student, StudentProtocol
+from cse_methods.training.student import Batch, Student, StudentProtocol
 
 
 class DiffCSEConfig(TrainingConfig):
@@ -188,8 +188,7 @@ class DiffCSE(TwoViewObjective):
             rate=self.config.masking_ratio,
             mask=int(tokenizer.mask_token_id),
         )
-        dtype = AUTOCAST[self.config.precision]
-        with torch.autocast(ids.device.type, dtype=dtype, enabled=dtype is not None):
+        with computing_in(self.config.arithmetic, ids.device):
             guesses = self.generator(hidden, mask)
         where = None if self.config.replaced == "all" else hidden != ids
         return replace_pieces(ids, mask, guesses, where=where)

@@ -22,7 +22,7 @@ from transformers import AutoModel
 from cse_methods.augmentation.replaced_pieces import label_chosen, mask_for_generator
 from cse_methods.contract import Above, Conditions, Paper, Pooler, TrainingConfig
 from cse_methods.data.corpora import Corpus
-from cse_methods.encoders.devices import send_tensor
+from cse_methods.encoders.devices import computing_in, send_tensor
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.masked_lm import load_masked_lm
@@ -37,7 +37,7 @@ from cse_methods.training.batchnorm_head import BatchNormHead
 from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
-from cse_methods.training.student import AUTOCAST, Batch, Student, StudentProtocol
+from cse_methods.training.student import Batch, Student, StudentProtocol
 
 
 class InfoCSEConfig(TrainingConfig):
@@ -130,8 +130,7 @@ class InfoCSE(TwoViewObjective):
         states, mask = replace_first_embedding(tokens.vectors, told), spread_mask(tokens.mask)
         # On the host, which need not wait for the places then.
         places = labels.flatten().ne(UNLABELLED).nonzero().squeeze(1)
-        dtype = AUTOCAST[self.config.precision]
-        with torch.autocast(told.device.type, dtype=dtype, enabled=dtype is not None):
+        with computing_in(self.config.arithmetic, told.device):
             for layer in self.layers:
                 states = layer(states, attention_mask=mask)
             read = states.flatten(0, 1).index_select(0, send_tensor(places, told.device))

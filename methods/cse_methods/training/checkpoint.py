@@ -20,6 +20,7 @@ from cse_methods.encoders.devices import copy_to_host
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import CheckpointError
 from cse_methods.training.objective import Objective
+from cse_methods.training.optimizers import restore_optimizer
 from cse_methods.training.randomness import random_states, restore_random_states
 from cse_methods.training.schedule import Schedule
 from cse_methods.training.student import Student
@@ -143,7 +144,9 @@ def load_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
             "start this trial without it"
         )
     for name in _STATEFUL:
-        getattr(state, name).load_state_dict(stored[name])
+        if name != "optimizer":
+            getattr(state, name).load_state_dict(stored[name])
+    restore_optimizer(state.optimizer, stored["optimizer"])
     state.step = stored["step"]
     best.step, best.metrics = stored["best_step"], stored["best_metrics"]
     if best.metrics:

@@ -1,14 +1,16 @@
 """Dev evaluation: the scores that a trial reports while it trains."""
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 
 from torch import Tensor
 
+from cse_methods.contract import Arithmetic
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.pairs import PairSet
 from cse_methods.data.transfer_sets import TransferSet, load_transfer_set
+from cse_methods.encoders.devices import computing_in, default_device, send_tensor
 from cse_methods.encoders.sentence_encoder import SentenceEncoder
 from cse_methods.errors import EvaluationError
 from cse_methods.metrics import alignment, cosines, spearman, uniformity
@@ -26,9 +28,13 @@ class DevSuite:
     Args:
         dev: the dev sets to score, as a configuration selects them.
         data: the setting `data` of a configuration: where the package's are read from.
+        arithmetic: of the encoder, as in training; everything else is computed in full.
     """
 
-    def __init__(self, dev: DevSelection, *, data: str | None) -> None:
+    def __init__(
+        self, dev: DevSelection, *, data: str | None, arithmetic: Arithmetic = "fp32"
+    ) -> None:
+        self.arithmetic = arithmetic
         self.sets: tuple[PairSet, ...] = tuple(
             load_dev_pairs(dev, name, data) for name in dev.tasks if name != "transfer_dev"
         )
@@ -72,7 +78,7 @@ class DevSuite:
                 same = dev.gold > SAME_MEANING
                 if same.any():
                     metrics["dev/alignment"] = alignment(first[same], second[same])
-                metrics["dev/uniformity"] = uniformity(every)
+                metrics["dev/uniformity"] = uniformity(send_tensor(every, default_device()))
         return metrics
 
     def _embedded(
@@ -83,7 +89,8 @@ class DevSuite:
         All sets together are encoded at once, so that each distinct sentence is encoded once.
         """
         row = self._row
-        embeddings = encoder.encode_rows(self._rows(encoder))
+        with computing_in(self.arithmetic, encoder.device):
+            embeddings = encoder.encode_rows(self._rows(encoder))
         for dev in self.sets:
             first = embeddings[[row[sentence] for sentence in dev.first]]
             second = embeddings[[row[sentence] for sentence in dev.second]]
@@ -100,12 +107,15 @@ class DevSuite:
         """Score transfer tasks one by one, because all embeddings would take gigabytes."""
         if not self.transfer:
             return {}
-        found = {f"dev/{one.task}_accuracy": _accuracy(one, encoder) for one in self.transfer}
+        found = {f"dev/{one.task}_accuracy": self._accuracy(one, encoder) for one in self.transfer}
         return found | {dev_metric("transfer_dev"): sum(found.values()) / len(found)}
 
+    def _accuracy(self, task: TransferSet, encoder: SentenceEncoder) -> float:
+        def encode(sentences: Sequence[str]) -> Tensor:
+            with computing_in(self.arithmetic, encoder.device):
+                return encoder.encode(sentences)
 
-def _accuracy(task: TransferSet, encoder: SentenceEncoder) -> float:
-    try:
-        return dev_accuracy(task, encoder.encode, DEV_PROTOCOL)
-    except EvaluationError:
-        return math.nan  # as for pairs: the trial goes on, and this step is not kept
+        try:
+            return dev_accuracy(task, encode, DEV_PROTOCOL)
+        except EvaluationError:
+            return math.nan  # as for pairs: the trial goes on, and this step is not kept

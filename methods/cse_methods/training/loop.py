@@ -13,7 +13,7 @@ from torch import Tensor
 from cse_methods.allocator import keep_freed_memory
 from cse_methods.contract import Method, Paper, PublishedSettings, Run, TrainingConfig
 from cse_methods.data.corpora import Corpus, load_corpus
-from cse_methods.encoders.devices import default_device
+from cse_methods.encoders.devices import computing_in, default_device
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import TrainingError
 from cse_methods.registry import enter_method
@@ -23,7 +23,7 @@ from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.training.divergence import DivergenceWatch
 from cse_methods.training.memory import advising_on_memory
 from cse_methods.training.objective import Objective
-from cse_methods.training.optimizers import grouped_parameters, make_optimizer
+from cse_methods.training.optimizers import grouped_parameters, make_optimizer, set_learning_rate
 from cse_methods.training.schedule import Schedule
 from cse_methods.training.student import Batch, Student
 from cse_methods.training.tokenized_corpus import TokenizedCorpus
@@ -101,7 +101,7 @@ def train_and_report(
     """Train from the start or from a checkpoint to the end, as `train`, under torch's settings."""
     torch.manual_seed(run.seed)
     schedule = Schedule.of(config, sentences=len(corpus.sentences))
-    dev = DevSuite(config.dev, data=config.data)
+    dev = DevSuite(config.dev, data=config.data, arithmetic=config.arithmetic)
     state = start(config, run.seed, schedule, objective)
     if schedule.total * config.batch_size >= _WORTH_KEEPING * len(corpus.sentences):
         student = state.student
@@ -261,9 +261,13 @@ def optimise(state: TrainingState, parts: dict[str, Tensor]) -> dict[str, Tensor
     """One optimiser step down the sum of `parts`, which are returned detached."""
     factor = state.schedule.learning_rate_factor(state.step)
     for group in state.optimizer.param_groups:
-        group["lr"] = state.config.learning_rate * factor * group["learning_rate_factor"]
+        rate = state.config.learning_rate * factor * group["learning_rate_factor"]
+        set_learning_rate(group, rate)
     loss = torch.stack(list(parts.values())).sum()
-    torch.autograd.backward(state.scaler.scale(loss))
+    # Autocast is for the forward pass: what flows back has the types that it left.
+    arithmetic = state.config.arithmetic
+    with computing_in("tf32" if arithmetic == "tf32" else "fp32", loss.device):
+        torch.autograd.backward(state.scaler.scale(loss))
     if state.config.max_grad_norm is not None:
         state.scaler.unscale_(state.optimizer)
         trained = [p for group in state.optimizer.param_groups for p in group["params"]]

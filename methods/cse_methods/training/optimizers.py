@@ -18,6 +18,8 @@ EPSILON = {
     "rmsprop": 1e-7,
 }
 """What each optimiser adds to the root of the mean square of a gradient."""
+_OF_THE_DEVICE = {"lr", "fused", "capturable"}
+"""Options of a group that follow from where its parameters lie."""
 SMOOTHING = 0.9
 """The share of the earlier mean square that RMSprop keeps."""
 
@@ -79,11 +81,35 @@ def make_optimizer(config: TrainingConfig, groups: list[dict[str, Any]]) -> Opti
     epsilon = config.optimizer_epsilon or EPSILON[name]
     if name == "adamw":
         # Fused takes a third of the time of PyTorch's default, on CPU too.
-        return torch.optim.AdamW(groups, lr=rate, eps=epsilon, fused=True)
+        if not groups[0]["params"][0].is_cuda:
+            return torch.optim.AdamW(groups, lr=rate, eps=epsilon, fused=True)
+        # All that changes from step to step lies on the GPU, as in a recorded graph of the step.
+        own = [group | {"lr": group["params"][0].new_full((), rate)} for group in groups]
+        return torch.optim.AdamW(own, eps=epsilon, fused=True, capturable=True)
     if name == "rmsprop":
         return torch.optim.RMSprop(groups, lr=rate, alpha=SMOOTHING, eps=epsilon)
     first = name == "bert_adamw"
     return UncorrectedAdamW(groups, lr=rate, eps=epsilon, decays="before" if first else "after")
+
+
+def set_learning_rate(group: dict[str, Any], rate: float) -> None:
+    """Set the learning rate of an optimiser's group, in place where it is a tensor."""
+    if isinstance(group["lr"], Tensor):
+        group["lr"].fill_(rate)
+    else:
+        group["lr"] = rate
+
+
+def restore_optimizer(optimizer: Optimizer, stored: dict[str, Any]) -> None:
+    """Load a stored state, also one of another device: how this one computes stays.
+
+    Learning rates are this one's; each step sets them.
+    """
+    groups = [
+        theirs | {name: own[name] for name in _OF_THE_DEVICE & own.keys()}
+        for own, theirs in zip(optimizer.param_groups, stored["param_groups"], strict=True)
+    ]
+    optimizer.load_state_dict({**stored, "param_groups": groups})
 
 
 class UncorrectedAdamW(Optimizer):

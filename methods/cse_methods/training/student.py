@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from cse_methods.contract import Precision, TrainingConfig
+from cse_methods.contract import Arithmetic, TrainingConfig
 from cse_methods.data.corpora import Corpus
-from cse_methods.encoders.devices import send_tensor
+from cse_methods.encoders.devices import computing_in, send_tensor
 from cse_methods.encoders.edits import UNEDITED, Edits
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import refuse_half_precision
@@ -20,13 +20,6 @@ from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.encoders.template import Template
 from cse_methods.training.tokenized_corpus import TokenizedCorpus
-
-AUTOCAST: dict[Precision, torch.dtype | None] = {
-    "fp32": None,
-    "bf16": torch.bfloat16,
-    "fp16": torch.float16,
-}
-
 
 Layers = tuple[Encoder] | tuple[Encoder, nn.Module]
 """An encoder, and the head where it follows."""
@@ -107,7 +100,7 @@ class Student(nn.Module):
         max_length: sentences are cut here, in word pieces, special ones included.
         chunks: a batch is encoded in this many pieces, and each is encoded again in the backward
             pass, so that memory falls while the negatives stay the whole batch.
-        precision: of the forward pass; embeddings, and so the losses, are float32 always.
+        arithmetic: of the forward pass; embeddings, and so the losses, are float32 always.
     """
 
     def __init__(
@@ -117,14 +110,14 @@ class Student(nn.Module):
         *,
         max_length: int,
         chunks: int = 1,
-        precision: Precision = "fp32",
+        arithmetic: Arithmetic = "fp32",
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = head
         self.max_length = max_length
         self.chunks = chunks
-        self.autocast = AUTOCAST[precision]
+        self.arithmetic = arithmetic
         self.tokenized: TokenizedCorpus | None = None
         """The corpus that batches are of, where its word pieces are kept on this machine."""
 
@@ -147,7 +140,7 @@ class Student(nn.Module):
             head,
             max_length=config.max_length,
             chunks=config.gradient_accumulation,
-            precision=config.precision,
+            arithmetic=config.arithmetic,
         )
 
     def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]:
@@ -231,8 +224,7 @@ class Student(nn.Module):
         """
         encoder = encoder or self.encoder
         inputs = encoder.pad([template(content) for content in contents])
-        device, dtype = self.encoder.device.type, self.autocast
-        with torch.autocast(device, dtype=dtype, enabled=dtype is not None):
+        with computing_in(self.arithmetic, self.encoder.device):
             vectors = encoder.token_vectors(inputs, edits)
         return Tokens(vectors, inputs["attention_mask"], encoder.pool_tokens(vectors, inputs))
 
@@ -250,9 +242,8 @@ class Student(nn.Module):
         )
 
     def _encode(self, layers: Layers, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
-        device, dtype = self.encoder.device.type, self.autocast
         encoder, *head = layers
-        with torch.autocast(device, dtype=dtype, enabled=dtype is not None):
+        with computing_in(self.arithmetic, self.encoder.device):
             embeddings: Tensor = encoder(inputs, edits=edits)
             for layer in head:
                 embeddings = layer(embeddings)

@@ -39,8 +39,13 @@ def fit_classifiers(
         penalties = torch.from_numpy(regularisations[group]).to(data.inputs.device)
         weights[group] = descend(data, [folds[place] for place in group], penalties, protocol)
 
+    groups = _groups([len(fold.train) for fold in folds])
+    if weights.is_cuda:  # a GPU does one operation after another, whoever asks for it
+        for group in groups:
+            fit_group(group)
+        return weights
     with _threads_apart() as threads, ThreadPoolExecutor(threads) as pool:
-        list(pool.map(fit_group, _groups([len(fold.train) for fold in folds])))
+        list(pool.map(fit_group, groups))
     return weights
 
 

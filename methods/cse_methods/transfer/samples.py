@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cse_methods.encoders.devices import default_device
 from cse_methods.errors import EvaluationError
 
 RowNumbers = NDArray[np.int64]
@@ -40,7 +41,7 @@ class Design:
 
 
 def design(*samples: Samples) -> Design:
-    """The matrix of these sets, one after the other.
+    """The matrix of these sets, one after the other, on the GPU if there is one.
 
     Raises:
         EvaluationError: if a feature is NaN or infinite.
@@ -49,13 +50,14 @@ def design(*samples: Samples) -> Design:
     ends = np.cumsum([len(one.labels) for one in samples])
     width = features.shape[1]
     columns = -(-(width + 1) // _ALIGNMENT) * _ALIGNMENT
-    inputs = torch.zeros(int(ends[-1]), columns, dtype=features.dtype, device=features.device)
+    device = default_device()
+    inputs = torch.zeros(int(ends[-1]), columns, dtype=features.dtype, device=device)
     inputs[:, width] = 1
     for one, end in zip(samples, ends, strict=True):
         _refuse_nonsense(one.features)
         inputs[end - len(one.labels) : end, :width] = one.features
     labels = np.concatenate([one.labels for one in samples])
-    classes = torch.from_numpy(labels).to(features.device)
+    classes = torch.from_numpy(labels).to(device)
     parts = tuple(np.split(np.arange(len(labels), dtype=np.int64), ends[:-1]))
     return Design(inputs, classes, width, int(labels.max()) + 1, parts)
 

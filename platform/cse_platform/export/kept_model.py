@@ -5,7 +5,9 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
+from cse_methods.contract import Arithmetic
 from cse_methods.data.dev_selection import sets_in
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.shared_sentences import group_by_sentence
@@ -84,8 +86,11 @@ def dev_pairs(trial: TrialDetails) -> DevPairs:
         )
     with kept_model(trial) as folder:
         encoder = load_sentence_encoder(str(folder)).to(default_device())
-        # The very batches of the training: cosines that differ in a last digit rank otherwise.
-        cosines = DevSuite(dev, data=data).similarities(encoder)[trial.dev.search]
+        # The very batches of the training, in its precision: cosines that differ in a last digit
+        # rank otherwise. Older trials do not say what theirs was.
+        arithmetic = cast(Arithmetic, trial.provenance.get("precision", "fp32"))
+        suite = DevSuite(dev, data=data, arithmetic=arithmetic)
+        cosines = suite.similarities(encoder)[trial.dev.search]
     return DevPairs(pairs.gold, cosines.numpy(), group_by_sentence(pairs.first, pairs.second))
 
 

@@ -117,12 +117,15 @@ def common_cause(state: SweepState) -> str | None:
     What a person has stopped has not failed by itself.
     """
     retried = {trial.key for trial in state.to_retry}
-    trials = state.history.trials.values()
-    ended = [t for t in trials if t.state != "RUNNING" and t.key not in retried]
-    by_itself = {t.key for t in ended if t.state == "FAIL" and t.error != STOPPED}
-    causes = {trial.error if trial.key in by_itself else None for trial in ended}
-    enough = len(ended) >= state.spec.search.give_up_after
-    return causes.pop() if enough and len(causes) == 1 else None
+    causes: list[str | None] = []
+    for trial in state.history.trials.values():
+        if trial.state == "RUNNING" or trial.key in retried:
+            continue
+        by_itself = trial.state == "FAIL" and trial.error != STOPPED
+        if not by_itself or trial.error not in (causes or [trial.error]):
+            return None  # of thousands of trials, one of the first says so
+        causes.append(trial.error)
+    return causes[0] if causes and len(causes) >= state.spec.search.give_up_after else None
 
 
 SURE = 0.00001

@@ -4,13 +4,20 @@ import os
 
 import ray
 
+_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+"""Where PyTorch looks for the options of its allocator: the name of today, and the older one."""
 
-def hide_unassigned_gpus() -> None:
-    """Hide every GPU from this process, unless Ray has assigned it one.
+
+def prepare_gpus() -> None:
+    """Hide every GPU from this process, unless Ray has assigned it one, whose memory is not split.
 
     Ray shows a worker that asks for no GPU all those of its node, and methods take one that they
-    see. Call it before torch looks for GPUs.
+    see. With segments that grow, batches of changing lengths leave no gaps in a GPU's memory that
+    are too small for the next one; options of the environment come first. Call it before torch
+    looks for GPUs.
     """
+    if not any(name in os.environ for name in _ALLOCATOR):
+        os.environ[_ALLOCATOR[0]] = "expandable_segments:True"
     if ray.is_initialized() and not ray.get_runtime_context().get_accelerator_ids()["GPU"]:
         for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
             os.environ[name] = ""

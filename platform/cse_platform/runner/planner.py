@@ -236,8 +236,8 @@ class Planner:
         return self.state.search.adopt(unstarted[0]) if unstarted else self.state.search.ask()
 
     def _list_unstarted(self) -> list[int]:
-        known = {trial.search_number for trial in self.state.history.trials.values()}
-        return [number for number in self.state.search.running() if number not in known]
+        started = self.state.history.attempts
+        return [number for number in self.state.search.running() if number not in started]
 
     def _has_waiting_enqueued(self) -> bool:
         """Whether what a person has put in waits to be started, or that is unknown."""

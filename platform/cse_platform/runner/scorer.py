@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from cse_methods.data.overlap import TrainingData
 from cse_methods.tasks import Tasks
 from cse_platform.gc_settings import collect_rarely
-from cse_platform.runner.gpus import hide_unassigned_gpus
+from cse_platform.runner.gpus import prepare_gpus
 from cse_platform.runner.models import local_copy
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def score_kept_model(
 ) -> "Evaluation":
     """Runs in a worker, which writes to no store."""
     collect_rarely()
-    hide_unassigned_gpus()
+    prepare_gpus()
     import torch
 
     from cse_methods.evaluation.evaluate import evaluate

@@ -32,7 +32,7 @@ from cse_platform.errors import SettingsError, WorkerBusyError
 from cse_platform.gc_settings import collect_rarely, spare_survivors
 from cse_platform.runner.checkpoints import WAITS, TrialCheckpoints
 from cse_platform.runner.failures import report_of
-from cse_platform.runner.gpus import hide_unassigned_gpus
+from cse_platform.runner.gpus import prepare_gpus
 from cse_platform.runner.machine_sampling import MachineSampler
 from cse_platform.runner.models import keep_model, wait_for_room
 from cse_platform.runner.output_capture import (
@@ -147,7 +147,7 @@ def prepare_process(
         The method, and the configuration of its trial.
     """
     collect_rarely()
-    hide_unassigned_gpus()
+    prepare_gpus()
     _forbid_tests(settings)  # before a line of the method's own code
     loaded_method = get_method(method)
     _set_threads(threads)
@@ -202,9 +202,11 @@ class TuneRun:
         self._described = device
         if device != "cpu":
             self._machine.watch_gpu()
+        in_tf32 = device == "cuda" and self._config.arithmetic == "tf32"
+        precision = self._config.hyperparameters().get("precision", "fp32")
         facts = trial_provenance(
             device=device,
-            precision=self._config.hyperparameters().get("precision", "fp32"),
+            precision="tf32" if in_tf32 else precision,
             attention=self._config.attention,
             threads=_count_assigned_threads(),
         )

@@ -182,8 +182,8 @@ def trial_provenance(
 
     Keys: the arguments; `host`, `python`, `cpu`, `cpu_count` and library versions; on a GPU also
     `gpu`, `gpu_driver` and `cuda`. What cannot be found out is left out. `device` is torch's name
-    of it, e.g. `cuda:0`; `precision` is that of the forward pass, `attention` the kernel, e.g.
-    `sdpa`, and `threads` the number of CPU threads of torch.
+    of it, e.g. `cuda:0`; `precision` is that of the forward pass, `tf32` of a GPU included,
+    `attention` the kernel, e.g. `sdpa`, and `threads` the number of CPU threads of torch.
     """
     facts = {
         "device": device,

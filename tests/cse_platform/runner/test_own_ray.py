@@ -1,6 +1,7 @@
 """A Ray of one's own hears nobody else, and starts only the processes it needs."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,8 @@ from stat import S_IMODE
 
 import pytest
 from processes import environment
+
+from cse_platform.runner.gpus import prepare_gpus
 
 AGENT_PORT = 52365
 """Of Ray's agent where nobody names another; a second Ray on the machine waits for it in vain."""
@@ -48,13 +51,13 @@ print(ray.get(process.remote()) == scorer.pid)
 
 GPUS_SEEN = """
 import json, os, ray
-from cse_platform.runner.gpus import hide_unassigned_gpus
+from cse_platform.runner.gpus import prepare_gpus
 
 ray.init("local", num_cpus=1, num_gpus=1, include_dashboard=False, log_to_driver=False)
 
 @ray.remote
 def see():
-    hide_unassigned_gpus()
+    prepare_gpus()
     return os.environ["CUDA_VISIBLE_DEVICES"]
 
 print(json.dumps([ray.get(see.options(num_gpus=gpus).remote()) for gpus in (0, 0.5, 1)]))
@@ -109,3 +112,19 @@ def test_a_trial_without_a_gpu_sees_none() -> None:
         check=True,
     )
     assert json.loads(seen.stdout) == ["", "0", "0"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}),
+        ({"PYTORCH_ALLOC_CONF": ""}, {"PYTORCH_ALLOC_CONF": ""}),
+        ({"PYTORCH_CUDA_ALLOC_CONF": ""}, {"PYTORCH_CUDA_ALLOC_CONF": ""}),
+    ],
+)
+def test_the_memory_of_a_gpu_is_not_split_unless_the_environment_says_how(
+    given: dict[str, str], expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", dict(given))
+    prepare_gpus()
+    assert os.environ == expected
