@@ -8,7 +8,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 4 --dist loadgroup --no
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-leaderboard bench-store bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
+.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-choosing bench-leaderboard bench-store bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -81,6 +81,9 @@ bench: bench-train bench-sweep bench-costs bench-eval bench-hicl  ## training, s
 
 bench-resampling: .venv/installed  ## a comparison by 10,000 resamples beside scipy
 	$(BIN)/python benchmarks/resampling_cost.py
+
+bench-choosing: .venv/installed-real  ## what choosing on STS-B dev is worth, by 200 trials on real data, 20 minutes of a core; BENCH="--seeds 1"
+	nice $(BIN)/python benchmarks/choosing_on_dev.py runs/choosing $(BENCH)
 
 bench-leaderboard: .venv/installed  ## questions to a leaderboard of a million trials, and to MLflow; BENCH="--trials 100000"
 	$(BIN)/python benchmarks/leaderboard_speed.py $(BENCH)

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cse_methods.data.shared_sentences import group_by_sentence, known_groups, number_by_appearance
+from cse_methods.data.shared_sentences import (
+    group_by_sentence,
+    known_groups,
+    known_repeats,
+    number_by_appearance,
+)
+from cse_methods.evaluation.clean import find_left_out
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.tasks import STS_TASKS
 
@@ -44,5 +50,18 @@ def test_the_table_has_the_groups_of_the_test_sets(
     assert np.array_equal(known, group_by_sentence(pairs.first, pairs.second))
 
 
+@pytest.mark.parametrize("source", ["builtin", "senteval"])
+def test_the_table_has_the_pairs_that_an_earlier_task_has(
+    source: str, request: pytest.FixtureRequest
+) -> None:
+    data = "builtin" if source == "builtin" else str(request.getfixturevalue("shared") / "data")
+    sets = [load_pair_set(task, data) for task in STS_TASKS]
+    for pairs, repeats in zip(sets, find_left_out(sets, set()).values(), strict=True):
+        known = known_repeats(pairs.gold)
+        assert known is not None
+        assert np.array_equal(known, repeats), pairs.task
+
+
 def test_other_gold_is_not_known() -> None:
     assert known_groups(np.arange(120.0)) is None
+    assert known_repeats(np.arange(120.0)) is None

@@ -1,4 +1,4 @@
-"""Groups the pairs of a set by the sentences that they share, for resampling.
+"""Groups the pairs of a set by the sentences that they share, and knows pairs that sets share.
 
 Pairs that share a sentence are alike in how well an encoder does on them, so that they are less
 evidence than as many pairs of their own sentences.
@@ -60,10 +60,24 @@ def known_groups(gold: NDArray[np.float64]) -> Groups | None:
     if line is None:
         return None
     groups = np.arange(len(gold))
-    for members in filter(None, line.split(";")):
+    for members in filter(None, line["groups"].split(";")):
         places = [int(place) for place in members.split()]
         groups[places] = places[0]
     return number_by_appearance(groups)
+
+
+def known_repeats(gold: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+    """Return which rows of a known STS test set an earlier task has too, by its gold scores.
+
+    The order of the tasks, and what counts as the same pair, are those of clean scores. The mask
+    has the shape (pairs,); None if the set is not known.
+    """
+    line = _read_table().get(sha256_of_gold(gold))
+    if line is None:
+        return None
+    repeats = np.zeros(len(gold), np.bool_)
+    repeats[[int(place) for place in line["repeated"].split()]] = True
+    return repeats
 
 
 def sha256_of_gold(gold: NDArray[np.float64]) -> str:
@@ -72,11 +86,12 @@ def sha256_of_gold(gold: NDArray[np.float64]) -> str:
 
 
 @cache
-def _read_table() -> Mapping[str, str]:
-    """Read the groups of several pairs of each known test set, by the checksum of its gold.
+def _read_table() -> Mapping[str, Mapping[str, str]]:
+    """Read the line of each known test set, by the checksum of its gold.
 
-    The numbers of the pairs have blanks between them, the groups semicolons.
+    `groups` are those of several pairs: the numbers of the pairs have blanks between them, the
+    groups semicolons. `repeated` are the numbers of the pairs that an earlier task has too.
     """
     table = Path(__file__).with_name("shared_sentences.csv")
     with table.open(newline="", encoding="utf-8") as stream:
-        return {row["gold_sha256"]: row["groups"] for row in csv.DictReader(stream)}
+        return {row["gold_sha256"]: row for row in csv.DictReader(stream)}

@@ -20,8 +20,9 @@ def search_command(sweep: str, runs: Path | None, store: str | None, as_json: bo
     """Show what the search of SWEEP has found, and how far to trust it.
 
     Shows the best that fewer trials would be expected to reach; how much of the best is luck, from
-    its further seeds; the importance of each hyperparameter, with its uncertainty; and the bounds
-    that the best trials lie at.
+    its further seeds; the importance of each hyperparameter, with its uncertainty; the bounds that
+    the best trials lie at; and, where several configurations have clean test scores, what choosing
+    one of them on dev was worth.
 
     \b
     Example:
@@ -30,17 +31,24 @@ def search_command(sweep: str, runs: Path | None, store: str | None, as_json: bo
     from cse_platform.errors import QueryError
     from cse_platform.leaderboard.api import open_leaderboard
     from cse_platform.render.table import to_json
-    from cse_platform.search.findings import LEAST_SEARCHED, format_findings, search_findings
+    from cse_platform.search.findings import (
+        LEAST_SEARCHED,
+        format_choice,
+        format_findings,
+        search_findings,
+    )
 
     with open_leaderboard(leaderboard_url(runs, store)) as board:
-        findings = search_findings(board.search(sweep, limit=MOST))
+        findings, choice = search_findings(board.search(sweep, limit=MOST)), board.choice(sweep)
     if findings is None:
         raise QueryError(
             f"sweep {sweep!r} has fewer than {LEAST_SEARCHED} trials of its search with a dev "
             "score, which say nothing of it; a larger --trials extends it"
         )
     if as_json:
-        click.echo(to_json(asdict(findings)), nl=False)
+        worth = None if choice is None else asdict(choice)
+        click.echo(to_json({**asdict(findings), "choice": worth}), nl=False)
     else:
-        for line in format_findings(findings):
+        told = [] if choice is None else format_choice(choice, dev=findings.dev)
+        for line in (*format_findings(findings), *told):
             click.echo(line)

@@ -37,7 +37,7 @@ from cse_platform.runner.driver import Outcome
 from cse_platform.runner.stages import Stage, run_stages
 from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.runner.tune import RayExecutor
-from cse_platform.search.findings import format_findings, search_findings
+from cse_platform.search.findings import format_choice, format_findings, search_findings
 from cse_platform.secrets import mask_url
 from cse_platform.signals import heed_sigterm
 from cse_platform.sweep.file import DraftFile
@@ -238,10 +238,14 @@ def _print_findings(spec: SweepSpec, where: SweepStores, console: Console) -> No
     try:
         with open_leaderboard(where.leaderboard) as board:
             findings = search_findings(board.search(spec.sweep, limit=MOST))
+            choice = None if findings is None else board.choice(spec.sweep)
     except StoreError as error:
         click.echo(f"what the search has found cannot be shown: {error}", err=True)
         return
-    for line in [] if findings is None else format_findings(findings):
+    lines = [] if findings is None else format_findings(findings)
+    if choice is not None:
+        lines += format_choice(choice, dev=spec.dev.search_name)
+    for line in lines:
         console.print(f"  {line}", soft_wrap=True)
 
 

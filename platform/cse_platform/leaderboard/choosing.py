@@ -1,0 +1,150 @@
+"""The evaluated trials of a sweep, and what choosing one of their configurations was worth."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from cse_methods.data.shared_sentences import known_groups, known_repeats
+from cse_methods.tasks import STS_TASKS
+from cse_platform.leaderboard.records import CLEAN_METRIC
+from cse_platform.leaderboard.statistics.choosing import (
+    ChoiceWorth,
+    EvaluatedConfiguration,
+    TaskRows,
+    choice_worth,
+)
+from cse_platform.leaderboard.stored_sweeps import find_sweep
+from cse_platform.leaderboard.tables import (
+    ConfigurationRecord,
+    EvaluationRecord,
+    PairSetRecord,
+    PairSimilaritiesRecord,
+    ScoreRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+from cse_platform.tracking.packing import unpack_cosines, unpack_gold
+
+
+class _CleanTask(NamedTuple):
+    """A test set under the rows that the clean score of a trial keeps."""
+
+    data_sha256: str
+    kept: bytes
+    """The places of these rows."""
+
+
+class _Trial(NamedTuple):
+    configuration: str
+    dev: float
+    tasks: dict[str, tuple[_CleanTask, NDArray[np.float32]]]
+    """The cosines of all rows, by task."""
+
+
+def sweep_choice(session: Session, name: str) -> ChoiceWorth | None:
+    """Estimate what choosing on dev was worth among the evaluated trials of a sweep.
+
+    They are complete, and have clean scores and stored similarities. Of these, the ones that were
+    scored on the same rows of the most tasks count.
+
+    Returns:
+        None where fewer than two configurations have such trials.
+
+    Raises:
+        NotFoundError: if there is no such sweep.
+    """
+    trials = _read_trials(session, find_sweep(session, name).id)
+    kinds = Counter(
+        frozenset((task, clean) for task, (clean, _) in trial.tasks.items()) for trial in trials
+    )
+    if not kinds:
+        return None
+    kind = max(kinds, key=lambda kind: (len(kind), kinds[kind]))
+    by_configuration: dict[str, list[_Trial]] = defaultdict(list)
+    for trial in trials:
+        if kind == {(task, clean) for task, (clean, _) in trial.tasks.items()}:
+            by_configuration[trial.configuration].append(trial)
+    if len(by_configuration) < 2:
+        return None
+    tasks = sorted(dict(kind), key=STS_TASKS.index)
+    configurations = [
+        EvaluatedConfiguration(
+            dev=[trial.dev for trial in seeds],
+            cosines={task: np.stack([trial.tasks[task][1] for trial in seeds]) for task in tasks},
+        )
+        for seeds in by_configuration.values()
+    ]
+    return choice_worth(configurations, _build_tasks(session, tasks, dict(kind)))
+
+
+def _read_trials(session: Session, sweep: int) -> list[_Trial]:
+    """Read the evaluated trials of a sweep, by number; of a task the last evaluation."""
+    from cse_methods.evaluation.identity import rows_of_clean
+
+    clean = (
+        select(ScoreRecord.trial_id, ScoreRecord.task, EvaluationRecord.settings)
+        .join(EvaluationRecord, EvaluationRecord.identity == ScoreRecord.identity)
+        .join(SweepTrialRecord, SweepTrialRecord.trial_id == ScoreRecord.trial_id)
+        .where(
+            SweepTrialRecord.sweep_id == sweep,
+            ScoreRecord.metric == CLEAN_METRIC,
+            ScoreRecord.task.in_(STS_TASKS),
+        )
+        .order_by(ScoreRecord.measured, ScoreRecord.identity)
+    )
+    kept: dict[tuple[int, str], tuple[str, NDArray[np.intp]]] = {}
+    for trial, task, settings in session.execute(clean):
+        if (rows := rows_of_clean(settings)) is not None:
+            kept[trial, task] = rows
+    similarities = (
+        select(
+            TrialRecord.id,
+            ConfigurationRecord.hash,
+            TrialRecord.best_value,
+            PairSimilaritiesRecord.task,
+            PairSimilaritiesRecord.identity,
+            PairSimilaritiesRecord.data_sha256,
+            PairSimilaritiesRecord.cosines,
+        )
+        .select_from(PairSimilaritiesRecord)
+        .join(PairSimilaritiesRecord.trial)
+        .join(TrialRecord.configuration)
+        .join(SweepTrialRecord, SweepTrialRecord.trial_id == TrialRecord.id)
+        .where(
+            SweepTrialRecord.sweep_id == sweep,
+            TrialRecord.state == "COMPLETE",
+            TrialRecord.best_value.is_not(None),
+            PairSimilaritiesRecord.task.in_(STS_TASKS),
+        )
+        .order_by(SweepTrialRecord.number)
+    )
+    trials: dict[int, _Trial] = {}
+    for id, configuration, dev, task, identity, data, packed in session.execute(similarities):
+        clean_rows = kept.get((id, task))
+        if clean_rows is not None and clean_rows[0] == identity and dev is not None:
+            trial = trials.setdefault(id, _Trial(configuration, dev, {}))
+            trial.tasks[task] = _CleanTask(data, clean_rows[1].tobytes()), unpack_cosines(packed)
+    return list(trials.values())
+
+
+def _build_tasks(
+    session: Session, tasks: Sequence[str], clean: Mapping[str, _CleanTask]
+) -> list[TaskRows]:
+    """Build the rows of the tasks; a row is shared if it is left out and repeats no earlier one."""
+    query = select(PairSetRecord.data_sha256, PairSetRecord.gold)
+    query = query.where(PairSetRecord.data_sha256.in_([clean[task].data_sha256 for task in tasks]))
+    golds = {data: unpack_gold(packed) for data, packed in session.execute(query)}
+    built = []
+    for task in tasks:
+        gold = golds[clean[task].data_sha256]
+        kept = np.zeros(len(gold), np.bool_)
+        kept[np.frombuffer(clean[task].kept, np.intp)] = True
+        repeats = known_repeats(gold)
+        shared = None if repeats is None else ~kept & ~repeats
+        built.append(TaskRows(task, gold, known_groups(gold), shared, kept))
+    return built

@@ -1,0 +1,109 @@
+"""What choosing on dev was worth, from a sweep's stored scores: by API, command and page."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clean_runs import url
+from click.testing import CliRunner
+from letter_models import Letters
+from stored_trials import apply_events
+
+from cse_dashboards.page.app import create_app
+from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.overlap import TrainingData
+from cse_methods.evaluation.evaluate import evaluate
+from cse_methods.evaluation.results import Evaluation
+from cse_methods.metrics import spearman
+from cse_methods.tasks import STS_TASKS, parse_tasks
+from cse_platform.cli.leaderboard import main
+from cse_platform.leaderboard.api import open_leaderboard
+from cse_platform.leaderboard.store import open_store
+from cse_platform.tracking.events import Event, SweepStarted
+from cse_platform.tracking.packing import evaluation_event
+
+Life = Callable[..., list[Event]]
+Start = Callable[..., SweepStarted]
+
+CONFIGURATIONS = {"a": (0, 1), "b": (2, 3)}
+"""Two configurations with the numbers of their trials, a seed each; `b` is better on dev."""
+
+
+@pytest.fixture
+def evaluations(lab_file: Path) -> dict[int, Evaluation]:
+    """Test scores of the trials, which the lab's file has chosen."""
+    dev = DevSelection.model_validate({"checkpoint": str(lab_file), "search": "stsb"})
+    training = TrainingData(dev=dev, chosen_on=("lab", "stsb"), data="builtin")
+    return {
+        number: evaluate(
+            Letters(skip=number), parse_tasks(["sts"]), data="builtin", training=training
+        )
+        for number in range(4)
+    }
+
+
+@pytest.fixture
+def searched(
+    tmp_path: Path,
+    evaluations: dict[int, Evaluation],
+    empty_leaderboard: Callable[[Path], str],
+    sweep_started: Start,
+    trial_life: Life,
+) -> Path:
+    """A sweep of eleven trials, of which four are evaluated, of two configurations, and another."""
+    events: list[Event] = [sweep_started("other"), sweep_started("search")]
+    for number in range(11):
+        name = next((name for name, own in CONFIGURATIONS.items() if number in own), f"{number:x}")
+        key = f"{number:x}f" * 32
+        of = {"sweep": "search", "configuration": name * 64}
+        dev = 0.5 + number / 10 if number < 4 else 0.3
+        events += trial_life(number, {10: dev}, trial=key, seed=number, **of)
+        if number in evaluations:
+            found = evaluations[number]
+            events.append(
+                evaluation_event(sweep="search", trial=key, evaluation=found, source="builtin")
+            )
+    runs = tmp_path / "runs"
+    with open_store(empty_leaderboard(runs / "leaderboard.db")) as board:
+        apply_events(board, events)
+    return runs
+
+
+def mean_of(evaluations: dict[int, Evaluation], task: str, numbers: tuple[int, ...]) -> float:
+    """The mean over these trials of Spearman on the 60 pairs that the lab's file has too."""
+    values = []
+    for number in numbers:
+        [found] = [one for one in evaluations[number].similarities if one.task == task]
+        values.append(spearman(found.cosines[:60], found.gold[:60]))
+    return float(np.mean(values))
+
+
+def test_the_evaluated_trials_of_a_sweep_are_split_by_what_dev_shares(
+    searched: Path, evaluations: dict[int, Evaluation]
+) -> None:
+    with open_leaderboard(url(searched)) as board:
+        worth = board.choice("search")
+        assert board.choice("other") is None
+    assert worth is not None
+    assert (worth.configurations, worth.seeds) == (2, 2)
+    assert worth.dev_gain == pytest.approx(0.1)
+    whole, shared, kept = worth.gains
+    assert (whole.tasks, whole.pairs) == (STS_TASKS, 7 * 120)
+    assert (shared.tasks, shared.pairs, kept.pairs) == (("sts13",), 60, 60)
+    a, b = (mean_of(evaluations, "sts13", numbers) for numbers in CONFIGURATIONS.values())
+    assert shared.gain == pytest.approx((b - a) / 2)
+    assert shared.interval.low < shared.gain < shared.interval.high
+
+
+def test_the_command_and_the_page_tell_it(searched: Path) -> None:
+    options = ["search", "search", "--runs", str(searched)]
+    told = CliRunner().invoke(main, options).output.splitlines()
+    [first, second] = told[-2:]
+    assert "choosing on stsb was worth +10.00 on dev" in first
+    assert "of sts13, on the 60 rows that dev has too" in second
+    found = json.loads(CliRunner().invoke(main, [*options, "--json"]).output)
+    assert found["choice"]["gains"][1]["rows"] == "shared"
+    page = create_app(url(searched)).test_client().get("/parts/search/sweeps/search").text
+    assert "rows that dev has too" in page
