@@ -5,7 +5,9 @@ done. A trial that is stopped at a dev point, or diverges there, has been that s
 """
 
 import heapq
-from collections.abc import Mapping
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
@@ -13,12 +15,13 @@ from unittest.mock import patch
 import numpy as np
 import optuna
 from optuna.samplers import GPSampler
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from surfaces import Array, Surface
 
 from cse_platform.search.failures import FAILURE_CAUSE
 from cse_platform.search.proposals import propose
 from cse_platform.search.pruners.curve import PastCurves, Rule, judge
+from cse_platform.search.repeats import choose_repeat
 from cse_platform.search.samplers import gp
 from cse_platform.search.samplers.gp import NoisyGp
 from cse_platform.sweep.spec import SweepSpec
@@ -39,6 +42,11 @@ class Ended:
     def score(self) -> float:
         return float(self.curve.max())
 
+    @property
+    def name(self) -> str:
+        """Of its configuration."""
+        return name_of(self.assignment)
+
 
 @dataclass(order=True)
 class _Running:
@@ -47,6 +55,7 @@ class _Running:
     trial: Any = field(compare=False)
     assignment: Mapping[str, Any] = field(compare=False)
     curve: Array = field(compare=False)
+    repeats: bool = field(compare=False)
     reported: int = field(default=0, compare=False)
 
 
@@ -59,10 +68,30 @@ class Strategy:
     curve: Rule | None = None
     """Of the package's own pruner, in the place of Optuna's."""
     start_points: bool = False
+    repeats: bool = False
+    """Further seeds during the search."""
     race: int = 0
     """So many of the best race over further seeds; 0 takes the best as it is."""
     gp: type[GPSampler] = NoisyGp
     """The Gaussian process: the package's own, or Optuna's."""
+
+
+NEXT_SEED = 1_000_003
+"""What the seed of a repeat is higher by."""
+
+
+def name_of(assignment: Mapping[str, Any]) -> str:
+    """The name of a configuration."""
+    return json.dumps(sorted(assignment.items()))
+
+
+def seeds_of(ended: Iterable[Ended]) -> dict[str, list[Ended]]:
+    """The complete trials of each configuration, in order."""
+    found: dict[str, list[Ended]] = {}
+    for one in ended:
+        if one.complete:
+            found.setdefault(one.name, []).append(one)
+    return found
 
 
 def spec_of(surface: Surface, strategy: Strategy, *, seed: int) -> SweepSpec:
@@ -90,17 +119,46 @@ def search(
     running: list[_Running] = []
     ended: list[Ended] = []
     past = PastCurves()
+    begun: Counter[str] = Counter()
     step = slots / surface.points
     if strategy.start_points:
         study.enqueue_trial(dict(surface.start))
 
+    def repeated() -> tuple[FrozenTrial, Mapping[str, Any]] | None:
+        """A new trial of a configuration that was tried, and what it is."""
+        several = seeds_of(ended)
+        scores = {name: [one.score for one in seeds] for name, seeds in several.items()}
+        again = [name_of(one.assignment) for one in running if one.repeats]
+        chosen = choose_repeat(scores, running=again, trials=begun.total())
+        if chosen is None:
+            return None
+        assignment = several[chosen][0].assignment
+        trials = study.get_trials(deepcopy=False)
+        first = next(one for one in trials if one.params == assignment)
+        study.add_trial(
+            create_trial(
+                state=TrialState.RUNNING, params=first.params, distributions=first.distributions
+            )
+        )
+        return study.get_trials(deepcopy=False)[-1], assignment
+
     def begin(now: float) -> None:
-        with patch.object(gp, "NoisyGp", strategy.gp):
-            proposal = propose(study, spec, study.get_trials(deepcopy=False))
-        known = study.get_trials(deepcopy=False)[proposal.number]
-        trial, assignment = Trial(study, known._trial_id), proposal.assignment
-        curve = surface.curve(assignment, seed=seed)
-        heapq.heappush(running, _Running(now + step, proposal.number, trial, assignment, curve))
+        repeat = repeated() if strategy.repeats else None
+        if repeat is None:
+            with patch.object(gp, "NoisyGp", strategy.gp):
+                proposal = propose(study, spec, study.get_trials(deepcopy=False))
+            known = study.get_trials(deepcopy=False)[proposal.number]
+            assignment: Mapping[str, Any] = proposal.assignment
+        else:
+            known, assignment = repeat
+        earlier = begun[name_of(assignment)] if strategy.repeats else 0
+        begun[name_of(assignment)] += 1
+        curve = surface.curve(assignment, seed=seed + NEXT_SEED * earlier)
+        trial = Trial(study, known._trial_id)
+        heapq.heappush(
+            running,
+            _Running(now + step, known.number, trial, assignment, curve, repeat is not None),
+        )
 
     def stopped(curve: Array) -> bool:
         scores = [one.score for one in ended]
@@ -122,14 +180,16 @@ def search(
             continue
         one.trial.report(float(so_far.max()), one.reported)
         last = one.reported == surface.points
-        stop = not last and (stopped(so_far) if strategy.curve else one.trial.should_prune())
+        judged = not (last or one.repeats)
+        stop = judged and (stopped(so_far) if strategy.curve else one.trial.should_prune())
         if not (stop or last):
             one.time += step
             heapq.heappush(running, one)
             continue
         ended.append(Ended(one.time, one.assignment, so_far, complete=last))
         if last:
-            past.add(_steps(so_far), configuration=str(len(ended)))
+            name = ended[-1].name if strategy.repeats else str(len(ended))
+            past.add(_steps(so_far), configuration=name)
             study.tell(one.trial, float(so_far.max()))
         else:
             study.tell(one.trial, state=TrialState.PRUNED)

@@ -8,6 +8,7 @@ from cse_platform.leaderboard.filters import BestKey, best_key
 from cse_platform.leaderboard.statistics.intervals import lower_bound
 from cse_platform.leaderboard.statistics.pareto import non_dominated
 from cse_platform.leaderboard.statistics.searches import SeedValues, still_racing
+from cse_platform.search.repeats import choose_repeat
 from cse_platform.sweep.blocks import Search, SeedsValue
 from cse_platform.sweep.objectives import is_feasible, measure
 from cse_platform.sweep.spec import SweepSpec
@@ -37,6 +38,24 @@ def to_confirm(
         return best_key(seeds=1, mean=means[name], configuration=name)
 
     return [searched[name][0] for name in sorted(means, key=key, reverse=True)[:top]]
+
+
+def to_repeat(history: History, constraints: Collection[str]) -> TrialHistory | None:
+    """Choose the configuration that gets a further seed during the search, by its first trial.
+
+    None where a new configuration is expected to gain more. A configuration that broke a constraint
+    or has a seed that failed gets none.
+    """
+    failed = {trial.configuration for trial in history.trials.values() if trial.state == "FAIL"}
+    tried = {
+        name: trials
+        for name, trials in history.configurations().items()
+        if trials[0].role == "search" and name not in failed and is_feasible(constraints, trials)
+    }
+    running = [t.configuration for t in history.unfinished() if t.role == "repeat"]
+    scores = {name: dev_values(trials) for name, trials in tried.items()}
+    chosen = choose_repeat(scores, running=running, trials=history.searched)
+    return None if chosen is None else tried[chosen][0]
 
 
 def further_seeds(

@@ -15,12 +15,13 @@ from cse_platform.leaderboard.statistics.searches import expected_improvement
 from cse_platform.leaderboard.tables import TrialRecord
 from cse_platform.leaderboard.trial_references import stored_trials, trial_of_key
 from cse_platform.leaderboard.trials import DevPoint, dev_curve
-from cse_platform.runner.confirmation import further_seeds
+from cse_platform.runner.confirmation import further_seeds, to_repeat
 from cse_platform.runner.failure_policy import common_cause
 from cse_platform.runner.models import exists
 from cse_platform.runner.prior_results import same_trial
 from cse_platform.runner.state import SweepState
 from cse_platform.search.proposals import Proposal
+from cse_platform.search.restoring import explain_closing
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.blocks import format_duration
 from cse_platform.sweep.identity import ConfigurationIdentity
@@ -231,9 +232,18 @@ class Planner:
         return True
 
     def _propose_next(self) -> Proposal:
-        """Propose the next configuration: one that was never started, else a sample."""
-        unstarted = self._list_unstarted()
-        return self.state.search.adopt(unstarted[0]) if unstarted else self.state.search.ask()
+        """Propose the next configuration: never started, to be repeated, or a sample."""
+        search, unstarted = self.state.search, self._list_unstarted()
+        if not unstarted and (number := self._find_repeated()) is not None:
+            unstarted = [search.repeat(number)]
+        return search.adopt(unstarted[0]) if unstarted else search.ask()
+
+    def _find_repeated(self) -> int | None:
+        """Find the study's trial that gets a further seed now; None for a new configuration."""
+        if not self.state.spec.seeds.repeats:
+            return None
+        first = to_repeat(self.state.history, self.state.spec.search.constraints)
+        return None if first is None else first.search_number
 
     def _list_unstarted(self) -> list[int]:
         started = self.state.history.attempts
@@ -286,7 +296,7 @@ class Planner:
         if (config := accepted_config(self.state, failed)) is None:
             return None
         number = failed.search_number
-        if failed.role == "search" and number is not None:
+        if number is not None and explain_closing(failed, self.state.spec) is None:
             retried = number
             number = self.state.with_search(lambda: self.state.search.retry(retried))
         planned = start_of(
@@ -414,5 +424,5 @@ def _iter_search_values(state: SweepState) -> Iterator[float]:
     for trial in state.history.trials.values():
         ended = trial.state in ("COMPLETE", "PRUNED")
         feasible = ended and is_feasible(state.spec.search.constraints, [trial])
-        if feasible and trial.role != "confirm" and trial.best_value is not None:
+        if feasible and trial.role == "search" and trial.best_value is not None:
             yield trial.best_value

@@ -20,6 +20,8 @@ from cse_platform.tracking.history import History, TrialHistory
 
 CLOSED = "closed"
 """User attribute of a trial that was proposed and not run: the reason."""
+SEED = "seed"
+"""User attribute of a trial that repeats a configuration: its seed."""
 REQUEST = "request"
 """User attribute of a trial that a person has enqueued: the request."""
 
@@ -83,9 +85,12 @@ def matches_journal(trials: Iterable[FrozenTrial], history: History, spec: Sweep
     return True
 
 
-def explain_closing(trial: TrialHistory) -> str | None:
-    """Explain why the study does not run a proposed trial; None if it runs it."""
-    if trial.role != "repeat":
+def explain_closing(trial: TrialHistory, spec: SweepSpec) -> str | None:
+    """Explain why the study does not run a proposed trial; None if it runs it.
+
+    With `seeds.repeats` the study has every seed of the search, without it the first one alone.
+    """
+    if trial.role != "repeat" or spec.seeds.repeats:
         return None
     return f"proposed before; run with seed {trial.seed} instead"
 
@@ -118,12 +123,14 @@ def _restore_trial(
     user: dict[str, Any],
     fixed: dict[str, Any] | None,
 ) -> FrozenTrial:
-    why = explain_closing(trial)
+    why = explain_closing(trial, spec)
     state = TrialState.FAIL if why else TrialState[trial.state]
     if why:
         user = {**user, CLOSED: why}
     elif trial.state == "FAIL":
         user = {**user, FAILURE_CAUSE: trial.cause}
+    if trial.role == "repeat" and not why:
+        user = {**user, SEED: trial.seed}
     ended = not why and trial.state in ("COMPLETE", "PRUNED")
     restored = create_trial(
         state=state,

@@ -28,6 +28,7 @@ from cse_platform.search.pruners.build import build_pruner
 from cse_platform.search.restoring import (
     CLOSED,
     REQUEST,
+    SEED,
     convert_to_local,
     encode_values,
     explain_closing,
@@ -111,6 +112,12 @@ class SearchStudy:
             failed = self._read_trial(number)
             return self._add_running(failed.params, failed.distributions, {RETRY_OF: number})
 
+    def repeat(self, number: int) -> int:
+        """Begin a trial with the values of another one, for a further seed. Returns its number."""
+        with self._translate_errors():
+            known = self._read_trial(number)
+            return self._add_running(known.params, known.distributions, {})
+
     def begin(self, request: str, values: Mapping[str, Any]) -> int:
         """Begin a trial with these values of dimensions, once for each request. Returns its number.
 
@@ -149,19 +156,25 @@ class SearchStudy:
         further seeds, and trials that have ended in the study, are never stopped. Of a search with
         several objectives Optuna takes no curves.
         """
-        if trial.role != "search" or trial.search_number is None or step not in trial.kept:
+        number = self._find_number(trial)
+        if number is None or step not in trial.kept:
             return False
         if self.spec.search.objectives:
             return False
         with self._translate_errors():
-            frozen = self._find_trial(trial.search_number)
+            frozen = self._find_trial(number)
             if frozen.state.is_finished():
                 return False
             # As `Trial.report` and `Trial.should_prune`, without reading what was reported before.
             if step not in frozen.intermediate_values:
                 self._add_point(frozen, step, trial.kept[step])
             frozen.intermediate_values.pop(0, None)  # older versions reported it
-            return bool(self.study.pruner.prune(self._cache.wrap_study(self.study), frozen))
+            stops = self.study.pruner.prune(self._cache.wrap_study(self.study), frozen)
+            return bool(stops) and trial.role == "search"
+
+    def _find_number(self, trial: TrialHistory) -> int | None:
+        """Find a trial's number in the study; None if the study does not have its results."""
+        return None if explain_closing(trial, self.spec) else trial.search_number
 
     def _add_point(self, frozen: FrozenTrial, step: int, value: float) -> None:
         with self._expect_trial(frozen.number):
@@ -172,12 +185,12 @@ class SearchStudy:
         """Report how a trial ended: COMPLETE has its best values, which are never NaN.
 
         It reports before by how much the trial violates each constraint. It does not report trials
-        of further seeds.
+        that the study does not have: those of further seeds, but for `seeds.repeats`.
         """
-        if trial.role != "search" or trial.search_number is None:
+        if (number := self._find_number(trial)) is None:
             return
         with self._translate_errors():
-            frozen = self._find_trial(trial.search_number)
+            frozen = self._find_trial(number)
             if frozen.state.is_finished():
                 return
             frozen = self._report_outcome(frozen, trial)
@@ -189,10 +202,12 @@ class SearchStudy:
             self._end_trial(frozen, TrialState[trial.state], values)
 
     def _report_outcome(self, frozen: FrozenTrial, trial: TrialHistory) -> FrozenTrial:
-        """Report the cause of a failure, or by how much a trial violates each constraint.
+        """Report a further seed, the cause of a failure, or by how much a constraint is violated.
 
         Returns the trial as it is then.
         """
+        if trial.role == "repeat":
+            self._set_user_attr(frozen, SEED, trial.seed)
         if trial.state == "FAIL":
             self._set_user_attr(frozen, FAILURE_CAUSE, trial.cause)
             return frozen
@@ -288,7 +303,7 @@ class SearchStudy:
         storage.set_trial_state_values(waiting._trial_id, TrialState.RUNNING)
 
     def _catch_up(self, frozen: FrozenTrial, trial: TrialHistory) -> None:
-        if why := explain_closing(trial):
+        if why := explain_closing(trial, self.spec):
             self.close(frozen.number, why=why)
             return
         for step in sorted(set(trial.kept) - set(frozen.intermediate_values)):

@@ -92,6 +92,13 @@ class TrialSeeds(Settings):
         description="of a configuration, where the sweep takes the best one: the `mean` over its "
         "seeds, or the `lower_bound` of that mean at 95 %",
     )
+    repeats: bool = Field(
+        default=False,
+        strict=True,
+        exclude_if=lambda repeats: not repeats,  # as in the journals of older versions
+        description="give further seeds during the search to configurations that may be the best; "
+        "they count in `search.trials`",
+    )
     confirm: Confirmation | None = None
 
     @property

@@ -96,6 +96,8 @@ def _find_repeated(search: Search, dev: DevSelection) -> Iterator[Problem]:
 
 LEARNERS = ("tpe", "gp", "auto")
 """Samplers that can learn from trials which they have not proposed."""
+REPEATERS = (*LEARNERS, "random")
+"""Samplers that do not mind trials which they have not proposed."""
 
 METHOD_WIDE = ("backbone", "corpus", "data", "dev")
 """Settings of every method that stand at the top of a sweep, and are never searched."""
@@ -209,6 +211,23 @@ class SweepSpec(Settings):
         has_gpu = self.resources.gpu != 0
         if problems := objective_problems(self.search, self.dev, has_gpu=has_gpu, pruner=pruner):
             raise ProblemsError(problems)
+        return self
+
+    @model_validator(mode="after")
+    def _check_repeats(self) -> Self:
+        kind, problem = self.search.sampler.kind, None
+        if self.seeds.repeats and kind not in REPEATERS:
+            kinds = f"{', '.join(REPEATERS[:-1])} or {REPEATERS[-1]}"
+            problem = f"sampler {kind!r} has its own order of trials; take {kinds}"
+        elif self.seeds.repeats and self.search.objectives:
+            problem = "seeds are compared by one objective; leave it out, or 'search.objectives'"
+        elif self.seeds.repeats and not self.seeds.confirm:
+            problem = (
+                "early leaders would be the only ones with several seeds, and so the sweep's best; "
+                "add 'confirm', which gives the best at the end as many"
+            )
+        if problem:
+            raise ProblemsError([Problem(("seeds", "repeats"), problem)])
         return self
 
     @model_validator(mode="after")

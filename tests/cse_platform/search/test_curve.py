@@ -203,6 +203,17 @@ def test_noise_between_seeds_keeps_trials_alive() -> None:
     assert 10 * chances[0] < chances[1]
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_what_an_unlucky_seed_may_hide_goes_on(known: bool) -> None:
+    """It stands 3 points below the bar, its end is certain, and seeds differ by 2 points."""
+    past = PastCurves()
+    for number in range(20):
+        level = 0.02 if number % 2 else -0.02
+        curve = {500: 0.50 + level, 1000: 0.52 + level}
+        past.add(curve, configuration=str(number // 2 if known else number))
+    assert verdict({500: 0.51}, past, best=(0.56,)).stop is not known
+
+
 def test_broken_trials() -> None:
     fine = {"train/loss": 0.1, "dev/uniformity": -2.0}
     assert explain_collapse(0.5, fine) is None and explain_collapse(0.5, {}) is None

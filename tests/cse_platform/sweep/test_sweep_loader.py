@@ -271,6 +271,14 @@ ONE_PROBLEM = [
         "line 11, search.learn_from: other sweeps are learned from by their dev scores alone; "
         "leave it out, or 'objectives' and 'constraints'",
     ]),
+    ("search: {trials: 4}", "search: {trials: 4, sampler: cmaes}\nseeds: {repeats: true}", [
+        "line 12, seeds.repeats: sampler 'cmaes' has its own order of trials; take tpe, gp, auto "
+        "or random",
+    ]),
+    ("search: {trials: 4}", "search: {trials: 4}\nseeds: {repeats: true}", [
+        "line 12, seeds.repeats: early leaders would be the only ones with several seeds, and so "
+        "the sweep's best; add 'confirm', which gives the best at the end as many",
+    ]),
     ("corpus: builtin", "corpus: builtin\n7: x", ["line 5: a key must be text, got '7'"]),
     ("corpus: builtin", "corpus: !!python/name:os.system x", [
         "line 4, corpus: no such kind of value: tag:yaml.org,2002:python/name:os.system",

@@ -156,7 +156,8 @@ def judge(
     if len(gains) < rule.startup_trials:
         return Verdict(False, f"only {len(gains)} complete curves came as far")
     noise = _estimate_noise(gains, configurations, left=1 - share)
-    chance = _estimate_chance(bar - state[0], state, states, gains, noise)
+    luck = _estimate_luck(states[:, 0] + gains, configurations)
+    chance = _estimate_chance(bar - state[0], state, states, gains, noise, luck=luck)
     why = (
         f"at {share:.0%} of its steps its best is {100 * state[0]:.1f}; by {len(gains)} complete "
         f"curves the chance that it passes {100 * bar:.1f} is {chance:.2g}"
@@ -205,18 +206,32 @@ def _estimate_noise(gains: _Floats, configurations: _Counts, *, left: float) -> 
 
     `left` is the share of the steps that is left to gain in: the default shrinks with it.
     """
-    seeds = np.bincount(configurations)
-    means = np.bincount(configurations, gains) / np.maximum(seeds, 1)
-    squares = float(((gains - means[configurations]) ** 2).sum())
+    squares, freedom = _sum_seed_squares(gains, configurations)
     default = NOISE_WEIGHT * DEFAULT_NOISE**2 * max(left, 0.05)
-    freedom = len(gains) - np.count_nonzero(seeds)
     return math.sqrt((default + squares) / (NOISE_WEIGHT + freedom))
 
 
+def _estimate_luck(finals: _Floats, configurations: _Counts) -> float:
+    """Estimate the variance of a final best over the seeds of a configuration; 0 if unknown."""
+    squares, freedom = _sum_seed_squares(finals, configurations)
+    return squares / freedom if freedom else 0.0
+
+
+def _sum_seed_squares(values: _Floats, configurations: _Counts) -> tuple[float, int]:
+    """Sum squared distances from the means over seeds. Returns the degrees of freedom too."""
+    seeds = np.bincount(configurations)
+    means = np.bincount(configurations, values) / np.maximum(seeds, 1)
+    squares = float(((values - means[configurations]) ** 2).sum())
+    return squares, len(values) - int(np.count_nonzero(seeds))
+
+
 def _estimate_chance(
-    needed: float, state: _Floats, states: _Floats, gains: _Floats, noise: float
+    needed: float, state: _Floats, states: _Floats, gains: _Floats, noise: float, luck: float
 ) -> float:
-    """Estimate the chance to gain at least `needed`; 1 for a rise no earlier trial can judge."""
+    """Estimate the chance to gain at least `needed`; 1 for a rise no earlier trial can judge.
+
+    The trial and the one that set the bar each have the luck of a seed, of this variance.
+    """
     centre = np.array([states[:, 0].mean(), 0.0, 0.0])
     known = np.column_stack([np.ones(len(gains)), states - centre])
     asked = np.concatenate([[1.0], state - centre])
@@ -229,7 +244,7 @@ def _estimate_chance(
     rest, moved = gains - known @ mean, mean - PRIOR_MEAN
     squares = NOISE_WEIGHT * noise**2 + rest @ rest + moved @ precision @ moved
     freedom = NOISE_WEIGHT + len(gains) - float(np.trace(spread @ (known.T @ known)))
-    width = math.sqrt(squares / freedom * (1.0 + asked @ spread @ asked))
+    width = math.sqrt(squares / freedom * (1.0 + asked @ spread @ asked) + 2 * luck)
     surprise = needed - float(asked @ mean)
     # Gains are skewed, because none is below 0: their own tail counts where it is the heavier one.
     return max(float(stdtr(freedom, -surprise / width)), float((rest >= surprise).mean()))

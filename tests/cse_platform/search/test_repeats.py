@@ -1,0 +1,78 @@
+"""Further seeds during a search: by hand, and by what they gain where seeds differ."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from cse_platform.search.repeats import _expect_excess, choose_repeat
+
+TWELVE = {str(place): [0.50 + place / 100] for place in range(12)}
+"""The last is the best."""
+KNOWN = {**TWELVE, "11": [0.61, 0.61], "10": [0.60, 0.60, 0.60]}
+"""Three further seeds, all alike."""
+
+
+def test_what_a_normal_value_exceeds_by_hand() -> None:
+    """At no gap it is the mean of the half above 0; one deviation below, phi(1) - 1 + Phi(1)."""
+    assert _expect_excess(0.0, 2.0) == pytest.approx(2 / math.sqrt(2 * math.pi))
+    assert _expect_excess(1.0, 1.0) == pytest.approx(0.083315, abs=1e-6)
+    assert _expect_excess(50.0, 1.0) == 0.0
+
+
+def test_the_noise_is_learned_from_the_two_best() -> None:
+    few = dict(list(TWELVE.items())[-9:])
+    assert choose_repeat(few, running=(), trials=9) is None
+    assert choose_repeat(TWELVE, running=(), trials=12) == "11"
+    assert choose_repeat(TWELVE, running=("11",), trials=13) == "10"
+    assert choose_repeat(TWELVE, running=("11", "10"), trials=14) is None
+    lucky = {**TWELVE, "11": [0.61, 0.57]}
+    assert choose_repeat(lucky, running=(), trials=13) == "10"  # 0.60 is above 0.59
+
+
+def test_seeds_that_agree_are_not_repeated() -> None:
+    assert choose_repeat(KNOWN, running=(), trials=100) is None
+
+
+def test_seeds_that_differ_are_repeated_within_limits() -> None:
+    """Configurations differ by a tenth of a point to the next, and seeds by several points."""
+    near = {str(place): [0.60 + place / 1000] for place in range(12)}
+    noisy = {**near, "11": [0.611, 0.571], "10": [0.61, 0.63, 0.59]}
+    chosen = choose_repeat(noisy, running=(), trials=15)
+    assert chosen in ("8", "9", "10")
+    assert choose_repeat(noisy, running=(chosen,), trials=16) not in (None, chosen)
+    assert choose_repeat(noisy, running=(), trials=10) is None  # a third are further seeds
+    many = {**noisy, chosen: [*noisy[chosen], *[0.60, 0.62] * 5]}
+    assert choose_repeat(many, running=(), trials=100) != chosen
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.0005])
+def test_almost_nothing_is_spent_where_seeds_differ_little(noise: float) -> None:
+    further = [search_randomly(seed, noise=noise)[1] for seed in range(20)]
+    assert np.mean(further) <= 4.5  # three tell the noise
+
+
+def test_where_seeds_differ_the_choice_is_better_at_equal_cost() -> None:
+    """Two standard errors of 300 pairs of searches of 40 trials, each with the same draws."""
+    with_seeds = np.array([search_randomly(seed, noise=0.012)[0] for seed in range(300)])
+    plain = np.array([search_randomly(seed, noise=0.012, choose=None)[0] for seed in range(300)])
+    gained = with_seeds - plain
+    assert gained.mean() > 2 * gained.std() / math.sqrt(len(gained))
+
+
+def search_randomly(
+    seed: int, *, noise: float, choose: Callable[..., str | None] | None = choose_repeat
+) -> tuple[float, int]:
+    """Of 40 trials: the true mean of the one chosen as sweeps choose, and the further seeds."""
+    rng = np.random.default_rng(seed)
+    means: dict[str, float] = {}
+    scores: dict[str, list[float]] = {}
+    for trial in range(40):
+        chosen = choose(scores, running=(), trials=trial) if choose else None
+        if chosen is None:
+            chosen = str(trial)
+            means[chosen], scores[chosen] = rng.normal(0.65, 0.012), []
+        scores[chosen].append(means[chosen] + rng.normal(0, noise))
+    best = max(scores, key=lambda name: np.mean(scores[name]))
+    return means[best], 40 - len(scores)
