@@ -264,4 +264,4 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(
         engine = session.get_bind()
         sql.listen(engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
         board_rows(session, per_configuration=True)
-    assert sum("SELECT" in statement for statement in asked) == 10
+    assert sum("SELECT" in statement for statement in asked) == 11

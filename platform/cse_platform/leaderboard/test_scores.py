@@ -257,7 +257,9 @@ def read_seen_sentences(
 
 
 def _read_settings(session: Session, identities: Iterable[str]) -> dict[str, dict[str, Any]]:
-    query = select(EvaluationRecord).where(EvaluationRecord.identity.in_(sorted(identities)))
+    if not (wanted := sorted(identities)):
+        return {}
+    query = select(EvaluationRecord).where(EvaluationRecord.identity.in_(wanted))
     return {record.identity: record.settings for record in session.scalars(query)}
 
 

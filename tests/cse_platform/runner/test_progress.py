@@ -117,7 +117,7 @@ def test_a_failed_trial_says_where_to_look(drive: Any, monkeypatch: pytest.Monke
         drive.fail(plan.key, "ValueError: [enforce fail] /x", crashed=False)
     assert view.summary() == "small: 2 of 2 trials · elapsed 1:01:40"
     traceback = drive.folder / "errors" / "trial-0.txt"
-    assert traceback.read_text() == "all of ValueError: [enforce fail] /x"
+    assert traceback.read_text().startswith("all of ValueError: [enforce fail] /x\n")
     trial = view.trials[0]
     assert trial_line(trial, errors=traceback.parent) == (
         "trial   0 FAIL     dev         seed 42  temperature=0.123 kind=b: ValueError: "
