@@ -171,7 +171,7 @@ ONE_PROBLEM = [
     ]),
     ("corpus: builtin", "corpus: {name: a, part: 3}", [
         "line 4, corpus.part: no such key; known: column, columns, drop_empty, first, "
-        "name, split_at",
+        "name, split_at, transductive",
     ]),
     ("log: true", "log: true, setp: 3", [
         "line 7, space.temperature.setp: no such key; did you mean 'step'?",
