@@ -260,6 +260,25 @@ def test_a_method_that_is_not_installed(ran: Callable[..., None], one_run: Run) 
     assert "'labcse' had changes beside commit c0ffee" in said
 
 
+def test_code_that_was_not_kept_is_named_by_its_commit(
+    ran: Callable[..., None], one_run: Run
+) -> None:
+    ran("0" * 64, provenance={"method_commit": "c0ffee", "method_dirty": "true"})
+    shown = one_run("show", KEY, "--code").stdout
+    assert "\n# the method 'labcse' at commit c0ffee, with changes that nobody recorded\n" in shown
+    assert "folder" not in shown  # of `reproduce` alone
+
+
+def test_code_that_was_not_kept_and_has_no_commit_is_said(
+    ran: Callable[..., None], one_run: Run
+) -> None:
+    ran("0" * 64)
+    assert (
+        "\n# the method 'labcse': no source of it was kept\n"
+        in one_run("show", KEY, "--code").stdout
+    )
+
+
 def test_a_method_of_ours_has_no_sources_outside() -> None:
     assert outside_sources(get_method("simcse")) == {}
     assert collect_method_code(get_method("simcse")) is None
