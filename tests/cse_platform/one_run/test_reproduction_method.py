@@ -15,6 +15,8 @@ from outside_methods import keep_registry, lay_metadata
 from cse_methods import registry
 from cse_methods.code_hash import code_hashes, outside_sources
 from cse_methods.registry import get_method
+from cse_platform.errors import NotFoundError
+from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.stores import sweep_folder
 from cse_platform.tracking.events import Event, SweepStarted
@@ -23,6 +25,7 @@ from cse_platform.tracking.method_code import (
     METHOD_SOURCE,
     collect_method_code,
     keep_method_code,
+    read_method_code,
 )
 from cse_platform.tracking.provenance import code_diffs, sweep_provenance
 
@@ -172,6 +175,20 @@ def test_the_same_source_is_kept_once_and_another_beside_it(
     (lab / "lab" / "published.csv").write_text("a,table,that,no,key,hashes\n")
     assert keep() != first
     assert len(list((sweep_folder(runs, "first") / "code").iterdir())) == 2
+
+
+def test_a_folder_that_nobody_here_can_look_into_is_passed_over(
+    lab: Path, keep: Callable[[], str], runs: Path
+) -> None:
+    """As another user's: journals are recorded by the folder of whoever ran their driver."""
+    sha256, other = keep(), "x" * 300  # no file system has such a name, so that looking fails
+    found = read_method_code([Path(other), sweep_folder(runs, "first")], sha256)
+    assert found is not None and found.files["lab/parts/loss.py"] == "WEIGHT = 1.0\n"
+    details = object.__new__(TrialDetails)
+    details.__dict__.update(key=KEY, sweeps=(SweepPlace("first", 3, "search", "host", other),))
+    assert details.find_output(runs) is None
+    with pytest.raises(NotFoundError, match="what trial 0a1b2c3d has printed is not here"):
+        details.find_output(None)
 
 
 def test_a_diff_has_what_changed_between_two_trials_alone(
