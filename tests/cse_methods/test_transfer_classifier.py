@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.model_selection import StratifiedKFold
 
-from cse_methods.errors import EvaluationError
+from cse_methods.errors import BackboneError, EvaluationError
 from cse_methods.transfer.classifier import fit_classifiers
 from cse_methods.transfer.descent import TrainingFold
 from cse_methods.transfer.folds import Accuracies, cross_validated, nested, split
@@ -231,3 +231,14 @@ def test_a_design_holds_all_sets_in_order() -> None:
     assert both.inputs[:, 5].eq(1).all()
     assert not both.inputs[:, 6:].any()
     assert [rows.tolist() for rows in both.parts] == [[0, 1, 2, 3, 4], [5, 6, 7]]
+
+
+@pytest.mark.parametrize("full", ["torch.zeros", "cse_methods.transfer.classifier.descend"])
+def test_a_full_gpu_is_answered_with_advice(full: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask_for_too_much(*_: Any, **__: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 MiB. GPU 0 …")
+
+    data = samples(36)
+    monkeypatch.setattr(full, ask_for_too_much)
+    with pytest.raises(BackboneError, match=r"memory is full while it trains .* resources\.gpu"):
+        nested(data, SHORT, test=True)

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cse_methods.encoders.devices import memory_advice
 from cse_methods.transfer.descent import TrainingFold, descend
 from cse_methods.transfer.protocol import SENTEVAL_SEED, TransferProtocol
 from cse_methods.transfer.samples import Design
@@ -20,6 +21,7 @@ _ITERATIONS = 10_000
 """More than any fit needs: 100, scikit-learn's own limit, ends some before they converge."""
 
 
+@memory_advice("it trains linear classifiers")
 def fit_classifiers(
     data: Design,
     folds: Sequence[TrainingFold],
@@ -30,6 +32,9 @@ def fit_classifiers(
 
     Returns:
         Shape (F, R, C, W); a row of the design times these gives the logits of its C classes.
+
+    Raises:
+        BackboneError: if the GPU's memory is full; it says the way out.
     """
     if protocol.classifier == "scikit-learn":
         return _converge(data, folds, regularisations)

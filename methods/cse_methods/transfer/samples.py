@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cse_methods.encoders.devices import default_device
+from cse_methods.encoders.devices import default_device, memory_advice
 from cse_methods.errors import EvaluationError
 
 RowNumbers = NDArray[np.int64]
@@ -40,11 +40,13 @@ class Design:
     """The rows of each set."""
 
 
+@memory_advice("it trains linear classifiers")
 def design(*samples: Samples) -> Design:
     """The matrix of these sets, one after the other, on the GPU if there is one.
 
     Raises:
         EvaluationError: if a feature is NaN or infinite.
+        BackboneError: if the GPU's memory is full; it says the way out.
     """
     features = samples[0].features
     ends = np.cumsum([len(one.labels) for one in samples])

@@ -1,13 +1,13 @@
 """Prints the code that a trial ran, and what changed in it from one trial to another."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 
+from cse_methods.registry import own_methods
 from cse_platform.errors import NotFoundError
 from cse_platform.export.reproduction.code import OURS, Code, Repository, code_of_trial
-from cse_platform.export.reproduction.method_source import explain_missing_code, find_kept_code
+from cse_platform.export.reproduction.method_source import find_kept_code
 from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.tracking.method_code import METHOD_SOURCE
 
@@ -41,8 +41,9 @@ def trial_code(trial: TrialDetails, *, runs: Path) -> TrialCode:
         versions += [f"secrets in {name} are hidden" for name in kept.masked]
         versions += [f"{name} is not kept, because {why}" for name, why in kept.left_out.items()]
         diffs.pop("method.diff", None)  # the files have what it changed
-    elif code.method is not None:
-        versions += explain_missing_code(trial, code, "no source was kept")
+    elif trial.method not in own_methods():
+        whose = f"the method {trial.method!r}"
+        versions += _name_repository(code.method, whose) or [f"{whose}: no source of it was kept"]
     return TrialCode(
         trial.key[:8],
         tuple(versions),
@@ -78,21 +79,22 @@ def format_code_changes(before: TrialCode, after: TrialCode) -> str:
     )
 
 
-def _name_own_package(code: Code) -> Iterator[str]:
+def _name_own_package(code: Code) -> list[str]:
     if code.package is not None:
-        yield from _name_repository(code.package, OURS)
-    elif code.installed:
-        yield f"{OURS} {code.packages[OURS]}"
-    else:
-        yield f"{OURS}: neither commit nor version is known"
+        return _name_repository(code.package, OURS)
+    if code.installed:
+        return [f"{OURS} {code.packages[OURS]}"]
+    return [f"{OURS}: neither commit nor version is known"]
 
 
-def _name_repository(repository: Repository | None, whose: str) -> Iterator[str]:
-    if repository is not None:
-        origin = f" of {repository.remote}" if repository.remote else ""
-        changes = "" if not repository.dirty else ", with changes"
-        unknown = " that nobody recorded" if changes and not repository.diff else ""
-        yield f"{whose} at commit {repository.commit}{origin}{changes}{unknown}"
+def _name_repository(repository: Repository | None, whose: str) -> list[str]:
+    """Name the commit of a repository; nothing where there is none."""
+    if repository is None:
+        return []
+    origin = f" of {repository.remote}" if repository.remote else ""
+    changes = "" if not repository.dirty else ", with changes"
+    unknown = " that nobody recorded" if changes and not repository.diff else ""
+    return [f"{whose} at commit {repository.commit}{origin}{changes}{unknown}"]
 
 
 def _explain_other_place(trial: TrialDetails, runs: Path) -> str:

@@ -1,5 +1,6 @@
 """Everything that the leaderboard knows about one trial. Scores are fractions."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -153,11 +154,12 @@ class TrialDetails:
 
         NotFoundError if no journal of its sweeps lies here, so that such a file may lie elsewhere.
         """
-        folders = self._list_folders(runs)
-        files = (output_file(folder, place.number) for folder, place in folders)
+        known = self._list_folders(runs)
+        here = [(folder, place) for folder, place in known if os.access(folder, os.X_OK)]
+        files = (output_file(folder, place.number) for folder, place in here)
         if file := next(filter(Path.exists, files), None):
             return file
-        if any(folder.is_dir() for folder, _ in folders):
+        if here:
             return None
         raise NotFoundError(
             f"what trial {self.key[:8]} has printed is not here: it lies beside the journal of its "

@@ -9,12 +9,12 @@ _ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 
 
 def prepare_gpus() -> None:
-    """Hide every GPU from this process, unless Ray has assigned it one, whose memory is not split.
+    """Hide the GPUs that Ray has not assigned to this process, and let memory segments grow.
 
     Ray shows a worker that asks for no GPU all those of its node, and methods take one that they
-    see. With segments that grow, batches of changing lengths leave no gaps in a GPU's memory that
-    are too small for the next one; options of the environment come first. Call it before torch
-    looks for GPUs.
+    see. Where segments grow, batches of changing lengths leave no gaps in a GPU's memory that are
+    too small for the next one; an allocator option that the environment sets is kept. Call it
+    before torch looks for GPUs.
     """
     if not any(name in os.environ for name in _ALLOCATOR):
         os.environ[_ALLOCATOR[0]] = "expandable_segments:True"

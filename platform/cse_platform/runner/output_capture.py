@@ -51,10 +51,10 @@ class OutputCapture:
         """
         _flush_streams()
         size = os.fstat(self._fd).st_size
-        content = read_both_ends(self._fd, self._offset, size)
+        content, unfinished = read_both_ends(self._fd, self._offset, size), b""
         if not last and (ended := content.rfind(b"\n") + 1):
-            size -= len(content) - ended
-            content = content[:ended]
+            content, unfinished = content[:ended], content[ended:]
+            size -= len(unfinished)
         elif not last and len(content) < MAX_REPORTED:
             return {}
         if not content:
@@ -63,6 +63,7 @@ class OutputCapture:
         self._offset = size
         if size > _MAX_FILE:
             os.ftruncate(self._fd, 0)
+            os.write(self._fd, unfinished)
             self._offset = 0
         text = decode_output(content)
         return {OUTPUT: {"text": text, "total": self._total, "offset": self._offset}}
@@ -116,12 +117,18 @@ def decode_output(content: bytes) -> str:
 
 
 def read_both_ends(fd: int, start: int, end: int) -> bytes:
-    """Read a part of a file; of a long one the beginning and the end, `MAX_REPORTED` bytes."""
+    """Read a part of a file; of a long one the beginning and the end, `MAX_REPORTED` bytes.
+
+    Both consist of whole lines, if they have any: half a secret would not be known as one.
+    """
     if end - start <= MAX_REPORTED:
         return os.pread(fd, end - start, start)
     half = MAX_REPORTED // 2
-    left_out = f"\n… {end - start - MAX_REPORTED} bytes left out …\n".encode()
-    return os.pread(fd, half, start) + left_out + os.pread(fd, half, end - half)
+    first, last = os.pread(fd, half, start), os.pread(fd, half, end - half)
+    first = first[: first.rfind(b"\n") + 1] or first
+    last = last[last.find(b"\n") + 1 :] or last
+    left_out = f"\n… {end - start - len(first) - len(last)} bytes left out …\n".encode()
+    return first + left_out + last
 
 
 def _flush_streams() -> None:

@@ -49,12 +49,8 @@ KEPT_MODEL = "kept_model"
 """The entry of the last result that says what prevented the model from being kept, or None."""
 UNREAD = "unread_settings"
 """The entry of the last result that names the hyperparameters that nothing has read."""
-RESERVED = frozenset(
-    (
-        *("seed", "resume_from", "code", "own_tests", "kept_model", "checkpoint_every"),
-        "keep_output",
-    )
-)
+_OF_SWEEP = ("code", "own_tests", "kept_model", "checkpoint_every", "keep_output")
+RESERVED = frozenset(("seed", "resume_from", *_OF_SWEEP))
 """Entries of `param_space` that are not settings of the method."""
 
 
@@ -69,14 +65,13 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     checkpoint to the next, by default those of `resources`, and `keep_output`, True where the
     reports are to have what the trial prints under `output`.
 
-    Every report has `step`, the metrics of `Run.report` that are recorded, as floats, those of
-    `MachineSampler.take`, and under
-    `provenance` the peak memory until then; the first one also has the hash of the code that
-    trains, and what it runs on. One with a checkpoint also has `checkpoint_step`, the step that
-    this is of; the last trained step always has one (`TrialCheckpoints`). The last result, without
-    `step`, is that of the best checkpoint; where the trial was not resumed, its `unread_settings`
-    are the hyperparameters that nothing has read. The worker's process can open no test set
-    (`cse_methods.guard`).
+    Every report of a dev point has `step`, the metrics of `Run.report` that are recorded, as
+    floats, those of `MachineSampler.take`, and under `provenance` the peak memory until then; the
+    first one also has the hash of the code that trains, and what it runs on. One with a checkpoint
+    also has `checkpoint_step`, the step that this is of; the last trained step always has one
+    (`TrialCheckpoints`). The last result, without `step`, is that of the best checkpoint; where the
+    trial was not resumed, its `unread_settings` are the hyperparameters that nothing has read. The
+    worker's process can open no test set (`cse_methods.guard`).
 
     Args:
         method: as in a sweep file.

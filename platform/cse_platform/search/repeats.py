@@ -28,7 +28,7 @@ NEWEST = 12
 LEAST_SPREAD = 0.05
 """The least share of the variance of scores that is of configurations, not of seeds."""
 _MAD = 1.4826
-"""Standard deviations in a normal distribution's median absolute deviation, inverted."""
+"""The standard deviation of a normal distribution, in its median absolute deviations."""
 
 Scores = Mapping[str, Sequence[float]]
 """The dev scores of each configuration's complete seeds, the search's own first, oldest first."""

@@ -275,7 +275,7 @@ def _read_included(
     name: Any, path: Path, opened: tuple[Path, ...], refusal: type[PlatformError]
 ) -> YamlDocument:
     """Read an included file; its values and problems are placed by its name and line."""
-    if not isinstance(name, str) or not name or Path(name).name != name:
+    if not isinstance(name, str) or name in ("", str(STANDARD_INPUT)) or Path(name).name != name:
         raise refusal(
             f"expected the name of a sweep file in the same folder, got {format_value(name)}"
         )

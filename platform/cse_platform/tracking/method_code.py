@@ -110,9 +110,10 @@ def read_method_code(folders: Iterable[Path], sha256: str) -> MethodCode | None:
     JournalError if what lies there is damaged.
     """
     for file in (_locate_code(folder, sha256) for folder in folders):
-        if not file.is_file():
+        try:
+            content = file.read_bytes()
+        except OSError:  # it is not there, or nobody here may look
             continue
-        content = file.read_bytes()
         if hashlib.sha256(content).hexdigest() != sha256:
             raise JournalError(f"{file} is damaged: its sha256 is not its name; put a copy back")
         return MethodCode(**json.loads(content))

@@ -15,6 +15,8 @@ from outside_methods import keep_registry, lay_metadata
 from cse_methods import registry
 from cse_methods.code_hash import code_hashes, outside_sources
 from cse_methods.registry import get_method
+from cse_platform.errors import NotFoundError
+from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.stores import sweep_folder
 from cse_platform.tracking.events import Event, SweepStarted
@@ -23,6 +25,7 @@ from cse_platform.tracking.method_code import (
     METHOD_SOURCE,
     collect_method_code,
     keep_method_code,
+    read_method_code,
 )
 from cse_platform.tracking.provenance import code_diffs, sweep_provenance
 
@@ -174,6 +177,20 @@ def test_the_same_source_is_kept_once_and_another_beside_it(
     assert len(list((sweep_folder(runs, "first") / "code").iterdir())) == 2
 
 
+def test_a_folder_that_nobody_here_can_look_into_is_passed_over(
+    lab: Path, keep: Callable[[], str], runs: Path
+) -> None:
+    """As another user's: journals are recorded by the folder of whoever ran their driver."""
+    sha256, other = keep(), "x" * 300  # no file system has such a name, so that looking fails
+    found = read_method_code([Path(other), sweep_folder(runs, "first")], sha256)
+    assert found is not None and found.files["lab/parts/loss.py"] == "WEIGHT = 1.0\n"
+    details = object.__new__(TrialDetails)
+    details.__dict__.update(key=KEY, sweeps=(SweepPlace("first", 3, "search", "host", other),))
+    assert details.find_output(runs) is None
+    with pytest.raises(NotFoundError, match="what trial 0a1b2c3d has printed is not here"):
+        details.find_output(None)
+
+
 def test_a_diff_has_what_changed_between_two_trials_alone(
     lab: Path, keep: Callable[[], str], fill: Fill, began: Start, life: Life, one_run: Run
 ) -> None:
@@ -258,6 +275,25 @@ def test_a_method_that_is_not_installed(ran: Callable[..., None], one_run: Run) 
     assert "'labcse' is not in this folder, because it cannot be loaded" in said
     assert "commit c0ffee: check that out" in said
     assert "'labcse' had changes beside commit c0ffee" in said
+
+
+def test_code_that_was_not_kept_is_named_by_its_commit(
+    ran: Callable[..., None], one_run: Run
+) -> None:
+    ran("0" * 64, provenance={"method_commit": "c0ffee", "method_dirty": "true"})
+    shown = one_run("show", KEY, "--code").stdout
+    assert "\n# the method 'labcse' at commit c0ffee, with changes that nobody recorded\n" in shown
+    assert "folder" not in shown  # of `reproduce` alone
+
+
+def test_code_that_was_not_kept_and_has_no_commit_is_said(
+    ran: Callable[..., None], one_run: Run
+) -> None:
+    ran("0" * 64)
+    assert (
+        "\n# the method 'labcse': no source of it was kept\n"
+        in one_run("show", KEY, "--code").stdout
+    )
 
 
 def test_a_method_of_ours_has_no_sources_outside() -> None:

@@ -60,6 +60,31 @@ def test_a_flood_is_cut_and_its_file_emptied(
     assert (size, then) == (0, {OUTPUT: printed("on\n", 36, 3)})
 
 
+def test_a_line_that_an_emptied_file_began_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output_capture, "_MAX_FILE", 4)
+    with new_capture(tmp_path) as capture:
+        os.write(1, b"one\ntwo\nth")
+        first = capture.take()
+        os.write(1, b"ree\n")
+        then = capture.take()
+    assert first == {OUTPUT: printed("one\ntwo\n", 8, 0)}
+    assert then == {OUTPUT: printed("three\n", 14, 0)}
+
+
+def test_a_flood_is_not_cut_inside_a_secret(
+    tmp_path: Path, trial: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output_capture, "MAX_REPORTED", 40)
+    outputs = TrialOutputs(tmp_path, "s3://bucket/lab")
+    with new_capture(tmp_path) as capture:
+        os.write(1, b"first\n" + 50 * b"-" + b"\npassword=hunter2-hunter2\nlast\n")
+        outputs.add(trial, capture.take()[OUTPUT])
+    text = read_output(output_file(tmp_path, 3))
+    assert HEAD.sub("", text) == "first\n\n… 76 bytes left out …\nlast\n"
+
+
 def test_the_oldest_and_the_newest_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

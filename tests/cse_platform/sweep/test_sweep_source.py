@@ -227,6 +227,15 @@ def test_problems_of_an_included_file_are_placed_in_it(tmp_path: Path) -> None:
     assert re.search(r"line 5: .* got '\.\./up\.yaml'", told)
 
 
+def test_an_include_is_never_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("whole.yaml").write_text("stages:\n  - file: '-'\n")
+    with pytest.raises(SweepFileError, match=r"line 2: expected the name .* got '-'"):
+        load_sweep(Path("whole.yaml"))
+
+
 def test_a_problem_of_what_an_include_replaces_is_placed_at_the_include(tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text(TWO)
     whole = tmp_path / "whole.yaml"

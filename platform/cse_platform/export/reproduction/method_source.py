@@ -69,7 +69,7 @@ def carry_method(trial: TrialDetails, code: Code, folder: Path, *, runs: Path) -
         return carried
     if kept is not None:
         return _write_kept_code(kept, folder)
-    return CarriedMethod(unknown=explain_missing_code(trial, code, carried))
+    return CarriedMethod(unknown=_explain_missing_code(trial, code, carried))
 
 
 def find_kept_code(trial: TrialDetails, *, runs: Path) -> MethodCode | None:
@@ -161,7 +161,7 @@ def _find_secret_file(files: Iterable[Path]) -> Path | None:
     return None
 
 
-def explain_missing_code(trial: TrialDetails, code: Code, reason: str) -> tuple[str, ...]:
+def _explain_missing_code(trial: TrialDetails, code: Code, reason: str) -> tuple[str, ...]:
     """Explain that a method's source is not in the folder, and where it is."""
     missing = f"The code of the method {trial.method!r} is not in this folder, because {reason}."
     if code.method is None:

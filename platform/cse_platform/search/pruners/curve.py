@@ -74,14 +74,14 @@ class PastCurves:
 
     def __init__(self) -> None:
         self._shares: list[_Floats] = []
-        self._compute_states: list[_Floats] = []
+        self._states: list[_Floats] = []
         self._lengths: list[int] = []
         self._numbers: dict[str, int] = {}
         self._configurations: list[int] = []
         self._table: tuple[_Floats, _Floats, _Floats, _Counts] | None = None
 
     def __len__(self) -> int:
-        return len(self._compute_states)
+        return len(self._states)
 
     def add(self, curve: Curve, *, configuration: str) -> None:
         """Add the curve of a complete trial, whose last step is the trial's.
@@ -92,7 +92,7 @@ class PastCurves:
         if points := _select_trained(curve):
             last = max(curve)
             self._shares.append(np.array([step / last for step, _ in points]))
-            self._compute_states.append(_compute_states(points, last, curve.get(0)))
+            self._states.append(_compute_states(points, last, curve.get(0)))
             self._lengths.append(last)
             number = self._numbers.setdefault(configuration, len(self._numbers))
             self._configurations.append(number)
@@ -104,7 +104,7 @@ class PastCurves:
         A curve is comparable with a trial of so many steps if it is at most `LONGER` times as long
         or as short, and has a point so early: it is read at its last point until there.
         """
-        if not self._compute_states:
+        if not self._states:
             return np.empty((0, 3)), np.empty(0), np.empty(0, dtype=np.intp)
         shares, states, finals, configurations = self._stack_curves()
         reached = (shares <= share + 1e-9).sum(axis=1)
@@ -118,11 +118,9 @@ class PastCurves:
             longest = max(map(len, self._shares))
             shares = np.full((len(self), longest), np.inf)
             states = np.zeros((len(self), longest, 3))
-            for row, (share, state) in enumerate(
-                zip(self._shares, self._compute_states, strict=True)
-            ):
+            for row, (share, state) in enumerate(zip(self._shares, self._states, strict=True)):
                 shares[row, : len(share)], states[row, : len(state)] = share, state
-            finals = np.array([state[-1, 0] for state in self._compute_states])
+            finals = np.array([state[-1, 0] for state in self._states])
             self._table = shares, states, finals, np.array(self._configurations)
         return self._table
 
