@@ -1,6 +1,7 @@
 """Captures in a worker what its trial prints, by Python or by native code, and reports it."""
 
 import ctypes
+import io
 import logging
 import os
 import re
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from traceback import walk_tb
-from typing import Any
+from typing import Any, TextIO
 
 from pyarrow.fs import LocalFileSystem
 from ray import tune
@@ -26,20 +27,36 @@ _OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
 """What a progress bar has drawn over."""
 
 
+class _DroppingFile(io.FileIO):
+    """A file descriptor that drops what the disk has no room for: a trial goes on without it."""
+
+    def write(self, content: Any) -> int:
+        try:
+            return super().write(content) or 0
+        except OSError:
+            return len(content)
+
+
 class OutputCapture:
     """Redirects the standard output and error of this process into a file.
 
     The file stays when the process is killed, so that the driver can read what was not reported.
+    What a full disk has no room for is lost.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        file.parent.mkdir(parents=True, exist_ok=True)
-        self._fd = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC, 0o666)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC, 0o666)
+        except OSError:
+            self._fd = os.open(os.devnull, os.O_RDWR)
         _flush_streams()
         self._former = {fd: os.dup(fd) for fd in (1, 2)}
         for fd in self._former:
             os.dup2(self._fd, fd)
+        self._former_streams = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = _open_stream(1), _open_stream(2)
         self._offset = self._total = 0
 
     def take(self, *, last: bool = False) -> dict[str, Any]:
@@ -63,7 +80,8 @@ class OutputCapture:
         self._offset = size
         if size > _MAX_FILE:
             os.ftruncate(self._fd, 0)
-            os.write(self._fd, unfinished)
+            with suppress(OSError):
+                os.write(self._fd, unfinished)
             self._offset = 0
         text = decode_output(content)
         return {OUTPUT: {"text": text, "total": self._total, "offset": self._offset}}
@@ -71,11 +89,14 @@ class OutputCapture:
     def close(self) -> None:
         """Give the process its former output back, and delete the file."""
         _flush_streams()
+        sys.stdout, sys.stderr = self._former_streams
+        _flush_streams()
         for fd, former in self._former.items():
             os.dup2(former, fd)
             os.close(former)
         os.close(self._fd)
-        self._file.unlink(missing_ok=True)
+        with suppress(OSError):  # it may never have been made
+            self._file.unlink()
 
 
 @contextmanager
@@ -129,6 +150,11 @@ def read_both_ends(fd: int, start: int, end: int) -> bytes:
     last = last[last.find(b"\n") + 1 :] or last
     left_out = f"\n… {end - start - len(first) - len(last)} bytes left out …\n".encode()
     return first + left_out + last
+
+
+def _open_stream(fd: int) -> TextIO:
+    buffer = io.BufferedWriter(_DroppingFile(fd, "w", closefd=False))
+    return io.TextIOWrapper(buffer, "utf-8", errors="backslashreplace", line_buffering=True)
 
 
 def _flush_streams() -> None:
