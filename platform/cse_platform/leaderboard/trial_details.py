@@ -151,8 +151,14 @@ class TrialDetails:
     def find_output(self, runs: Path | None) -> Path | None:
         """Find the file of what it has printed; None where it has printed nothing.
 
-        NotFoundError if no journal of its sweeps lies here, so that such a file may lie elsewhere.
+        NotFoundError if it was imported, or if no journal of its sweeps lies here, so that such a
+        file may lie elsewhere.
         """
+        if self.imported_from is not None:
+            raise NotFoundError(
+                f"trial {self.key[:8]} was imported from {self.imported_from}, without what it has "
+                "printed"
+            )
         folders = self._list_folders(runs)
         files = (output_file(folder, place.number) for folder, place in folders)
         if file := next(filter(Path.exists, files), None):

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from stored_trials import stored_scores, trials_of
 
 from cse_platform.cli.leaderboard import main
+from cse_platform.cli.sweep import main as cse_sweep
 from cse_platform.leaderboard.store import open_store
 from cse_platform.leaderboard.trials import dev_curve
 
@@ -70,6 +71,15 @@ def test_a_table_becomes_trials_once(tmp_path: Path) -> None:
     longer = TABLE.replace('"warm-sun-3","running"', '"warm-sun-3","finished"')
     file.write_text(longer)
     assert told(tmp_path, "import-csv", file)[1].endswith("Trials: 1 new, 2 here already\n")
+
+
+def test_what_an_imported_trial_printed_is_not_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "export.csv").write_text(TABLE)
+    told(tmp_path, "import-csv", tmp_path / "export.csv")
+    words = ["logs", "lab-c", "--trial", "0", "--runs", str(tmp_path / "runs")]
+    result = CliRunner().invoke(cse_sweep, words)
+    assert result.exit_code == 1
+    assert "was imported from export.csv, without what it has printed" in result.output
 
 
 def test_cells_with_dictionaries_are_columns(tmp_path: Path) -> None:
