@@ -81,8 +81,8 @@ def run_sweep(
         ship: whether the cluster's nodes are sent the code.
 
     Returns:
-        The leaderboard's rows of the sweep, the best first; of a file with stages, those of the
-        last one.
+        The leaderboard's row of the best configuration, over its seeds; several rows where trials
+        were evaluated under several identities. Of a file with stages it is that of the last one.
 
     Raises:
         SweepFileError: names every problem of the sweep.
