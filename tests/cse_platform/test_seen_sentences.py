@@ -11,6 +11,7 @@ import pytest
 from clean_runs import evaluated, url
 from click.testing import CliRunner
 from letter_models import Letters
+from sqlalchemy import update
 from stored_trials import apply_events, stored_test_accesses
 
 from cse_methods.data.corpus_spec import CorpusSpec
@@ -22,6 +23,7 @@ from cse_platform.cli.leaderboard import main
 from cse_platform.leaderboard import ranking
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.store import open_store
+from cse_platform.leaderboard.tables import TrialRecord
 from cse_platform.recompute import recompute
 from cse_platform.tracking.events import Event, SweepStarted
 
@@ -90,7 +92,12 @@ def test_a_trial_that_nobody_counted_says_what_counts(taught: Path) -> None:
     assert "Nobody has counted" not in run(taught, "show", "c" * 8)  # no test access is on record
     recompute(url(taught), runs=taught)
     text = run(taught, "show", "c" * 8)
-    assert f"cse-evaluate {'c' * 8} counts them" in text and "marks" not in text
+    assert "Nobody has counted" in text and "marks" not in text
+    assert "counts them" not in text  # no model of it was kept
+    with open_store(url(taught)) as board, board.session() as session, session.begin():
+        session.execute(update(TrialRecord).values(model="/models/c"))
+    text = run(taught, "show", "c" * 8)
+    assert f"cse-evaluate {'c' * 8} --runs {taught} counts them" in text
 
 
 def test_looking_uses_no_test_set(taught: Path) -> None:

@@ -58,7 +58,8 @@ def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
             with suppress(StoreDownError):
                 details = board.trial(trial)
     if not shown:
-        click.echo(f"trial {trial} has printed nothing yet", err=True)
+        yet = " yet" if details.state == "RUNNING" else ""
+        click.echo(f"trial {trial} has printed nothing{yet}", err=True)
 
 
 def _find_news(shown: str, text: str) -> str:

@@ -67,7 +67,11 @@ def main() -> None:
 
 
 def run_sweep(
-    sweep: "SweepSpec | Path", *, runs: Path = RUNS, address: str | None = None, ship: bool = True
+    sweep: "SweepSpec | Path | str",
+    *,
+    runs: Path | str = RUNS,
+    address: str | None = None,
+    ship: bool = True,
 ) -> "list[LeaderboardRow]":
     """Run a sweep from Python as `cse-sweep` runs one: the same checks, journal and printed lines.
 
@@ -81,8 +85,8 @@ def run_sweep(
         ship: whether the cluster's nodes are sent the code.
 
     Returns:
-        The leaderboard's rows of the sweep, the best first; of a file with stages, those of the
-        last one.
+        The leaderboard's row of the best configuration, over its seeds; several rows where trials
+        were evaluated under several identities. Of a file with stages it is that of the last one.
 
     Raises:
         SweepFileError: names every problem of the sweep.
@@ -94,7 +98,8 @@ def run_sweep(
     from cse_platform.sweep.file import draft_sweep, read_draft
     from cse_platform.sweep.stores import sweep_stores
 
-    draft = read_draft(sweep) if isinstance(sweep, Path) else draft_sweep(sweep)
+    runs = Path(runs)
+    draft = read_draft(Path(sweep)) if isinstance(sweep, str | Path) else draft_sweep(sweep)
     _refuse_missing_hooks(draft)
     from cse_platform.cli.run import run_file
 

@@ -64,8 +64,7 @@ def show_command(
             click.echo(format_code(code), nl=False)
             return
         before = trial_code(_load_details(other, runs, store), runs=runs or RUNS)
-        changes = format_code_changes(before, code)
-        click.echo(changes or f"{code.trial} and {before.trial} ran the same code", nl=not changes)
+        click.echo(format_code_changes(before, code), nl=False)
     elif as_json:
         from cse_platform.render.table import to_json
 

@@ -18,6 +18,8 @@ class TrialCode:
 
     trial: str
     """How its key begins."""
+    hash: str | None
+    """The hash of its method's code; None where it is not known."""
     versions: tuple[str, ...]
     """Sentences that name the code that is not among the texts, by version and commit."""
     texts: dict[str, str]
@@ -36,6 +38,8 @@ def trial_code(trial: TrialDetails, *, runs: Path) -> TrialCode:
     repositories = {"package": code.package, "method": code.method, "code": code.user}
     diffs = {f"{name}.diff": repo.diff for name, repo in repositories.items() if repo}
     versions = [*_name_own_package(code), *_name_repository(code.user, "the sweep's folder")]
+    if trial.configuration.code is not None:
+        versions.append(f"the code of {trial.method} has the hash {trial.configuration.code}")
     if kept is not None:
         versions.append(f"{kept.package} {kept.version}, whose files follow")
         versions += [f"secrets in {name} are hidden" for name in kept.masked]
@@ -46,6 +50,7 @@ def trial_code(trial: TrialDetails, *, runs: Path) -> TrialCode:
         versions += _name_repository(code.method, whose) or [f"{whose}: no source of it was kept"]
     return TrialCode(
         trial.key[:8],
+        trial.configuration.code,
         tuple(versions),
         {**(kept.files if kept else {}), **{name: text for name, text in diffs.items() if text}},
     )
@@ -61,13 +66,13 @@ def format_code(code: TrialCode) -> str:
 def format_code_changes(before: TrialCode, after: TrialCode) -> str:
     """Format what changed from one trial's code to the other's, as `diff` does.
 
-    The lines with versions come first. The text is empty if the code is the same.
+    The lines with versions come first. If nothing that is recorded differs, the text says so.
     """
     old, new = (
         {"": "".join(f"# {line}\n" for line in code.versions), **code.texts}
         for code in (before, after)
     )
-    return "".join(
+    changes = "".join(
         line if line.endswith("\n") else f"{line}\n"
         for name in dict.fromkeys((*old, *new))
         for line in unified_diff(
@@ -77,6 +82,12 @@ def format_code_changes(before: TrialCode, after: TrialCode) -> str:
             f"{after.trial}/{name or 'versions'}",
         )
     )
+    both = f"{after.trial} and {before.trial}"
+    if changes:
+        return changes
+    if after.hash is None:
+        return f"nothing that is recorded of the code of {both} differs\n"
+    return f"{both} ran the same code\n"
 
 
 def _name_own_package(code: Code) -> list[str]:

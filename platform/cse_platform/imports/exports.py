@@ -13,6 +13,7 @@ from typing import Any
 
 from cse_platform.errors import ImportRefusedError
 from cse_platform.sweep.identity import canonical_hash
+from cse_platform.sweep.problems import format_value
 from cse_platform.tracking.mlflow.logged_runs import LoggedRun, LoggedValue
 
 _READ = (
@@ -27,6 +28,8 @@ _STATES = {
     "killed": "KILLED",
 }
 """MLflow's names for W&B's states; other texts count as finished."""
+_LONGEST = timedelta(days=3650).total_seconds()
+"""A run that took longer did not; its seconds are something else, such as a time since 1970."""
 
 
 class TableRuns:
@@ -81,7 +84,7 @@ class TableRuns:
 
 def _make_run(line: int, row: Mapping[str, str], written: datetime) -> LoggedRun:
     cells = {name: text for name, text in _flatten_cells(row) if text.strip()}
-    seconds = _parse_number(cells.get("Runtime", "")) or 0.0
+    seconds = _parse_seconds(cells.get("Runtime", ""))
     created = _parse_time(cells.get("Created", ""))
     started = written - timedelta(seconds=seconds) if created is None else created
     return LoggedRun(
@@ -115,7 +118,7 @@ def _parse_dictionary(text: str) -> dict[Any, Any] | None:
     for parse in (json.loads, ast.literal_eval) if text.startswith("{") else ():
         try:
             value = parse(text)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, TypeError, RecursionError):
             continue
         if isinstance(value, dict):
             return value
@@ -123,7 +126,8 @@ def _parse_dictionary(text: str) -> dict[Any, Any] | None:
 
 
 def _format_value(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    """Format a value as JSON; what JSON has no form for, such as a set, as Python prints it."""
+    return value if isinstance(value, str) else json.dumps(value, default=str, skipkeys=True)
 
 
 def _parse_number(text: str) -> float | None:
@@ -131,6 +135,12 @@ def _parse_number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def _parse_seconds(text: str) -> float:
+    """Parse a duration in seconds; 0 where there is none that a run can have."""
+    seconds = _parse_number(text) or 0.0
+    return seconds if 0 < seconds <= _LONGEST else 0.0
 
 
 def _parse_time(text: str) -> datetime | None:
@@ -154,7 +164,7 @@ class TrackioRuns:
     kind = "Trackio"
 
     def __init__(self, place: str) -> None:
-        file = Path(place)
+        self._place, file = place, Path(place)
         if not file.is_file():
             raise ImportRefusedError(f"{place}: no such file")
         try:
@@ -179,14 +189,20 @@ class TrackioRuns:
         self, run: str, name: str, step: int, timestamp: str, text: str, config: str | None
     ) -> None:
         time = _parse_time(timestamp) or datetime.fromtimestamp(0, UTC)
+        logged = _parse_dictionary(text)
+        if logged is None:
+            raise ImportRefusedError(
+                f"{self._place}: the metrics of run {name!r} at step {step} must be a JSON object, "
+                f"got {format_value(text)}"
+            )
         values = {
             metric: value
-            for metric, given in json.loads(text).items()
+            for metric, given in logged.items()
             if (value := _parse_number(str(given))) is not None
         }
         known = self._runs.get(run)
         if known is None:
-            settings = json.loads(config or "{}")
+            settings = _parse_dictionary(config or "") or {}
             params = {key: _format_value(value) for key, value in settings.items()}
             user = params.get("_Username", "")
             known = LoggedRun(run, name, user, "FINISHED", time, time, params, {}, {})

@@ -148,24 +148,29 @@ def _read_groups(
     A lab's own sets, and copies that the table does not know, have them since evaluations tell
     them; sets of older ones are left out.
     """
-    known = {data: found for data, g in gold.items() if (found := known_groups(g)) is not None}
-    if known.keys() == gold.keys():
-        return known
+    found = {data: known for data, g in gold.items() if (known := known_groups(g)) is not None}
+    if found.keys() == gold.keys():
+        return found
     from cse_methods.evaluation.identity import groups_of_settings
 
-    told = (
-        select(ScoreRecord.identity)
-        .select_from(TrialRecord)
-        .join(TrialRecord.scores)
-        .join(TrialRecord.configuration)
-        .where(
-            ConfigurationRecord.hash.in_(configurations[:PAIRED_AT_ONCE]),
-            ScoreRecord.metric == SENTENCE_GROUPS,
+    for start in range(0, len(configurations), PAIRED_AT_ONCE):
+        told = (
+            select(ScoreRecord.identity)
+            .select_from(TrialRecord)
+            .join(TrialRecord.scores)
+            .join(TrialRecord.configuration)
+            .where(
+                ConfigurationRecord.hash.in_(configurations[start : start + PAIRED_AT_ONCE]),
+                ScoreRecord.metric == SENTENCE_GROUPS,
+            )
         )
-    )
-    query = select(EvaluationRecord.settings).where(EvaluationRecord.identity.in_(told))
-    stored = {one["data_sha256"]: groups_of_settings(one) for one in session.scalars(query)}
-    return {data: groups for data, groups in stored.items() if data in gold} | known
+        query = select(EvaluationRecord.settings).where(EvaluationRecord.identity.in_(told))
+        for settings in session.scalars(query):
+            if (data := settings["data_sha256"]) in gold:
+                found.setdefault(data, groups_of_settings(settings))
+        if found.keys() == gold.keys():
+            break
+    return found
 
 
 def _read_rows_behind(

@@ -236,9 +236,11 @@ def read_seen_sentences(
             TrialRecord.configuration_id.in_(configurations),
             ScoreRecord.metric.in_(CONTAMINATION_METRICS),
         )
-        .order_by(ScoreRecord.measured)
+        .order_by(ScoreRecord.measured, ScoreRecord.identity)
     )
     counted = {(line[0], *line[1:4]): line for line in session.execute(query)}
+    if not counted:
+        return {}
     settings = _read_settings(session, {line.identity for line in counted.values()})
     seen: dict[int, list[SeenSentences]] = defaultdict(list)
     for configuration, task, split, metric, identity, value in counted.values():

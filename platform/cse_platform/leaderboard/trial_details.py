@@ -152,8 +152,14 @@ class TrialDetails:
     def find_output(self, runs: Path | None) -> Path | None:
         """Find the file of what it has printed; None where it has printed nothing.
 
-        NotFoundError if no journal of its sweeps lies here, so that such a file may lie elsewhere.
+        NotFoundError if it was imported, or if no journal of its sweeps lies here, so that such a
+        file may lie elsewhere.
         """
+        if self.imported_from is not None:
+            raise NotFoundError(
+                f"trial {self.key[:8]} was imported from {self.imported_from}, without what it has "
+                "printed"
+            )
         known = self._list_folders(runs)
         here = [(folder, place) for folder, place in known if os.access(folder, os.X_OK)]
         files = (output_file(folder, place.number) for folder, place in here)

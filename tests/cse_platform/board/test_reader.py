@@ -72,9 +72,13 @@ def test_pairs_that_share_a_sentence_are_resampled_together(
     assert all(a != b for a, b in zip(alone, together, strict=True))
 
 
+@pytest.mark.parametrize("method", ["sncse", "simcse"])
 def test_groups_that_an_evaluation_told_are_resampled_together(
-    board: Store, reader: Leaderboard, scored: Scored, monkeypatch: pytest.MonkeyPatch
+    board: Store, reader: Leaderboard, scored: Scored, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
+    # So that one of the two is asked about second.
+    monkeypatch.setattr(ranking, "PAIRED_AT_ONCE", 1)
+
     def told() -> tuple[float, list[str]]:
         found = reader.compare("sncse", "simcse")
         [task] = [task for task in found.tasks if task.task == "stsb"]
@@ -90,7 +94,7 @@ def test_groups_that_an_evaluation_told_are_resampled_together(
     counted = TrialScore(
         task="stsb", split="test", metric=SENTENCE_GROUPS, value=0.125, identity="groups"
     )
-    [row] = reader.rows(Filters(method="sncse"))
+    [row] = reader.rows(Filters(method=method))
     event = scored(row.keys[row.seeds[0]], noise=1.0, cosines=False).model_copy(
         update={"sweep": row.sweep, "scores": (counted,), "identities": {"groups": settings}}
     )

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from stored_trials import stored_scores, trials_of
 
 from cse_platform.cli.leaderboard import main
+from cse_platform.cli.sweep import main as cse_sweep
 from cse_platform.leaderboard.store import open_store
 from cse_platform.leaderboard.trials import dev_curve
 
@@ -72,6 +73,15 @@ def test_a_table_becomes_trials_once(tmp_path: Path) -> None:
     assert told(tmp_path, "import-csv", file)[1].endswith("Trials: 1 new, 2 here already\n")
 
 
+def test_what_an_imported_trial_printed_is_not_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "export.csv").write_text(TABLE)
+    told(tmp_path, "import-csv", tmp_path / "export.csv")
+    words = ["logs", "lab-c", "--trial", "0", "--runs", str(tmp_path / "runs")]
+    result = CliRunner().invoke(cse_sweep, words)
+    assert result.exit_code == 1
+    assert "was imported from export.csv, without what it has printed" in result.output
+
+
 def test_cells_with_dictionaries_are_columns(tmp_path: Path) -> None:
     """As the table that W&B's guide to its API makes."""
     file = tmp_path / "project.csv"
@@ -82,6 +92,36 @@ def test_cells_with_dictionaries_are_columns(tmp_path: Path) -> None:
     mapping = mapping.replace("eval_stsb", "summary.eval_stsb").split("scores:")[0]
     assert told(tmp_path, "import-csv", file, mapping)[0] == 0
     assert [row[:3] for row in stored(tmp_path)] == [(7, "COMPLETE", 0.785)]
+
+
+@pytest.mark.parametrize("created", ["2026-01-05T10:00:00.000Z", ""])
+@pytest.mark.parametrize("runtime", ["nan", "inf", "1e300", "-5", "1767607200000"])
+def test_a_runtime_that_is_none_counts_as_unknown(
+    tmp_path: Path, runtime: str, created: str
+) -> None:
+    table = TABLE.replace('"60","1"', f'"{runtime}","1"').replace(
+        "2026-01-05T10:00:00.000Z", created
+    )
+    (tmp_path / "export.csv").write_text(table)
+    code, text = told(tmp_path, "import-csv", tmp_path / "export.csv")
+    assert code == 0, text
+    assert {row[0]: row[3] for row in stored(tmp_path)} == {1: 0.0, 2: 60.0}
+
+
+@pytest.mark.parametrize("other", ["{1, 2}", "{'a': {1, 2}}", "{'a': 1j}", "{(1, 2): 3}"])
+def test_a_dictionary_can_have_what_json_cannot(tmp_path: Path, other: str) -> None:
+    file = tmp_path / "export.csv"
+    config = f"{{'lr': 3e-05, 'seed': 7, 'other': {other}}}"
+    file.write_text(f'config,eval_stsb\n"{config}",78.5\n')
+    mapping = MAPPING.replace("param: seed", "param: config.seed").replace("lr}", "config.lr}")
+    assert told(tmp_path, "import-csv", file, mapping.split("scores:")[0])[0] == 0
+    assert [row[:3] for row in stored(tmp_path)] == [(7, "COMPLETE", 0.785)]
+
+
+def test_what_only_looks_like_a_dictionary_is_a_text(tmp_path: Path) -> None:
+    file = tmp_path / "export.csv"
+    file.write_text(TABLE.replace('"warm-sun-1"', '"{[1]: 2}"'))
+    assert told(tmp_path, "import-csv", file)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -137,6 +177,24 @@ def test_a_trackio_project_has_its_curves(tmp_path: Path, with_ids: bool) -> Non
     assert stored(tmp_path) == [(7, "COMPLETE", 0.785, 2.0, curve, {})]
     again = told(tmp_path, "import-trackio", tmp_path / "p.db", mapping)[1]
     assert again.endswith("Trials: 0 new, 1 here already\n")
+
+
+@pytest.mark.parametrize(
+    ("column", "table", "said"),
+    [
+        ("config", "configs", "no run has a param 'seed'"),
+        ("metrics", "metrics", "the metrics of run 'sun' at step 0 must be a JSON object, got"),
+    ],
+)
+@pytest.mark.parametrize("text", ["null", "[1]", "{oops"])
+def test_a_broken_entry_of_trackio_is_named(
+    tmp_path: Path, column: str, table: str, said: str, text: str
+) -> None:
+    write_trackio(tmp_path / "p.db", with_ids=True)
+    with closing(sqlite3.connect(tmp_path / "p.db")) as made, made:
+        made.execute(f"UPDATE {table} SET {column} = ?", (text,))
+    code, output = told(tmp_path, "import-trackio", tmp_path / "p.db")
+    assert code == 1 and said in output
 
 
 def test_what_is_no_trackio_database_is_refused(tmp_path: Path) -> None:

@@ -209,9 +209,28 @@ def test_a_diff_has_what_changed_between_two_trials_alone(
         "-WEIGHT = 1.0",
         "+WEIGHT = 2.0",
     ]
-    same = one_run("show", KEY, "--diff", KEY).stdout
-    assert same == "0a1b2c3d and 0a1b2c3d ran the same code\n"
     assert one_run("show", KEY, "--diff", KEY, "--code").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("hashes", "said"),
+    [
+        (("0a", "0a"), "ffff2c3d and 0a1b2c3d ran the same code\n"),
+        ((None, None), "nothing that is recorded of the code of ffff2c3d and 0a1b2c3d differs\n"),
+        (("0a", "0b"), "+# the code of simcse has the hash 0b\n"),
+    ],
+)
+def test_a_diff_claims_no_more_than_the_hashes_of_the_code_tell(
+    fill: Fill, began: Start, life: Life, one_run: Run, hashes: tuple[str | None, ...], said: str
+) -> None:
+    other, events = "ffff" + KEY[4:], [began()]
+    for seed, (key, code) in enumerate(zip((KEY, other), hashes, strict=True)):
+        started, *rest = life(key, seed=seed, begin=1 + 20 * seed)
+        change = {"code": code, "configuration": (code or "cc") * 32}
+        events += [started.model_copy(update=change), *rest]
+    fill(*events)
+    shown = one_run("show", other, "--diff", KEY).stdout
+    assert shown.endswith(said) and ("the same code" in shown) == (hashes == ("0a", "0a"))
 
 
 def test_secrets_are_not_kept_and_large_files_are_named(

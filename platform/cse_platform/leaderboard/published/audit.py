@@ -221,7 +221,7 @@ def _check_clean_rows(
     if not pairs:
         return None
     a, b = max(pairs, key=lambda pair: all(CLEAN_AVERAGE in row.scores for row in pair))
-    whole, clean = (_subtract(a, b, column) for column in (AVG_STS, CLEAN_AVERAGE))
+    whole, clean = (_subtract_means(a, b, column) for column in (AVG_STS, CLEAN_AVERAGE))
     assert whole is not None  # rows without one are not among them
     return CleanCheck(whole, clean)
 
@@ -244,7 +244,7 @@ def _find_our_rows(row: PublishedRow, ours: Sequence[LeaderboardRow]) -> list[Le
     )
 
 
-def _subtract(a: LeaderboardRow, b: LeaderboardRow, column: str) -> float | None:
+def _subtract_means(a: LeaderboardRow, b: LeaderboardRow, column: str) -> float | None:
     if column not in a.scores or column not in b.scores:
         return None
     return a.scores[column].mean - b.scores[column].mean

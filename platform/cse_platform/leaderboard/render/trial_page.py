@@ -49,7 +49,7 @@ def trial_page(trial: TrialDetails, *, where: str, best: Mapping[str, Any] | Non
         *_build_model_section(trial, where),
         *_build_curve_section(trial),
         *_build_scores_section(trial),
-        *_build_training_section(trial),
+        *_build_training_section(trial, where),
         *_build_test_access_section(trial),
         *_build_siblings_section(trial),
         *_build_origin_section(trial, where),
@@ -216,7 +216,7 @@ _PLACES: dict[Place, str] = {
 }
 
 
-def _build_training_section(trial: TrialDetails) -> Iterator[Block]:
+def _build_training_section(trial: TrialDetails, where: str) -> Iterator[Block]:
     """Say what is declared of its encoders, and how many test and dev sentences it has seen."""
     teachers = teachers_of(trial.configuration.values)
     named = [("backbone", trial.backbone), *(("teacher", name) for name in teachers)]
@@ -238,9 +238,12 @@ def _build_training_section(trial: TrialDetails) -> Iterator[Block]:
         ],
     )
     if trial.test_accesses and not trial.seen:
+        counts = (
+            f" cse-evaluate {trial.key[:HASH_DIGITS]}{where} counts them." if trial.model else ""
+        )
         yield Paragraph(
             "Nobody has counted the sentences of test sets among them: it was scored before there "
-            f"were counts, or elsewhere. cse-evaluate {trial.key[:HASH_DIGITS]} counts them."
+            f"were counts, or elsewhere.{counts}"
         )
     if trial.seen:
         yield Heading("Different sentences of test and dev sets that stand there", 3)

@@ -112,7 +112,9 @@ def choice_worth(
     chosen = max(
         range(len(dev)), key=lambda place: (len(configurations[place].dev) > 1, dev[place])
     )
-    split = [task for task in tasks if _count(task.shared) >= _FEWEST_ROWS <= _count(task.kept)]
+    split = [
+        task for task in tasks if _count_rows(task.shared) >= _FEWEST_ROWS <= _count_rows(task.kept)
+    ]
     rows: list[tuple[RowsName, Sequence[TaskRows]]] = [("all", tasks)]
     rows += [("shared", split), ("kept", split)] if split else []
     found = {
@@ -133,7 +135,7 @@ def choice_worth(
     )
 
 
-def _count(rows: NDArray[np.bool_] | None) -> int:
+def _count_rows(rows: NDArray[np.bool_] | None) -> int:
     return 0 if rows is None else int(rows.sum())
 
 
@@ -166,7 +168,7 @@ def _compute_gain(
         rows=name,
         tasks=tuple(task.task for task in tasks),
         pairs=sum(
-            len(task.gold) if name == "all" else _count(getattr(task, name)) for task in tasks
+            len(task.gold) if name == "all" else _count_rows(getattr(task, name)) for task in tasks
         ),
         gain=float(means[chosen] - means.mean()),
         interval=_make_interval(gains, configurations[chosen]),
