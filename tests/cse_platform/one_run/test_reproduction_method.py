@@ -185,7 +185,8 @@ def test_a_folder_that_nobody_here_can_look_into_is_passed_over(
     found = read_method_code([Path(other), sweep_folder(runs, "first")], sha256)
     assert found is not None and found.files["lab/parts/loss.py"] == "WEIGHT = 1.0\n"
     details = object.__new__(TrialDetails)
-    details.__dict__.update(key=KEY, sweeps=(SweepPlace("first", 3, "search", "host", other),))
+    places = (SweepPlace("first", 3, "search", "host", other),)
+    details.__dict__.update(key=KEY, starts=(), sweeps=places)
     assert details.find_output(runs) is None
     with pytest.raises(NotFoundError, match="what trial 0a1b2c3d has printed is not here"):
         details.find_output(None)
