@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,16 @@ from cse_dashboards.page.app import create_app
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.overlap import TrainingData
 from cse_methods.evaluation.evaluate import evaluate
+from cse_methods.evaluation.identity import settings_of_groups
 from cse_methods.evaluation.results import Evaluation
 from cse_methods.metrics import spearman
-from cse_methods.tasks import STS_TASKS, parse_tasks
+from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS, parse_tasks
 from cse_platform.cli.leaderboard import main
+from cse_platform.leaderboard import ranking
 from cse_platform.leaderboard.api import open_leaderboard
+from cse_platform.leaderboard.statistics.results import Interval
 from cse_platform.leaderboard.store import open_store
-from cse_platform.tracking.events import Event, SweepStarted
+from cse_platform.tracking.events import Event, SweepStarted, TrialEvaluated, TrialScore
 from cse_platform.tracking.packing import evaluation_event
 
 Life = Callable[..., list[Event]]
@@ -95,6 +99,45 @@ def test_the_evaluated_trials_of_a_sweep_are_split_by_what_dev_shares(
     a, b = (mean_of(evaluations, "sts13", numbers) for numbers in CONFIGURATIONS.values())
     assert shared.gain == pytest.approx((b - a) / 2)
     assert shared.interval.low < shared.gain < shared.interval.high
+
+
+def test_pairs_that_share_a_sentence_are_drawn_together_where_an_evaluation_tells_them(
+    searched: Path, evaluations: dict[int, Evaluation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a set that the package's table does not know."""
+    [pairs] = [each for each in evaluations[0].similarities if each.task == "sts13"]
+    groups = np.arange(len(pairs.gold)) // 8
+
+    def read_interval() -> Interval:
+        with open_leaderboard(url(searched)) as board:
+            worth = board.choice("search")
+        assert worth is not None
+        return worth.gains[1].interval
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ranking, "known_groups", lambda gold: groups)
+        expected = read_interval()
+    monkeypatch.setattr(ranking, "known_groups", lambda gold: None)
+    assert read_interval() != expected
+    told = TrialEvaluated(
+        time=datetime(2026, 1, 2, tzinfo=UTC),
+        sweep="search",
+        trial="0f" * 32,
+        tasks=("sts13",),
+        settings="groups",
+        source="builtin",
+        scores=(
+            TrialScore(
+                task="sts13", split="test", metric=SENTENCE_GROUPS, value=0.125, identity="groups"
+            ),
+        ),
+        similarities=(),
+        identities={"groups": settings_of_groups("sts13", pairs.data_sha256, groups)},
+        seconds={},
+    )
+    with open_store(url(searched)) as board:
+        apply_events(board, [told], journal="groups")
+    assert read_interval() == expected
 
 
 def test_the_command_and_the_page_tell_it(searched: Path) -> None:

@@ -1,11 +1,10 @@
 """Every method is searched through Ray over what its own sweep file varies, by `--smoke`."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from processes import environment, script
+from processes import run_command
 
 from cse_methods.published.released import SCORED_BY
 from cse_methods.registry import available_methods
@@ -24,14 +23,8 @@ def test_every_method_is_searched_and_no_trial_fails(tmp_path: Path) -> None:
         shutil.copy(SWEEPS / f"{name}.yaml", tmp_path)
     every = tmp_path / "every.yaml"
     every.write_text("stages:\n" + "".join(f"  - {{file: {name}.yaml}}\n" for name in TRAINED))
-    ended = subprocess.run(
-        [script("cse-sweep"), str(every), "--smoke", "--runs", str(tmp_path)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=LONGEST,
-        check=False,
-    )
+    words = (str(every), "--smoke", "--runs", str(tmp_path))
+    ended = run_command("cse-sweep", *words, seconds=LONGEST)
     assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr
     with open_leaderboard(f"sqlite:///{tmp_path / 'smoke' / 'every' / 'leaderboard.db'}") as board:
         sweeps = {sweep.method: sweep for sweep in board.sweeps()}

@@ -5,13 +5,12 @@ tables share are run once.
 """
 
 import math
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import environment, script
+from processes import run_command
 
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.filters import BestKey, Filters, best_key
@@ -44,14 +43,8 @@ def test_whole_papers_have_all_tables() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_paper_is_rehearsed(path: Path, tmp_path: Path) -> None:
-    ended = subprocess.run(
-        [script("cse-sweep"), str(path), "--smoke", "--runs", str(tmp_path)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=LONGEST,
-        check=False,
-    )
+    words = (str(path), "--smoke", "--runs", str(tmp_path))
+    ended = run_command("cse-sweep", *words, seconds=LONGEST)
     assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr
     folder = tmp_path / "smoke" / path.stem
     with open_leaderboard(f"sqlite:///{folder / 'leaderboard.db'}") as board:
@@ -128,14 +121,8 @@ def _check_figures(path: Path, folder: Path) -> None:
     """Draw the figures of a stage of each figure of the paper."""
     for figure in sorted(one for one in FIGURES if one.startswith(f"{path.stem}-")):
         sweep, drawn = load_sweep(PAPERS / f"{figure}.yaml").stages[0].sweep, folder / figure
-        ended = subprocess.run(
-            [script("cse-dashboard"), "export", sweep, str(drawn), "--runs", str(folder)],
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=LONGEST,
-            check=False,
-        )
+        words = ("export", sweep, str(drawn), "--runs", str(folder))
+        ended = run_command("cse-dashboard", *words, seconds=LONGEST)
         assert ended.returncode == 0, ended.stderr
         assert (drawn / "report.html").stat().st_size > 0
         assert len(list((drawn / "figures").glob("*.csv"))) >= 3

@@ -70,7 +70,7 @@ def count_contamination(
     yield from _count_in(_IN_TEACHERS, _declared_corpora(training), training, wanted)
     own = sorted(name for name in training.dev.tasks if name in training.dev.files)
     if own and dev.keys() >= set(own):
-        yield from _compare(_IN_DEV, own, set().union(*(dev[name] for name in own)), of_tests)
+        yield from _count_seen(_IN_DEV, own, set().union(*(dev[name] for name in own)), of_tests)
 
 
 def _read_dev_sets(training: TrainingData) -> Iterator[tuple[str, Iterable[str]]]:
@@ -114,10 +114,10 @@ def _count_in(
     except DataError as problem:
         _log.warning("test and dev sentences in %s are not counted: %s", "+".join(names), problem)
         return
-    yield from _compare(metric, names, seen, wanted)
+    yield from _count_seen(metric, names, seen, wanted)
 
 
-def _compare(
+def _count_seen(
     metric: str, names: list[str], seen: AbstractSet[str], wanted: Mapping[SetName, set[str]]
 ) -> Iterator[Contamination]:
     for (split, task), keys in wanted.items():

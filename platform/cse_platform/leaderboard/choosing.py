@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from cse_methods.data.shared_sentences import known_groups, known_repeats
+from cse_methods.data.shared_sentences import known_repeats
 from cse_methods.tasks import STS_TASKS
+from cse_platform.leaderboard.ranking import read_pair_sets
 from cse_platform.leaderboard.records import CLEAN_METRIC
 from cse_platform.leaderboard.statistics.choosing import (
     ChoiceWorth,
@@ -22,13 +23,12 @@ from cse_platform.leaderboard.stored_sweeps import find_sweep
 from cse_platform.leaderboard.tables import (
     ConfigurationRecord,
     EvaluationRecord,
-    PairSetRecord,
     PairSimilaritiesRecord,
     ScoreRecord,
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.tracking.packing import unpack_cosines, unpack_gold
+from cse_platform.tracking.packing import unpack_cosines
 
 
 class _CleanTask(NamedTuple):
@@ -79,7 +79,8 @@ def sweep_choice(session: Session, name: str) -> ChoiceWorth | None:
         )
         for seeds in by_configuration.values()
     ]
-    return choice_worth(configurations, _build_tasks(session, tasks, dict(kind)))
+    rows = _build_tasks(session, tasks, dict(kind), list(by_configuration))
+    return choice_worth(configurations, rows)
 
 
 def _read_trials(session: Session, sweep: int) -> list[_Trial]:
@@ -133,18 +134,22 @@ def _read_trials(session: Session, sweep: int) -> list[_Trial]:
 
 
 def _build_tasks(
-    session: Session, tasks: Sequence[str], clean: Mapping[str, _CleanTask]
+    session: Session,
+    tasks: Sequence[str],
+    clean: Mapping[str, _CleanTask],
+    configurations: Sequence[str],
 ) -> list[TaskRows]:
     """Build the rows of the tasks; a row is shared if it is left out and repeats no earlier one."""
-    query = select(PairSetRecord.data_sha256, PairSetRecord.gold)
-    query = query.where(PairSetRecord.data_sha256.in_([clean[task].data_sha256 for task in tasks]))
-    golds = {data: unpack_gold(packed) for data, packed in session.execute(query)}
+    golds, groups = read_pair_sets(
+        session, {clean[task].data_sha256 for task in tasks}, configurations
+    )
     built = []
     for task in tasks:
-        gold = golds[clean[task].data_sha256]
+        data_sha256, places = clean[task]
+        gold = golds[data_sha256]
         kept = np.zeros(len(gold), np.bool_)
-        kept[np.frombuffer(clean[task].kept, np.intp)] = True
+        kept[np.frombuffer(places, np.intp)] = True
         repeats = known_repeats(gold)
         shared = None if repeats is None else ~kept & ~repeats
-        built.append(TaskRows(task, gold, known_groups(gold), shared, kept))
+        built.append(TaskRows(task, gold, groups.get(data_sha256), shared, kept))
     return built

@@ -1,7 +1,7 @@
 """Rank intervals of rows, and the scores by seed and pair that they are computed from."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -124,11 +124,7 @@ def _read_similarities(
                 over[pairs] = data, kept
                 values = unpack_cosines(packed)[kept]
                 cosines[configuration, seed, column, own] = (pairs, values)
-    checksums = sorted({data for data, _ in over.values()})
-    sets = select(PairSetRecord.data_sha256, PairSetRecord.gold)
-    sets = sets.where(PairSetRecord.data_sha256.in_(checksums))
-    gold = {data: unpack_gold(packed) for data, packed in session.execute(sets)}
-    groups = _read_groups(session, gold, hashes)
+    gold, groups = read_pair_sets(session, {data for data, _ in over.values()}, hashes)
     return (
         cosines,
         {pairs: gold[data][kept] for pairs, (data, kept) in over.items()},
@@ -138,6 +134,19 @@ def _read_similarities(
             if data in groups
         },
     )
+
+
+def read_pair_sets(
+    session: Session, checksums: Collection[str], configurations: Sequence[str]
+) -> tuple[dict[str, Floats], dict[str, Groups]]:
+    """Read the gold scores of sets, and the groups of their pairs where these are known.
+
+    `configurations` are the hashes of those that were scored on the sets.
+    """
+    sets = select(PairSetRecord.data_sha256, PairSetRecord.gold)
+    sets = sets.where(PairSetRecord.data_sha256.in_(sorted(checksums)))
+    gold = {data: unpack_gold(packed) for data, packed in session.execute(sets)}
+    return gold, _read_groups(session, gold, configurations)
 
 
 def _read_groups(

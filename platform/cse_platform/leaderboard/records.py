@@ -208,7 +208,7 @@ def training_marks(
     declared = [declared_training(teacher) for teacher in teachers_of(values)]
     marks = {
         "released": released_encoder(method, backbone, values) is not None,
-        TRANSDUCTIVE.strip(" ()"): TRANSDUCTIVE in corpus,
+        "transductive": TRANSDUCTIVE in corpus,
         TEACHER_SAW_PAIRS: any(known is not None and known.pairs for known in declared),
         SAW_TESTS: any(one.split == "test" and one.found for one in seen),
     }

@@ -87,7 +87,7 @@ class Outcome:
     """Stores that do not have everything yet."""
 
 
-def run_sweep(
+def drive_sweep(
     spec: SweepSpec,
     stores: SweepStores,
     executor: Executor,

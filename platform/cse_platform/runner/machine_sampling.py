@@ -57,7 +57,7 @@ class MachineSampler:
         programs do; `perf/gpu_percent`, `perf/gpu_device_memory_gib` and `perf/gpu_watts` are of
         the whole device. Memory is the most of any sample, the others are means.
         """
-        self._sample()
+        self._add_sample()
         with self._lock:
             samples, self._samples = self._samples, defaultdict(list)
             then, self._since = self._since, (time.perf_counter(), time.process_time())
@@ -71,9 +71,9 @@ class MachineSampler:
 
     def _sample_forever(self) -> None:
         while not self._closed.wait(self._every):
-            self._sample()
+            self._add_sample()
 
-    def _sample(self) -> None:
+    def _add_sample(self) -> None:
         with self._lock:
             with suppress(psutil.Error):
                 self._samples["perf/memory_gib"].append(self._process.memory_info().rss / _GIB)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from cse_methods.errors import CseError
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.driver import Executor, Outcome, run_sweep
+from cse_platform.runner.driver import Executor, Outcome, drive_sweep
 from cse_platform.runner.notifying import Notifier
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import Reuse, SweepState
@@ -113,7 +113,7 @@ def run_stage(
             with display.watch(stage, state), notifier.watching(state):
                 yield
 
-        outcome = run_sweep(spec, stage.stores, executor, publisher, reuse=reuse, watch=watch)
+        outcome = drive_sweep(spec, stage.stores, executor, publisher, reuse=reuse, watch=watch)
         display.end_stage(stage, outcome)
         if outcome.state == "INTERRUPTED":
             raise KeyboardInterrupt

@@ -52,7 +52,7 @@ class TrialOutputs:
         if not isinstance(total, int) or not isinstance(offset, int):
             return
         with self._failure_noted(trial):
-            written = self._open(trial)
+            written = self._open_file(trial)
             if total > written.total:
                 written.file.append(clean_text(str(printed.get("text"))))
                 written.total, written.offset = total, max(offset, 0)
@@ -78,9 +78,9 @@ class TrialOutputs:
             start = known.offset if known is not None else 0
             content = read_both_ends(stream.fileno(), start, size) if size > start else b""
         if content:
-            self._open(trial).file.append(clean_text(decode_output(content)))
+            self._open_file(trial).file.append(clean_text(decode_output(content)))
 
-    def _open(self, trial: TrialHistory) -> _Written:
+    def _open_file(self, trial: TrialHistory) -> _Written:
         """Open the file of a trial; a line there says that a process begins with it."""
         if trial.key not in self._written:
             file = OutputFile(output_file(self._folder, trial.number))

@@ -26,7 +26,7 @@ class OutputFile:
         content, whole = _read_members(file)
         self._size = len(content)
         if not whole:
-            self._replace(content)
+            self._rewrite_file(content)
 
     def append(self, text: str) -> None:
         """Append text, and leave out the middle of what has become too long."""
@@ -36,13 +36,13 @@ class OutputFile:
             stream.write(gzip.compress(content, mtime=0))
         self._size += len(content)
         if self._size > 4 * KEPT_BYTES:
-            self._replace(_shorten(_read_members(self._file)[0]))
+            self._rewrite_file(_drop_middle(_read_members(self._file)[0]))
 
     def compress(self) -> None:
         """Write all of it as one member, which takes a fraction of many small ones."""
-        self._replace(_read_members(self._file)[0])
+        self._rewrite_file(_read_members(self._file)[0])
 
-    def _replace(self, content: bytes) -> None:
+    def _rewrite_file(self, content: bytes) -> None:
         new = self._file.with_suffix(".part")
         new.write_bytes(gzip.compress(content, mtime=0))
         new.replace(self._file)
@@ -54,9 +54,10 @@ def read_output(file: Path) -> str:
     return _read_members(file)[0].decode(errors="replace")
 
 
-def _shorten(content: bytes) -> bytes:
-    """Keep whole lines from the beginning and from the end."""
-    first = content[:KEPT_BYTES].rpartition(b"\n")
+def _drop_middle(content: bytes) -> bytes:
+    """Keep whole lines from the beginning and from the end, and say once what is left out."""
+    oldest, _, _ = content.partition(LEFT_OUT.encode())
+    first = oldest[:KEPT_BYTES].rpartition(b"\n")
     last = content[-KEPT_BYTES:].partition(b"\n")
     return (first[0] + first[1] or first[2]) + LEFT_OUT.encode() + (last[2] or last[0])
 

@@ -55,7 +55,7 @@ def test_a_gpu_has_the_mean_of_its_utilisation_and_the_most_of_its_memory(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     with closing(MachineSampler(1, every=NEVER)) as sampler:
         sampler.watch_gpu()
-        sampler._sample()
+        sampler._add_sample()
         taken, then = sampler.take(), sampler.take()
     assert {name: value for name, value in taken.items() if "gpu" in name} == {
         "perf/gpu_percent": (20 + 60) / 2,

@@ -114,6 +114,18 @@ def test_the_oldest_and_the_newest_are_kept(
     assert gzip.decompress(file.read_bytes()).decode().endswith("13\n14\n")
 
 
+def test_what_is_left_out_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the mark itself fits into what is kept of the oldest."""
+    monkeypatch.setattr(output, "KEPT_BYTES", 200)
+    file = output_file(tmp_path, 3)
+    written = OutputFile(file)
+    for number in range(60):
+        written.append(f"{number:130}\n")
+    lines = read_output(file).splitlines(keepends=True)
+    assert (lines[0].split(), lines[-1].split()) == (["0"], ["59"])
+    assert lines.count(LEFT_OUT) == 1
+
+
 def test_a_file_that_a_crash_has_torn_goes_on(tmp_path: Path) -> None:
     file = output_file(tmp_path, 3)
     OutputFile(file).append("first\n")

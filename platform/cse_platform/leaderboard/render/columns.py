@@ -163,10 +163,10 @@ def format_seen(seen: Iterable[SeenSentences]) -> str | None:
     A sentence that two sets share counts in both. None where nobody counted.
     """
     sums: dict[str, tuple[int, int]] = {}
-    for one in seen:
-        if one.split == "test":
-            found, sentences = sums.get(one.place, (0, 0))
-            sums[one.place] = found + one.found, sentences + one.sentences
+    for each in seen:
+        if each.split == "test":
+            count, total = sums.get(each.place, (0, 0))
+            sums[each.place] = count + each.found, total + each.sentences
     return "; ".join(f"{place} {f:,} of {n:,}" for place, (f, n) in sums.items()) or None
 
 
@@ -327,7 +327,7 @@ _RUN: tuple[BoardColumn, ...] = (
     _make_column("marks", format=", ".join),
     _make_column(
         "seen",
-        lambda row: [asdict(one) for one in row.seen],
+        lambda row: [asdict(each) for each in row.seen],
         shown=lambda row: format_seen(row.seen),
         title="saw",
         csv=_dump_json,

@@ -108,28 +108,28 @@ def choice_worth(
         raise ValueError(
             f"expected two configurations and a task, got {len(configurations)} and {len(tasks)}"
         )
-    dev = [float(np.mean(one.dev)) for one in configurations]
+    dev = [float(np.mean(each.dev)) for each in configurations]
     chosen = max(
-        range(len(dev)), key=lambda place: (len(configurations[place].dev) > 1, dev[place])
+        range(len(dev)), key=lambda index: (len(configurations[index].dev) > 1, dev[index])
     )
     split = [
         task for task in tasks if _count_rows(task.shared) >= _FEWEST_ROWS <= _count_rows(task.kept)
     ]
     rows: list[tuple[RowsName, Sequence[TaskRows]]] = [("all", tasks)]
     rows += [("shared", split), ("kept", split)] if split else []
-    found = {
+    computed = {
         name: _compute_gain(configurations, chosen, name, among, seed=seed) for name, among in rows
     }
     excess = excess_interval = None
     if split:
-        (shared, shared_draws), (kept, kept_draws) = found["shared"], found["kept"]
+        (shared, shared_draws), (kept, kept_draws) = computed["shared"], computed["kept"]
         excess = shared.gain - kept.gain
         excess_interval = _make_interval(shared_draws - kept_draws, configurations[chosen])
     return ChoiceWorth(
         configurations=len(configurations),
         seeds=len(configurations[chosen].dev),
         dev_gain=dev[chosen] - float(np.mean(dev)),
-        gains=tuple(gain for gain, _ in found.values()),
+        gains=tuple(gain for gain, _ in computed.values()),
         excess=excess,
         excess_interval=excess_interval,
     )
@@ -148,7 +148,7 @@ def _compute_gain(
     seed: int,
 ) -> tuple[ChoiceGain, Floats]:
     """Compute the gain on these rows, and draws of it, shape (resamples,)."""
-    sizes = [len(one.dev) for one in configurations]
+    sizes = [len(each.dev) for each in configurations]
     resamples = min(_MOST, max(_FEWEST, _DRAWN // sum(sizes)))
     scores, draws = np.zeros(sum(sizes)), np.zeros((sum(sizes), resamples))
     for task in tasks:
@@ -159,9 +159,9 @@ def _compute_gain(
     by_configuration = np.split(scores / len(tasks), ends)
     drawn = np.array([own.mean(axis=0) for own in np.split(draws / len(tasks), ends)])
     rng = np.random.default_rng(seed)
-    for place, own in enumerate(by_configuration):
+    for index, own in enumerate(by_configuration):
         if len(own) > 1:
-            drawn[place] += seed_errors(own[:, None], resamples=resamples, rng=rng)[0]
+            drawn[index] += seed_errors(own[:, None], resamples=resamples, rng=rng)[0]
     means = np.array([own.mean() for own in by_configuration])
     gains: Floats = drawn[chosen] - drawn.mean(axis=0)
     gain = ChoiceGain(
@@ -183,7 +183,7 @@ def _select_rows(
     masks = {"all": np.ones(len(task.gold), np.bool_), "shared": task.shared, "kept": task.kept}
     rows = masks[name]
     assert rows is not None  # tasks without are left out
-    cosines = np.concatenate([one.cosines[task.task] for one in configurations])
+    cosines = np.concatenate([each.cosines[task.task] for each in configurations])
     groups = None if task.groups is None else task.groups[rows]
     return TaskPairs(task.task, task.gold[rows], cosines[:, rows], groups)
 
