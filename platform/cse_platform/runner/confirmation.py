@@ -40,7 +40,7 @@ def to_confirm(
     return [searched[name][0] for name in sorted(means, key=key, reverse=True)[:top]]
 
 
-def to_repeat(history: History, constraints: Collection[str]) -> TrialHistory | None:
+def choose_repeated(history: History, constraints: Collection[str]) -> TrialHistory | None:
     """Choose the configuration that gets a further seed during the search, by its first trial.
 
     None where a new configuration is expected to gain more. A configuration that broke a constraint

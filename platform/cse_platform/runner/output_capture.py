@@ -17,8 +17,9 @@ from pyarrow.fs import LocalFileSystem
 from ray import tune
 
 OUTPUT = "output"
-"""The entry of a result with what the trial has printed since the last one, as `take` makes it. So
-is the file called that has all of it, in Ray's folder of the trial if that is no object store."""
+"""The entry of a result with what the trial has printed since the last one, as `take` makes it. The
+file that has all of it bears the same name; it lies in Ray's folder of the trial, unless that is an
+object store."""
 MAX_REPORTED = 2**16
 """The most bytes that one result has, half of them the oldest and half the newest."""
 _MAX_FILE = 2**20

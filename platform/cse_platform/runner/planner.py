@@ -15,7 +15,7 @@ from cse_platform.leaderboard.statistics.searches import expected_improvement
 from cse_platform.leaderboard.tables import TrialRecord
 from cse_platform.leaderboard.trial_references import stored_trials, trial_of_key
 from cse_platform.leaderboard.trials import DevPoint, dev_curve
-from cse_platform.runner.confirmation import further_seeds, to_repeat
+from cse_platform.runner.confirmation import further_seeds, choose_repeated
 from cse_platform.runner.failure_policy import common_cause
 from cse_platform.runner.models import exists
 from cse_platform.runner.prior_results import same_trial
@@ -242,7 +242,7 @@ class Planner:
         """Find the study's trial that gets a further seed now; None for a new configuration."""
         if not self.state.spec.seeds.repeats:
             return None
-        first = to_repeat(self.state.history, self.state.spec.search.constraints)
+        first = choose_repeated(self.state.history, self.state.spec.search.constraints)
         return None if first is None else first.search_number
 
     def _list_unstarted(self) -> list[int]:
