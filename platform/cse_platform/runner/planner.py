@@ -15,7 +15,7 @@ from cse_platform.leaderboard.statistics.searches import expected_improvement
 from cse_platform.leaderboard.tables import TrialRecord
 from cse_platform.leaderboard.trial_references import stored_trials, trial_of_key
 from cse_platform.leaderboard.trials import DevPoint, dev_curve
-from cse_platform.runner.confirmation import further_seeds, choose_repeated
+from cse_platform.runner.confirmation import choose_repeated, further_seeds
 from cse_platform.runner.failure_policy import common_cause
 from cse_platform.runner.models import exists
 from cse_platform.runner.prior_results import same_trial
