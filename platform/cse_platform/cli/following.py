@@ -39,24 +39,25 @@ def print_logs(url: str, sweep: str) -> None:
 
 
 def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
-    """Print what a trial has printed, and go on until it ends if it is to be followed.
+    """Print what a trial has printed; if it is to be followed, until it or its sweep ends.
 
     `runs` is a runs folder that may have the journal of its sweep. NotFoundError if what it has
     printed lies elsewhere.
     """
     heed_sigterm()
     with open_leaderboard(url) as board:
-        details, shown = board.trial(trial), ""
+        details, shown, runs_on = board.trial(trial), "", follow
         while True:
             file = details.find_output(runs)
             text = "" if file is None else read_output(file)
             click.echo(_find_news(shown, text), nl=False)
             shown = text
-            if not follow or details.state != "RUNNING":
+            if not (runs_on and details.state == "RUNNING"):
                 break
             time.sleep(_LOOK_SECONDS)
             with suppress(StoreDownError):
                 details = board.trial(trial)
+                runs_on = any(board.sweep(each.sweep).state == "RUNNING" for each in details.sweeps)
     if not shown:
         yet = " yet" if details.state == "RUNNING" else ""
         click.echo(f"trial {trial} has printed nothing{yet}", err=True)

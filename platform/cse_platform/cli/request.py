@@ -112,7 +112,9 @@ def enqueue(sweep: str, runs: Path | None, store: str | None, settings: tuple[st
     metavar="N",
     help="Print what this trial has printed instead.",
 )
-@click.option("--follow", is_flag=True, help="Print what the trial prints until it ends.")
+@click.option(
+    "--follow", is_flag=True, help="Print what the trial prints until it or its sweep ends."
+)
 def logs(
     sweep: str, runs: Path | None, store: str | None, number: int | None, follow: bool
 ) -> None:
