@@ -8,10 +8,41 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from sqlalchemy import URL, make_url
+from sqlalchemy import URL, create_engine, inspect, make_url
+from sqlalchemy.exc import SQLAlchemyError
 
-from cse_platform.errors import NoStoreError, StoreError
-from cse_platform.secrets import mask_text
+from cse_platform.errors import NoStoreError, StoreDownError, StoreError
+from cse_platform.postgres import connection_timeouts
+from cse_platform.secrets import mask_text, mask_url
+
+SUFFIXES = {"sqlite": ".db", "postgresql": ".dump"}
+"""The name's end of a copy, by the kind of its database."""
+
+
+def kind_of(url: str) -> str | None:
+    """Return the key in `SUFFIXES` of a database; None of a server or another kind."""
+    backend = url.partition("://")[0].partition("+")[0]
+    return backend if backend in SUFFIXES else None
+
+
+def sqlite_file(url: str) -> Path:
+    """Return the file of a SQLite database."""
+    return Path(str(make_url(url).database))
+
+
+def is_empty(url: str) -> bool:
+    """Whether a PostgreSQL database has no table.
+
+    Raises:
+        StoreDownError: if it does not answer.
+    """
+    place = make_url(url)
+    try:
+        with create_engine(place, connect_args=connection_timeouts(place)).connect() as connection:
+            return not inspect(connection).get_table_names()
+    except (SQLAlchemyError, ImportError) as error:
+        cause = (str(error).splitlines() or ["?"])[0]
+        raise StoreDownError(f"{mask_url(url)}: {cause}") from error
 
 
 def copy_sqlite(file: Path, copy: Path) -> None:
@@ -67,6 +98,11 @@ def restore_postgres(url: str, file: Path) -> None:
 _UNOWNED = ("--no-owner", "--no-privileges")
 
 
+def without_password(url: URL) -> URL:
+    """Return the URL of a PostgreSQL database as its own tools read it, without password."""
+    return url._replace(drivername="postgresql", password=None)
+
+
 def _run_tool(name: str, url: URL, options: Sequence[str]) -> None:
     """Run a tool of PostgreSQL on a database; its password is not on the command line."""
     if shutil.which(name) is None:
@@ -74,7 +110,7 @@ def _run_tool(name: str, url: URL, options: Sequence[str]) -> None:
             f"{name} is not here, which comes with PostgreSQL's client (Debian: apt-get install "
             "postgresql-client); it must be of the server's version or a newer one"
         )
-    place = url.set(drivername="postgresql", password=None).render_as_string()
+    place = without_password(url).render_as_string()
     surroundings = dict(os.environ)
     if url.password is not None:
         surroundings["PGPASSWORD"] = str(url.password)

@@ -16,7 +16,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.orm import Session
 
-from cse_platform.copies import copy_sqlite
+from cse_platform.copies import copy_sqlite, without_password
 from cse_platform.errors import StoreError, StoreLostError
 from cse_platform.leaderboard.schemas import (
     HEAD_REVISION,
@@ -142,7 +142,7 @@ def _copy_beside(engine: Engine, revision: str, *, has_copy: bool) -> Path | Non
         copy_sqlite(file, copy)
         return copy
     if not has_copy:
-        place = engine.url.set(drivername="postgresql", password=None, query={})
+        place = without_password(engine.url)
         raise StoreError(
             f"it is of schema {revision!r}, and is upgraded to {HEAD_REVISION!r} once it has a "
             f"copy, which PostgreSQL's own tool makes: pg_dump --format=custom "
