@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -50,6 +51,12 @@ if TYPE_CHECKING:
 
 BUSY_SECONDS = 30
 """How long a SQLite writer waits for another one."""
+
+RETRY_SECONDS = 0.15
+"""More than the time after which a SQLite writer that waits tries again."""
+
+SLICE_ROWS = 20_000
+"""About how many rows a long write puts into one transaction, so that nobody waits long for it."""
 
 STATEMENT_SECONDS = 60
 """How long a statement on a limited store of PostgreSQL may take."""
@@ -120,6 +127,14 @@ class Store:
             if alone and session.get_bind().dialect.name == "postgresql":  # SQLite does of itself
                 session.execute(text(f"SELECT pg_advisory_xact_lock({WRITING_LOCK})"))
             yield session
+
+    def let_others_write(self) -> None:
+        """Leave the store to others that wait to write, between two transactions of a long write.
+
+        SQLite has no queue: who waits tries again each tenth of a second.
+        """
+        if self._engine.dialect.name == "sqlite":
+            time.sleep(RETRY_SECONDS)
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""
