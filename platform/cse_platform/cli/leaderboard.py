@@ -33,6 +33,7 @@ from cse_platform.cli.trial import export_command, register_command, reproduce_c
 from cse_platform.cli.upkeep import (
     backup_command,
     catch_up_command,
+    grants_command,
     restore_command,
     upgrade_command,
 )
@@ -169,5 +170,6 @@ for command in (
     restore_command,
     catch_up_command,
     upgrade_command,
+    grants_command,
 ):
     main.add_command(command)

@@ -1,4 +1,4 @@
-"""cse-leaderboard upgrade, backup, restore, catch-up: what keeps the stores through the years."""
+"""cse-leaderboard upgrade, backup, restore, catch-up, grants: what keeps the stores for years."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -127,3 +127,25 @@ def _catch_up(url: str, runs: Path) -> None:
     if lacking:
         raise StoreDownError("\n  ".join(["not all of the journals is in the stores:", *lacking]))
     click.echo("The stores have all that the journals have.")
+
+
+@click.command("grants", context_settings=CONTEXT)
+@click.option("--owner", default="cse_owner", show_default=True, help="Makes and upgrades tables.")
+@click.option(
+    "--driver", default="cse_driver", show_default=True, help="Runs sweeps, writes notes."
+)
+@click.option("--reader", default="cse_reader", show_default=True, help="Only looks.")
+def grants_command(owner: str, driver: str, reader: str) -> None:
+    """Print the SQL by which several users share a database on PostgreSQL.
+
+    A superuser runs it once in each database. OWNER is a login; DRIVER and READER are groups that
+    people's logins are put into. Tables that are there are given to OWNER.
+
+    \b
+    Examples:
+        cse-leaderboard grants | psql postgresql://postgres@db.lab/leaderboard
+        psql -c "CREATE ROLE ann LOGIN PASSWORD '…' IN ROLE cse_driver" postgresql://postgres@db.lab
+    """
+    from cse_platform.postgres import grant_statements
+
+    click.echo(grant_statements(owner=owner, driver=driver, reader=reader), nl=False)

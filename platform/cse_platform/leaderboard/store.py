@@ -45,6 +45,7 @@ from cse_platform.leaderboard.schemas import (
 from cse_platform.leaderboard.tables import SHARED_SWEEPS
 from cse_platform.postgres import connection_timeouts
 from cse_platform.secrets import escape_text, mask_url
+from cse_platform.tracking.provenance import user_and_host
 
 if TYPE_CHECKING:
     from cse_platform.leaderboard.upgrade import Upgraded
@@ -127,6 +128,16 @@ class Store:
             if alone and session.get_bind().dialect.name == "postgresql":  # SQLite does of itself
                 session.execute(text(f"SELECT pg_advisory_xact_lock({WRITING_LOCK})"))
             yield session
+
+    def name_writer(self) -> str:
+        """Name who writes here: the login on PostgreSQL, or the user and host of this process.
+
+        A login is what the server has checked; of a file the system knows who may write to it.
+        """
+        if self._engine.dialect.name == "sqlite":
+            return user_and_host()
+        with self.session() as session:
+            return str(session.scalar(text("SELECT session_user")))
 
     def let_others_write(self) -> None:
         """Leave the store to others that wait to write, between two transactions of a long write.
