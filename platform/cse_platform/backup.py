@@ -94,7 +94,7 @@ def _finish(folder: Path) -> None:
     sums = {
         path.relative_to(folder).as_posix(): file_sha256(path)
         for path in files
-        if path.name != UNFINISHED
+        if path != folder / UNFINISHED
     }
     made = datetime.now(UTC).isoformat(timespec="seconds")
     package = version("cse-platform")
@@ -189,7 +189,7 @@ class _Files:
 
 
 def _check_backup(folder: Path, only: Collection[Part]) -> _Files:
-    sums = _read_manifest(folder)["sha256"]
+    sums = _read_manifest(folder)
     databases = {
         part: name
         for part in PARTS
@@ -206,10 +206,11 @@ def _check_backup(folder: Path, only: Collection[Part]) -> _Files:
     return _Files(databases, tuple(name.removeprefix("runs/") for name in runs))
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
+def _read_manifest(folder: Path) -> dict[str, str]:
+    """Read the SHA-256 of each file of a backup, by its path within."""
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
-        number = int(manifest["version"])
+        number, sums = int(manifest["version"]), dict[str, str](manifest["sha256"])
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise BackupError(
             f"{folder} holds no whole backup: it has no {MANIFEST}, which is written last"
@@ -219,7 +220,9 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder} was written by a newer version of cse-platform, "
             f"{manifest.get('cse_platform')}; upgrade this one"
         )
-    return manifest
+    if strange := [name for name in sums if ".." in Path(name).parts or Path(name).is_absolute()]:
+        raise BackupError(f"{folder / MANIFEST} names {strange[0]!r}, which is not in the folder")
+    return sums
 
 
 def _refuse_to_overwrite(folder: Path, files: _Files, places: Places) -> None:

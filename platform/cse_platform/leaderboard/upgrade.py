@@ -116,6 +116,8 @@ def upgrade_schema(engine: Engine, *, has_copy: bool) -> Upgraded:
         before = stored_revision(connection) or HEAD_REVISION
         if before == HEAD_REVISION:
             return Upgraded(before, None)
+        if before > HEAD_REVISION:
+            raise StoreError(explain_newer(before))
         _refuse_while_driven(connection)
         copy = _copy_beside(engine, before, has_copy=has_copy)
         migrate(connection)

@@ -251,7 +251,12 @@ def test_another_kind_of_store_and_a_newer_backup_are_refused(cut: Any, tmp_path
         restore(tmp_path / "backup", places_in(tmp_path / "other", server))
     assert "hidden" not in str(caught.value)
     file = tmp_path / "backup" / MANIFEST
-    file.write_text(file.read_text().replace('"version": 1', '"version": 2'))
+    made = file.read_text()
+    for name in ("runs/../../x", "/etc/x"):
+        file.write_text(made.replace("runs/sweeps/small/journal.jsonl", name))
+        with pytest.raises(BackupError, match=rf"names '{name}', which is not in the folder"):
+            restore(tmp_path / "backup", places_in(tmp_path / "other"))
+    file.write_text(made.replace('"version": 1', '"version": 2'))
     with pytest.raises(BackupError, match="written by a newer version"):
         restore(tmp_path / "backup", places_in(tmp_path / "other"))
 
