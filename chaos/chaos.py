@@ -22,7 +22,16 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
 
 from cheap import PAUSE
-from faults import FAKETIME, OF_DISKS, OF_PROCESSES, OF_STORES, Fault, Scene, clock_jumps
+from faults import (
+    FAKETIME,
+    OF_DISKS,
+    OF_PROCESSES,
+    OF_STORES,
+    OF_UPKEEP,
+    Fault,
+    Scene,
+    clock_jumps,
+)
 from processes import SECONDS
 from servers import MlflowServer, Postgres, new_folder, small_disk
 from store_contents import assert_stores_agree
@@ -99,13 +108,25 @@ def disks(random: Random, table: dict[str, Found]) -> None:
         say(f"  left out: {refusal}")
 
 
+def upkeep(random: Random, table: dict[str, Found]) -> None:
+    """Backups and upgrades, on the embedded stores."""
+    with scene(random, search=SEARCH) as broken:
+        campaign(broken, OF_UPKEEP, table)
+
+
 def learning(random: Random, table: dict[str, Found]) -> None:
     """TPE with hyperband, which depends on timing: it completes, and nothing is there twice."""
     with scene(random, **LEARNING) as broken:
         campaign(broken, OF_PROCESSES[:5], table, undisturbed=None)
 
 
-CAMPAIGNS = {"processes": processes, "stores": stores, "disks": disks, "learning": learning}
+CAMPAIGNS = {
+    "processes": processes,
+    "stores": stores,
+    "disks": disks,
+    "upkeep": upkeep,
+    "learning": learning,
+}
 
 
 @contextmanager

@@ -11,14 +11,22 @@ from pathlib import Path
 from random import Random
 
 import psutil
-from processes import SECONDS
-from servers import MlflowServer, Postgres, wait_until
+from alembic import command
+from processes import SECONDS, environment, run_command, script
+from servers import MlflowServer, Postgres, new_folder, wait_until
+from sqlalchemy import create_engine
+from store_contents import assert_mirrors_agree
 from sweeps import Sweep
 
+from cse_platform.backup import MANIFEST
+from cse_platform.leaderboard.schemas import PREVIOUS_REVISION
+from cse_platform.leaderboard.upgrade import alembic_config, open_migration
 from cse_platform.tracking.events import TrialPoint
 
 OUTAGE = (1.0, 6.0)
 """Seconds that something is down."""
+HALF_WAY = (0.2, 3.0)
+"""Seconds after which a command is killed that takes about two."""
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 FAKED_STARTS = 3
 
@@ -260,6 +268,50 @@ def mlflow_down(scene: Scene) -> None:
     scene.mlflow.start()
 
 
+def backup_killed(scene: Scene) -> None:
+    """A backup is killed, and made again while the sweep runs on; restored, the stores agree."""
+    folder, restored = new_folder() / "backup", new_folder() / "runs"
+    backup = ["backup", str(folder), "--runs", str(scene.sweep.runs)]
+    _start_and_kill(scene, *backup)
+    if not (folder / MANIFEST).exists():
+        _expect(0, *backup)
+    _expect(0, "restore", str(folder), "--runs", str(restored))
+    assert_mirrors_agree(replace(scene.sweep, runs=restored))
+
+
+def upgrade_killed(scene: Scene) -> None:
+    """The leaderboard is of the schema before; its upgrade is killed, and made again."""
+    driver_and_children_killed(scene)
+    runs = str(scene.sweep.runs)
+    engine = create_engine(scene.sweep.stores["leaderboard"])
+    with open_migration(engine) as connection:
+        command.downgrade(alembic_config(connection), PREVIOUS_REVISION)
+    engine.dispose()
+    _expect(0, "--runs", runs)  # it can be read
+    refused = scene.sweep.run()
+    if refused.returncode != 1 or "cse-leaderboard upgrade" not in refused.stderr:
+        raise AssertionError(f"on an older schema: {refused.returncode}, {refused.stderr}")
+    _start_and_kill(scene, "upgrade", "--runs", runs)
+    _expect(0, "upgrade", "--runs", runs)
+
+
+def _start_and_kill(scene: Scene, *arguments: str) -> None:
+    """Start `cse-leaderboard`, and kill it while it starts or works."""
+    quiet = subprocess.DEVNULL
+    started = [script("cse-leaderboard"), *arguments]
+    process = subprocess.Popen(started, env=environment(), stdout=quiet, stderr=quiet)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=scene.random.uniform(*HALF_WAY))
+    process.kill()
+    process.wait()
+
+
+def _expect(code: int, *arguments: str) -> None:
+    done = run_command("cse-leaderboard", *arguments)
+    if done.returncode != code:
+        raise AssertionError(f"{arguments}: {done.returncode}, {done.stderr}")
+
+
 OF_PROCESSES: tuple[Fault, ...] = (
     *(driver_killed, driver_and_children_killed, worker_killed, raylet_killed, gcs_killed),
     *(worker_hangs, sigterm, ctrl_c, ctrl_c_twice, second_driver, out_of_memory),
@@ -268,3 +320,4 @@ OF_STORES: tuple[Fault, ...] = (
     *(postgres_restarted, postgres_down, too_many_connections, cut_off, mlflow_down),
 )
 OF_DISKS: tuple[Fault, ...] = (disk_full, disk_read_only)
+OF_UPKEEP: tuple[Fault, ...] = (backup_killed, upgrade_killed, backup_killed, upgrade_killed)

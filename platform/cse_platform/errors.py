@@ -71,6 +71,10 @@ class OutputError(PlatformError):
     """A file, a folder or a model cannot be written where it is wanted."""
 
 
+class BackupError(PlatformError):
+    """A backup cannot be made, is not whole, or would overwrite what is there."""
+
+
 class JournalError(PlatformError):
     """A journal is damaged before its last line."""
 

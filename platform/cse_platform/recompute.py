@@ -37,6 +37,8 @@ from cse_platform.tracking.packing import accessed_source, evaluation_event
 from cse_platform.tracking.provenance import user_and_host
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder
 
+JOURNAL = "recompute.jsonl"
+"""The journal in the folder of those of evaluations; the leaderboard alone is filled from it."""
 BATCH = 200
 """Trials whose test access is recorded, and whose similarities are in memory, at once."""
 ALL_STS = Tasks(sts=STS_TASKS)
@@ -81,7 +83,7 @@ def recompute(
         JournalError: if another call writes to the journal now.
         DataError: if the test sets cannot be read.
     """
-    journal = runs.absolute() / "evaluations" / "recompute.jsonl"
+    journal = runs.absolute() / "evaluations" / JOURNAL
     with open_store(url, create=False) as board:
         with board.session() as session:
             waiting = find_unclean_trials(session)

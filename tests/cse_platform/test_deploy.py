@@ -45,6 +45,8 @@ def test_compose_file() -> None:
     assert {service["image"] for service in services.values()} == {IMAGE, "postgres:17"}
     knowing = {name for name, one in services.items() if "CSE_STORE" in one.get("environment", {})}
     assert knowing == {"head"}  # no process that trains
+    superusers = {name for name, one in services.items() if "POSTGRES_PASSWORD" in str(one)}
+    assert superusers == {"postgres"}
 
 
 def test_launcher() -> None:

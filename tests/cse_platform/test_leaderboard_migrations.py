@@ -11,7 +11,7 @@ from stored_trials import stored_scores
 
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.store import Store, open_store, upgrade_store
 from cse_platform.leaderboard.tables import OtherAttemptRecord, TrialRecord
 from cse_platform.leaderboard.upgrade import alembic_config, open_migration
 from cse_platform.tracking.events import TrialEvaluated
@@ -64,6 +64,11 @@ def engine(leaderboard_url: str, board: Store) -> Iterator[Engine]:
     engine.dispose()
 
 
+def upgraded(url: str) -> Store:
+    upgrade_store(url, has_copy=True)
+    return open_store(url)
+
+
 def dev_scores(connection: Connection) -> list[tuple[Any, ...]]:
     query = "SELECT trial_id, task, value FROM scores WHERE split = 'dev' ORDER BY trial_id, task"
     return list(map(tuple, connection.execute(text(query))))
@@ -72,7 +77,7 @@ def dev_scores(connection: Connection) -> list[tuple[Any, ...]]:
 def test_up_gives_each_dev_score_its_identity_and_its_time(
     engine: Engine, leaderboard_url: str
 ) -> None:
-    open_store(leaderboard_url).close()
+    upgraded(leaderboard_url).close()
     with engine.connect() as connection:
         assert dev_scores(connection) == DEV_SCORES
         told = connection.execute(text("SELECT DISTINCT identity, trial_id, measured FROM scores"))
@@ -91,7 +96,7 @@ def test_up_puts_configurations_under_contests(engine: Engine, leaderboard_url: 
         connection.execute(text("UPDATE sweeps SET spec = :spec"), {"spec": resources})
         for statement in SECOND_SWEEP:
             connection.execute(text(statement))
-    with open_store(leaderboard_url) as board, board.session() as session:
+    with upgraded(leaderboard_url) as board, board.session() as session:
         [row] = board_rows(session)
         # Of a trial in two sweeps nobody knows which of them it ran in: the first stands for it.
         took = session.execute(text("SELECT sweep_id, trial_id, gpu_seconds FROM sweep_trials"))
@@ -122,7 +127,7 @@ def test_up_takes_the_peak_memory_from_provenance(engine: Engine, leaderboard_ur
             ),
             {"told": '{"peak_memory_mib": "256"}'},
         )
-    with open_store(leaderboard_url) as board, board.session() as session:
+    with upgraded(leaderboard_url) as board, board.session() as session:
         [row] = board_rows(session)
         other = session.get_one(OtherAttemptRecord, (2, "j"))
         assert other.costs == {"host_memory_gib": 0.25}
@@ -134,7 +139,7 @@ def test_up_takes_the_peak_memory_from_provenance(engine: Engine, leaderboard_ur
 
 
 def test_down_and_up_again_from_0003_changes_nothing(engine: Engine, leaderboard_url: str) -> None:
-    open_store(leaderboard_url).close()
+    upgraded(leaderboard_url).close()
     tables = ("sweeps", "contests", "configurations", "trials", "sweep_trials", "sweep_starts")
 
     def stored() -> dict[str, list[dict[str, Any]]]:
@@ -147,7 +152,7 @@ def test_down_and_up_again_from_0003_changes_nothing(engine: Engine, leaderboard
         command.downgrade(alembic_config(connection), "0002")
         names = connection.execute(text("SELECT * FROM configurations")).keys()
         assert {"method", "backbone", "dev_identity"} <= set(names)
-    open_store(leaderboard_url).close()
+    upgraded(leaderboard_url).close()
     assert stored() == before
 
 
@@ -172,7 +177,7 @@ def test_up_tells_the_source_where_all_openings_were_of_one(
                     "'2026-01-03 00:00:00')"
                 )
             )
-    open_store(leaderboard_url).close()
+    upgraded(leaderboard_url).close()
     with engine.connect() as connection:
         told = connection.execute(text("SELECT identity, source FROM evaluations"))
         assert dict(map(tuple, told)) == {"e1": "hub", "e2": None, "e3": None, "e4": None}
@@ -191,7 +196,7 @@ def test_made_anew_a_table_keeps_each_check_once(
     with open_migration(engine) as connection:
         command.upgrade(alembic_config(connection), "0002")
     for _ in range(2):  # the second time from 0003 by way of 0002
-        open_store(leaderboard_url).close()
+        upgraded(leaderboard_url).close()
         checks = inspect(engine).get_check_constraints("configurations")
         names = sorted(str(one["name"]) for one in checks)
         assert names == ["ck_configurations_mean_of_something", "ck_configurations_moments"]
@@ -204,7 +209,7 @@ def test_made_anew_a_table_keeps_each_check_once(
 def test_what_was_stored_goes_on(
     engine: Engine, leaderboard_url: str, trial_evaluated: Callable[..., TrialEvaluated]
 ) -> None:
-    with open_store(leaderboard_url) as board:
+    with upgraded(leaderboard_url) as board:
         event = trial_evaluated("c1-1", {"test/stsb_spearman": 0.5})
         LeaderboardSink(board).apply("j", [(1, event)])
         with board.session() as session:
@@ -217,7 +222,7 @@ def test_down_keeps_the_dev_scores_and_up_again_works(
     engine: Engine, leaderboard_url: str, trial_evaluated: Callable[..., TrialEvaluated]
 ) -> None:
     scores = {"test/stsb_spearman": 0.5, "dev/stsb_spearman": 0.7, "dev/stsb_uniformity": -2.5}
-    with open_store(leaderboard_url) as board:
+    with upgraded(leaderboard_url) as board:
         LeaderboardSink(board).apply("j", [(1, trial_evaluated("c1-1", scores))])
     with open_migration(engine) as connection:
         command.downgrade(alembic_config(connection), "0001")
@@ -226,7 +231,7 @@ def test_down_keeps_the_dev_scores_and_up_again_works(
         assert {tuple(row) for row in stored} == {("trial_id", "task", "split", "metric", "value")}
         assert dev_scores(connection) == DEV_SCORES
         assert len(stored) == len(DEV_SCORES)
-    open_store(leaderboard_url).close()
+    upgraded(leaderboard_url).close()
     with engine.connect() as connection:
         assert dev_scores(connection) == DEV_SCORES
 

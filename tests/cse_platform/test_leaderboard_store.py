@@ -18,8 +18,15 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.store import Store, open_store
-from cse_platform.leaderboard.tables import HEAD_REVISION, Base, MachineRecord
+from cse_platform.leaderboard.schemas import HEAD_REVISION
+from cse_platform.leaderboard.store import (
+    Store,
+    open_for_reading,
+    open_store,
+    refuse_other_schema,
+    upgrade_store,
+)
+from cse_platform.leaderboard.tables import Base, MachineRecord
 from cse_platform.leaderboard.upgrade import alembic_config, migration_options
 
 OPEN = "import sys; from cse_platform.leaderboard.store import open_store; open_store(sys.argv[1])"
@@ -27,8 +34,8 @@ OPEN = "import sys; from cse_platform.leaderboard.store import open_store; open_
 READ = """
 import sys
 from sqlalchemy import text
-from cse_platform.leaderboard.store import open_store, open_read_only
-for board in (open_store(sys.argv[1], create=False), open_read_only(sys.argv[1])):
+from cse_platform.leaderboard.store import open_for_reading, open_read_only
+for board in (open_for_reading(sys.argv[1]), open_read_only(sys.argv[1])):
     with board, board.session() as session:
         print(session.scalar(text("SELECT count(*) FROM journal_cursors")))
 """
@@ -107,8 +114,10 @@ def test_a_newer_schema_is_refused(url: str) -> None:
     with engine.begin() as connection:
         connection.execute(text("UPDATE cse_schema_version SET version_num = '9999'"))
     engine.dispose()
-    with pytest.raises(StoreError, match=r"of schema '9999', this version knows up to '\d{4}'"):
-        open_store(url)
+    newer = r"written by a newer version .* '9999', and this version knows up to '\d{4}'"
+    for opened in (open_store, open_for_reading, refuse_other_schema, upgrade_store):
+        with pytest.raises(StoreError, match=newer):
+            opened(url)
 
 
 def test_processes_that_open_an_empty_store_at_once_do_not_collide(url: str) -> None:
@@ -221,4 +230,4 @@ def test_there_an_older_schema_is_refused(locked: Path) -> None:
         connection.execute(text("UPDATE cse_schema_version SET version_num = '0001'"))
     engine.dispose()
     done = read_heeding_permissions(locked)
-    assert re.search("another schema .* cannot be written", done.stderr)
+    assert re.search("of the older schema '0001'", done.stderr)

@@ -4,15 +4,30 @@ from random import Random
 
 import pytest
 from chaos import Found, campaign, scene
-from faults import ctrl_c, driver_and_children_killed, worker_killed
-
-FAULTS = (worker_killed, driver_and_children_killed, ctrl_c)
+from faults import (
+    Fault,
+    backup_killed,
+    ctrl_c,
+    driver_and_children_killed,
+    upgrade_killed,
+    worker_killed,
+)
 
 
 @pytest.mark.slow
-def test_a_broken_sweep_loses_nothing_and_doubles_nothing() -> None:
+@pytest.mark.parametrize(
+    ("faults", "trials"),
+    [
+        ((worker_killed, driver_and_children_killed, ctrl_c), 12),
+        ((backup_killed, upgrade_killed), 32),
+    ],
+    ids=["processes", "upkeep"],
+)
+def test_a_broken_sweep_loses_nothing_and_doubles_nothing(
+    faults: tuple[Fault, ...], trials: int
+) -> None:
     table: dict[str, Found] = {}
-    with scene(Random(42), search={"sampler": "random", "trials": 12, "seed": 6}) as broken:
-        campaign(broken, FAULTS, table)
-    assert len(table) == len(FAULTS)
+    with scene(Random(42), search={"sampler": "random", "trials": trials, "seed": 6}) as broken:
+        campaign(broken, faults, table)
+    assert len(table) == len(faults)
     assert {(found.lost, found.doubled) for found in table.values()} == {(0, 0)}

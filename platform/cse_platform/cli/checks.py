@@ -10,7 +10,7 @@ from urllib.request import urlopen
 
 from cse_platform.cli.common import say
 from cse_platform.errors import NoStoreError
-from cse_platform.leaderboard.store import open_read_only
+from cse_platform.leaderboard.store import refuse_other_schema
 from cse_platform.runner.notifying import refuse_unknown_services
 from cse_platform.search.storage import refuse_unreachable
 from cse_platform.secrets import mask_url
@@ -126,13 +126,13 @@ def _check_stage(
 def _check_stores(where: SweepStores, inspection: Inspection) -> None:
     """Add the problems of stores that a run could not begin with."""
     inspection.attempt(("stores",), partial(refuse_unwritable, where))
-    inspection.attempt(("stores", "leaderboard"), partial(_refuse_unreadable, where.leaderboard))
+    inspection.attempt(("stores", "leaderboard"), partial(_refuse_unusable, where.leaderboard))
     inspection.attempt(("stores", "search"), partial(refuse_unreachable, where.search))
 
 
-def _refuse_unreadable(leaderboard: str) -> None:
+def _refuse_unusable(leaderboard: str) -> None:
     with suppress(NoStoreError):  # a run creates it
-        open_read_only(leaderboard).close()
+        refuse_other_schema(leaderboard)
 
 
 def _check_mlflow(where: SweepStores) -> list[str]:

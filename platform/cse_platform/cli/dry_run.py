@@ -18,7 +18,7 @@ from cse_platform.cli.checks import Checked, check_stages
 from cse_platform.cli.common import say
 from cse_platform.errors import NoStoreError, StoreError, SweepRefusedError
 from cse_platform.forecast.time_left import Pace, span, time_left, with_ray
-from cse_platform.leaderboard.store import open_read_only, open_store
+from cse_platform.leaderboard.store import open_for_reading, open_read_only
 from cse_platform.leaderboard.trials import past_trials
 from cse_platform.render.formats import format_count
 from cse_platform.search.proposals import preview
@@ -271,7 +271,7 @@ def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: SweepStores) -
         return
     from cse_platform.runner.model_retention import best_folders
 
-    with open_store(where.leaderboard, create=False) as leaderboard:
+    with open_for_reading(where.leaderboard) as leaderboard:
         best_folders(spec, DevData(spec), leaderboard, wanted)
 
 

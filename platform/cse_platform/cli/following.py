@@ -14,7 +14,7 @@ from cse_platform.cli.progress import INFEASIBLE, print_texts, screen, show_live
 from cse_platform.cli.sweep_lines import SweepLine, SweepLines, breaks_constraint, summary_line
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.store import Store, open_for_reading
 from cse_platform.leaderboard.sweep_updates import SweepUpdate, sweep_update
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.render.formats import clock, stopwatch
@@ -32,7 +32,7 @@ _OVERLAP = timedelta(minutes=1)
 
 def print_logs(url: str, sweep: str) -> None:
     """Print what the driver of a sweep has said since its first start."""
-    with open_store(url, create=False) as board:
+    with open_for_reading(url) as board:
         followed = FollowedSweep(board, sweep)
         for line in followed.new_lines():
             click.echo(line.text)
@@ -78,7 +78,7 @@ def follow(url: str, sweep: str) -> int:
     """
     heed_sigterm()
     console = Console(markup=False, highlight=False)
-    with open_store(url, create=False) as board:
+    with open_for_reading(url) as board:
         followed = FollowedSweep(board, sweep)
         followed.new_lines()  # what was before is in the logs
         try:

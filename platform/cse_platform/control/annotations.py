@@ -23,7 +23,6 @@ from cse_platform.sweep.stores import mlflow_uri
 from cse_platform.tracking.events import AnnotationWritten, now
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
-from cse_platform.tracking.provenance import user_and_host
 from cse_platform.tracking.recorder import Recorder, Sink, SinkHealth
 
 NOTE_LENGTH = 4000
@@ -71,7 +70,7 @@ def annotate(
             sweep=subject.sweep,
             about=subject.about,
             name=subject.name,
-            who=user_and_host(),
+            who=board.name_writer(),
             tags=words,
             **note_and_star,
         )

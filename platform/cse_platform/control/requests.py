@@ -18,7 +18,6 @@ from cse_platform.sweep.file import OverrideError, read_setting
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import point_to_try
 from cse_platform.tracking.events import SweepAction, SweepRequested
-from cse_platform.tracking.provenance import user_and_host
 
 _TAKES = {"stop": ("RUNNING",), "retry": ("FAIL", "PRUNED")}
 """By action, the states of single trials that it applies to."""
@@ -51,7 +50,7 @@ def send_request(
             sweep=sweep,
             request=str(uuid4()),
             action=action,
-            who=user_and_host(),
+            who=board.name_writer(),
             trials=trials,
             numbers=tuple(numbers),
             values=values,

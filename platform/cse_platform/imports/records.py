@@ -14,7 +14,7 @@ from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRAN
 from cse_platform.errors import ImportRefusedError
 from cse_platform.leaderboard.ingest.attempts import Rank, rank, ranks
 from cse_platform.leaderboard.ingest.journal_sink import take_over
-from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.store import SLICE_ROWS, Store
 from cse_platform.leaderboard.stored_sweeps import next_number, sweep_or_none
 from cse_platform.leaderboard.tables import SweepRecord, TrialRecord
 from cse_platform.leaderboard.trial_references import stored_trials
@@ -221,7 +221,10 @@ def refuse_rivals(sweeps: Mapping[str, _Trials]) -> None:
 
 
 def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) -> Imported:
-    """Put the trials onto the leaderboard, all or none, by the events of our own journal.
+    """Put the trials onto the leaderboard, by the events of our own journal.
+
+    They come in slices of whole trials, and between two slices others can write. Nothing comes
+    where something is refused; what was cut off goes on when it is imported again.
 
     Of the attempts at one trial a complete one stands for them, else the one that came furthest.
     Each sweep's trials are all of one method and backbone, without rivals. `source` says where they
@@ -250,10 +253,23 @@ def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) ->
         events += _iter_events(sweep, fresh, first, source)
     _refuse_problems(problems)
     if events:
-        # Under a name of its own: an import is no journal that goes on where it ended.
-        take_over(board, f"import {uuid4()}", list(enumerate(events, 1)))
+        name = f"import {uuid4()}"  # of its own: it is no journal that goes on where it ended
+        for some in _iter_slices(events):
+            take_over(board, name, some)
+            board.let_others_write()
     total = sum(map(len, sweeps.values()))
     return Imported(new=new, here=chosen - new, gave_way=total - chosen)
+
+
+def _iter_slices(events: Sequence[Event]) -> Iterator[list[tuple[int, Event]]]:
+    """Cut numbered events before trials, into slices of at least `SLICE_ROWS` but for the last."""
+    some: list[tuple[int, Event]] = []
+    for entry in enumerate(events, 1):
+        if len(some) >= SLICE_ROWS and isinstance(entry[1], TrialStarted):
+            yield some
+            some = []
+        some.append(entry)
+    yield some
 
 
 def _group_attempts(trials: _Trials) -> dict[str, list[ImportedTrial]]:

@@ -20,7 +20,7 @@ from cse_platform.leaderboard.records import (
     family_named,
     family_of,
 )
-from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.store import Store, open_for_reading
 from cse_platform.leaderboard.stored_sweeps import find_sweep
 from cse_platform.leaderboard.trial_references import find_trial
 from cse_platform.leaderboard.trials import DevPoint, dev_curve, dev_curves
@@ -708,4 +708,4 @@ def open_leaderboard(
     place = str(where if where is not None else os.environ.get("CSE_STORE") or "runs")
     file = Path(place) if Path(place).is_file() else Path(place) / "leaderboard.db"
     url = place if "://" in place else f"sqlite:///{file}"
-    return Leaderboard(open_store(url, create=False), published=published)
+    return Leaderboard(open_for_reading(url), published=published)

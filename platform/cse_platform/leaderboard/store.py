@@ -3,12 +3,13 @@
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from sqlite3 import Connection as SQLiteConnection
 from tempfile import TemporaryDirectory
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from sqlalchemy import (
     URL,
@@ -34,12 +35,29 @@ from sqlalchemy.exc import (
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import NoStoreError, QueryError, StoreDownError, StoreError, StoreLostError
-from cse_platform.leaderboard.tables import HEAD_REVISION, SHARED_SWEEPS, stored_revision
+from cse_platform.leaderboard.schemas import (
+    HEAD_REVISION,
+    PREVIOUS_REVISION,
+    explain_newer,
+    show_added_columns,
+    stored_revision,
+)
+from cse_platform.leaderboard.tables import SHARED_SWEEPS
 from cse_platform.postgres import connection_timeouts
 from cse_platform.secrets import escape_text, mask_url
+from cse_platform.tracking.provenance import user_and_host
+
+if TYPE_CHECKING:
+    from cse_platform.leaderboard.upgrade import Upgraded
 
 BUSY_SECONDS = 30
 """How long a SQLite writer waits for another one."""
+
+RETRY_SECONDS = 0.15
+"""More than the time after which a SQLite writer that waits tries again."""
+
+SLICE_ROWS = 20_000
+"""About how many rows a long write puts into one transaction, so that nobody waits long for it."""
 
 STATEMENT_SECONDS = 60
 """How long a statement on a limited store of PostgreSQL may take."""
@@ -111,6 +129,24 @@ class Store:
                 session.execute(text(f"SELECT pg_advisory_xact_lock({WRITING_LOCK})"))
             yield session
 
+    def name_writer(self) -> str:
+        """Name who writes here: the login on PostgreSQL, or the user and host of this process.
+
+        A login is what the server has checked; of a file the system knows who may write to it.
+        """
+        if self._engine.dialect.name == "sqlite":
+            return user_and_host()
+        with self.session() as session:
+            return str(session.scalar(text("SELECT session_user")))
+
+    def let_others_write(self) -> None:
+        """Leave the store to others that wait to write, between two transactions of a long write.
+
+        SQLite has no queue: who waits tries again each tenth of a second.
+        """
+        if self._engine.dialect.name == "sqlite":
+            time.sleep(RETRY_SECONDS)
+
     def close(self) -> None:
         """Close all connections; a second call does nothing."""
         if self._has_written and self._engine.dialect.name == "sqlite":
@@ -125,32 +161,86 @@ class Store:
         self.close()
 
 
-def open_store(url: str, *, create: bool = True, limited: bool = False) -> Store:
-    """Open a store and bring it to this version's schema.
+def open_store(url: str, *, create: bool = True) -> Store:
+    """Open a store of this version's schema to write to it; a missing one is made.
 
-    A SQLite file in a folder that cannot be written to can be read all the same, unless it is to be
-    created. `limited` is for what strangers wrote: a statement that does not end is broken off. The
-    URL is `sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`.
+    The URL is `sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`.
 
     Raises:
         NoStoreError: if there is none, and it must not be created.
-        StoreError: if the URL is none of the two, the store cannot be reached, is of a newer
-            schema, or of an older one and cannot be written to.
+        StoreError: if the URL is none of the two, the store cannot be reached, or is of another
+            schema. `upgrade_store` alone upgrades one.
     """
     parsed = _parse_url(url)
-    reads_only = not create and _is_read_only(parsed)
-    engine = _make_reading_engine(parsed) if reads_only else _make_engine(parsed)
-    if limited:
-        _limit_statements(engine)
+    engine = _make_engine(parsed)
     revision = _read_revision(engine)
     if revision is None and not create:
-        raise NoStoreError(
-            f"no leaderboard at {redact_url(parsed)}; a finished cse-sweep creates it"
-        )
-    if revision != HEAD_REVISION:
-        with _translate_errors(parsed):
-            _upgrade_schema(engine, reads_only=reads_only)
+        raise _no_leaderboard(parsed)
+    with _translate_errors(parsed):
+        if revision is None:
+            _make_tables(engine)
+        else:
+            _refuse_other_schema(revision)
     return Store(engine)
+
+
+def open_for_reading(url: str) -> Store:
+    """Open a store of this version's schema, or of the one before, for questions.
+
+    A SQLite file in a folder that cannot be written to can be read all the same. Where columns are
+    missing because the store is of the schema before, they are as in an upgraded store that has
+    heard nothing of them.
+
+    Raises:
+        NoStoreError: if there is none.
+        StoreError: if the URL is none of the two, the store cannot be reached, or is of a schema
+            that this version does not read.
+    """
+    parsed = _parse_url(url)
+    engine = _make_reading_engine(parsed) if _is_read_only(parsed) else _make_engine(parsed)
+    revision = _read_revision(engine)
+    if revision is None:
+        raise _no_leaderboard(parsed)
+    if revision == PREVIOUS_REVISION:
+        show_added_columns(engine)
+    else:
+        with _translate_errors(parsed):
+            _refuse_other_schema(revision)
+    return Store(engine)
+
+
+def refuse_other_schema(url: str) -> None:
+    """Raise StoreError unless a store is of this version's schema; it is only read.
+
+    Raises:
+        NoStoreError: if there is none.
+    """
+    parsed = _parse_url(url)
+    engine = _make_reading_engine(parsed)
+    revision = _read_revision(engine)
+    engine.dispose()
+    if revision is None:
+        raise _no_leaderboard(parsed)
+    with _translate_errors(parsed):
+        _refuse_other_schema(revision)
+
+
+def upgrade_store(url: str, *, has_copy: bool = False) -> "Upgraded":
+    """Bring a store of an older schema to this version's, as `upgrade_schema` says.
+
+    Raises:
+        NoStoreError: if there is none.
+    """
+    parsed = _parse_url(url)
+    engine = _make_engine(parsed)
+    if _read_revision(engine) is None:
+        raise _no_leaderboard(parsed)
+    from cse_platform.leaderboard.upgrade import upgrade_schema  # alembic: 0.2 s
+
+    with _translate_errors(parsed):
+        upgraded = upgrade_schema(engine, has_copy=has_copy)
+    engine.dispose()
+    return upgraded
 
 
 def open_read_only(url: str) -> Store:
@@ -326,12 +416,22 @@ def _read_revision(engine: Engine) -> str | None:
         return stored_revision(connection)
 
 
-def _upgrade_schema(engine: Engine, *, reads_only: bool) -> None:
-    if reads_only:
+def _no_leaderboard(url: URL) -> NoStoreError:
+    return NoStoreError(f"no leaderboard at {redact_url(url)}; a finished cse-sweep creates it")
+
+
+def _refuse_other_schema(revision: str) -> None:
+    if revision > HEAD_REVISION:
+        raise StoreError(explain_newer(revision))
+    if revision != HEAD_REVISION:
         raise StoreError(
-            "of another schema than this version's, in a folder that cannot be written to; copy "
-            "the file to one that can, where it is upgraded"
+            f"it is of the older schema {revision!r}, and this version of cse-platform writes "
+            f"{HEAD_REVISION!r} and reads {PREVIOUS_REVISION!r} too; nothing was changed. "
+            "cse-leaderboard upgrade, with its --runs or --store, upgrades it"
         )
+
+
+def _make_tables(engine: Engine) -> None:
     from cse_platform.leaderboard.upgrade import migrate, open_migration  # alembic: 0.2 s
 
     if engine.url.get_backend_name() == "sqlite":
@@ -379,7 +479,8 @@ def open_other_store(url: str) -> Iterator[Store]:
         if copy is None:
             yield board
         else:
-            with open_store(copy, limited=True) as upgraded:
+            _upgrade_copy(copy)
+            with open_read_only(copy) as upgraded:
                 yield upgraded
 
 
@@ -391,9 +492,17 @@ def _copy_if_older(board: Store, file: Path) -> str | None:
             return None
         if connection.dialect.name != "sqlite":
             raise StoreError(
-                "of another schema than this version's; cse-leaderboard --store with this URL, "
-                "of the newer version, upgrades it"
+                "of another schema than this version's; cse-leaderboard upgrade --store with this "
+                "URL, of the newer version, upgrades it"
             )
         with closing(sqlite3.connect(file)) as copy:
             cast("Any", connection.connection.driver_connection).backup(copy)
     return f"sqlite:///{file}"
+
+
+def _upgrade_copy(url: str) -> None:
+    engine = _make_engine(make_url(url))
+    _limit_statements(engine)
+    with _translate_errors(engine.url):
+        _make_tables(engine)
+    engine.dispose()

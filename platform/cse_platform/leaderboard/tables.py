@@ -7,7 +7,6 @@ from sqlalchemy import (
     JSON,
     BigInteger,
     CheckConstraint,
-    Connection,
     DateTime,
     Dialect,
     Double,
@@ -17,10 +16,6 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
-    column,
-    inspect,
-    select,
-    table,
     text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
@@ -507,21 +502,5 @@ class AnnotationRecord(Base):
     time: Mapped[datetime]
 
 
-VERSION_TABLE = "cse_schema_version"
-"""Not `alembic_version`, which Optuna and MLflow both claim."""
-
 SHARED_SWEEPS = "sweeps"
 """The key in a session's `info` of the sweeps by name that it has read, if it is shared."""
-
-HEAD_REVISION = "0011"
-"""The last of the migrations: this version's schema."""
-
-
-def stored_revision(connection: Connection) -> str | None:
-    """Read the revision of a store's schema; None if the database has no leaderboard."""
-    if not inspect(connection).has_table(VERSION_TABLE):
-        return None
-    revision: str | None = connection.scalar(
-        select(column("version_num")).select_from(table(VERSION_TABLE))
-    )
-    return revision

@@ -1,17 +1,31 @@
-"""Brings a store to the schema of this version, under a lock that holds others off."""
+"""Brings a store to the schema of this version, under a lock that holds others off.
+
+Nothing but `cse-leaderboard upgrade` brings an older store there, and what makes a new one.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy.orm import Session
 
+from cse_platform.copies import copy_sqlite, without_password
 from cse_platform.errors import StoreError, StoreLostError
-from cse_platform.leaderboard.tables import VERSION_TABLE, Base, stored_revision
+from cse_platform.leaderboard.schemas import (
+    HEAD_REVISION,
+    VERSION_TABLE,
+    explain_newer,
+    stored_revision,
+)
+from cse_platform.leaderboard.stored_sweeps import lease_owners
+from cse_platform.leaderboard.tables import Base, SweepLeaseRecord
 
 MIGRATION_LOCK = 0x0C5E_1EAD
 """Any number that no other program on the server locks."""
@@ -57,17 +71,87 @@ def migrate(connection: Connection) -> None:
     Raises:
         StoreError: if the store is of a schema that this version does not know.
     """
-    if connection.dialect.name == "postgresql":  # on SQLite the transaction itself locks
-        connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
+    lock_schema(connection)
     config = alembic_config(connection)
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     current = stored_revision(connection)
     if current is not None and current not in known:
-        raise StoreError(
-            f"the leaderboard is of schema {current!r}, this version knows up to {max(known)!r}; "
-            "upgrade cse-platform"
-        )
+        raise StoreError(explain_newer(current))
     command.upgrade(config, "head")
+
+
+def lock_schema(connection: Connection) -> None:
+    """Hold off others who would change the schema; on SQLite the transaction itself locks."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
+
+
+@dataclass(frozen=True)
+class Upgraded:
+    """The outcome of an upgrade."""
+
+    before: str
+    """The schema that the store was of."""
+    copy: Path | None
+    """The copy of the store as it was; None on PostgreSQL, or where nothing was to be done."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the store was of an older schema."""
+        return self.before != HEAD_REVISION
+
+
+def upgrade_schema(engine: Engine, *, has_copy: bool) -> Upgraded:
+    """Bring an older store to this schema: all of it, or nothing.
+
+    Of a SQLite file a copy is made beside it, of the moment before. For a database on PostgreSQL
+    `has_copy` says that somebody has made one.
+
+    Raises:
+        StoreError: if it is of a newer schema, a driver holds a sweep, or a database on PostgreSQL
+            has no copy; the message says how to make one.
+    """
+    with open_migration(engine) as connection:
+        lock_schema(connection)
+        before = stored_revision(connection) or HEAD_REVISION
+        if before == HEAD_REVISION:
+            return Upgraded(before, None)
+        if before > HEAD_REVISION:
+            raise StoreError(explain_newer(before))
+        _refuse_while_driven(connection)
+        copy = _copy_beside(engine, before, has_copy=has_copy)
+        migrate(connection)
+    return Upgraded(before, copy)
+
+
+def _refuse_while_driven(connection: Connection) -> None:
+    if not inspect(connection).has_table(SweepLeaseRecord.__tablename__):
+        return
+    with Session(connection) as session:
+        holders = {name: one for name, one in lease_owners(session).items() if one.lives}
+    for name, holder in holders.items():
+        raise StoreError(
+            f"process {holder.pid} on {holder.host} runs sweep {name!r}, by a version that does "
+            f"not know the new schema; end it first: cse-sweep stop {name}"
+        )
+
+
+def _copy_beside(engine: Engine, revision: str, *, has_copy: bool) -> Path | None:
+    if engine.dialect.name == "sqlite":
+        file = Path(str(engine.url.database))
+        moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+        copy = file.with_name(f"{file.stem}-{revision}-{moment}{file.suffix}")
+        copy_sqlite(file, copy)
+        return copy
+    if not has_copy:
+        place = without_password(engine.url)
+        raise StoreError(
+            f"it is of schema {revision!r}, and is upgraded to {HEAD_REVISION!r} once it has a "
+            f"copy, which PostgreSQL's own tool makes: pg_dump --format=custom "
+            f"--file=leaderboard-{revision}.dump {place.render_as_string()}; then give the same "
+            "command --backed-up"
+        )
+    return None
 
 
 def alembic_config(connection: Connection) -> Config:

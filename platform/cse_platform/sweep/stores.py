@@ -66,6 +66,11 @@ def errors_folder(sweep: Path) -> Path:
     return sweep / "errors"
 
 
+def search_url(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the URL of the default search store: the environment's, else a file."""
+    return environment.get("CSE_SEARCH_STORE") or f"sqlite:///{runs.absolute() / 'search.db'}"
+
+
 def mlflow_uri(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str:
     """Return the URI of the default MLflow store: the environment's, else a file."""
     return environment.get("CSE_MLFLOW_URI") or f"sqlite:///{runs.absolute() / 'mlflow.db'}"
@@ -86,13 +91,12 @@ def sweep_stores(
             "the folder, or name another one by --runs"
         )
     urls = {
-        name: given or environment.get(variable) or f"sqlite:///{runs / file}"
-        for name, given, variable, file in (
-            ("leaderboard", spec.stores.leaderboard, "CSE_STORE", "leaderboard.db"),
-            ("search", spec.stores.search, "CSE_SEARCH_STORE", "search.db"),
-        )
+        "leaderboard": spec.stores.leaderboard
+        or environment.get("CSE_STORE")
+        or f"sqlite:///{runs / 'leaderboard.db'}",
+        "search": spec.stores.search or search_url(runs, environment=environment),
+        "mlflow": spec.stores.mlflow or mlflow_uri(runs, environment=environment),
     }
-    urls["mlflow"] = spec.stores.mlflow or mlflow_uri(runs, environment=environment)
     taken: dict[str, str] = {}
     for name, url in urls.items():
         if (other := taken.setdefault(_normalize_url(url), name)) != name:

@@ -1,7 +1,10 @@
 """The journal of a sweep: an append-only file of JSON lines that outlives its process.
 
-The first line is a header with the journal's identity; every further line is one event. An
-offset is the place in bytes after a line; 0 stands for the beginning.
+The first line is a header with the journal's identity and version; every further line is one
+event. An offset is the place in bytes after a line; 0 stands for the beginning.
+
+A version that has other events raises `JOURNAL_VERSION`, and gives it as `version` to each event
+that an older one would misread. So an older one refuses them as what they are.
 """
 
 import errno
@@ -25,6 +28,9 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exp
 from cse_platform.errors import JournalError
 from cse_platform.secrets import escape_values
 from cse_platform.tracking.events import EVENT, Event
+
+JOURNAL_VERSION = 1
+"""The version of the journals that this one writes; a header without any is of the first."""
 
 SYNC_SECONDS = 0.2
 """The most time whose events a power cut may cost."""
@@ -52,7 +58,7 @@ class Journal:
                 undo.callback(os.close, self._fd)
                 _cut_torn_line(path)
                 if path.stat().st_size == 0:
-                    os.write(self._fd, _encode_line({"journal": str(uuid4())}))
+                    os.write(self._fd, _encode_line(_make_header()))
                 self.id, start = _read_header(path)
                 self._ends = array("q", [start, *(end for end, _ in read_journal(path))])
                 self._opened_at = self._ends[-1]
@@ -180,18 +186,22 @@ def read_journal(path: Path, *, offset: int = 0) -> Iterator[tuple[int, Event]]:
             if not line.endswith(b"\n"):  # still being written
                 return
             end += len(line)
-            if end == len(line):  # the header
+            if end == len(line):
+                _refuse_newer_header(path, line)
                 continue
             try:
                 event = _decode_line(line)
             except ValueError as error:
-                raise JournalError(_describe_damage(path, offset, number, error)) from error
+                damage = _describe_damage(path, offset, number, line, error)
+                raise JournalError(damage) from error
             yield end, event
 
 
-def _describe_damage(path: Path, offset: int, number: int, error: ValueError) -> str:
+def _describe_damage(path: Path, offset: int, number: int, line: bytes, error: ValueError) -> str:
     with path.open("rb") as file:
         number += file.read(offset).count(b"\n") + 1
+    if _is_of_newer_version(line, error):
+        return f"{path}, line {number} {_NEWER}"
     reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
     return (
         f"{path}, line {number} is not an event ({reason}); put the newest copy of the file back, "
@@ -230,9 +240,38 @@ def _is_whole(line: bytes) -> bool:
     return line.endswith(b"\n")
 
 
+_NEWER = "was written by a newer version of cse-platform; upgrade this one, the file is sound"
+
+
+def _is_of_newer_version(line: bytes, error: ValueError) -> bool:
+    """Whether a line is an event all the same: of a kind, or with a field, that is not known."""
+    if not isinstance(error, ValidationError):
+        return False
+    found = {problem["type"] for problem in error.errors()}
+    return found <= {"union_tag_invalid", "extra_forbidden"} or _says_newer_version(line)
+
+
+def _says_newer_version(line: bytes) -> bool:
+    try:
+        version = json.loads(line)["version"]
+    except (ValueError, LookupError, TypeError):
+        return False
+    return isinstance(version, int) and version > JOURNAL_VERSION
+
+
+def _refuse_newer_header(path: Path, line: bytes) -> None:
+    if _says_newer_version(line):
+        raise JournalError(f"{path} {_NEWER}")
+
+
+def _make_header() -> dict[str, object]:
+    return {"journal": str(uuid4()), "version": JOURNAL_VERSION}
+
+
 def _read_header(path: Path) -> tuple[str, int]:
     with path.open("rb") as file:
         line = file.readline()
+    _refuse_newer_header(path, line)
     try:
         return str(json.loads(line)["journal"]), len(line)
     except (ValueError, LookupError, TypeError) as error:

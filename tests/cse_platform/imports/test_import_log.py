@@ -3,6 +3,8 @@
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,12 @@ import pytest
 from stored_trials import trials_of
 
 from cse_platform.errors import ImportRefusedError
+from cse_platform.imports import records
 from cse_platform.imports.logs import LogSettings, log_settings, read_log, read_logs
 from cse_platform.imports.records import Imported, ImportedTrial, apply_trials
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.stored_sweeps import find_sweep
 from cse_platform.leaderboard.trials import DevPoint, dev_curve
 
 # As the scripts of SimCSE's repository print: dictionaries of Python, between progress bars,
@@ -88,6 +92,43 @@ def test_again_adds_nothing(here: Store, log: Path, contents: Callable[[Store], 
     put(here, [log], settings(seed=1))
     with here.session() as session:
         assert [(r.number, r.seed) for r in trials_of(session, "logs")] == [(0, 42), (1, 1)]
+
+
+def test_what_was_cut_off_goes_on(
+    here: Store,
+    filled: Callable[..., Store],
+    log: Path,
+    tmp_path: Path,
+    contents: Callable[[Store], Any],
+    check_counters: Callable[[Store], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of three logs, each with a seed of its own, two come before the kill."""
+    given = settings()
+    trials = [
+        replace(read_logs([log], given).sweeps[given.sweep][0], seed=seed) for seed in range(3)
+    ]
+    undisturbed, slices = filled([]), count()
+    apply_trials(undisturbed, {given.sweep: trials}, source="logs")
+
+    def cut() -> None:
+        if next(slices) == 2:  # the first one has no trial
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(records, "SLICE_ROWS", 1)
+        patch.setattr(here, "let_others_write", cut)
+        apply_trials(here, {given.sweep: trials}, source="logs")
+    with here.session() as session:
+        assert find_sweep(session, given.sweep).state == "RUNNING"
+    done = apply_trials(here, {given.sweep: trials}, source="logs")
+    assert (done.new, done.here) == (1, 2)
+    check_counters(here)
+    now, whole = contents(here), contents(undisturbed)
+    for table in ("links", "points", "scores", "configurations", "contests"):
+        assert now[table] == whole[table]
+    with here.session() as session:
+        assert find_sweep(session, given.sweep).state == "COMPLETE"
 
 
 def test_another_log_of_one_seed_is_refused(here: Store, log: Path) -> None:

@@ -1,5 +1,6 @@
 """Merging: what wins, and what is counted."""
 
+import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from sqlalchemy import text
 from stored_trials import apply_events, trials_of, url_of
 
+from cse_platform.leaderboard.ingest import merge as merging
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.merge import merge
 from cse_platform.leaderboard.store import Store, open_other_store
@@ -65,21 +67,80 @@ def test_progress_is_told(filled: Filled, sweep_started: Started, trial_life: Li
     assert told == [(2, 2)]
 
 
-def test_what_is_cut_off_leaves_nothing(
+@pytest.fixture
+def there(
+    filled: Filled, sweep_started: Started, trial_life: Life, trial_evaluated: Callable[..., Event]
+) -> Store:
+    """A leaderboard with five trials of three dev points each, in two sweeps."""
+    events = [sweep_started(), sweep_started("second")]
+    for number in range(5):
+        sweep = "second" if number == 2 else "first"
+        events += trial_life(number, {0: 0.1, 5: 0.2, 10: 0.3 + number / 10}, sweep=sweep)
+    return filled([*events, trial_evaluated("c3-42", {"test/stsb_spearman": 0.6})])
+
+
+@pytest.mark.parametrize(("most", "slices"), [(6, [2, 4, 5]), (8, [2, 4, 5]), (1, [1, 2, 3, 4, 5])])
+def test_others_can_write_between_slices(
+    most: int,
+    slices: list[int],
     filled: Filled,
+    there: Store,
+    contents: Callable[[Store], Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each has as many trials as have so many points together, and at least one."""
+    monkeypatch.setattr(merging, "SLICE_ROWS", most)
+    undisturbed, here, told = filled([]), filled([]), list[int]()
+
+    def write(done: int, total: int) -> None:
+        told.append(done)
+        assert total == 5
+        other = sqlite3.connect(url_of(here).removeprefix("sqlite:///"), timeout=0)
+        other.execute("BEGIN IMMEDIATE")
+        other.rollback()
+        other.close()
+
+    merge(here, there, progress=write)
+    assert told == slices
+    monkeypatch.undo()
+    merge(undisturbed, there)
+    assert contents(here) == contents(undisturbed)
+
+
+@pytest.mark.parametrize("cut_after", [1, 3, 5])
+def test_what_was_cut_off_goes_on(
+    cut_after: int,
+    board: Store,
+    filled: Filled,
+    there: Store,
     sweep_started: Started,
     trial_life: Life,
     contents: Callable[[Store], Any],
+    check_counters: Callable[[Store], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    here, there = filled([]), filled([sweep_started(), *trial_life(0, {1: 0.5})])
+    """A trial of ours has a number of theirs."""
+    ours = [sweep_started(), *trial_life(0, {1: 0.5}, configuration="ours")]
+    undisturbed = filled(ours)
+    merge(undisturbed, there)
+    apply_events(board, ours)
+    monkeypatch.setattr(merging, "SLICE_ROWS", 1)
 
-    def cut(_done: int, _total: int) -> None:
-        raise KeyboardInterrupt
+    def cut(done: int, _total: int) -> None:
+        if done == cut_after:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        merge(here, there, progress=cut)
-    assert not any(contents(here).values())
-    assert merge(here, there).new == 1
+        merge(board, there, progress=cut)
+    check_counters(board)
+    assert len(contents(board)["trials"]) == 1 + cut_after
+    assert merge(board, there).new == 5 - cut_after
+    check_counters(board)
+    assert rows(board) == rows(undisturbed)
+    copies = [filled([]), filled([])]  # both on SQLite
+    for copy, source in zip(copies, (board, undisturbed), strict=True):
+        merge(copy, source)
+    assert contents(copies[0]) == contents(copies[1])
 
 
 def test_complete_wins_with_its_curve(

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from cse_platform.errors import SweepRefusedError
+from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.records import LeaderboardRow
+from cse_platform.leaderboard.store import upgrade_store
 from cse_platform.sweep.spec import SweepSpec
 
 OLDER = Path(__file__).parents[2] / "fixtures" / "older_stores"
@@ -33,6 +34,13 @@ def older(tmp_path: Path) -> Path:
         with closing(sqlite3.connect(tmp_path / f"{name}.db")) as store:
             store.executescript((OLDER / f"{name}.sql").read_text())
     return tmp_path
+
+
+@pytest.fixture
+def upgraded(older: Path) -> Path:
+    """The same after `cse-leaderboard upgrade`."""
+    upgrade_store(f"sqlite:///{older / 'leaderboard.db'}")
+    return older
 
 
 @pytest.fixture
@@ -66,8 +74,8 @@ def by_values(drive: Any) -> dict[tuple[str, int], tuple[str, float | None, dict
     }
 
 
-def test_it_shows_the_same_rows(older: Path) -> None:
-    with open_leaderboard(older) as board:
+def test_it_shows_the_same_rows(upgraded: Path) -> None:
+    with open_leaderboard(upgraded) as board:
         assert [as_written(row) for row in board.rows()] == json.loads(
             (OLDER / "rows.json").read_text()
         )
@@ -78,13 +86,25 @@ def test_it_shows_the_same_rows(older: Path) -> None:
         assert [one.who for one in board.trial(scored.key).test_accesses] == ["ann"]
 
 
-def test_it_resumes(
-    older: Path, spec: SweepSpec, new_drive: NewDrive, tmp_path_factory: pytest.TempPathFactory
+def test_it_is_refused_and_left_as_it_is_until_it_is_upgraded(
+    older: Path, spec: SweepSpec, new_drive: NewDrive
 ) -> None:
-    before = (older / "journal.jsonl").read_bytes()
+    with closing(sqlite3.connect(older / "leaderboard.db")) as store:
+        before = [*store.iterdump()]
+        with pytest.raises(StoreError, match=r"older schema '0003'(.*)cse-leaderboard upgrade"):
+            open_leaderboard(older)
+        with pytest.raises(StoreError, match=r"older schema '0003'(.*)cse-leaderboard upgrade"):
+            new_drive(older, spec)
+        assert [*store.iterdump()] == before
+
+
+def test_it_resumes(
+    upgraded: Path, spec: SweepSpec, new_drive: NewDrive, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    before = (upgraded / "journal.jsonl").read_bytes()
     with pytest.raises(SweepRefusedError, match="--reuse-unknown"):
-        new_drive(older, spec)
-    drive = new_drive(older, spec, reuse="unknown code too")
+        new_drive(upgraded, spec)
+    drive = new_drive(upgraded, spec, reuse="unknown code too")
     drive.run()
     drive.assert_sound()
     undisturbed = new_drive(tmp_path_factory.mktemp("undisturbed"), spec)
@@ -92,7 +112,7 @@ def test_it_resumes(
     assert by_values(drive) == by_values(undisturbed)
     codes = {trial.number: trial.code for trial in drive.history.trials.values()}
     assert {number for number, code in codes.items() if code is None} == {0, 1, 2}
-    assert (older / "journal.jsonl").read_bytes().startswith(before)
+    assert (upgraded / "journal.jsonl").read_bytes().startswith(before)
     drive.close()
-    with open_leaderboard(older) as board:
+    with open_leaderboard(upgraded) as board:
         assert board.sweep("small").counts["COMPLETE"] == len(drive.outcome())

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -123,6 +124,40 @@ def test_damage_before_the_last_line_is_refused_and_kept(tmp_path: Path) -> None
     with pytest.raises(JournalError, match=rf"{path}, line 3 is not an event"):
         Journal(path)
     assert path.read_bytes() == damaged
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"kind": "trial_moved"}, {"mood": "good"}, {"version": 2, "step": None, "steps": [0, 1]}],
+    ids=["another kind", "another field", "another meaning"],
+)
+def test_an_event_of_a_newer_version_is_no_damage(tmp_path: Path, change: dict[str, Any]) -> None:
+    path = tmp_path / "journal"
+    written(path, 1)
+    line = json.dumps(point(1).model_dump(mode="json") | change)
+    path.write_text(f"{path.read_text()}{line}\n")
+    with pytest.raises(JournalError, match=rf"{path}, line 3 was written by a newer version"):
+        Journal(path)
+
+
+def test_a_journal_of_a_newer_version_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    written(path, 1)
+    assert '"version":1}\n' in path.read_text()
+    path.write_text(path.read_text().replace('"version":1', '"version":2'))
+    with pytest.raises(JournalError, match=rf"{path} was written by a newer version"):
+        Journal(path)
+    with pytest.raises(JournalError, match=rf"{path} was written by a newer version"):
+        next(read_journal(path))
+
+
+def test_a_journal_from_before_there_were_versions_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    written(path, 2)
+    path.write_text(path.read_text().replace(',"version":1', ""))
+    with Journal(path) as journal:
+        journal.append(point(2))
+        assert steps(journal) == [0, 1, 2]
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:

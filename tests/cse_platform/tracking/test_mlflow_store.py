@@ -2,9 +2,11 @@
 
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,16 @@ def test_a_deleted_experiment_says_how_to_restore_it(uri: str) -> None:
     client.delete_experiment(client.get_experiment_by_name("cse").experiment_id)
     with pytest.raises(StoreError, match=r"'cse' .* was deleted; .* restore --experiment-id 1"):
         MLflowMirror(uri).position(JOURNAL)
+
+
+def test_a_store_of_an_older_mlflow_is_not_upgraded(tmp_path: Path) -> None:
+    file = tmp_path / "old.db"
+    with closing(sqlite3.connect(file)) as old, old:
+        old.execute("CREATE TABLE experiments (experiment_id INTEGER)")
+    before = file.read_bytes()
+    with pytest.raises(StoreError, match=r"is of an older schema, .* `mlflow db upgrade`"):
+        MLflowMirror(f"sqlite:///{file}").position(JOURNAL)
+    assert file.read_bytes() == before
 
 
 @pytest.mark.parametrize("uri", ["htp://user:secret@lab:5000", "./mlruns", ""])

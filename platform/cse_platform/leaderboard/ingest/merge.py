@@ -1,8 +1,10 @@
 """Merges another leaderboard into this one; doing it again changes nothing."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from sqlalchemy import RowMapping, func, select
 from sqlalchemy.orm import Session
@@ -15,13 +17,14 @@ from cse_platform.leaderboard.ingest.merge_sweeps import (
     merge_sweep_trials,
     merge_sweeps,
 )
-from cse_platform.leaderboard.ingest.merge_trials import TakesModel, merge_trials
+from cse_platform.leaderboard.ingest.merge_trials import TakesModel, check_keys, merge_trials
 from cse_platform.leaderboard.ingest.sweep_events import holds_rehearsals
 from cse_platform.leaderboard.ingest.upserts import insert_missing, trial_or_none
-from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.store import SLICE_ROWS, Store
 from cse_platform.leaderboard.tables import (
     AnnotationRecord,
     Base,
+    DevPointRecord,
     EarlyEventRecord,
     EvaluationRecord,
     PairSetRecord,
@@ -38,7 +41,7 @@ def merge_annotations(ours: Session, theirs: Session, rename: Mapping[str, str])
 
 
 _BATCH = 500
-"""Trials that are in memory at once, with their dev curves and scores."""
+"""The most trials of a slice, which are in memory at once with their dev curves and scores."""
 
 MergeProgress = Callable[[int, int], None]
 """Called with how many trials are done, and of how many."""
@@ -84,7 +87,10 @@ def merge(
     takes_model: TakesModel = takes_none,
     progress: MergeProgress | None = None,
 ) -> MergeSummary:
-    """Merge all of another leaderboard in one transaction; the source is only read.
+    """Merge all of another leaderboard, some trials at a time; the source is only read.
+
+    Each slice is a transaction, and between two of them others can write. What is refused is
+    refused before the first one. A merge that was cut off is whole once it is done again.
 
     Of all attempts at a trial on both sides the best one stands for it, as when one leaderboard
     gets their journals: a complete one, else the one that came furthest. Of one attempt, what was
@@ -103,28 +109,31 @@ def merge(
             or trial has a name that none can have, or one side alone holds rehearsals.
         StoreError: if one of the databases fails.
     """
-    with source.session() as theirs, target.writing() as ours:
-        _refuse_rehearsals(ours, theirs)
-        pairs = match_sweeps(ours, theirs, rename or {})
-        sweeps, new_sweeps = merge_sweeps(ours, theirs, pairs)
-        for row in _read_all_rows(theirs, EvaluationRecord):
-            add_identity(ours, **row)
-        for row in _read_all_rows(theirs, PairSetRecord):
-            insert_missing(ours, PairSetRecord, ["data_sha256"], [row])
+    with source.session() as theirs:
+        check_keys(theirs)
+        with target.writing() as ours:
+            _refuse_rehearsals(ours, theirs)
+            pairs = match_sweeps(ours, theirs, rename or {})
+            sweeps, new_sweeps = merge_sweeps(ours, theirs, pairs)
+            for row in _read_all_rows(theirs, EvaluationRecord):
+                add_identity(ours, **row)
+            for row in _read_all_rows(theirs, PairSetRecord):
+                insert_missing(ours, PairSetRecord, ["data_sha256"], [row])
         total = theirs.scalar(select(func.count()).select_from(TrialRecord)) or 0
-        ids: dict[int, int] = {}
-        came: Counter[str] = Counter()
-        for batch in _iterate_batches(theirs):
-            taken, counts = merge_trials(ours, theirs, batch, takes_model)
-            ids |= taken
-            came += counts
-            ours.flush()
-            ours.expunge_all()
+        done, came = 0, Counter[str]()
+        for batch in _iterate_slices(theirs):
+            target.let_others_write()
+            with target.writing() as ours:
+                taken, counts = merge_trials(ours, theirs, batch, takes_model)
+                merge_sweep_trials(ours, theirs, sweeps, taken)
+            done, came = done + len(taken), came + counts
+            theirs.expunge_all()
             if progress is not None:
-                progress(len(ids), total)
-        merge_sweep_trials(ours, theirs, sweeps, ids)
-        merge_annotations(ours, theirs, rename or {})
-        _merge_early_events(ours, theirs, rename or {}, takes_model)
+                progress(done, total)
+        target.let_others_write()
+        with target.writing() as ours:
+            merge_annotations(ours, theirs, rename or {})
+            _merge_early_events(ours, theirs, rename or {}, takes_model)
     names = ("new", "completed", "newer", "differing", "points", "scores")
     return MergeSummary(sweeps=new_sweeps, trials=total, **{name: came[name] for name in names})
 
@@ -143,13 +152,27 @@ def _refuse_rehearsals(ours: Session, theirs: Session) -> None:
         )
 
 
-def _iterate_batches(theirs: Session) -> Iterator[Sequence[TrialRecord]]:
+def _iterate_slices(theirs: Session) -> Iterator[Sequence[TrialRecord]]:
+    """Read their trials in slices, of so few trials that their dev points are not too many."""
     last = 0
     query = select(TrialRecord).order_by(TrialRecord.id).limit(_BATCH)
     while batch := theirs.scalars(query.where(TrialRecord.id > last)).all():
-        yield batch
-        last = batch[-1].id
-        theirs.expunge_all()
+        some = batch[: _count_fitting(_count_points(theirs, batch))]
+        last = some[-1].id
+        yield some
+
+
+def _count_points(theirs: Session, batch: Sequence[TrialRecord]) -> list[int]:
+    """Count the dev points of each trial."""
+    trial = DevPointRecord.trial_id
+    query = select(trial, func.count()).where(trial.in_([one.id for one in batch])).group_by(trial)
+    points = {row[0]: row[1] for row in theirs.execute(query)}
+    return [points.get(one.id, 0) for one in batch]
+
+
+def _count_fitting(points: Sequence[int]) -> int:
+    """Count the first trials that have at most `SLICE_ROWS` points; at least one."""
+    return max(1, bisect_right(list(accumulate(points)), SLICE_ROWS))
 
 
 def _merge_early_events(

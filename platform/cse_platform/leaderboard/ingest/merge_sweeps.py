@@ -3,9 +3,11 @@
 It refuses sweeps of one name that are not one sweep.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
@@ -96,19 +98,25 @@ def merge_sweeps(
 def merge_sweep_trials(
     ours: Session, theirs: Session, sweeps: Mapping[int, int], trials: Mapping[int, int]
 ) -> None:
-    """Put the trials into their sweeps, with the GPU seconds that each took there.
+    """Put some trials into their sweeps, with the GPU seconds that each took there.
 
     Both mappings have the ids here by the ids there.
     """
-    for there, here in sweeps.items():
-        query = select(*LINK).where(SweepTrialRecord.sweep_id == there)
-        links = [
-            {**link, "trial_id": trials[link["trial_id"]]}
-            for link in theirs.execute(query.order_by(SweepTrialRecord.number)).mappings()
-        ]
-        took = {link["trial_id"]: link.pop("gpu_seconds") for link in links}
-        add_sweep_trials(ours, here, links)
-        add_gpu_seconds(ours, here, took)
+    query = select(SweepTrialRecord.sweep_id.label("sweep"), *LINK)
+    query = query.where(SweepTrialRecord.trial_id.in_(trials)).order_by(SweepTrialRecord.number)
+    links: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for row in theirs.execute(query).mappings():
+        link = {**row, "trial_id": trials[row["trial_id"]]}
+        links[link.pop("sweep")].append(link)
+    for there, some in sorted(links.items()):
+        took = {link["trial_id"]: link.pop("gpu_seconds") for link in some}
+        add_sweep_trials(ours, sweeps[there], some, beyond=_find_last_number(theirs, there))
+        add_gpu_seconds(ours, sweeps[there], took)
+
+
+def _find_last_number(session: Session, sweep: int) -> int:
+    numbers = select(func.max(SweepTrialRecord.number)).where(SweepTrialRecord.sweep_id == sweep)
+    return session.scalar(numbers) or 0
 
 
 def _check_rename(rename: Mapping[str, str], names: list[str]) -> None:

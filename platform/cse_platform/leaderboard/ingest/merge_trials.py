@@ -42,6 +42,8 @@ from cse_platform.leaderboard.tables import (
 )
 from cse_platform.sweep.blocks import slug_problem
 
+_READ_AT_ONCE = 10_000
+
 MergeOutcome = Literal["new", "completed", "newer", "differing", "here"]
 
 
@@ -182,7 +184,6 @@ def merge_trials(
     The batch has trials over there. A model that `takes_model` refuses stays away. The ids here by
     the ids there are returned, and how many trials of each outcome, points and scores came.
     """
-    _check_keys(theirs, batch)
     attempts = _read_their_attempts(theirs, batch, takes_model)
     known = _find_trials_by_key(ours, batch)
     machines = _merge_machines(ours, theirs, batch)
@@ -213,14 +214,16 @@ def merge_trials(
     return ids, outcomes + Counter(new=len(new), points=points, scores=scores)
 
 
-def _check_keys(theirs: Session, batch: Sequence[TrialRecord]) -> None:
-    """Refuse keys and hashes that no trial can have, because files are named by them."""
-    hashes = select(ConfigurationRecord.hash).where(
-        ConfigurationRecord.id.in_({trial.configuration_id for trial in batch})
-    )
-    for name in (*(trial.key for trial in batch), *theirs.scalars(hashes)):
-        if problem := slug_problem(name):
-            raise ImportRefusedError(f"a trial there has a key that none can have: {problem}")
+def check_keys(theirs: Session) -> None:
+    """Refuse keys and hashes that no trial can have, because files are named by them.
+
+    Raises:
+        ImportRefusedError: names the first one.
+    """
+    for names in (select(TrialRecord.key), select(ConfigurationRecord.hash)):
+        for name in theirs.scalars(names.execution_options(yield_per=_READ_AT_ONCE)):
+            if problem := slug_problem(name):
+                raise ImportRefusedError(f"a trial there has a key that none can have: {problem}")
 
 
 def _read_their_attempts(

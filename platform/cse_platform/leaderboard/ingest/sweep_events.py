@@ -98,16 +98,19 @@ _BATCH = 500
 """Trials that one query asks for."""
 
 
-def add_sweep_trials(session: Session, sweep: int, links: Sequence[Mapping[str, Any]]) -> None:
+def add_sweep_trials(
+    session: Session, sweep: int, links: Sequence[Mapping[str, Any]], *, beyond: int = 0
+) -> None:
     """Add trials to a sweep; trials that it holds already keep their numbers.
 
     A link has `trial_id`, `role`, `search_number`, and the `number` that its trial gets unless
-    another one has it; then it gets the next free one. It has `reused` and `reused_from`, too: a
-    trial that ran in the sweep by one journal is not reused, whatever another one says.
+    another one has it; then it gets the next free one, above `beyond`. It has `reused` and
+    `reused_from`, too: a trial that ran in the sweep by one journal is not reused, whatever another
+    one says.
     """
     last = select(func.max(SweepTrialRecord.number)).filter_by(sweep_id=sweep)
     wanted = [link["number"] for link in links]
-    free = count(max([session.scalar(last) or 0, *wanted]) + 1)
+    free = count(max([session.scalar(last) or 0, beyond, *wanted]) + 1)
     for start in range(0, len(links), _BATCH):
         some = links[start : start + _BATCH]
         held = _find_held_numbers(session, sweep, some)

@@ -113,7 +113,7 @@ def _connect_client(uri: str) -> Any:
         return MlflowClient(tracking_uri=uri)
     file = _SQLITE_FILE.match(uri)
     if file is None:
-        _ping_database(uri)
+        _refuse_older_schema(uri)
         return MlflowClient(tracking_uri=uri)
     from filelock import FileLock
 
@@ -123,7 +123,7 @@ def _connect_client(uri: str) -> Any:
     with FileLock(f"{path}.lock"):
         if not path.exists():
             _create_database(path)
-        _ping_database(uri)
+        _refuse_older_schema(uri)
         return MlflowClient(tracking_uri=uri)
 
 
@@ -141,12 +141,18 @@ def _create_database(path: Path) -> None:
     unfinished.rename(path)
 
 
-def _ping_database(uri: str) -> None:
-    """Connect once; MLflow itself would try ten times over two minutes before it complains."""
-    from sqlalchemy import NullPool, create_engine
+def _refuse_older_schema(uri: str) -> set[str]:
+    """Raise StoreError where MLflow would upgrade a database. Returns the tables that are there.
 
-    with create_engine(uri, poolclass=NullPool).connect():
-        pass
+    MLflow itself would try ten times over two minutes before it says that none answers.
+    """
+    there = _list_tables(uri)
+    if _TABLE in there and (lacking := _list_known_tables() - there):
+        raise StoreError(
+            f"the MLflow store {mask_url(uri)} is of an older schema, without the table "
+            f"{min(lacking)!r}; `mlflow db upgrade` with its URI upgrades it"
+        )
+    return there
 
 
 def _find_or_create_experiment(client: Any, name: str, location: str | None) -> Any:
@@ -195,16 +201,10 @@ def _check_folder(folder: Path) -> None:
 
 def _check_database(uri: str) -> None:
     with store_errors(uri):
-        there = _list_tables(uri)
-        if _TABLE in there and not (lacking := _list_known_tables() - there):
-            return
+        there = _refuse_older_schema(uri)
     if _TABLE not in there:
         what = f"the database {mask_url(uri)} is not an MLflow store"
         raise StoreError(f"{what}: it has no table {_TABLE!r}")
-    raise StoreError(
-        f"the MLflow store {mask_url(uri)} is of an older schema, without the table "
-        f"{min(lacking)!r}; `mlflow db upgrade` with its URI upgrades it"
-    )
 
 
 def _list_known_tables() -> set[str]:

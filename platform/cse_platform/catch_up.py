@@ -1,0 +1,102 @@
+"""Fills the leaderboard and MLflow from all journals of a runs folder, from where each stands.
+
+A driver does it for its own sweep. This is for stores that were put back from an older copy, with
+sweeps that nobody starts again. The search store gets what it lacks when its sweep is started.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from cse_platform.control.annotations import replay_annotations
+from cse_platform.errors import JournalError, NotFoundError
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.stored_sweeps import find_sweep
+from cse_platform.recompute import JOURNAL
+from cse_platform.sweep.stores import mlflow_uri
+from cse_platform.tracking.events import SweepStarted
+from cse_platform.tracking.journal import Journal, read_journal
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
+from cse_platform.tracking.recorder import Recorder, Sink, SinkHealth
+
+EXPERIMENT = "cse"
+PATIENCE = 10.0
+"""Seconds until it is looked whether a store has come further."""
+
+
+def catch_up(
+    url: str, runs: Path, *, progress: Callable[[int, int], None] = lambda done, total: None
+) -> list[str]:
+    """Apply what the stores lack of each journal. Returns a line for each that is not whole there.
+
+    A journal that a driver has open now is left to it.
+
+    Args:
+        url: of the leaderboard, which is made if there is none.
+        runs: the folder whose journals are read.
+        progress: called with how many journals are done, and of how many.
+
+    Raises:
+        StoreError: if the leaderboard cannot be opened.
+    """
+    lines: list[str] = []
+    with open_store(url) as board:
+        paths = [*_list_journals(runs)]
+        experiments = set()
+        for number, path in enumerate(paths):
+            progress(number, len(paths))
+            try:
+                experiment = _find_experiment(board, path)
+                experiments.add(experiment)
+                mirror = [] if path.name == JOURNAL else _open_mirror(runs, experiment)
+                lines += _feed(path, [LeaderboardSink(board), *mirror])
+            except JournalError as error:
+                lines.append(str(error))
+        progress(len(paths), len(paths))
+    for experiment in sorted(experiments):
+        replay_annotations(url, runs, experiment)
+    return lines
+
+
+def _list_journals(runs: Path) -> Iterator[Path]:
+    """List the journals of sweeps, then those of evaluations, which are of their trials."""
+    yield from sorted(runs.glob("sweeps/*/journal.jsonl"))
+    yield from sorted(runs.glob("evaluations/*.jsonl"))
+
+
+def _find_experiment(board: Store, path: Path) -> str:
+    """Find the MLflow experiment of the sweep that a journal speaks of."""
+    for _, event in read_journal(path):
+        if isinstance(event, SweepStarted):
+            return str(event.spec.get("experiment", EXPERIMENT))
+        with suppress(NotFoundError), board.session() as session:
+            return str(find_sweep(session, event.sweep).spec.get("experiment", EXPERIMENT))
+    return EXPERIMENT
+
+
+def _open_mirror(runs: Path, experiment: str) -> list[Sink]:
+    """Open MLflow, if the environment names one or there is one in the folder."""
+    if not (os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file()):
+        return []
+    artifacts = runs.absolute() / "artifacts"
+    return [MLflowMirror(mlflow_uri(runs), experiment=experiment, artifacts=artifacts)]
+
+
+def _feed(path: Path, sinks: Sequence[Sink]) -> list[str]:
+    """Bring the stores to the end of a journal, for as long as one of them comes further."""
+    recorder = Recorder(Journal(path), sinks)
+    try:
+        before: list[SinkHealth] = []
+        while (behind := _find_behind(recorder)) and behind != before:
+            if all(sink.error for sink in behind):
+                break
+            before = behind
+    finally:
+        recorder.close(0)
+    return [f"{path}: {sink.name} lacks {sink.behind} events ({sink.error})" for sink in behind]
+
+
+def _find_behind(recorder: Recorder) -> list[SinkHealth]:
+    return [sink for sink in recorder.flush(PATIENCE) if sink.behind]

@@ -1,0 +1,127 @@
+"""Copies databases that others write to: SQLite by its backup API, PostgreSQL by its own tools."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy import URL, create_engine, inspect, make_url
+from sqlalchemy.exc import SQLAlchemyError
+
+from cse_platform.errors import NoStoreError, StoreDownError, StoreError
+from cse_platform.postgres import connection_timeouts
+from cse_platform.secrets import mask_text, mask_url
+
+SUFFIXES = {"sqlite": ".db", "postgresql": ".dump"}
+"""The name's end of a copy, by the kind of its database."""
+
+
+def kind_of(url: str) -> str | None:
+    """Return the key in `SUFFIXES` of a database; None of a server or another kind."""
+    backend = url.partition("://")[0].partition("+")[0]
+    return backend if backend in SUFFIXES else None
+
+
+def sqlite_file(url: str) -> Path:
+    """Return the file of a SQLite database."""
+    return Path(str(make_url(url).database))
+
+
+def is_empty(url: str) -> bool:
+    """Whether a PostgreSQL database has no table.
+
+    Raises:
+        StoreDownError: if it does not answer.
+    """
+    place = make_url(url)
+    try:
+        with create_engine(place, connect_args=connection_timeouts(place)).connect() as connection:
+            return not inspect(connection).get_table_names()
+    except (SQLAlchemyError, ImportError) as error:
+        cause = (str(error).splitlines() or ["?"])[0]
+        raise StoreDownError(f"{mask_url(url)}: {cause}") from error
+
+
+def copy_sqlite(file: Path, copy: Path) -> None:
+    """Copy a SQLite database as it is at one moment; a file of the copy's name is replaced.
+
+    What others write meanwhile is not in it. No half-made copy stands under the name.
+
+    Raises:
+        NoStoreError: if there is no such file.
+        StoreError: if it is no database, or the copy cannot be written.
+    """
+    if not file.is_file():
+        raise NoStoreError(f"there is no database {file}")
+    part = copy.with_name(f"{copy.name}.part")
+    part.unlink(missing_ok=True)
+    part.touch()  # SQLite would keep a group out that may write to the folder
+    source = f"{file.absolute().as_uri()}?mode=ro"
+    try:
+        with (
+            closing(sqlite3.connect(source, uri=True)) as there,
+            closing(sqlite3.connect(part)) as here,
+        ):
+            there.backup(here)
+    except sqlite3.Error as error:
+        part.unlink()
+        raise StoreError(f"{file} cannot be copied to {copy}: {error}") from error
+    part.replace(copy)
+
+
+def dump_postgres(url: str, file: Path) -> None:
+    """Write a PostgreSQL database as it is at one moment into a file, by `pg_dump`.
+
+    Owners and privileges are left out: whoever restores it owns it.
+
+    Raises:
+        StoreError: if `pg_dump` is not here, is older than the server, or says anything else.
+    """
+    part = file.with_name(f"{file.name}.part")
+    _run_tool("pg_dump", make_url(url), ["--format=custom", *_UNOWNED, f"--file={part}"])
+    part.replace(file)
+
+
+def restore_postgres(url: str, file: Path) -> None:
+    """Fill an empty PostgreSQL database from a file of `dump_postgres`: all of it, or nothing.
+
+    Raises:
+        StoreError: if `pg_restore` is not here, or says anything.
+    """
+    options = ["--exit-on-error", "--single-transaction", *_UNOWNED, str(file)]
+    _run_tool("pg_restore", make_url(url), options)
+
+
+_UNOWNED = ("--no-owner", "--no-privileges")
+
+
+def without_password(url: URL) -> URL:
+    """Return the URL of a PostgreSQL database as its own tools read it, without password."""
+    return url._replace(drivername="postgresql", password=None)
+
+
+def _run_tool(name: str, url: URL, options: Sequence[str]) -> None:
+    """Run a tool of PostgreSQL on a database; its password is not on the command line."""
+    if shutil.which(name) is None:
+        raise StoreError(
+            f"{name} is not here, which comes with PostgreSQL's client (Debian: apt-get install "
+            "postgresql-client); it must be of the server's version or a newer one"
+        )
+    place = without_password(url).render_as_string()
+    surroundings = dict(os.environ)
+    if url.password is not None:
+        surroundings["PGPASSWORD"] = str(url.password)
+    done = subprocess.run(
+        [name, f"--dbname={place}", *options],
+        env=surroundings,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        said = " ".join(done.stderr.split())
+        raise StoreError(f"{url.set(query={}).render_as_string()}: {mask_text(said)}")

@@ -1,0 +1,218 @@
+"""Several users on one PostgreSQL: what each role may do, and under whose name it is kept."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from alembic import command
+from click.testing import CliRunner
+from optuna import create_study, get_all_study_summaries, load_study
+from optuna.exceptions import StorageInternalError
+from ruamel.yaml import YAML
+from sqlalchemy import create_engine, make_url, select
+from stored_trials import apply_events
+from sweep_events import emptied
+
+from cse_platform.cli.leaderboard import main
+from cse_platform.control.annotations import annotate
+from cse_platform.control.requests import send_request
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.api import open_leaderboard
+from cse_platform.leaderboard.ingest.lease import Lease
+from cse_platform.leaderboard.schemas import PREVIOUS_REVISION
+from cse_platform.leaderboard.store import open_store, upgrade_store
+from cse_platform.leaderboard.tables import AnnotationRecord, SweepRequestRecord
+from cse_platform.leaderboard.upgrade import alembic_config, open_migration
+from cse_platform.search.storage import open_search_store
+from cse_platform.tracking.events import Event
+from cse_platform.tracking.journal import Journal
+
+pytestmark = pytest.mark.postgres
+
+ROLES = ("own'er", "driver", 'rea"der')
+"""Quotes that must be quoted."""
+LOGINS = {"ann": "driver", "rae": 'rea"der'}
+PASSWORD = "a-password"
+DENIED = "permission denied|must be owner"
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """An empty database of a server on which no role is left at the end."""
+    admin = os.environ["CSE_TEST_POSTGRES"]
+    emptied(admin)
+    yield admin
+    emptied(admin)
+    with as_admin(admin) as connection:
+        for role in (*LOGINS, *ROLES):
+            name = role.replace('"', '""')
+            if connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone():
+                connection.execute(f'DROP OWNED BY "{name}"')
+                connection.execute(f'DROP ROLE "{name}"')
+
+
+def as_admin(url: str) -> psycopg.Connection[Any]:
+    place = make_url(url)
+    return psycopg.connect(
+        host=place.host, port=place.port, user=place.username, password=place.password,
+        dbname=place.database, autocommit=True,
+    )  # fmt: skip
+
+
+def url_as(admin: str, user: str) -> str:
+    place = make_url(admin).set(username=user, password=PASSWORD)
+    return place.render_as_string(hide_password=False)
+
+
+def grant(admin: str) -> None:
+    """Run what the command prints, twice, and give people their logins."""
+    options = [
+        word
+        for pair in zip(("--owner", "--driver", "--reader"), ROLES, strict=True)
+        for word in pair
+    ]
+    printed = CliRunner().invoke(main, ["grants", *options]).output
+    with as_admin(admin) as connection:
+        for _ in range(2):
+            connection.execute(printed)
+        connection.execute(f"""ALTER ROLE "own'er" PASSWORD '{PASSWORD}'""")
+        for login, role in LOGINS.items():
+            name = role.replace('"', '""')
+            connection.execute(
+                f"""CREATE ROLE {login} LOGIN PASSWORD '{PASSWORD}' IN ROLE "{name}" """
+            )
+
+
+@pytest.fixture(params=["tables first", "roles first"])
+def shared(request: pytest.FixtureRequest, server: str) -> str:
+    """The URL of a leaderboard that three roles share."""
+    if request.param == "tables first":  # made by a superuser
+        open_store(server).close()
+        grant(server)
+    else:
+        grant(server)
+        open_store(url_as(server, "own'er")).close()
+    return server
+
+
+def test_a_driver_writes_rows_and_a_reader_none(
+    shared: str,
+    tmp_path: Path,
+    sweep_started: Callable[..., Event],
+    trial_life: Callable[..., list[Event]],
+) -> None:
+    driver, reader = url_as(shared, "ann"), url_as(shared, "rae")
+    events = [sweep_started(), *trial_life(0, {1: 0.5})]
+    with (
+        open_store(driver) as board,
+        Journal(tmp_path / "journal") as journal,
+        Lease(board, "first", journal),
+    ):
+        apply_events(board, events)
+    with open_leaderboard(reader) as board:
+        assert [row.n for row in board.rows()] == [1]
+    with open_store(reader) as board, pytest.raises(StoreError, match="permission denied"):
+        apply_events(board, events, journal="another")
+    for url in (driver, reader):
+        for statement in (
+            "DROP TABLE trials",
+            "ALTER TABLE trials ADD COLUMN more TEXT",
+            "TRUNCATE scores",
+            "CREATE TABLE more (id INTEGER)",
+        ):
+            with as_admin(url) as connection, pytest.raises(psycopg.Error, match=DENIED):
+                connection.execute(statement)
+
+
+def test_the_owner_alone_upgrades(
+    shared: str,
+    sweep_started: Callable[..., Event],
+    trial_life: Callable[..., list[Event]],
+) -> None:
+    owner, driver, reader = (url_as(shared, user) for user in ("own'er", "ann", "rae"))
+    events = [sweep_started(), *trial_life(0, {1: 0.5})]
+    with open_store(driver) as board:
+        apply_events(board, events)
+    engine = create_engine(owner)
+    with open_migration(engine) as connection:
+        command.downgrade(alembic_config(connection), PREVIOUS_REVISION)
+    engine.dispose()
+    for url in (driver, reader):
+        with open_leaderboard(url) as board:
+            assert [row.n for row in board.rows()] == [1]
+        with pytest.raises(StoreError, match=DENIED):
+            upgrade_store(url, has_copy=True)
+    assert upgrade_store(owner, has_copy=True).before == PREVIOUS_REVISION
+    with open_store(driver) as board:
+        apply_events(board, trial_life(1, {1: 0.5}), after=len(events))
+    with open_leaderboard(reader) as board:
+        assert board.sweep("first").counts["COMPLETE"] == 2
+
+
+def test_who_wrote_is_the_login(
+    shared: str,
+    tmp_path: Path,
+    sweep_started: Callable[..., Event],
+    trial_life: Callable[..., list[Event]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LOGNAME", "somebody-else")
+    driver = url_as(shared, "ann")
+    with open_store(driver) as board:
+        apply_events(board, [sweep_started(), *trial_life(0, {1: 0.5}, state="FAIL")])
+    annotate(driver, tmp_path, "first", note="odd")
+    send_request(driver, "first", "retry")
+    with open_store(driver) as board, board.session() as session:
+        assert session.scalars(select(AnnotationRecord.who)).all() == ["ann"]
+        [request] = session.scalars(select(SweepRequestRecord.event)).all()
+        assert request["who"] == "ann"
+    with pytest.raises(StoreError):
+        send_request(url_as(shared, "rae"), "first", "retry")
+
+
+def test_logins_of_the_compose_file_own_their_databases_and_no_more(server: str) -> None:
+    file = Path(__file__).parents[2] / "platform" / "deploy" / "compose.yaml"
+    made = YAML(typ="safe").load(file)["configs"]["databases"]["content"]
+    for name in ("LAB_PASSWORD", "MLFLOW_PASSWORD"):
+        made = made.replace(f"${{{name}:?}}", PASSWORD)
+    databases = {"leaderboard": "lab", "search": "lab", "mlflow": "mlflow"}
+    with as_admin(server) as connection:
+        try:
+            for statement in made.split(";")[:-1]:
+                connection.execute(statement)
+            rights = "SELECT rolsuper OR rolcreaterole OR rolcreatedb FROM pg_roles"
+            may = connection.execute(f"{rights} WHERE rolname IN ('lab', 'mlflow')").fetchall()
+            assert may == [(False,), (False,)]
+            place = make_url(url_as(server, "lab"))
+            for database, owner in databases.items():
+                url = place.set(database=database).render_as_string(hide_password=False)
+                with as_admin(url) as one:
+                    if owner == "lab":
+                        one.execute("CREATE TABLE made (id INTEGER)")
+                    else:
+                        with pytest.raises(psycopg.Error, match="permission denied"):
+                            one.execute("CREATE TABLE made (id INTEGER)")
+        finally:
+            for database in databases:
+                connection.execute(f"DROP DATABASE IF EXISTS {database}")
+            for login in sorted({*databases.values()}):
+                connection.execute(f"DROP ROLE IF EXISTS {login}")
+
+
+def test_a_search_store_is_shared_alike(server: str) -> None:
+    grant(server)
+    open_search_store(url_as(server, "own'er")).engine.dispose()
+    storage = open_search_store(url_as(server, "ann"))
+    study = create_study(storage=storage, study_name="one")
+    study.tell(study.ask(), 0.5)
+    reading = open_search_store(url_as(server, "rae"))
+    assert load_study(storage=reading, study_name="one").best_value == 0.5
+    with pytest.raises(StorageInternalError):
+        create_study(storage=reading, study_name="two")
+    assert [one.study_name for one in get_all_study_summaries(storage)] == ["one"]
+    for opened in (storage, reading):
+        opened.remove_session()
+        opened.engine.dispose()
