@@ -1,0 +1,1 @@
+"""Removes what has grown: deletes sweeps, archives them, and cleans up what is old."""
