@@ -1,16 +1,13 @@
 """cse-sweep delete, archive, unarchive and clean: they remove what has grown."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from cse_platform.cli.common import RUNS, leaderboard_url
 from cse_platform.cli.request import about_sweep
-
-if TYPE_CHECKING:
-    from cse_platform.upkeep.deletion import Deletion
 
 
 @about_sweep
@@ -35,7 +32,7 @@ def delete(sweep: str, runs: Path | None, store: str | None, dry_run: bool, yes:
     url = leaderboard_url(runs, store)
     with open_store(url, create=False) as board:
         deletion = plan_deletion(board, url, sweep, runs=runs or RUNS)
-        _print_deletion(deletion)
+        _print_plan(f"What goes with sweep {sweep}", deletion.parts, deletion.effects)
         if dry_run:
             return
         _confirm(f"Delete sweep {sweep!r}?", yes=yes)
@@ -43,14 +40,59 @@ def delete(sweep: str, runs: Path | None, store: str | None, dry_run: bool, yes:
     click.echo(f"deleted sweep {sweep!r}")
 
 
-def _print_deletion(deletion: "Deletion") -> None:
+@about_sweep
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+def archive(sweep: str, runs: Path | None, store: str | None, dry_run: bool) -> None:
+    """Archive SWEEP: compress its journal, and remove what can come back from that.
+
+    Dev curves are thinned, the driver's messages and checkpoints are removed. Scores, similarities,
+    models, sources and what trials printed stay. `unarchive` undoes it, but for the checkpoints.
+
+    \b
+    Examples:
+        cse-sweep archive rankcse-bert-base --dry-run
+        cse-sweep archive rankcse-bert-base
+    """
+    from cse_platform.leaderboard.store import open_store
+    from cse_platform.upkeep.archive import plan_archiving
+    from cse_platform.upkeep.held_sweep import format_size
+
+    url = leaderboard_url(runs, store)
+    with open_store(url, create=False) as board:
+        plan = plan_archiving(board, url, sweep, runs=runs or RUNS)
+        _print_plan(f"What goes as sweep {sweep} is archived", plan.parts, plan.effects)
+        if dry_run:
+            return
+        before = plan.size
+        plan.archive(board)
+    sizes = f"its journal has {format_size(plan.size)} now, {format_size(before)} before"
+    click.echo(f"archived sweep {sweep!r}; {sizes}")
+
+
+@about_sweep
+def unarchive(sweep: str, runs: Path | None, store: str | None) -> None:
+    """Put an archived SWEEP back as it was, from its journal, so that it can go on.
+
+    \b
+    Example:
+        cse-sweep unarchive rankcse-bert-base
+    """
+    from cse_platform.leaderboard.store import open_store
+    from cse_platform.upkeep.archive import plan_restoring
+
+    url = leaderboard_url(runs, store)
+    with open_store(url, create=False) as board:
+        plan_restoring(board, url, sweep, runs=runs or RUNS).restore(board)
+    click.echo(f"sweep {sweep!r} is as it was; its checkpoints are gone")
+
+
+def _print_plan(title: str, parts: Sequence[Sequence[str]], effects: Sequence[str]) -> None:
     from cse_platform.render.page import Paragraph
     from cse_platform.render.table import text_table
     from cse_platform.render.terminal import print_page
 
-    title = f"What goes with sweep {deletion.sweep}"
-    table = text_table(("what", "how much", "where"), deletion.parts, title=title)
-    print_page([table, *map(Paragraph, deletion.effects)])
+    table = text_table(("what", "how much", "where"), parts, title=title)
+    print_page([table, *map(Paragraph, effects)])
 
 
 def _confirm(question: str, *, yes: bool) -> None:

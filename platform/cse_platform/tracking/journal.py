@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import threading
+import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -225,16 +226,22 @@ def compressed_journal(path: Path) -> Path:
 
 def refuse_put_away(path: Path) -> None:
     """Raise JournalError if the sweep of a journal is archived, or its deletion has begun."""
-    sweep = path.parent.name
-    if (begun := path.with_name(DELETION)).exists():
-        raise JournalError(
-            f"the deletion of sweep {sweep!r} has begun ({begun}); finish it: cse-sweep delete "
-            f"{sweep}, or run the sweep under another name: --set sweep=NEWNAME"
-        )
+    refuse_begun_deletion(path)
     if is_archived(path):
+        sweep = path.parent.name
         raise JournalError(
             f"sweep {sweep!r} is archived, its journal is {compressed_journal(path)}; first "
             f"cse-sweep unarchive {sweep}"
+        )
+
+
+def refuse_begun_deletion(path: Path) -> None:
+    """Raise JournalError if the deletion of a journal's sweep has begun."""
+    if (begun := path.with_name(DELETION)).exists():
+        sweep = path.parent.name
+        raise JournalError(
+            f"the deletion of sweep {sweep!r} has begun ({begun}); finish it: cse-sweep delete "
+            f"{sweep}, or run the sweep under another name: --set sweep=NEWNAME"
         )
 
 
@@ -263,8 +270,11 @@ def restore_journal(path: Path) -> None:
     """Undo `compress_journal`; nothing is done to a journal that is not compressed."""
     packed, part = compressed_journal(path), path.with_name(f"{path.name}.part")
     if not path.exists():
-        with gzip.open(packed) as source, part.open("wb") as text:
-            shutil.copyfileobj(source, text)
+        try:
+            with gzip.open(packed) as source, part.open("wb") as text:
+                shutil.copyfileobj(source, text)
+        except (EOFError, zlib.error) as error:
+            raise JournalError(f"{packed} is damaged ({error}); put a copy back") from error
         _rename_synced(part, path)
     packed.unlink(missing_ok=True)
 

@@ -22,7 +22,6 @@ from cse_platform.leaderboard.ingest.removal import (
     find_content,
     next_slice,
     remove_cursors,
-    remove_messages,
     remove_sweep,
     remove_trials,
 )
@@ -52,6 +51,7 @@ from cse_platform.upkeep.held_sweep import (
     format_size,
     hold_sweep,
     locate_sweep,
+    remove_all_messages,
     write_slice,
 )
 
@@ -145,10 +145,8 @@ class Deletion:
                     self._delete_files(trial)
                 with write_slice(board, lease) as session:
                     remove_trials(session, self.sweep, trials, journals)
-            removed = 1
-            while removed:
-                with write_slice(board, lease) as session:
-                    removed = remove_messages(session, self.sweep)
+            for journal in sorted(journals):
+                remove_all_messages(board, lease, journal)
             with open_stored_study(self.search, self.sweep, journals) as study:
                 study.delete()
             if self.mirrored is not None:

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from cse_platform.errors import JournalError
 from cse_platform.leaderboard.ingest.lease import Lease
+from cse_platform.leaderboard.ingest.removal import remove_messages
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.stored_sweeps import lease_owners
 from cse_platform.sweep.stores import JOURNAL_FILE, sweep_folder
@@ -99,6 +100,14 @@ def write_slice(board: Store, lease: Lease) -> Iterator[Session]:
         lease.renew(session)
         yield session
     time.sleep(min(time.monotonic() - began, _LONGEST_REST))
+
+
+def remove_all_messages(board: Store, lease: Lease, journal: str) -> None:
+    """Remove the messages that a journal tells, in slices."""
+    removed = 1
+    while removed:
+        with write_slice(board, lease) as session:
+            removed = remove_messages(session, journal)
 
 
 def folder_size(folder: Path) -> int:

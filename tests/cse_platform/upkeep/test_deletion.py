@@ -79,7 +79,8 @@ def test_a_kill_at_any_moment_is_made_good_by_the_same_command(
         lambda: carry_out(lab),
         finish,
         [
-            *((deletion, name) for name in ("remove_cursors", "remove_trials", "remove_messages")),
+            *((deletion, name) for name in ("remove_cursors", "remove_trials")),
+            (held_sweep, "remove_messages"),
             *((deletion, name) for name in ("delete_folder", "remove_sweep", "next_slice")),
             (StoredStudy, "delete"), (shutil, "rmtree"), (Path, "unlink"), (Path, "replace"),
         ],

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, exists, func, literal, select, tuple_
+from sqlalchemy import ColumnElement, delete, exists, func, literal, select
 from sqlalchemy.orm import Session, aliased
 
 from cse_platform.leaderboard.ingest.attempts import count_complete
@@ -45,6 +45,7 @@ from cse_platform.tracking.events import Annotatable
 SLICE_ROWS = 5000
 """Dev points of the trials of one transaction; one trial can have more."""
 _SLICE_TRIALS = 200
+_SLICE_MESSAGES = 2000
 
 _OF_TRIAL: tuple[Any, ...] = (
     OtherPointRecord,
@@ -199,17 +200,20 @@ def remove_trials(
     _recount(session, configurations)
 
 
-def remove_messages(session: Session, name: str) -> int:
-    """Remove so many messages of a sweep's driver as fit one transaction. Returns how many."""
-    if (sweep := sweep_or_none(session, name)) is None:
-        return 0
-    key = tuple_(DriverMessageRecord.journal, DriverMessageRecord.position)
-    some = select(DriverMessageRecord.journal, DriverMessageRecord.position)
-    of_sweep = DriverMessageRecord.sweep_id == sweep.id
-    rows = session.execute(some.where(of_sweep).limit(_SLICE_TRIALS)).all()
-    if rows:
-        session.execute(delete(DriverMessageRecord).where(key.in_([tuple(row) for row in rows])))
-    return len(rows)
+def count_messages(session: Session, journal: str) -> int:
+    """Count the messages that a journal tells."""
+    return _count(session, DriverMessageRecord, DriverMessageRecord.journal == journal)
+
+
+def remove_messages(session: Session, journal: str) -> int:
+    """Remove so many messages of a journal as fit one transaction. Returns how many."""
+    position, of_journal = DriverMessageRecord.position, DriverMessageRecord.journal == journal
+    first = select(position).where(of_journal).order_by(position).limit(_SLICE_MESSAGES)
+    positions = session.scalars(first).all()
+    if positions:
+        upto = position <= positions[-1]
+        session.execute(delete(DriverMessageRecord).where(of_journal, upto))
+    return len(positions)
 
 
 def remove_sweep(session: Session, name: str, journals: Collection[str]) -> None:
