@@ -2,11 +2,12 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import click
 
-from cse_platform.cli.common import RUNS, leaderboard_url
+from cse_platform.cli.common import CONTEXT, RUNS, leaderboard_url, shows_errors, store_options
 from cse_platform.cli.request import about_sweep
 
 
@@ -84,6 +85,55 @@ def unarchive(sweep: str, runs: Path | None, store: str | None) -> None:
     with open_store(url, create=False) as board:
         plan_restoring(board, url, sweep, runs=runs or RUNS).restore(board)
     click.echo(f"sweep {sweep!r} is as it was; its checkpoints are gone")
+
+
+@click.command(context_settings=CONTEXT)
+@click.option(
+    "--older-than",
+    default="90d",
+    show_default=True,
+    metavar="AGE",
+    help="Remove what was not used for longer: a number with s, min, h or d.",
+)
+@store_options
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@shows_errors
+def clean(older_than: str, runs: Path | None, store: str | None, dry_run: bool) -> None:
+    """Remove what is old: requests, messages, submitted jobs, folders of Ray, cached files.
+
+    Results stay. Cached files go by their last use on this machine, and are made again when needed.
+
+    \b
+    Examples:
+        cse-sweep clean --dry-run
+        cse-sweep clean --older-than 30d --runs /data/lab/runs
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    from cse_platform.errors import NoStoreError
+    from cse_platform.leaderboard.store import open_store
+    from cse_platform.sweep.blocks import Duration
+    from cse_platform.upkeep.cleaning import plan_cleaning
+
+    try:
+        limit: float = TypeAdapter(Duration).validate_python(older_than)
+    except ValidationError:
+        raise click.UsageError(
+            f"--older-than takes a number above 0 with s, min, h or d, got {older_than!r}"
+        ) from None
+    url = leaderboard_url(runs, store)
+    with ExitStack() as opened:
+        board = None
+        with suppress(NoStoreError):
+            board = opened.enter_context(open_store(url, create=False))
+        plan = plan_cleaning(board, url, runs=runs or RUNS, older_than=limit)
+        if not plan.parts:
+            click.echo(f"nothing is older than {older_than}")
+            return
+        _print_plan(f"What was not used for {older_than}", plan.parts, [])
+        if not dry_run:
+            plan.carry_out(board)
+            click.echo("removed")
 
 
 def _print_plan(title: str, parts: Sequence[Sequence[str]], effects: Sequence[str]) -> None:

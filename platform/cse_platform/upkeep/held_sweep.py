@@ -91,14 +91,20 @@ def hold_sweep(board: Store, place: SweepPlace) -> Iterator[Lease]:
 
 @contextmanager
 def write_slice(board: Store, lease: Lease) -> Iterator[Session]:
-    """Open a transaction that renews the lease, and leave the store alone for as long afterwards.
+    """Open a transaction that renews the lease, and rest afterwards."""
+    with rest_between(), board.writing() as session:
+        lease.renew(session)
+        yield session
+
+
+@contextmanager
+def rest_between() -> Iterator[None]:
+    """Leave the store alone for as long as the transaction inside took.
 
     Whoever else writes has half of the time, so that no lease runs out behind a lock.
     """
     began = time.monotonic()
-    with board.writing() as session:
-        lease.renew(session)
-        yield session
+    yield
     time.sleep(min(time.monotonic() - began, _LONGEST_REST))
 
 

@@ -6,9 +6,10 @@ removed by doing it again.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, exists, func, literal, select
+from sqlalchemy import ColumnElement, delete, exists, func, literal, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
 from cse_platform.leaderboard.ingest.attempts import count_complete
@@ -45,7 +46,7 @@ from cse_platform.tracking.events import Annotatable
 SLICE_ROWS = 5000
 """Dev points of the trials of one transaction; one trial can have more."""
 _SLICE_TRIALS = 200
-_SLICE_MESSAGES = 2000
+_SLICE_MESSAGES = 500
 
 _OF_TRIAL: tuple[Any, ...] = (
     OtherPointRecord,
@@ -214,6 +215,57 @@ def remove_messages(session: Session, journal: str) -> int:
         upto = position <= positions[-1]
         session.execute(delete(DriverMessageRecord).where(of_journal, upto))
     return len(positions)
+
+
+def find_old_requests(session: Session, before: datetime) -> list[int]:
+    """Find the ids of requests that were made before a time and decide nothing any more.
+
+    Those that a driver has taken still count if they put in a configuration, or are the last to
+    pause a sweep or to resume it.
+    """
+    old, paused = list[int](), dict[str, int]()
+    for record in session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id)):
+        action = record.event.get("action")
+        if record.taken is not None and action == "enqueue":
+            continue
+        if record.taken is not None and action in ("pause", "resume"):
+            paused[record.sweep] = record.id
+        if datetime.fromisoformat(record.event["time"]) < before:
+            old.append(record.id)
+    return sorted({*old} - {*paused.values()})
+
+
+def remove_requests(session: Session, ids: Collection[int]) -> None:
+    """Remove these requests."""
+    session.execute(delete(SweepRequestRecord).where(SweepRequestRecord.id.in_(ids)))
+
+
+def count_old_messages(session: Session, before: datetime) -> int:
+    """Count the messages of all drivers from before a time."""
+    return _count(session, DriverMessageRecord, DriverMessageRecord.time < before)
+
+
+def remove_old_messages(session: Session, before: datetime) -> int:
+    """Remove so many messages from before a time as fit one transaction. Returns how many."""
+    journal, position = DriverMessageRecord.journal, DriverMessageRecord.position
+    old = select(journal, position).where(DriverMessageRecord.time < before)
+    keys = [(row.journal, row.position) for row in session.execute(old.limit(_SLICE_MESSAGES))]
+    if keys:
+        these = tuple_(journal, position).in_(keys)
+        session.execute(delete(DriverMessageRecord).where(these))
+    return len(keys)
+
+
+def find_start_folders(session: Session) -> set[str]:
+    """Find the folders in which sweeps that are not complete were started last."""
+    query = (
+        select(SweepRecord.id, SweepStartRecord.provenance)
+        .join(SweepRecord.starts)
+        .where(SweepRecord.state != "COMPLETE")
+        .order_by(SweepStartRecord.started)
+    )
+    last = {sweep: facts.get("folder") for sweep, facts in session.execute(query)}
+    return {folder for folder in last.values() if isinstance(folder, str)}
 
 
 def remove_sweep(session: Session, name: str, journals: Collection[str]) -> None:
