@@ -2,7 +2,8 @@
 
 A sweep without pruner is run undisturbed, and then broken again and again; the same command is
 given whenever it has ended. Journal, SQL, Optuna and MLflow must then hold the same dev points, by
-configuration, seed and step. A search that learns has to complete, with nothing twice.
+configuration, seed and step. A search that learns has to complete, with nothing twice. Commands
+that archive or delete a sweep are killed as well.
 
     python chaos/chaos.py [--seed N] [--rounds 2] [--only NAME]
 """
@@ -27,6 +28,7 @@ from processes import SECONDS
 from servers import MlflowServer, Postgres, new_folder, small_disk
 from store_contents import assert_stores_agree
 from sweeps import CHEAP, Sweep, write_sweep
+from upkeep import kill_commands
 
 from cse_platform.tracking.events import SweepFinished, TrialPoint
 
@@ -105,7 +107,22 @@ def learning(random: Random, table: dict[str, Found]) -> None:
         campaign(broken, OF_PROCESSES[:5], table, undisturbed=None)
 
 
-CAMPAIGNS = {"processes": processes, "stores": stores, "disks": disks, "learning": learning}
+def upkeep(random: Random, table: dict[str, Found]) -> None:
+    """Commands that archive, restore and delete a sweep: nothing is lost, and nothing is left."""
+    for name, seconds, wrong in kill_commands(random):
+        found = table.setdefault(name, Found())
+        found.seconds.append(seconds)
+        found.lost += len(wrong)
+        say(f"  {name}: {seconds:.1f} s{''.join(f'; {what}' for what in wrong)}")
+
+
+CAMPAIGNS = {
+    "processes": processes,
+    "stores": stores,
+    "disks": disks,
+    "learning": learning,
+    "upkeep": upkeep,
+}
 
 
 @contextmanager

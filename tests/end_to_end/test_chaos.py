@@ -5,6 +5,7 @@ from random import Random
 import pytest
 from chaos import Found, campaign, scene
 from faults import ctrl_c, driver_and_children_killed, worker_killed
+from upkeep import kill_commands
 
 FAULTS = (worker_killed, driver_and_children_killed, ctrl_c)
 
@@ -16,3 +17,14 @@ def test_a_broken_sweep_loses_nothing_and_doubles_nothing() -> None:
         campaign(broken, FAULTS, table)
     assert len(table) == len(FAULTS)
     assert {(found.lost, found.doubled) for found in table.values()} == {(0, 0)}
+
+
+@pytest.mark.slow
+def test_a_sweep_is_archived_and_deleted_by_commands_that_are_killed() -> None:
+    killed = list(kill_commands(Random(42), kills=2))
+    assert {name for name, _, _ in killed} == {
+        "archive killed",
+        "unarchive killed",
+        "delete killed",
+    }
+    assert [wrong for _, _, wrong in killed if wrong] == []
