@@ -2,7 +2,8 @@
 
 A sweep without pruner is run undisturbed, and then broken again and again; the same command is
 given whenever it has ended. Journal, SQL, Optuna and MLflow must then hold the same dev points, by
-configuration, seed and step. A search that learns has to complete, with nothing twice.
+configuration, seed and step. A search that learns has to complete, with nothing twice. Commands
+that archive or delete a sweep are killed as well.
 
     python chaos/chaos.py [--seed N] [--rounds 2] [--only NAME]
 """
@@ -36,6 +37,7 @@ from processes import SECONDS
 from servers import MlflowServer, Postgres, new_folder, small_disk
 from store_contents import assert_stores_agree
 from sweeps import CHEAP, Sweep, write_sweep
+from upkeep import kill_commands
 
 from cse_platform.tracking.events import SweepFinished, TrialPoint
 
@@ -109,9 +111,14 @@ def disks(random: Random, table: dict[str, Found]) -> None:
 
 
 def upkeep(random: Random, table: dict[str, Found]) -> None:
-    """Backups and upgrades, on the embedded stores."""
+    """Commands that copy, upgrade, archive, restore and delete are killed, and given again."""
     with scene(random, search=SEARCH) as broken:
         campaign(broken, OF_UPKEEP, table)
+    for name, seconds, wrong in kill_commands(random):
+        found = table.setdefault(name, Found())
+        found.seconds.append(seconds)
+        found.lost += len(wrong)
+        say(f"  {name}: {seconds:.1f} s{''.join(f'; {what}' for what in wrong)}")
 
 
 def learning(random: Random, table: dict[str, Found]) -> None:

@@ -18,10 +18,10 @@ from sqlalchemy import create_engine
 from store_contents import assert_mirrors_agree
 from sweeps import Sweep
 
-from cse_platform.backup import MANIFEST
 from cse_platform.leaderboard.schemas import PREVIOUS_REVISION
 from cse_platform.leaderboard.upgrade import alembic_config, open_migration
 from cse_platform.tracking.events import TrialPoint
+from cse_platform.upkeep.backup import MANIFEST
 
 OUTAGE = (1.0, 6.0)
 """Seconds that something is down."""

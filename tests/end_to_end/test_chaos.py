@@ -12,6 +12,7 @@ from faults import (
     upgrade_killed,
     worker_killed,
 )
+from upkeep import kill_commands
 
 
 @pytest.mark.slow
@@ -31,3 +32,14 @@ def test_a_broken_sweep_loses_nothing_and_doubles_nothing(
         campaign(broken, faults, table)
     assert len(table) == len(faults)
     assert {(found.lost, found.doubled) for found in table.values()} == {(0, 0)}
+
+
+@pytest.mark.slow
+def test_a_sweep_is_archived_and_deleted_by_commands_that_are_killed() -> None:
+    killed = list(kill_commands(Random(42), kills=2))
+    assert {name for name, _, _ in killed} == {
+        "archive killed",
+        "unarchive killed",
+        "delete killed",
+    }
+    assert [wrong for _, _, wrong in killed if wrong] == []

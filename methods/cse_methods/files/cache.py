@@ -3,8 +3,9 @@
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -63,6 +64,7 @@ def written_once(
     """
     content = read(file)
     if content is not None:
+        _note_use(file)
         return content
     file.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(file.with_suffix(".lock")):
@@ -74,6 +76,33 @@ def written_once(
     if content is None:
         raise OSError(f"{file.name} does not hold what was written to it")
     return content
+
+
+def cache_entries(kind: str) -> list[Path]:
+    """The files and folders of a kind that go or stay as one, by name."""
+    folder = cache_folder(kind)
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def last_used(entry: Path) -> float:
+    """When a file, or a file below a folder, was last read or written: seconds since 1970."""
+    files = [entry, *(entry.rglob("*") if entry.is_dir() else ())]
+    return max(_read_times(file) for file in files)
+
+
+def _read_times(file: Path) -> float:
+    """When a file was last read or written, or a folder written to; now if it is gone."""
+    try:
+        stat = file.stat()
+    except FileNotFoundError:
+        return time.time()
+    return stat.st_mtime if file.is_dir() else max(stat.st_atime, stat.st_mtime)
+
+
+def _note_use(file: Path) -> None:
+    """Note that a file is read now, also on a disk that does not note it."""
+    with suppress(OSError):
+        os.utime(file, (time.time(), file.stat().st_mtime))
 
 
 def cannot_store(what: str, file: Path, problem: OSError) -> str:

@@ -32,7 +32,7 @@ from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.start_points import start_points
 from cse_platform.sweep.stores import SweepStores, nearest_existing
 from cse_platform.tracking.history import History
-from cse_platform.tracking.journal import read_journal
+from cse_platform.tracking.journal import read_journal, refuse_put_away
 
 CHECKPOINT = 4
 """A running trial's checkpoint, in encoders: the weights, the optimiser's two moments, the best."""
@@ -244,7 +244,11 @@ def _resolve_found_values(checked: Checked) -> tuple[Checked, list[str]]:
 
 
 def _read_history(where: SweepStores) -> History:
-    """Read the history of a sweep from its journal; empty if it never ran here."""
+    """Read the history of a sweep from its journal; empty if it never ran here.
+
+    JournalError, as at a start, if the sweep is archived or being deleted.
+    """
+    refuse_put_away(where.journal)
     there = where.journal.exists()
     return History(event for _, event in read_journal(where.journal)) if there else History()
 

@@ -29,14 +29,14 @@ from cse_platform.cli.imports import (
 )
 from cse_platform.cli.papers import papers_command
 from cse_platform.cli.recompute import recompute_command
-from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
-from cse_platform.cli.upkeep import (
+from cse_platform.cli.stores import (
     backup_command,
     catch_up_command,
     grants_command,
     restore_command,
     upgrade_command,
 )
+from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
 
 _FAMILIES = ("sts", "transfer", "ranking", "long", "clean")
 _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")

@@ -1,6 +1,7 @@
 """Prints `cse-sweep status`: how far each sweep is."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -14,7 +15,9 @@ from cse_platform.render.formats import HASH_DIGITS, clock, percent, short_setti
 from cse_platform.render.page import Block, Page, Paragraph
 from cse_platform.render.table import text_table, to_json
 from cse_platform.render.terminal import print_page
+from cse_platform.sweep.stores import JOURNAL_FILE
 from cse_platform.tracking.events import DriverMessage
+from cse_platform.tracking.journal import is_archived
 
 _HEADS = ("sweep", "method", "backbone", "state", "trials", "failed", "best dev", "started", "left")
 
@@ -50,6 +53,8 @@ def _make_details(
         blocks.append(Paragraph(f"tags: {', '.join(sweep.tags)}"))
     for name, line in written_lines(sweep.written).items():
         blocks.append(Paragraph(f"{name}: {line}"))
+    if sweep.holder is not None and is_archived(Path(sweep.holder.folder) / JOURNAL_FILE):
+        blocks.append(Paragraph(f"archived; it goes on after cse-sweep unarchive {sweep.name}"))
     if sweep.holder is not None and sweep.holder.lives:
         held = sweep.holder
         blocks.append(

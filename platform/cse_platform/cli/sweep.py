@@ -18,6 +18,7 @@ from cse_platform.cli.common import (
     version_option,
 )
 from cse_platform.cli.request import attach, enqueue, logs, pause, resume, retry, stop
+from cse_platform.cli.upkeep import archive, clean, delete, unarchive
 from cse_platform.private_hooks import refuse_missing_hooks
 
 if TYPE_CHECKING:
@@ -257,7 +258,19 @@ def submit(
     )
 
 
-for command in (stop, pause, resume, retry, enqueue, logs, attach):
+for command in (
+    stop,
+    pause,
+    resume,
+    retry,
+    enqueue,
+    logs,
+    attach,
+    delete,
+    archive,
+    unarchive,
+    clean,
+):
     main.add_command(command)
 
 

@@ -1,151 +1,154 @@
-"""cse-leaderboard upgrade, backup, restore, catch-up, grants: what keeps the stores for years."""
+"""cse-sweep delete, archive, unarchive and clean: they remove what has grown."""
 
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from cse_platform.cli.common import CONTEXT, RUNS, leaderboard_url, shows_errors, store_options
-
-if TYPE_CHECKING:
-    from cse_platform.backup import Part
+from cse_platform.cli.request import about_sweep
 
 
-@click.command("upgrade", context_settings=CONTEXT)
-@click.option(
-    "--backed-up",
-    is_flag=True,
-    help="There is a copy of the database on PostgreSQL. Of a SQLite file the command makes one.",
-)
-@store_options
-@shows_errors
-def upgrade_command(backed_up: bool, runs: Path | None, store: str | None) -> None:
-    """Upgrade a leaderboard that an older version made; nothing else does.
+@about_sweep
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete(sweep: str, runs: Path | None, store: str | None, dry_run: bool, yes: bool) -> None:
+    """Delete SWEEP everywhere: leaderboard, search store, MLflow, models, journal.
 
-    All of it is upgraded, or nothing: after a kill, give the command again. A SQLite file is copied
-    first, to a file beside it whose name has the old schema. While a driver holds a sweep, nothing
-    is upgraded. Without it the leaderboard of the version before can still be read.
+    It says what goes and who uses it, and asks. Trials that another sweep holds too stay. A
+    deletion that was cut off goes on when the command is given again. An import is deleted in the
+    same way.
 
     \b
     Examples:
-        cse-leaderboard upgrade
-        cse-leaderboard upgrade --store postgresql+psycopg://lab@db.lab/leaderboard --backed-up
+        cse-sweep delete rankcse-bert-base --dry-run
+        cse-sweep delete rankcse-bert-base
+        cse-sweep delete wandb-import --yes
     """
-    from cse_platform.leaderboard.schemas import HEAD_REVISION
-    from cse_platform.leaderboard.store import upgrade_store
-
-    upgraded = upgrade_store(leaderboard_url(runs, store), has_copy=backed_up)
-    if not upgraded.changed:
-        click.echo(f"The leaderboard is of this version's schema, {HEAD_REVISION}.")
-        return
-    click.echo(f"The leaderboard was of schema {upgraded.before}, and is of {HEAD_REVISION} now.")
-    if upgraded.copy is not None:
-        click.echo(f"As it was: {upgraded.copy}")
-
-
-@click.command("backup", context_settings=CONTEXT)
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@store_options
-@shows_errors
-def backup_command(folder: Path, runs: Path | None, store: str | None) -> None:
-    """Back up leaderboard, search store, MLflow and journals into DIR, while sweeps run.
-
-    DIR is new or empty. SQLite files are copied by SQLite's own backup, databases on PostgreSQL by
-    pg_dump. CSE_SEARCH_STORE and CSE_MLFLOW_URI name stores that are elsewhere; an MLflow server
-    has a backup of its own. Models and checkpoints are not in it. After a kill, give the command
-    again.
-
-    \b
-    Example:
-        cse-leaderboard backup /backup/cse/2026-11-25
-    """
-    from cse_platform.backup import back_up, find_places
-
-    places = find_places(leaderboard_url(runs, store), runs or RUNS)
-    for line in back_up(places, folder):
-        click.echo(line)
-    click.echo(f"The backup is whole: {folder}")
-
-
-@click.command("restore", context_settings=CONTEXT)
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option(
-    "--only",
-    multiple=True,
-    type=click.Choice(("leaderboard", "search", "mlflow", "journals")),
-    help="Restore this part alone; can be given again.",
-)
-@store_options
-@shows_errors
-def restore_command(
-    folder: Path, only: tuple["Part", ...], runs: Path | None, store: str | None
-) -> None:
-    """Restore what `backup` has put into DIR, then fill the stores from the journals.
-
-    Every file is checked by its SHA-256 first. Nothing is overwritten: what is in the way is named,
-    and nothing is restored then. A journal that is there and goes on where that of the backup ends
-    stays. Databases on PostgreSQL are restored into empty ones.
-
-    \b
-    Examples:
-        cse-leaderboard restore /backup/cse/2026-11-25 --runs restored
-        cse-leaderboard restore /backup/cse/2026-11-25 --only leaderboard
-    """
-    from cse_platform.backup import PARTS, find_places, restore
+    from cse_platform.leaderboard.store import open_store
+    from cse_platform.upkeep.deletion import plan_deletion
 
     url = leaderboard_url(runs, store)
-    for line in restore(folder, find_places(url, runs or RUNS), only=only or PARTS):
-        click.echo(line)
-    _catch_up(url, runs or RUNS)
+    with open_store(url, create=False) as board:
+        deletion = plan_deletion(board, url, sweep, runs=runs or RUNS)
+        _print_plan(f"What goes with sweep {sweep}", deletion.parts, deletion.effects)
+        if dry_run:
+            return
+        _confirm(f"Delete sweep {sweep!r}?", yes=yes)
+        deletion.carry_out(board)
+    click.echo(f"deleted sweep {sweep!r}")
 
 
-@click.command("catch-up", context_settings=CONTEXT)
-@store_options
-@shows_errors
-def catch_up_command(runs: Path | None, store: str | None) -> None:
-    """Fill leaderboard and MLflow from the journals of a runs folder, from where each stands.
+@about_sweep
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+def archive(sweep: str, runs: Path | None, store: str | None, dry_run: bool) -> None:
+    """Archive SWEEP: compress its journal, and remove what can come back from that.
 
-    This is for a store that was put back from an older copy. A sweep that is started does it for
-    itself, and its search store is filled then.
-
-    \b
-    Example:
-        cse-leaderboard catch-up --store postgresql+psycopg://lab@db.lab/leaderboard
-    """
-    _catch_up(leaderboard_url(runs, store), runs or RUNS)
-
-
-def _catch_up(url: str, runs: Path) -> None:
-    from cse_platform.catch_up import catch_up
-    from cse_platform.errors import StoreDownError
-    from cse_platform.render.terminal import progress_bar
-
-    with progress_bar("journals") as move:
-        lacking = catch_up(
-            url, runs, progress=lambda done, total: move(completed=done, total=total)
-        )
-    if lacking:
-        raise StoreDownError("\n  ".join(["not all of the journals is in the stores:", *lacking]))
-    click.echo("The stores have all that the journals have.")
-
-
-@click.command("grants", context_settings=CONTEXT)
-@click.option("--owner", default="cse_owner", show_default=True, help="Makes and upgrades tables.")
-@click.option(
-    "--driver", default="cse_driver", show_default=True, help="Runs sweeps, writes notes."
-)
-@click.option("--reader", default="cse_reader", show_default=True, help="Only looks.")
-def grants_command(owner: str, driver: str, reader: str) -> None:
-    """Print the SQL by which several users share a database on PostgreSQL.
-
-    A superuser runs it once in each database. OWNER is a login; DRIVER and READER are groups that
-    people's logins are put into. Tables that are there are given to OWNER.
+    Dev curves are thinned, the driver's messages and checkpoints are removed. Scores, similarities,
+    models, sources and what trials printed stay. `unarchive` undoes it, but for the checkpoints.
 
     \b
     Examples:
-        cse-leaderboard grants | psql postgresql://postgres@db.lab/leaderboard
-        psql -c "CREATE ROLE ann LOGIN PASSWORD '…' IN ROLE cse_driver" postgresql://postgres@db.lab
+        cse-sweep archive rankcse-bert-base --dry-run
+        cse-sweep archive rankcse-bert-base
     """
-    from cse_platform.postgres import grant_statements
+    from cse_platform.leaderboard.store import open_store
+    from cse_platform.upkeep.archive import plan_archiving
+    from cse_platform.upkeep.held_sweep import format_size
 
-    click.echo(grant_statements(owner=owner, driver=driver, reader=reader), nl=False)
+    url = leaderboard_url(runs, store)
+    with open_store(url, create=False) as board:
+        plan = plan_archiving(board, url, sweep, runs=runs or RUNS)
+        _print_plan(f"What goes as sweep {sweep} is archived", plan.parts, plan.effects)
+        if dry_run:
+            return
+        before = plan.size
+        plan.archive(board)
+    sizes = f"its journal has {format_size(plan.size)} now, {format_size(before)} before"
+    click.echo(f"archived sweep {sweep!r}; {sizes}")
+
+
+@about_sweep
+def unarchive(sweep: str, runs: Path | None, store: str | None) -> None:
+    """Put an archived SWEEP back as it was, from its journal, so that it can go on.
+
+    \b
+    Example:
+        cse-sweep unarchive rankcse-bert-base
+    """
+    from cse_platform.leaderboard.store import open_store
+    from cse_platform.upkeep.archive import plan_restoring
+
+    url = leaderboard_url(runs, store)
+    with open_store(url, create=False) as board:
+        plan_restoring(board, url, sweep, runs=runs or RUNS).restore(board)
+    click.echo(f"sweep {sweep!r} is as it was; its checkpoints are gone")
+
+
+@click.command(context_settings=CONTEXT)
+@click.option(
+    "--older-than",
+    default="90d",
+    show_default=True,
+    metavar="AGE",
+    help="Remove what was not used for longer: a number with s, min, h or d.",
+)
+@store_options
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@shows_errors
+def clean(older_than: str, runs: Path | None, store: str | None, dry_run: bool) -> None:
+    """Remove what is old: requests, messages, submitted jobs, folders of Ray, cached files.
+
+    Results stay. Cached files go by their last use on this machine, and are made again when needed.
+
+    \b
+    Examples:
+        cse-sweep clean --dry-run
+        cse-sweep clean --older-than 30d --runs /data/lab/runs
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    from cse_platform.errors import NoStoreError
+    from cse_platform.leaderboard.store import open_store
+    from cse_platform.sweep.blocks import Duration
+    from cse_platform.upkeep.cleaning import plan_cleaning
+
+    try:
+        limit: float = TypeAdapter(Duration).validate_python(older_than)
+    except ValidationError:
+        raise click.UsageError(
+            f"--older-than takes a number above 0 with s, min, h or d, got {older_than!r}"
+        ) from None
+    url = leaderboard_url(runs, store)
+    with ExitStack() as opened:
+        board = None
+        with suppress(NoStoreError):
+            board = opened.enter_context(open_store(url, create=False))
+        plan = plan_cleaning(board, url, runs=runs or RUNS, older_than=limit)
+        if not plan.parts:
+            click.echo(f"nothing is older than {older_than}")
+            return
+        _print_plan(f"What was not used for {older_than}", plan.parts, [])
+        if not dry_run:
+            plan.carry_out(board)
+            click.echo("removed")
+
+
+def _print_plan(title: str, parts: Sequence[Sequence[str]], effects: Sequence[str]) -> None:
+    from cse_platform.render.page import Paragraph
+    from cse_platform.render.table import text_table
+    from cse_platform.render.terminal import print_page
+
+    table = text_table(("what", "how much", "where"), parts, title=title)
+    print_page([table, *map(Paragraph, effects)])
+
+
+def _confirm(question: str, *, yes: bool) -> None:
+    """Ask on a terminal, and end the command unless the answer is yes."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("there is no terminal to ask on; --yes goes on without asking")
+    click.confirm(question, abort=True)

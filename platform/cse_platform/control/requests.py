@@ -17,7 +17,9 @@ from cse_platform.leaderboard.stored_sweeps import RequestedSweep, requested_swe
 from cse_platform.sweep.file import OverrideError, read_setting
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import point_to_try
+from cse_platform.sweep.stores import JOURNAL_FILE
 from cse_platform.tracking.events import SweepAction, SweepRequested
+from cse_platform.tracking.journal import refuse_put_away
 
 _TAKES = {"stop": ("RUNNING",), "retry": ("FAIL", "PRUNED")}
 """By action, the states of single trials that it applies to."""
@@ -35,11 +37,14 @@ def send_request(
     """Leave a request for a sweep's driver, the running or the next one. Returns who hears it.
 
     `trials`, `numbers` and `settings` (`NAME=VALUE`) are those of the commands. SweepRefusedError
-    if the request means nothing to the sweep as it is, NotFoundError if there is none.
+    if the request means nothing to the sweep as it is, NotFoundError if there is none, JournalError
+    if its journal is here and archived.
     """
     with open_store(url, create=False) as board:
         with board.session() as session:
             asked = requested_sweep(session, sweep)
+        if asked.holder is None and asked.folder is not None:
+            refuse_put_away(asked.folder / JOURNAL_FILE)
         if action in ("stop", "pause") and asked.holder is None:
             raise SweepRefusedError(f"sweep {sweep!r} does not run now, it is {asked.state}")
         _refuse_other_trials(asked, action, numbers)

@@ -198,6 +198,10 @@ class RequestedSweep:
     """The state of each by its number."""
     holder: LeaseOwner | None
     """Its driver, if that lives."""
+    folder: Path | None
+    """The folder of its journal on the host of its last driver; None if it had none."""
+    journals: frozenset[str]
+    """The journal of its last start, and the one that its last driver had."""
     started_by: dict[str, str]
     """Provenance of its last start."""
 
@@ -209,6 +213,7 @@ def requested_sweep(session: Session, name: str) -> RequestedSweep:
         NotFoundError: if there is none of that name.
     """
     sweep, holder = find_sweep(session, name), lease_owners(session, name).get(name)
+    lease = session.get(SweepLeaseRecord, name)
     held = select(SweepTrialRecord.number, TrialRecord.state).join(SweepTrialRecord.trial)
     starts = select(SweepStartRecord.provenance).where(SweepStartRecord.sweep_id == sweep.id)
     last = starts.order_by(SweepStartRecord.started.desc()).limit(1)
@@ -221,5 +226,7 @@ def requested_sweep(session: Session, name: str) -> RequestedSweep:
             for row in session.execute(held.where(SweepTrialRecord.sweep_id == sweep.id))
         },
         holder=holder if holder is not None and holder.lives else None,
+        folder=None if lease is None or not lease.folder else Path(lease.folder),
+        journals=frozenset({sweep.journal, "" if lease is None else lease.journal} - {""}),
         started_by=session.scalars(last).first() or {},
     )

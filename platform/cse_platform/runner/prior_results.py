@@ -32,7 +32,7 @@ from cse_platform.sweep.start_points import Leaders, leader_notes
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import LearnedTrial
 from cse_platform.tracking.history import History, TrialHistory
-from cse_platform.tracking.journal import read_journal
+from cse_platform.tracking.journal import has_journal, read_journal
 
 _MAX_SHOWN = 3
 """Changed modules that a message names."""
@@ -210,7 +210,8 @@ def _find_best_of_stage(
     spec: SweepSpec, wanted: StageReference, journal: Path
 ) -> TrialHistory | None:
     """Find a trial of a complete stage's best configuration, by that stage's own rule."""
-    past = History(event for _, event in read_journal(journal)) if journal.exists() else History()
+    there = has_journal(journal)
+    past = History(event for _, event in read_journal(journal)) if there else History()
     if not past.complete:
         return None
     try:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import optuna
 from filelock import FileLock
+from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import create_engine, event, make_url, text
@@ -17,6 +18,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from cse_platform.errors import StoreDownError, StoreError
 from cse_platform.postgres import connection_timeouts
 from cse_platform.secrets import mask_url
+
+JOURNAL = "journal"
+"""User attribute of a study with the identity of the journal that it belongs to."""
 
 OPENING_LOCK = 0x0C5E_0BE4
 """Number of the advisory lock, which no other program on the server should use."""
@@ -39,6 +43,59 @@ def open_search_store(url: str) -> RDBStorage:
         with storage.engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
     return storage
+
+
+@contextmanager
+def open_stored_study(url: str, name: str, journals: Container[str]) -> Iterator["StoredStudy"]:
+    """Open the study of that name, if there is one that belongs to one of these journals.
+
+    Raises:
+        StoreError: if the store cannot be opened.
+        StoreDownError: if it does not answer.
+    """
+    file = Path(make_url(url).database or "")
+    if url.startswith("sqlite") and not file.is_file():
+        yield StoredStudy(None)
+        return
+    storage = open_search_store(url)
+    try:
+        yield StoredStudy(storage, name, journals)
+    except (StorageInternalError, SQLAlchemyError) as error:
+        cause = (str(error.__cause__ or error).splitlines() or ["?"])[0]
+        raise StoreDownError(f"search store {mask_url(url)}: {cause}") from error
+    finally:
+        storage.remove_session()
+        storage.engine.dispose()
+
+
+class StoredStudy:
+    """A study in its store, or none, to be counted and deleted."""
+
+    def __init__(
+        self, storage: RDBStorage | None, name: str = "", journals: Container[str] = ()
+    ) -> None:
+        self._storage = storage
+        self._id = None if storage is None else _find_study(storage, name, journals)
+
+    @property
+    def trials(self) -> int | None:
+        """Number of its trials; None if there is no study."""
+        if self._storage is None or self._id is None:
+            return None
+        return self._storage.get_n_trials(self._id)
+
+    def delete(self) -> None:
+        """Delete it, whole or not at all; nothing is done where there is none."""
+        if self._storage is not None and self._id is not None:
+            self._storage.delete_study(self._id)
+
+
+def _find_study(storage: RDBStorage, name: str, journals: Container[str]) -> int | None:
+    try:
+        study = storage.get_study_id_from_name(name)
+    except KeyError:
+        return None
+    return study if storage.get_study_user_attrs(study).get(JOURNAL) in journals else None
 
 
 def _leave_syncing_to_checkpoints(connection: Any, _record: Any) -> None:

@@ -36,15 +36,12 @@ from cse_platform.search.restoring import (
     read_final_values,
     restore_trials,
 )
-from cse_platform.search.storage import TrialCache, open_search_store
+from cse_platform.search.storage import JOURNAL, TrialCache, open_search_store
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.objectives import compute_excesses
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import LearnedTrial, now
 from cse_platform.tracking.history import History, TrialHistory
-
-JOURNAL = "journal"
-"""User attribute of a study with the identity of the journal that it belongs to."""
 
 
 class SearchStudy:

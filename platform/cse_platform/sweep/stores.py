@@ -9,6 +9,9 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.secrets import escape_text
 from cse_platform.sweep.spec import SweepSpec
 
+JOURNAL_FILE = "journal.jsonl"
+"""The journal in the folder of a sweep."""
+
 
 @dataclass(frozen=True)
 class SweepStores:
@@ -36,7 +39,7 @@ class SweepStores:
 
     @property
     def journal(self) -> Path:
-        return self.folder / "journal.jsonl"
+        return self.folder / JOURNAL_FILE
 
     def journal_of(self, sweep: str) -> Path:
         """Return the path of another sweep's journal in the same runs folder."""
@@ -51,7 +54,7 @@ class SweepStores:
     def on_this_machine(self) -> list[Path]:
         """Every file and folder that the sweep writes here."""
         urls = (self.leaderboard, self.search, self.mlflow)
-        files = [Path(_normalize_url(url)) for url in urls if url.startswith("sqlite")]
+        files = [Path(normalize_url(url)) for url in urls if url.startswith("sqlite")]
         places = [place for place in (self.checkpoints, self.models) if "://" not in place]
         return [self.folder, *files, *map(Path, places)]
 
@@ -66,14 +69,30 @@ def errors_folder(sweep: Path) -> Path:
     return sweep / "errors"
 
 
+def mlflow_uri(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the URI of the default MLflow store: the environment's, else a file."""
+    return environment.get("CSE_MLFLOW_URI") or f"sqlite:///{runs.absolute() / 'mlflow.db'}"
+
+
 def search_url(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str:
     """Return the URL of the default search store: the environment's, else a file."""
     return environment.get("CSE_SEARCH_STORE") or f"sqlite:///{runs.absolute() / 'search.db'}"
 
 
-def mlflow_uri(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the URI of the default MLflow store: the environment's, else a file."""
-    return environment.get("CSE_MLFLOW_URI") or f"sqlite:///{runs.absolute() / 'mlflow.db'}"
+def checkpoints_folder(storage: str, sweep: str) -> str:
+    """Return the folder or URI of a sweep's checkpoints, inside a place for these."""
+    return f"{storage}/sweeps/{sweep}/ray"
+
+
+def models_folder(storage: str) -> str:
+    """Return the folder or URI of the kept models, inside the place of checkpoints."""
+    return f"{storage}/artifacts/models"
+
+
+def storage_place(storage: str | None, runs: Path) -> str:
+    """Return the place of checkpoints and models: that of a sweep file, else the runs folder."""
+    place = storage.rstrip("/") if storage else str(runs.absolute())
+    return place if "://" in place else str(Path(place).absolute())
 
 
 def sweep_stores(
@@ -90,27 +109,24 @@ def sweep_stores(
             f"the name of the runs folder {shown} is not UTF-8, which no database takes; rename "
             "the folder, or name another one by --runs"
         )
+    leaderboard = environment.get("CSE_STORE") or f"sqlite:///{runs / 'leaderboard.db'}"
     urls = {
-        "leaderboard": spec.stores.leaderboard
-        or environment.get("CSE_STORE")
-        or f"sqlite:///{runs / 'leaderboard.db'}",
+        "leaderboard": spec.stores.leaderboard or leaderboard,
         "search": spec.stores.search or search_url(runs, environment=environment),
         "mlflow": spec.stores.mlflow or mlflow_uri(runs, environment=environment),
     }
     taken: dict[str, str] = {}
     for name, url in urls.items():
-        if (other := taken.setdefault(_normalize_url(url), name)) != name:
+        if (other := taken.setdefault(normalize_url(url), name)) != name:
             raise SweepRefusedError(
                 f"the stores {other!r} and {name!r} have the same URL; each needs a database of "
                 "its own (stores: in the sweep file, CSE_STORE, CSE_SEARCH_STORE, CSE_MLFLOW_URI)"
             )
-    storage = spec.storage.rstrip("/") if spec.storage else str(runs)
-    if "://" not in storage:
-        storage = str(Path(storage).absolute())
+    storage = storage_place(spec.storage, runs)
     return SweepStores(
         **urls,
-        checkpoints=f"{storage}/sweeps/{spec.sweep}/ray",
-        models=f"{storage}/artifacts/models",
+        checkpoints=checkpoints_folder(storage, spec.sweep),
+        models=models_folder(storage),
         folder=sweep_folder(runs, spec.sweep),
         artifacts=runs / "artifacts",
     )
@@ -134,7 +150,7 @@ def refuse_unwritable(stores: SweepStores) -> None:
             )
 
 
-def _normalize_url(url: str) -> str:
+def normalize_url(url: str) -> str:
     """Strip driver, user and options of a URL, so that all URLs of one database are equal."""
     scheme, _, place = url.partition("://")
     if scheme.startswith("sqlite"):

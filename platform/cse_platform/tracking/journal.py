@@ -8,17 +8,20 @@ that an older one would misread. So an older one refuses them as what they are.
 """
 
 import errno
+import gzip
 import json
 import logging
 import os
 import re
+import shutil
 import threading
+import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
+from typing import IO, Self, cast
 from uuid import uuid4
 
 from filelock import FileLock, Timeout
@@ -45,15 +48,16 @@ class Journal:
     """A journal, opened by the one process that may write to it. Safe to use from all threads.
 
     The file and its folder are made where they do not exist. A last line that was torn by a crash
-    is cut off. JournalError if another process has it open, it cannot be opened, or it is damaged
-    before its last line.
+    is cut off. JournalError if another process has it open, it cannot be opened, it is damaged
+    before its last line, or its sweep is archived or being deleted.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             with ExitStack() as undo:
-                undo.callback(_lock_journal(path).release)
+                undo.callback(lock_journal(path).release)
+                refuse_put_away(path)
                 self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
                 undo.callback(os.close, self._fd)
                 _cut_torn_line(path)
@@ -178,9 +182,10 @@ class Journal:
 def read_journal(path: Path, *, offset: int = 0) -> Iterator[tuple[int, Event]]:
     """Yield (end offset, event) of everything after `offset` in a journal that others may write.
 
-    JournalError names file and line where something else than an event stands.
+    That of an archived sweep is read as it was before. JournalError names file and line where
+    something else than an event stands.
     """
-    with path.open("rb") as file:
+    with _open_to_read(path) as file:
         end = file.seek(offset)
         for number, line in enumerate(file):
             if not line.endswith(b"\n"):  # still being written
@@ -198,7 +203,7 @@ def read_journal(path: Path, *, offset: int = 0) -> Iterator[tuple[int, Event]]:
 
 
 def _describe_damage(path: Path, offset: int, number: int, line: bytes, error: ValueError) -> str:
-    with path.open("rb") as file:
+    with _open_to_read(path) as file:
         number += file.read(offset).count(b"\n") + 1
     if _is_of_newer_version(line, error):
         return f"{path}, line {number} {_NEWER}"
@@ -210,7 +215,99 @@ def _describe_damage(path: Path, offset: int, number: int, line: bytes, error: V
     )
 
 
-def _lock_journal(path: Path) -> FileLock:
+DELETION = "deletion.json"
+"""A file beside the journal of a sweep whose deletion has begun."""
+
+
+def has_journal(path: Path) -> bool:
+    """Whether there is a journal, be its sweep archived or not."""
+    return path.exists() or is_archived(path)
+
+
+def is_archived(path: Path) -> bool:
+    """Whether the sweep of a journal is archived: the journal is there compressed alone."""
+    return not path.exists() and compressed_journal(path).exists()
+
+
+def compressed_journal(path: Path) -> Path:
+    """Return the path that a journal has while its sweep is archived."""
+    return path.with_name(f"{path.name}.gz")
+
+
+def refuse_put_away(path: Path) -> None:
+    """Raise JournalError if the sweep of a journal is archived, or its deletion has begun."""
+    refuse_begun_deletion(path)
+    if is_archived(path):
+        sweep = path.parent.name
+        raise JournalError(
+            f"sweep {sweep!r} is archived, its journal is {compressed_journal(path)}; first "
+            f"cse-sweep unarchive {sweep}"
+        )
+
+
+def refuse_begun_deletion(path: Path) -> None:
+    """Raise JournalError if the deletion of a journal's sweep has begun."""
+    if (begun := path.with_name(DELETION)).exists():
+        sweep = path.parent.name
+        raise JournalError(
+            f"the deletion of sweep {sweep!r} has begun ({begun}); finish it: cse-sweep delete "
+            f"{sweep}, or run the sweep under another name: --set sweep=NEWNAME"
+        )
+
+
+def read_journal_id(path: Path) -> str:
+    """Read the identity of a journal. JournalError if its first line is no header."""
+    return _read_header(path)[0]
+
+
+def compress_journal(path: Path) -> None:
+    """Compress a locked journal; offsets stay those of the text.
+
+    A kill at any moment leaves one of the two files whole, or both.
+    """
+    target = compressed_journal(path)
+    part = target.with_name(f"{target.name}.part")
+    if path.exists():
+        with path.open("rb") as text, gzip.open(part, "wb") as packed:
+            shutil.copyfileobj(text, packed)
+        with path.open("rb") as text, gzip.open(part) as packed:
+            _refuse_difference(text, cast("IO[bytes]", packed), part)
+        _rename_synced(part, target)
+        path.unlink()
+
+
+def restore_journal(path: Path) -> None:
+    """Undo `compress_journal`; nothing is done to a journal that is not compressed."""
+    packed, part = compressed_journal(path), path.with_name(f"{path.name}.part")
+    if not path.exists():
+        try:
+            with gzip.open(packed) as source, part.open("wb") as text:
+                shutil.copyfileobj(source, text)
+        except (EOFError, zlib.error) as error:
+            raise JournalError(f"{packed} is damaged ({error}); put a copy back") from error
+        _rename_synced(part, path)
+    packed.unlink(missing_ok=True)
+
+
+def _refuse_difference(text: IO[bytes], packed: IO[bytes], part: Path) -> None:
+    while block := text.read(1 << 20):
+        if packed.read(len(block)) != block:
+            raise JournalError(f"{part} does not hold what was written to it; nothing is removed")
+
+
+def _rename_synced(part: Path, target: Path) -> None:
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+    part.replace(target)
+
+
+def _open_to_read(path: Path) -> IO[bytes]:
+    if is_archived(path):
+        return cast("IO[bytes]", gzip.open(compressed_journal(path)))
+    return path.open("rb")
+
+
+def lock_journal(path: Path) -> FileLock:
     """Lock the journal against other processes; the lock file names the one that writes."""
     held = path.with_name(path.name + ".lock")
     lock = FileLock(held, thread_local=False)
@@ -269,7 +366,7 @@ def _make_header() -> dict[str, object]:
 
 
 def _read_header(path: Path) -> tuple[str, int]:
-    with path.open("rb") as file:
+    with _open_to_read(path) as file:
         line = file.readline()
     _refuse_newer_header(path, line)
     try:

@@ -1,7 +1,6 @@
 """Whole sweeps without Ray: real stores, the real planner and results, made-up scores."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import cheap as _registers_it  # noqa: F401
 import optuna
 import pytest
 from in_process import InProcessExecutor, Score, lucky
-from optuna.storages._rdb.storage import _VersionManager
+from quick_optuna import quick_optuna as quick_optuna
 
 from cse_methods.contract import Method
 from cse_methods.registry import get_method
@@ -165,17 +164,6 @@ class Drive(InProcessExecutor):
 NewSpec = Callable[..., SweepSpec]
 NewDrive = Callable[..., Drive]
 NewStore = Callable[[Path], str]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _quick_optuna() -> Iterator[None]:
-    """Optuna loads all its migrations, for their newest number, whenever a store is opened."""
-    with pytest.MonkeyPatch.context() as patch:
-        newest = cache(lambda: _VersionManager._create_alembic_script(manager).get_current_head())
-        manager = _VersionManager.__new__(_VersionManager)
-        manager.url = "sqlite://"
-        patch.setattr(_VersionManager, "get_head_version", lambda self: newest())
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -41,22 +41,23 @@ class Lease:
     A thread renews it. While the leaderboard is down that fails, and the sweep goes on: nobody else
     can take it then.
 
+    Without a journal it is held by somebody who tidies it up, from whatever journal it goes on.
+
     Raises:
         SweepRefusedError: if another driver holds the sweep, or the sweep goes on from another
             journal.
     """
 
-    def __init__(self, leaderboard: Store, sweep: str, journal: Journal) -> None:
+    def __init__(self, leaderboard: Store, sweep: str, journal: Journal | None) -> None:
         self._leaderboard = leaderboard
         self._sweep = sweep
         self._holder = uuid4().hex
-        self._driver: dict[str, Any] = {
-            "journal": journal.id,
-            "folder": str(journal.path.parent.absolute()),
-            "host": socket.gethostname(),
-            "machine": this_machine(),
-            "pid": os.getpid(),
-        }
+        self._driver: dict[str, Any] = {"machine": this_machine(), "pid": os.getpid()}
+        self._journal: dict[str, str] = {"journal": "", "folder": "", "host": socket.gethostname()}
+        self._has_journal = journal is not None
+        if journal is not None:
+            folder = str(journal.path.parent.absolute())
+            self._journal |= {"journal": journal.id, "folder": folder}
         self._lost: LeaseLostError | None = None
         self._on_lost: Callable[[], None] = lambda: None
         self._trying = threading.Lock()
@@ -86,7 +87,7 @@ class Lease:
             LeaseLostError: if another driver has taken the sweep over.
         """
         now = server_time(session)
-        if insert_once(
+        if not self._closing.is_set() and insert_once(
             session, SweepLeaseRecord, {"sweep": self._sweep}, self._make_lease_row(now)
         ):
             return  # the leaderboard was put back from a copy
@@ -112,6 +113,14 @@ class Lease:
             if record.holder == self._holder:
                 record.holder = None
 
+    def forget(self, session: Session) -> None:
+        """Remove the row of the lease, whose sweep is deleted in the same transaction.
+
+        `renew` comes before, in that transaction. Nothing renews the lease from then on.
+        """
+        self._closing.set()
+        session.delete(self._lock_lease_record(session))
+
     def __enter__(self) -> Self:
         return self
 
@@ -131,13 +140,17 @@ class Lease:
         holder = holder_of(record, now)
         if holder.lives:
             raise SweepRefusedError(_explain_held(self._sweep, holder))
-        if record.journal != self._driver["journal"] and sweep_or_none(session, self._sweep):
-            raise SweepRefusedError(_explain_other_journal(self._sweep, holder, here=self._driver))
-        for name, value in self._make_lease_row(now).items():
+        row = self._make_lease_row(now)
+        if not self._has_journal:
+            row = {name: value for name, value in row.items() if name not in self._journal}
+        elif record.journal != row["journal"] and sweep_or_none(session, self._sweep):
+            raise SweepRefusedError(_explain_other_journal(self._sweep, holder, here=row))
+        for name, value in row.items():
             setattr(record, name, value)
 
     def _make_lease_row(self, now: datetime) -> dict[str, Any]:
-        return self._driver | {"holder": self._holder, "since": now, "heartbeat": now}
+        taken = {"holder": self._holder, "since": now, "heartbeat": now}
+        return self._journal | self._driver | taken
 
     def _lock_lease_record(self, session: Session) -> SweepLeaseRecord:
         """Lock the row, so that no other transaction changes it until this one has ended."""

@@ -82,7 +82,7 @@ def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> 
         attempt = attempt_of(session, trial, journal, at=event.time)
         if attempt.state == "COMPLETE":
             continue
-        rows[curve_of(attempt)[0]].append({"trial_id": trial.id, **_make_point_row(event)})
+        rows[curve_of(attempt)[0]].append({"trial_id": trial.id, **make_point_row(event)})
         if event.step == 0 and attempt.start_value is None:
             attempt.start_value = finite_or_null(event.value)
         if attempt is not trial:
@@ -94,7 +94,8 @@ def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> 
         settle(session, trial)
 
 
-def _make_point_row(event: TrialPoint) -> dict[str, Any]:
+def make_point_row(event: TrialPoint) -> dict[str, Any]:
+    """Make the columns of a dev point, beside those that name its attempt."""
     return {
         "step": event.step,
         "reported_at": event.time,

@@ -14,8 +14,6 @@ from click.testing import CliRunner, Result
 from sqlalchemy import create_engine, update
 
 from cse_platform import backup
-from cse_platform.backup import MANIFEST, UNFINISHED, Places, back_up, restore
-from cse_platform.catch_up import catch_up
 from cse_platform.cli.leaderboard import main
 from cse_platform.errors import BackupError, StoreError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
@@ -26,6 +24,8 @@ from cse_platform.sweep.stores import sweep_folder
 from cse_platform.tracking.events import Event, TrialPoint
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.recorder import Recorder
+from cse_platform.upkeep.backup import MANIFEST, UNFINISHED, Places, back_up, restore
+from cse_platform.upkeep.catch_up import catch_up
 
 NewSpec = Callable[..., SweepSpec]
 NewDrive = Callable[..., Any]

@@ -1,0 +1,156 @@
+"""Commands that archive, restore and delete a sweep, killed at random moments and given again."""
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from random import Random
+
+import optuna
+from mlflow import MlflowClient
+from mlflow.entities import ViewType
+from processes import environment, script
+from servers import new_folder
+from sqlalchemy import create_engine, text
+from store_contents import assert_stores_agree
+from sweeps import CHEAP, Sweep, write_sweep
+
+KILLS = 4
+"""Of each command, unless another number is asked for."""
+
+
+Commands = list[list[str]]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Two sweeps in one folder of runs, and a copy of it."""
+
+    sweep: Sweep
+    other: Sweep
+    copy: Path
+
+    def put_back(self) -> None:
+        """The folder as both sweeps have left it."""
+        shutil.rmtree(self.sweep.runs)
+        shutil.copytree(self.copy, self.sweep.runs)
+
+
+Check = Callable[[Kept], list[str]]
+"""Looks at what is there, and returns what is wrong."""
+
+
+def kill_commands(random: Random, kills: int = KILLS) -> Iterator[tuple[str, float, list[str]]]:
+    """Yield each command that was killed, the seconds to make it good, and what is wrong then."""
+    folder = new_folder()
+    search = {"sampler": "random", "trials": 8, "seed": 6}
+    sweep = write_sweep(folder, CHEAP, search=search)
+    others = folder / "other"
+    others.mkdir()
+    named = {"sweep": "other", "search": {**search, "trials": 4, "seed": 7}}
+    other = write_sweep(others, CHEAP, **named)
+    kept = Kept(sweep, Sweep(other.file, sweep.runs, other.name), folder / "copy")
+    for one in (kept.sweep, kept.other):
+        if (ended := one.run()).returncode:
+            raise SystemExit(f"the sweep failed: {ended.stderr}")
+    shutil.copytree(sweep.runs, kept.copy)
+    undo = ["unarchive", sweep.name]
+    put_away, remove = ["archive", sweep.name], ["delete", sweep.name, "--yes"]
+    commands: list[tuple[Commands, list[str], Commands, Check]] = [
+        ([], put_away, [undo], _whole),
+        ([put_away], undo, [], _whole),
+        ([], remove, [], _left),
+    ]
+    for before, command, after, check in commands:
+        name = command[0]
+        kept.put_back()
+        for one in before:
+            _give(kept, one)
+        began = time.monotonic()
+        _give(kept, command)
+        takes = time.monotonic() - began
+        for _ in range(kills):
+            kept.put_back()
+            for one in before:
+                _give(kept, one)
+            process = _start(kept, command)
+            time.sleep(random.uniform(0.3, 1.0) * takes)
+            process.kill()
+            process.communicate()
+            began = time.monotonic()
+            wrong = _give(kept, command)
+            seconds = time.monotonic() - began
+            for one in after:
+                wrong += _give(kept, one)
+            yield f"{name} killed", seconds, [*wrong, *_call_anew(check, kept)]
+
+
+def _start(kept: Kept, command: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [script("cse-sweep"), *command, "--runs", str(kept.sweep.runs)],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _give(kept: Kept, command: list[str]) -> list[str]:
+    """Give a command to its end. Returns what it says if it fails and not for being done."""
+    process = _start(kept, command)
+    said = process.communicate()[1]
+    done = "there is no sweep" in said or "is not archived" in said
+    return [] if done or not process.returncode else [said]
+
+
+def _call_anew(check: Check, kept: Kept) -> list[str]:
+    """Look from a new process: this one still has the files open that were put back."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(check, kept).result()
+
+
+def _whole(kept: Kept) -> list[str]:
+    """Both sweeps are what they were, and the journal is the same text."""
+    wrong = [] if kept.sweep.journal_file.exists() else ["the journal is gone"]
+    before = kept.copy / kept.sweep.journal_file.relative_to(kept.sweep.runs)
+    if not wrong and kept.sweep.journal_file.read_bytes() != before.read_bytes():
+        wrong.append("the journal is another one")
+    return [*wrong, *(said for one in (kept.sweep, kept.other) for said in _disagreement(one))]
+
+
+def _left(kept: Kept) -> list[str]:
+    """What is left of the deleted sweep, and what the other one lost."""
+    name, stores = kept.sweep.name, kept.sweep.stores
+    engine = create_engine(stores["leaderboard"])
+    with engine.connect() as connection:
+        sweeps = connection.execute(text("SELECT name FROM sweeps")).scalars().all()
+        held = "SELECT trial_id FROM sweep_trials"
+        unheld = text(f"SELECT count(*) FROM trials WHERE id NOT IN ({held})")
+        orphans = connection.execute(unheld).scalar_one()
+    engine.dispose()
+    client = MlflowClient(stores["mlflow"])
+    runs = client.search_runs(
+        [one.experiment_id for one in client.search_experiments()],
+        f"tags.sweep = '{name}'",
+        ViewType.ALL,
+    )
+    found = {
+        "rows": name in sweeps or bool(orphans),
+        "a study": name in optuna.get_all_study_names(stores["search"]),
+        "runs": bool(runs),
+        "a folder": any((kept.sweep.runs / "sweeps" / name).glob("*")),
+    }
+    return [*(what for what, left in found.items() if left), *_disagreement(kept.other)]
+
+
+def _disagreement(sweep: Sweep) -> list[str]:
+    try:
+        assert_stores_agree(sweep)
+    except AssertionError as difference:
+        return [str(difference)[:2000]]
+    return []

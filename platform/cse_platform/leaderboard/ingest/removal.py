@@ -1,0 +1,442 @@
+"""Removes a sweep from the store in slices, so that nobody waits long behind one of them.
+
+Trials that other sweeps hold too stay, whole. The row of the sweep goes last: what a kill leaves is
+removed by doing it again.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, exists, func, literal, select, tuple_
+from sqlalchemy.orm import Session, aliased
+
+from cse_platform.leaderboard.ingest.attempts import count_complete
+from cse_platform.leaderboard.stored_sweeps import sweep_or_none
+from cse_platform.leaderboard.tables import (
+    AnnotationRecord,
+    Base,
+    ConfigurationRecord,
+    DevPointRecord,
+    DriverMessageRecord,
+    EarlyEventRecord,
+    EvaluationRecord,
+    GroupRecord,
+    JournalCursorRecord,
+    MachineRecord,
+    OtherAttemptRecord,
+    OtherPointRecord,
+    PairSetRecord,
+    PairSimilaritiesRecord,
+    ScoreRecord,
+    SweepLeaseRecord,
+    SweepRecord,
+    SweepRequestRecord,
+    SweepStartRecord,
+    SweepTagRecord,
+    SweepTrialRecord,
+    TestAccessRecord,
+    TrialRecord,
+)
+from cse_platform.leaderboard.trial_references import best_kept_trial
+from cse_platform.leaderboard.trials import used_elsewhere
+from cse_platform.tracking.events import Annotatable
+
+SLICE_ROWS = 5000
+"""Dev points of the trials of one transaction; one trial can have more."""
+_SLICE_TRIALS = 200
+_SLICE_MESSAGES = 500
+
+_OF_TRIAL: tuple[Any, ...] = (
+    OtherPointRecord,
+    OtherAttemptRecord,
+    DevPointRecord,
+    ScoreRecord,
+    PairSimilaritiesRecord,
+    TestAccessRecord,
+)
+"""The tables of what is stored of a trial, in the order in which rows can go."""
+
+
+@dataclass(frozen=True)
+class SweepContent:
+    """The rows of a sweep that would go, and who else uses what goes or stays."""
+
+    spec: Mapping[str, Any]
+    """Its file, as JSON; empty if it never began."""
+    journals: frozenset[str]
+    """The journals that told of it."""
+    rows: Mapping[str, int]
+    """The numbers of rows that go, by what they are."""
+    cosines: int
+    """Bytes of the similarities among them."""
+    shared: Mapping[str, int]
+    """How many of its trials stay, by the other sweep that holds them."""
+    needed_models: frozenset[str]
+    """Keys of trials that go, whose models others were trained with."""
+    leads: tuple[tuple[str, str], ...]
+    """Methods and backbones whose best kept model is of a trial that goes."""
+    builds_on: tuple[str, ...]
+    """Other sweeps that learned from it, or took a value that it found."""
+    tested: int
+    """The trials among those that go for which test sets were opened."""
+
+
+@dataclass(frozen=True)
+class HeldTrial:
+    """A trial in the sweep that is removed."""
+
+    id: int
+    key: str
+    model: str | None
+    goes: bool
+    """Whether no other sweep holds it."""
+
+
+def find_content(session: Session, name: str) -> SweepContent | None:
+    """Find what the store has of a sweep; None if it has nothing of that name."""
+    sweep, lease = sweep_or_none(session, name), session.get(SweepLeaseRecord, name)
+    if sweep is None:
+        if lease is None:
+            return None
+        journals = frozenset({lease.journal} - {""})
+        return SweepContent({}, journals, {}, 0, {}, frozenset(), (), (), 0)
+    going = _select_going(sweep.id)
+    rows = {
+        "trials": _count(session, TrialRecord, TrialRecord.id.in_(going)),
+        "dev points": sum(
+            _count(session, table, table.trial_id.in_(going))
+            for table in (DevPointRecord, OtherPointRecord)
+        ),
+        "scores": _count(session, ScoreRecord, ScoreRecord.trial_id.in_(going)),
+        "similarities": _count(
+            session, PairSimilaritiesRecord, PairSimilaritiesRecord.trial_id.in_(going)
+        ),
+        "notes, tags and stars": _count_annotations(session, sweep, going),
+        "messages": _count(session, DriverMessageRecord, DriverMessageRecord.sweep_id == sweep.id),
+        "requests": _count(session, SweepRequestRecord, SweepRequestRecord.sweep == name),
+    }
+    size = func.sum(func.length(PairSimilaritiesRecord.cosines))
+    cosines = session.scalar(select(size).where(PairSimilaritiesRecord.trial_id.in_(going)))
+    tested = func.count(TestAccessRecord.trial_id.distinct())
+    keys = session.scalars(select(TrialRecord.key).where(TrialRecord.id.in_(going))).all()
+    return SweepContent(
+        spec=sweep.spec,
+        journals=frozenset(_find_journals(session, sweep, lease, going)),
+        rows=rows,
+        cosines=int(cosines or 0),
+        shared=_count_shared(session, sweep.id),
+        needed_models=frozenset(used_elsewhere(session, keys, sweep=name)),
+        leads=tuple(_find_leads(session, going, keys)),
+        builds_on=tuple(_find_builders(session, name)),
+        tested=session.scalar(select(tested).where(TestAccessRecord.trial_id.in_(going))) or 0,
+    )
+
+
+def remove_cursors(session: Session, journals: Collection[str]) -> None:
+    """Forget how far these journals were applied.
+
+    What is started again before all is removed is then filled from its journal, from the beginning.
+    """
+    session.execute(delete(JournalCursorRecord).where(JournalCursorRecord.journal.in_(journals)))
+
+
+def next_slice(session: Session, name: str, *, after: int = 0) -> list[HeldTrial]:
+    """Find the next trials of a sweep whose rows fit one transaction; none at the end.
+
+    These are the first ones, or those after the trial of the id `after`.
+    """
+    if (sweep := sweep_or_none(session, name)) is None:
+        return []
+    shown, other = (
+        select(func.count()).where(table.trial_id == TrialRecord.id).scalar_subquery()
+        for table in (DevPointRecord, OtherPointRecord)
+    )
+    query = (
+        select(TrialRecord.id, TrialRecord.key, TrialRecord.model, _is_shared(), shown + other)
+        .join(SweepTrialRecord, SweepTrialRecord.trial_id == TrialRecord.id)
+        .where(SweepTrialRecord.sweep_id == sweep.id, TrialRecord.id > after)
+        .order_by(TrialRecord.id)
+        .limit(_SLICE_TRIALS)
+    )
+    slice_, total = list[HeldTrial](), 0
+    for id_, key, model, shared, count in session.execute(query):
+        total += count
+        if slice_ and total > SLICE_ROWS:
+            break
+        slice_.append(HeldTrial(id_, key, model, goes=not shared))
+    return slice_
+
+
+def remove_trials(
+    session: Session, name: str, trials: Sequence[HeldTrial], journals: Collection[str]
+) -> None:
+    """Take trials out of a sweep, and remove those that no other sweep holds.
+
+    The counters of their configurations and groups are counted again. Trials that stay lose what
+    these journals tell beside the attempt that shows, and the GPU time that they took here.
+    """
+    sweep = sweep_or_none(session, name)
+    if sweep is None:
+        return
+    everything = [trial.id for trial in trials]
+    going = [trial.id for trial in trials if trial.goes]
+    staying = [trial.id for trial in trials if not trial.goes]
+    of_these = select(TrialRecord.configuration_id).where(TrialRecord.id.in_(everything))
+    configurations = set(session.scalars(of_these))
+    held = SweepTrialRecord.trial_id.in_(everything)
+    session.execute(delete(SweepTrialRecord).where(SweepTrialRecord.sweep_id == sweep.id, held))
+    for table in _OF_TRIAL:
+        session.execute(delete(table).where(table.trial_id.in_(going)))
+    _remove_annotations(session, "trial", [trial.key for trial in trials if trial.goes])
+    session.execute(delete(TrialRecord).where(TrialRecord.id.in_(going)))
+    for told in (OtherPointRecord, OtherAttemptRecord):
+        of_journals = told.trial_id.in_(staying), told.journal.in_(journals)
+        session.execute(delete(told).where(*of_journals))
+    for trial in staying:
+        spent = select(func.sum(SweepTrialRecord.gpu_seconds)).filter_by(trial_id=trial)
+        session.get_one(TrialRecord, trial).gpu_seconds = session.scalar(spent) or 0.0
+    session.flush()
+    _recount(session, configurations)
+
+
+def count_messages(session: Session, journal: str) -> int:
+    """Count the messages that a journal tells."""
+    return _count(session, DriverMessageRecord, DriverMessageRecord.journal == journal)
+
+
+def remove_messages(session: Session, journal: str) -> int:
+    """Remove so many messages of a journal as fit one transaction. Returns how many."""
+    position, of_journal = DriverMessageRecord.position, DriverMessageRecord.journal == journal
+    first = select(position).where(of_journal).order_by(position).limit(_SLICE_MESSAGES)
+    positions = session.scalars(first).all()
+    if positions:
+        upto = position <= positions[-1]
+        session.execute(delete(DriverMessageRecord).where(of_journal, upto))
+    return len(positions)
+
+
+def find_old_requests(session: Session, before: datetime) -> list[int]:
+    """Find the ids of requests that were made before a time and decide nothing any more.
+
+    Those that a driver has taken still count if they put in a configuration, or are the last to
+    pause a sweep or to resume it.
+    """
+    old, paused = list[int](), dict[str, int]()
+    for record in session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id)):
+        action = record.event.get("action")
+        if record.taken is not None and action == "enqueue":
+            continue
+        if record.taken is not None and action in ("pause", "resume"):
+            paused[record.sweep] = record.id
+        if datetime.fromisoformat(record.event["time"]) < before:
+            old.append(record.id)
+    return sorted({*old} - {*paused.values()})
+
+
+def remove_requests(session: Session, ids: Collection[int]) -> None:
+    """Remove these requests."""
+    session.execute(delete(SweepRequestRecord).where(SweepRequestRecord.id.in_(ids)))
+
+
+def count_old_messages(session: Session, before: datetime) -> int:
+    """Count the messages of all drivers from before a time."""
+    return _count(session, DriverMessageRecord, DriverMessageRecord.time < before)
+
+
+def remove_old_messages(session: Session, before: datetime) -> int:
+    """Remove so many messages from before a time as fit one transaction. Returns how many."""
+    journal, position = DriverMessageRecord.journal, DriverMessageRecord.position
+    old = select(journal, position).where(DriverMessageRecord.time < before)
+    keys = [(row.journal, row.position) for row in session.execute(old.limit(_SLICE_MESSAGES))]
+    if keys:
+        these = tuple_(journal, position).in_(keys)
+        session.execute(delete(DriverMessageRecord).where(these))
+    return len(keys)
+
+
+def find_start_folders(session: Session) -> set[str]:
+    """Find the folders in which sweeps that are not complete were started last."""
+    query = (
+        select(SweepRecord.id, SweepStartRecord.provenance)
+        .join(SweepRecord.starts)
+        .where(SweepRecord.state != "COMPLETE")
+        .order_by(SweepStartRecord.started)
+    )
+    last = {sweep: facts.get("folder") for sweep, facts in session.execute(query)}
+    return {folder for folder in last.values() if isinstance(folder, str)}
+
+
+def remove_sweep(session: Session, name: str, journals: Collection[str]) -> None:
+    """Remove a sweep without trials, and rows that nothing refers to any more."""
+    if (sweep := sweep_or_none(session, name)) is not None:
+        of_sweep: list[type[Any]] = [SweepStartRecord, SweepTagRecord, DriverMessageRecord]
+        for table in of_sweep:
+            session.execute(delete(table).where(table.sweep_id == sweep.id))
+    remove_cursors(session, journals)
+    session.execute(delete(EarlyEventRecord).where(EarlyEventRecord.journal.in_(journals)))
+    session.execute(delete(SweepRequestRecord).where(SweepRequestRecord.sweep == name))
+    _remove_annotations(session, "sweep", [name])
+    session.execute(delete(SweepRecord).where(SweepRecord.name == name))
+    _remove_unused(session)
+
+
+def _remove_unused(session: Session) -> None:
+    """Remove machines, gold scores and settings of evaluations that no row names."""
+    users: list[tuple[Any, list[Any]]] = [
+        (MachineRecord.id, [TrialRecord.machine_id, OtherAttemptRecord.machine_id]),
+        (PairSetRecord.data_sha256, [PairSimilaritiesRecord.data_sha256]),
+        (EvaluationRecord.identity, [ScoreRecord.identity, PairSimilaritiesRecord.identity]),
+    ]
+    for named, by in users:
+        used = (named.not_in(select(column).where(column.is_not(None))) for column in by)
+        session.execute(delete(named.class_).where(*used))
+
+
+def _recount(session: Session, configurations: Collection[int]) -> None:
+    """Count the trials of configurations and of their groups again; those without any go."""
+    of_these = ConfigurationRecord.id.in_(configurations)
+    groups = set(session.scalars(select(ConfigurationRecord.group_id).where(of_these)))
+    sums = func.count(), func.sum(TrialRecord.gpu_seconds)
+    counted = {
+        configuration: (trials, seconds)
+        for configuration, trials, seconds in session.execute(
+            select(TrialRecord.configuration_id, *sums)
+            .where(TrialRecord.configuration_id.in_(configurations))
+            .group_by(TrialRecord.configuration_id)
+        )
+    }
+    empty = sorted({*configurations} - {*counted})
+    hashes = select(ConfigurationRecord.hash).where(ConfigurationRecord.id.in_(empty))
+    _remove_annotations(session, "configuration", session.scalars(hashes).all())
+    session.execute(delete(ConfigurationRecord).where(ConfigurationRecord.id.in_(empty)))
+    for configuration, (trials, seconds) in counted.items():
+        count_complete(session, configuration)
+        record = session.get_one(ConfigurationRecord, configuration)
+        record.trials, record.gpu_seconds = trials, seconds
+    session.flush()
+    for group in groups:
+        _recount_group(session, group)
+
+
+def _recount_group(session: Session, group: int) -> None:
+    of_group = ConfigurationRecord.group_id == group
+    sums = func.sum(ConfigurationRecord.trials), func.sum(ConfigurationRecord.gpu_seconds)
+    trials, seconds = session.execute(select(*sums).where(of_group)).one()
+    if trials is None:
+        session.execute(delete(GroupRecord).where(GroupRecord.id == group))
+        return
+    newest = (
+        select(ConfigurationRecord.code, TrialRecord.started)
+        .join(TrialRecord.configuration)
+        .where(of_group)
+        .order_by(TrialRecord.started.desc())
+        .limit(1)
+    )
+    record = session.get_one(GroupRecord, group)
+    record.trials, record.gpu_seconds = trials, seconds
+    record.code, record.code_since = session.execute(newest).one()
+    session.flush()
+
+
+def _select_going(sweep: int) -> Any:
+    """Select the ids of a sweep's trials that no other sweep holds."""
+    mine = SweepTrialRecord.sweep_id == sweep
+    return select(SweepTrialRecord.trial_id).where(mine, ~_is_shared())
+
+
+def _is_shared() -> ColumnElement[bool]:
+    """Match a place in a sweep whose trial another sweep holds too."""
+    other = aliased(SweepTrialRecord)
+    return (
+        exists(literal(1))
+        .where(
+            other.trial_id == SweepTrialRecord.trial_id, other.sweep_id != SweepTrialRecord.sweep_id
+        )
+        .correlate(SweepTrialRecord)
+    )
+
+
+def _count(session: Session, table: type[Base], *which: ColumnElement[bool]) -> int:
+    return session.scalar(select(func.count()).select_from(table).where(*which)) or 0
+
+
+def _count_annotations(session: Session, sweep: SweepRecord, going: Any) -> int:
+    keys = select(TrialRecord.key).where(TrialRecord.id.in_(going))
+    about = AnnotationRecord.about
+    of_trials = (about == "trial") & AnnotationRecord.name.in_(keys)
+    of_sweep = (about == "sweep") & (AnnotationRecord.name == sweep.name)
+    return _count(
+        session, AnnotationRecord, AnnotationRecord.stands.is_(True), of_trials | of_sweep
+    )
+
+
+def _remove_annotations(session: Session, about: Annotatable, names: Sequence[str]) -> None:
+    which = AnnotationRecord.about == about, AnnotationRecord.name.in_(names)
+    session.execute(delete(AnnotationRecord).where(*which))
+
+
+def _count_shared(session: Session, sweep: int) -> dict[str, int]:
+    mine = aliased(SweepTrialRecord)
+    query = (
+        select(SweepRecord.name, func.count())
+        .join(SweepTrialRecord, SweepTrialRecord.sweep_id == SweepRecord.id)
+        .join(mine, mine.trial_id == SweepTrialRecord.trial_id)
+        .where(mine.sweep_id == sweep, SweepRecord.id != sweep)
+        .group_by(SweepRecord.name)
+        .order_by(SweepRecord.name)
+    )
+    return {row[0]: row[1] for row in session.execute(query)}
+
+
+def _find_journals(
+    session: Session, sweep: SweepRecord, lease: SweepLeaseRecord | None, going: Any
+) -> set[str]:
+    """Find the journals that told of a sweep: of its starts, its messages, its own trials."""
+    told: list[tuple[Any, Any]] = [
+        (DriverMessageRecord.journal, DriverMessageRecord.sweep_id == sweep.id),
+        (TrialRecord.journal, TrialRecord.id.in_(going)),
+        (OtherAttemptRecord.journal, OtherAttemptRecord.trial_id.in_(going)),
+    ]
+    journals = {sweep.journal, "" if lease is None else lease.journal}
+    for column, which in told:
+        journals.update(session.scalars(select(column).where(which).distinct()))
+    return journals - {""}
+
+
+def _find_leads(session: Session, going: Any, keys: Collection[str]) -> list[tuple[str, str]]:
+    """Find the methods and backbones whose best kept model is that of one of these trials."""
+    groups = (
+        select(GroupRecord.method, GroupRecord.backbone, GroupRecord.dev_identity)
+        .join(GroupRecord.configurations)
+        .join(ConfigurationRecord.seeds)
+        .where(TrialRecord.id.in_(going))
+        .distinct()
+    )
+    known, leads = {*keys}, []
+    for method, backbone, identity in session.execute(groups):
+        best = best_kept_trial(session, method=method, backbone=backbone, dev_identity=identity)
+        if best is not None and best.key in known:
+            leads.append((method, backbone))
+    return sorted(leads)
+
+
+def _find_builders(session: Session, name: str) -> list[str]:
+    """Find the other sweeps that learned from a sweep, or took a value that it found."""
+    others = SweepRecord.name != name
+    specs = session.execute(select(SweepRecord.name, SweepRecord.spec).where(others))
+    searches = {other: spec.get("search") for other, spec in specs}
+    learned = {
+        other
+        for other, search in searches.items()
+        if isinstance(search, Mapping) and name in (search.get("learn_from") or ())
+    }
+    starts = select(SweepRecord.name, SweepStartRecord.provenance).join(SweepRecord.starts)
+    took = {
+        other
+        for other, facts in session.execute(starts.where(others))
+        for fact, text in facts.items()
+        if fact.startswith("fixed.") and f" of {name!r}" in str(text)
+    }
+    return sorted(learned | took)

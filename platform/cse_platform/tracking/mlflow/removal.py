@@ -1,0 +1,107 @@
+"""Finds the runs that MLflow has of a sweep, and deletes them."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cse_platform.errors import NoStoreError
+from cse_platform.tracking.mlflow import tags
+from cse_platform.tracking.mlflow.store import check_there, connect, is_server, store_errors
+
+_PAGE = 1000
+
+
+@dataclass(frozen=True)
+class MirroredSweep:
+    """The runs of one sweep. Every method raises StoreError if the store does not answer."""
+
+    uri: str
+    client: Any
+    experiment: str
+    """Its id."""
+    runs: tuple[str, ...]
+    """The ids of the runs that can go: those of trials first, that of the sweep last."""
+    registered: tuple[str, ...]
+    """The versions of registered models whose files are those of a run; these runs stay."""
+
+    def delete(self, journals: Collection[str]) -> None:
+        """Delete the runs with their metrics and artifacts, and the positions of the journals.
+
+        On a tracking server, which deletes nothing for good, they are moved to its trash, and no
+        longer known by the sweep's name: `mlflow gc`, given there, empties it.
+        """
+        with store_errors(self.uri):
+            for run_id in self.runs:
+                self._delete_run(run_id)
+            known = self.client.get_experiment(self.experiment).tags
+            for name in {f"{tags.POSITION}.{journal}" for journal in journals} & known.keys():
+                self.client.delete_experiment_tag(self.experiment, name)
+
+    def _delete_run(self, run_id: str) -> None:
+        run = self.client.get_run(run_id)
+        if run.info.lifecycle_stage == "active":
+            if is_server(self.uri) and tags.IDENTITY in run.data.tags:
+                self.client.delete_tag(run_id, tags.IDENTITY)
+            self.client.delete_run(run_id)
+        if not is_server(self.uri):
+            _remove_for_good(self.client, run_id)
+
+
+def find_mirrored_sweep(uri: str, *, experiment: str, sweep: str) -> MirroredSweep | None:
+    """Find the runs of a sweep, on a database also those in the trash; None if there are none.
+
+    StoreError if the store does not answer, or is of another version.
+    """
+    try:
+        check_there(uri)
+    except NoStoreError:
+        return None
+    client = connect(uri)
+    with store_errors(uri):
+        known = client.get_experiment_by_name(experiment)
+        if known is None:
+            return None
+        found = list(_iterate_runs(client, known.experiment_id, sweep, trash=not is_server(uri)))
+        versions = dict(_iterate_versions(client)) if found else {}
+    ordered = sorted(found, key=lambda run: tags.PARENT not in run.data.tags)
+    ids = [str(run.info.run_id) for run in ordered]
+    return MirroredSweep(
+        uri,
+        client,
+        known.experiment_id,
+        runs=tuple(run_id for run_id in ids if run_id not in versions),
+        registered=tuple(versions[run_id] for run_id in ids if run_id in versions),
+    )
+
+
+def _iterate_runs(client: Any, experiment: str, sweep: str, *, trash: bool) -> Iterator[Any]:
+    from mlflow.entities import ViewType
+
+    view, token = ViewType.ALL if trash else ViewType.ACTIVE_ONLY, None
+    while True:
+        asked = [experiment], f"tags.sweep = '{sweep}'", view
+        page = client.search_runs(*asked, max_results=_PAGE, page_token=token)
+        yield from (run for run in page if "backbone" in run.data.tags)  # ours have both
+        if not (token := page.token):
+            return
+
+
+def _iterate_versions(client: Any) -> Iterator[tuple[str, str]]:
+    """Yield the run of each version of a registered model, and what people call the version."""
+    token = None
+    while True:
+        page = client.search_model_versions(max_results=_PAGE, page_token=token)
+        yield from ((str(one.run_id), f"{one.name} version {one.version}") for one in page)
+        if not (token := page.token):
+            return
+
+
+def _remove_for_good(client: Any, run_id: str) -> None:
+    """Remove one run from the trash of a database, with its artifacts.
+
+    `mlflow gc --run-ids` would empty the trash of experiments and models as well.
+    """
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+    get_artifact_repository(client.get_run(run_id).info.artifact_uri).delete_artifacts()
+    client._tracking_client.store._hard_delete_run(run_id)

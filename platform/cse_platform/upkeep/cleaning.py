@@ -1,0 +1,139 @@
+"""Removes by age what nobody asks for again: requests, messages, submitted jobs, Ray's folders,
+and files of the machine's cache.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cse_methods.files.cache import CACHE_KINDS, cache_entries, last_used
+from cse_platform.leaderboard.ingest.removal import (
+    count_old_messages,
+    find_old_requests,
+    find_start_folders,
+    remove_old_messages,
+    remove_requests,
+)
+from cse_platform.leaderboard.store import Store
+from cse_platform.secrets import mask_url
+from cse_platform.upkeep.held_sweep import folder_size, format_size, rest_between
+
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What is older than a limit."""
+
+    url: str
+    """Of the leaderboard."""
+    before: datetime
+    requests: tuple[int, ...]
+    """Their ids."""
+    messages: int
+    jobs: tuple[Path, ...]
+    """Folders of submitted jobs."""
+    sessions: tuple[Path, ...]
+    """Session folders of Ray."""
+    cached: tuple[Path, ...]
+    """Files and folders of the cache."""
+
+    @property
+    def parts(self) -> list[tuple[str, str, str]]:
+        """What goes: what it is, how much, and where it lies."""
+        board = mask_url(self.url)
+        rows = [("requests", len(self.requests)), ("messages", self.messages)]
+        parts = [(what, str(count), board) for what, count in rows if count]
+        folders = [
+            ("submitted jobs", self.jobs),
+            ("session folders of Ray", self.sessions),
+            ("cached files", self.cached),
+        ]
+        for what, paths in folders:
+            if paths:
+                size = format_size(sum(map(_measure, paths)))
+                place = os.path.commonpath([path.parent for path in paths])
+                parts.append((what, f"{len(paths)}, {size}", place))
+        return parts
+
+    def carry_out(self, board: Store | None) -> None:
+        """Remove all of it; a folder that resists stays."""
+        if board is not None:
+            for start in range(0, len(self.requests), _AT_ONCE):
+                with rest_between(), board.writing() as session:
+                    remove_requests(session, self.requests[start : start + _AT_ONCE])
+            removed = 1
+            while removed:
+                with rest_between(), board.writing() as session:
+                    removed = remove_old_messages(session, self.before)
+        for path in (*self.jobs, *self.sessions, *self.cached):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: float) -> Cleaning:
+    """Find what was not used for so many seconds; nothing is changed.
+
+    Args:
+        board: the leaderboard; None if there is none.
+        url: of the leaderboard.
+        runs: the folder with the submitted jobs.
+        older_than: the limit.
+    """
+    limit = time.time() - older_than
+    before = datetime.fromtimestamp(limit, UTC)
+    requests, messages, needed = list[int](), 0, set[str]()
+    if board is not None:
+        with board.session() as session:
+            requests = find_old_requests(session, before)
+            messages = count_old_messages(session, before)
+            needed = find_start_folders(session)
+    return Cleaning(
+        url,
+        before,
+        tuple(requests),
+        messages,
+        jobs=tuple(_iterate_jobs(runs.absolute() / "submitted", limit, needed)),
+        sessions=tuple(_iterate_sessions(_ray_folder(), limit)),
+        cached=tuple(
+            entry
+            for kind in CACHE_KINDS
+            for entry in cache_entries(kind)
+            if last_used(entry) < limit
+        ),
+    )
+
+
+def _iterate_jobs(folder: Path, limit: float, needed: Collection[str]) -> Iterator[Path]:
+    """Yield folders of submitted jobs, but for those in which an unfinished sweep goes on."""
+    for job in sorted(folder.iterdir()) if folder.is_dir() else ():
+        # The times of change: the others were copied with the job.
+        changed = max(path.stat().st_ctime for path in (job, *job.iterdir()))
+        if changed < limit and str(job) not in needed:
+            yield job
+
+
+def _iterate_sessions(folder: Path, limit: float) -> Iterator[Path]:
+    """Yield this user's folders of Ray sessions, in which nothing has been written for long."""
+    for session in sorted(folder.glob("session_*_*")):
+        if session.is_symlink() or session.stat().st_uid != os.getuid():
+            continue
+        with suppress(FileNotFoundError):  # it is being removed
+            if max(file.lstat().st_mtime for file in (session, *session.rglob("*"))) < limit:
+                yield session
+
+
+def _ray_folder() -> Path:
+    """Return the folder in which Ray makes a folder for each of its sessions."""
+    return Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp") / "ray"
+
+
+def _measure(path: Path) -> int:
+    return folder_size(path) if path.is_dir() else path.stat().st_size

@@ -1,0 +1,327 @@
+"""Deletes a sweep from all stores and folders, in an order that a kill may cut anywhere.
+
+A file beside the journal says first that the deletion has begun: from then on the sweep is not
+started any more, and the same command finishes. The sweep's row in the leaderboard goes after all
+that is found by it, and the journal after everything else.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cse_methods.errors import BackboneError
+from cse_methods.files.places import is_remote
+from cse_platform.errors import JournalError, SweepRefusedError
+from cse_platform.leaderboard.ingest.removal import (
+    HeldTrial,
+    SweepContent,
+    find_content,
+    next_slice,
+    remove_cursors,
+    remove_sweep,
+    remove_trials,
+)
+from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.stored_sweeps import find_sweep
+from cse_platform.render.formats import format_count
+from cse_platform.runner.models import delete_folder, exists, holds_other_model
+from cse_platform.search.storage import open_stored_study
+from cse_platform.secrets import mask_url
+from cse_platform.sweep.stores import (
+    JOURNAL_FILE,
+    checkpoints_folder,
+    mlflow_uri,
+    models_folder,
+    normalize_url,
+    search_url,
+    storage_place,
+    sweep_folder,
+)
+from cse_platform.tracking.events import MODEL_DIGITS, now
+from cse_platform.tracking.journal import DELETION, compressed_journal, has_journal
+from cse_platform.tracking.mlflow.removal import MirroredSweep, find_mirrored_sweep
+from cse_platform.tracking.provenance import user_and_host
+from cse_platform.upkeep.held_sweep import (
+    SweepPlace,
+    folder_size,
+    format_size,
+    hold_sweep,
+    locate_sweep,
+    remove_all_messages,
+    write_slice,
+)
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """A sweep that is to be deleted: what goes, what stays, and what that means for others."""
+
+    url: str
+    """Of the leaderboard."""
+    place: SweepPlace
+    content: SweepContent
+    studied: int | None
+    """Trials of its study in the search store; None if there is no study of its own."""
+    mirrored: MirroredSweep | None
+    models: tuple[str, ...] = ()
+    """The places of the kept models that go."""
+
+    @property
+    def sweep(self) -> str:
+        return self.place.sweep
+
+    @cached_property
+    def search(self) -> str:
+        """The URL of the search store."""
+        return search_url(self.place.runs)
+
+    @cached_property
+    def storage(self) -> str:
+        """The place of its checkpoints and models."""
+        return storage_place(self.content.spec.get("storage"), self.place.runs)
+
+    @property
+    def parts(self) -> list[tuple[str, str, str]]:
+        """What goes: what it is, how much, and where it lies."""
+        rows = {what: count for what, count in self.content.rows.items() if count}
+        board = mask_url(self.url)
+        parts = [(what, str(count), board) for what, count in rows.items()]
+        if self.content.cosines:
+            much = f"{rows['similarities']}, {format_size(self.content.cosines)}"
+            parts[list(rows).index("similarities")] = ("similarities", much, board)
+        if self.studied is not None:
+            parts.append(("search study", f"{self.studied} trials", mask_url(self.search)))
+        if self.mirrored is not None and self.mirrored.runs:
+            runs = f"{len(self.mirrored.runs)}, with their artifacts"
+            parts.append(("MLflow runs", runs, mask_url(self.mirrored.uri)))
+        if self.models:
+            size = sum(0 if is_remote(model) else folder_size(Path(model)) for model in self.models)
+            where = mask_url(models_folder(self.storage))
+            parts.append(("models", f"{len(self.models)}, {format_size(size)}", where))
+        if self.place.folder is not None:
+            size = folder_size(self.place.folder)
+            parts.append(("journal and all beside it", format_size(size), str(self.place.folder)))
+        return parts
+
+    @property
+    def effects(self) -> list[str]:
+        """What others use of it, and what stays, a sentence each."""
+        return list(self._iterate_effects())
+
+    def find_models(self, board: Store) -> Iterator[str]:
+        """Find the places of the kept models that go."""
+        for batch in _iterate_trials(board, self.sweep):
+            for trial in batch:
+                if (location := self._find_model(trial)) is not None:
+                    yield location
+
+    def carry_out(self, board: Store) -> None:
+        """Delete everything.
+
+        Raises:
+            SweepRefusedError: if a driver holds the sweep.
+            StoreError, JournalError: if a store or a folder resists; the same command goes on.
+        """
+        try:
+            self._remove_everything(board)
+        except OSError as error:
+            raise JournalError(
+                f"cannot remove {error.filename}: {error.strerror}; cse-sweep delete {self.sweep}, "
+                "given again, goes on"
+            ) from error
+
+    def _remove_everything(self, board: Store) -> None:
+        journals = self.content.journals
+        with hold_sweep(board, self.place) as lease:
+            self._record_beginning()
+            with write_slice(board, lease) as session:
+                remove_cursors(session, journals)
+            while trials := _read_slice(board, self.sweep):
+                for trial in trials:
+                    self._delete_files(trial)
+                with write_slice(board, lease) as session:
+                    remove_trials(session, self.sweep, trials, journals)
+            for journal in sorted(journals):
+                remove_all_messages(board, lease, journal)
+            with open_stored_study(self.search, self.sweep, journals) as study:
+                study.delete()
+            if self.mirrored is not None:
+                self.mirrored.delete(journals)
+            with board.writing() as session:
+                lease.renew(session)
+                remove_sweep(session, self.sweep, journals)
+                lease.forget(session)
+            if self.place.folder is not None:
+                delete_folder(checkpoints_folder(self.storage, self.sweep))
+                _remove_folder(self.place.folder)
+
+    def _iterate_effects(self) -> Iterator[str]:
+        content = self.content
+        for other, count in content.shared.items():
+            stay = "stays" if count == 1 else "stay"
+            yield (
+                f"{format_count(count, 'trial')} {stay} on the leaderboard, whole, because sweep "
+                f"{other!r} holds them too, without the GPU time that they took here; a new "
+                f"leaderboard gets from the journal of {other!r} only what ran there"
+            )
+        for other in content.builds_on:
+            yield f"sweep {other!r} learned from it or took a value that it found"
+        for method, backbone in content.leads:
+            yield (
+                f"it has the best {method} on {backbone}, which {{best: …}} stands for, and "
+                "which figures, paper tables and audits show; the next best takes its place"
+            )
+        if content.needed_models:
+            kept = format_count(len(content.needed_models), "model")
+            yield f"{kept} of it stay on the disk, because other trials were trained with them"
+        for version in () if self.mirrored is None else self.mirrored.registered:
+            yield f"registered model {version} is of it, and stays with its MLflow run"
+        if content.tested:
+            yield (
+                f"test sets were opened for {format_count(content.tested, 'trial')} of it; what "
+                "was tried after that on the same backbone loses its mark"
+            )
+        if self.place.elsewhere:
+            yield f"its journal lies in {self.place.elsewhere}, and stays; remove it there"
+        if self.studied is None and not content.spec.get("source"):
+            yield (
+                f"no study of it is in {mask_url(self.search)}; CSE_SEARCH_STORE names another "
+                "search store"
+            )
+
+    def _record_beginning(self) -> None:
+        """Write beside the journal that the deletion has begun, and what finds the rest."""
+        if self.place.folder is None or (self.place.folder / DELETION).exists():
+            return
+        spec = {name: self.content.spec.get(name) for name in ("experiment", "storage", "source")}
+        record = {
+            "sweep": self.sweep,
+            "leaderboard": normalize_url(self.url),
+            "journals": sorted(self.content.journals),
+            "spec": {name: value for name, value in spec.items() if value is not None},
+            "who": user_and_host(),
+            "time": now().isoformat(),
+        }
+        part = self.place.folder / f"{DELETION}.part"
+        part.write_text(json.dumps(record), encoding="utf-8")
+        part.replace(self.place.folder / DELETION)
+
+    def _delete_files(self, trial: HeldTrial) -> None:
+        """Delete the model of a trial that goes, and the journal of its evaluations."""
+        if (location := self._find_model(trial)) is not None:
+            delete_folder(location)
+        if trial.goes:
+            name = f"{trial.key[:MODEL_DIGITS]}.jsonl"
+            for file in (name, f"{name}.lock"):
+                (self.place.runs / "evaluations" / file).unlink(missing_ok=True)
+
+    def _find_model(self, trial: HeldTrial) -> str | None:
+        """Find the kept model of a trial that goes; None if there is none, or others need it.
+
+        A model elsewhere is that of another runs folder, whose leaderboard was merged.
+        """
+        location = f"{models_folder(self.storage)}/{trial.key[:MODEL_DIGITS]}"
+        if not trial.goes or trial.key in self.content.needed_models:
+            return None
+        if self.place.folder is None and trial.model != location:
+            return None
+        try:
+            there = exists(location) and not holds_other_model(location, trial.key)
+        except (BackboneError, OSError) as error:
+            raise SweepRefusedError(
+                f"the model in {mask_url(location)} cannot be reached: {error}; try again when its "
+                "place can be"
+            ) from error
+        return location if there else None
+
+
+def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion:
+    """Find out what the deletion of a sweep removes; nothing is changed.
+
+    Args:
+        board: the leaderboard that has the sweep.
+        url: of that leaderboard.
+        sweep: its name.
+        runs: the runs folder, if the sweep's last driver had none that is here.
+
+    Raises:
+        NotFoundError: if there is no sweep of that name, and no deletion of one has begun.
+        SweepRefusedError: if the folder is that of a sweep on another leaderboard.
+        StoreError: if a store does not answer.
+    """
+    with board.session() as session:
+        content = find_content(session, sweep)
+        place = locate_sweep(session, sweep, runs, () if content is None else content.journals)
+        begun = _read_beginning(place, url)
+        if content is None and begun is None:
+            _refuse_folder_of_another(sweep_folder(runs.absolute(), sweep), sweep, url)
+            find_sweep(session, sweep)  # raises, and names the nearest
+    if begun is not None:
+        empty = SweepContent({}, frozenset(), {}, 0, {}, frozenset(), (), (), 0)
+        content = content or empty
+        journals = content.journals | set(begun["journals"])
+        spec = {**begun["spec"], **content.spec}
+        content = replace(content, journals=journals, spec=spec)
+    assert content is not None  # for mypy: `find_sweep` has raised
+    with open_stored_study(search_url(place.runs), sweep, content.journals) as study:
+        studied = study.trials
+    mirrored = find_mirrored_sweep(
+        mlflow_uri(place.runs), experiment=content.spec.get("experiment", "cse"), sweep=sweep
+    )
+    deletion = Deletion(url, place, content, studied, mirrored)
+    return replace(deletion, models=tuple(deletion.find_models(board)))
+
+
+def _read_beginning(place: SweepPlace, url: str) -> Mapping[str, Any] | None:
+    """Read what a deletion that has begun has recorded; None if none has."""
+    file = None if place.folder is None else place.folder / DELETION
+    if file is None or not file.exists():
+        return None
+    record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    if record["leaderboard"] != normalize_url(url):
+        raise SweepRefusedError(
+            f"the deletion of sweep {place.sweep!r} has begun on {record['leaderboard']} ({file}); "
+            "name that leaderboard by --runs or --store"
+        )
+    return record
+
+
+def _refuse_folder_of_another(folder: Path, sweep: str, url: str) -> None:
+    if has_journal(folder / JOURNAL_FILE):
+        raise SweepRefusedError(
+            f"sweep {sweep!r} is not on {mask_url(url)}, and {folder} is there: name the "
+            "leaderboard that has it by --store or CSE_STORE"
+        )
+
+
+def _read_slice(board: Store, sweep: str) -> list[HeldTrial]:
+    with board.session() as session:
+        return next_slice(session, sweep)
+
+
+def _iterate_trials(board: Store, sweep: str) -> Iterator[Sequence[HeldTrial]]:
+    """Yield all trials of a sweep, in slices."""
+    after = 0
+    with board.session() as session:
+        while batch := next_slice(session, sweep, after=after):
+            yield batch
+            after = batch[-1].id
+
+
+def _remove_folder(folder: Path) -> None:
+    """Remove a sweep's folder, the journal last but for the record that its deletion has begun."""
+    journal = folder / JOURNAL_FILE
+    lock = journal.with_name(f"{journal.name}.lock")
+    last = [journal, compressed_journal(journal), lock, folder / DELETION]
+    for entry in sorted(folder.iterdir()):
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry not in last:
+            entry.unlink()
+    for file in last:
+        file.unlink(missing_ok=True)
+    folder.rmdir()

@@ -1,0 +1,129 @@
+"""Locates a sweep, and holds it, so that no driver starts it while it is tidied up."""
+
+import os
+import socket
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from cse_platform.errors import JournalError
+from cse_platform.leaderboard.ingest.lease import Lease
+from cse_platform.leaderboard.ingest.removal import remove_messages
+from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.stored_sweeps import lease_owners
+from cse_platform.sweep.stores import JOURNAL_FILE, sweep_folder
+from cse_platform.tracking.journal import DELETION, has_journal, lock_journal, read_journal_id
+
+_LONGEST_REST = 2.0
+"""Seconds; a transaction rarely takes as long."""
+
+
+@dataclass(frozen=True)
+class SweepPlace:
+    """The place of a sweep's folder."""
+
+    sweep: str
+    runs: Path
+    """The runs folder that holds it, or the one that was named."""
+    folder: Path | None
+    """The sweep's folder; None where it is not here."""
+    elsewhere: str
+    """Where its journal lies, in words, if that is not here; empty if it has none."""
+
+    @property
+    def journal(self) -> Path | None:
+        """The path of its journal; None where that is not here."""
+        return None if self.folder is None else self.folder / JOURNAL_FILE
+
+
+def locate_sweep(session: Session, sweep: str, runs: Path, journals: Collection[str]) -> SweepPlace:
+    """Locate the folder of a sweep: where its last driver had it, or in the runs folder.
+
+    It is that of this sweep if its journal is one of these, or if its deletion has begun.
+    """
+    last = lease_owners(session, sweep).get(sweep)
+    named = sweep_folder(runs.absolute(), sweep)
+    folders = [named] if last is None or not last.folder else [Path(last.folder), named]
+    for folder in folders:
+        if _belongs(folder, journals):
+            return SweepPlace(sweep, folder.parent.parent, folder, "")
+    elsewhere = ""
+    if last is not None and last.folder:
+        host = "" if last.host == socket.gethostname() else f" on {last.host}"
+        elsewhere = f"{last.folder}{host}"
+    return SweepPlace(sweep, runs.absolute(), None, elsewhere)
+
+
+def _belongs(folder: Path, journals: Collection[str]) -> bool:
+    if not os.access(folder, os.R_OK | os.X_OK):
+        return False
+    journal = folder / JOURNAL_FILE
+    if (folder / DELETION).exists():
+        return True
+    try:
+        return has_journal(journal) and read_journal_id(journal) in journals
+    except JournalError:
+        return False
+
+
+@contextmanager
+def hold_sweep(board: Store, place: SweepPlace) -> Iterator[Lease]:
+    """Hold a sweep: its lease, and its journal where that is here.
+
+    Raises:
+        SweepRefusedError: if a driver holds it.
+        JournalError: if another process has its journal open.
+    """
+    with Lease(board, place.sweep, None) as lease:
+        if place.journal is None:
+            yield lease
+            return
+        lock = lock_journal(place.journal)
+        try:
+            yield lease
+        finally:
+            lock.release()
+
+
+@contextmanager
+def write_slice(board: Store, lease: Lease) -> Iterator[Session]:
+    """Open a transaction that renews the lease, and rest afterwards."""
+    with rest_between(), board.writing() as session:
+        lease.renew(session)
+        yield session
+
+
+@contextmanager
+def rest_between() -> Iterator[None]:
+    """Leave the store alone for as long as the transaction inside took.
+
+    Whoever else writes has half of the time, so that no lease runs out behind a lock.
+    """
+    began = time.monotonic()
+    yield
+    time.sleep(min(time.monotonic() - began, _LONGEST_REST))
+
+
+def remove_all_messages(board: Store, lease: Lease, journal: str) -> None:
+    """Remove the messages that a journal tells, in slices."""
+    removed = 1
+    while removed:
+        with write_slice(board, lease) as session:
+            removed = remove_messages(session, journal)
+
+
+def folder_size(folder: Path) -> int:
+    """Add the sizes of the files below a folder, in bytes; 0 if there is none."""
+    return sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
+
+
+def format_size(size: int) -> str:
+    """Format bytes for people."""
+    for unit, bytes_ in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= bytes_:
+            return f"{size / bytes_:.1f} {unit}"
+    return f"{size} bytes"

@@ -1,0 +1,168 @@
+"""A runs folder with whole sweeps, made without Ray, and kills between the steps of a command."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import cheap as _registers_it  # noqa: F401
+import pytest
+from in_process import InProcessExecutor
+from quick_optuna import quick_optuna as quick_optuna
+
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.runner import driver
+from cse_platform.runner.publishing import Publisher
+from cse_platform.runner.stages import Stage, StageDisplay, run_stage
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.stores import sweep_stores
+
+SWEEP: dict[str, Any] = {
+    "sweep": "small", "method": "cheap", "backbone": "mini", "corpus": "builtin",
+    "data": "builtin",
+    "space": {"temperature": {"low": 0.01, "high": 1.0, "log": True}, "kind": ["a", "b"]},
+    "search": {"sampler": "random", "trials": 5, "seed": 1},
+}  # fmt: skip
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class Lab:
+    """A runs folder, its leaderboard, and the sweeps that are run there."""
+
+    def __init__(self, runs: Path) -> None:
+        self.runs, self.url = runs, f"sqlite:///{runs / 'leaderboard.db'}"
+
+    def run(self, **changes: Any) -> None:
+        """Run a sweep to its end: the small one, with changes at its top level."""
+        search = SWEEP["search"] | changes.pop("search", {})
+        spec = SweepSpec.model_validate(SWEEP | {"search": search} | changes)
+        stage = Stage(spec, sweep_stores(spec, runs=self.runs, environment={}))
+        display, silent = (
+            MagicMock(spec=StageDisplay),
+            Publisher(spec.sweep, stage.stores, command=""),
+        )
+        run_stage(stage, InProcessExecutor(), display, silent, reuse="same code")
+
+    @contextmanager
+    def board(self) -> Iterator[Store]:
+        with open_store(self.url) as board:
+            yield board
+
+    def folder(self, sweep: str) -> Path:
+        return self.runs / "sweeps" / sweep
+
+    def files(self) -> set[str]:
+        """All files of sweeps and models."""
+        return {
+            str(file.relative_to(self.runs))
+            for place in ("sweeps", "artifacts")
+            for file in (self.runs / place).rglob("*")
+        }
+
+
+class _NoMirror:
+    """Takes the place of MLflow, which takes seconds to open."""
+
+    name = "mlflow"
+    can_be_refilled = True
+    rest = 0.0
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.positions: dict[str, int] = {}
+
+    def position(self, journal: str) -> int:
+        return self.positions.get(journal, 0)
+
+    def apply(self, journal: str, entries: Any) -> None:
+        self.positions[journal] = entries[-1][0]
+
+
+@pytest.fixture
+def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLflow has no runs, and gets none."""
+    monkeypatch.setattr(driver, "MLflowMirror", _NoMirror)
+    monkeypatch.setattr("cse_platform.upkeep.deletion.find_mirrored_sweep", lambda *_, **__: None)
+
+
+@pytest.fixture(scope="session")
+def new_lab() -> type[Lab]:
+    """Makes an empty runs folder."""
+    return Lab
+
+
+@pytest.fixture(scope="session")
+def _swept_once(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    lab = Lab(tmp_path_factory.mktemp("lab") / "runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "MLflowMirror", _NoMirror)
+        lab.run()
+        lab.run(sweep="heir", search={"trials": 2})
+        lab.run(sweep="third", search={"seed": 7, "trials": 3})
+    shutil.copytree(lab.runs, lab.runs.with_name("copy"))
+    return lab
+
+
+@pytest.fixture
+def lab(_swept_once: Lab, no_mlflow: None) -> Lab:
+    """Three sweeps: `small`, `heir`, which took two trials over from it, and `third`.
+
+    The folder is the same for all tests, since the stores name it.
+    """
+    restore(_swept_once)
+    return _swept_once
+
+
+def restore(lab: Lab) -> None:
+    """Put the sweeps back as they were run."""
+    shutil.rmtree(lab.runs)
+    shutil.copytree(lab.runs.with_name("copy"), lab.runs)
+
+
+@pytest.fixture
+def kill_everywhere(lab: Lab) -> Callable[..., int]:
+    """Calls `command` again and again, killed in place of each call of the named functions.
+
+    After each kill `check` is called. Returns at how many moments.
+    """
+
+    def run(
+        command: Callable[[], None], check: Callable[[], None], functions: list[tuple[Any, str]]
+    ) -> int:
+        moment = 0
+        while True:
+            restore(lab)
+            with pytest.MonkeyPatch.context() as patch:
+                steps = _Steps(moment)
+                for owner, name in functions:
+                    patch.setattr(owner, name, steps.wrap(getattr(owner, name)))
+                try:
+                    command()
+                except Killed:
+                    pass
+                else:
+                    return moment
+            check()
+            moment += 1
+
+    return run
+
+
+class _Steps:
+    """Counts calls, and ends the process in place of one of them."""
+
+    def __init__(self, last: int) -> None:
+        self.last, self.done = last, 0
+
+    def wrap(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*given: Any, **named: Any) -> Any:
+            if self.done == self.last:
+                raise Killed
+            self.done += 1
+            return call(*given, **named)
+
+        return step

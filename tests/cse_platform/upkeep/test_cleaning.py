@@ -1,0 +1,113 @@
+"""What is older than a limit goes, and what is used or still decides something stays."""
+
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import select, text
+from stored_trials import apply_events, url_of
+
+from cse_methods.files.cache import cache_folder, written_once
+from cse_platform.cli.sweep import main as cse_sweep
+from cse_platform.leaderboard.ingest.sweep_events import add_request, take_request
+from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.tables import SweepRequestRecord
+from cse_platform.tracking.events import DriverMessage, Event, SweepAction, SweepRequested
+from cse_platform.upkeep.cleaning import plan_cleaning
+
+LONG_AGO = datetime.now(UTC) - timedelta(days=100)
+DAYS = 86_400.0
+
+
+def ages(path: Path, *, days: float) -> Path:
+    """Let a file, and the folders above it below `tmp_path`, be so many days old."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("x" * 1000)
+    then = time.time() - days * DAYS
+    for place in (path, path.parent):
+        os.utime(place, (then, then))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CSE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+
+
+def test_messages_and_requests_go_by_age(
+    board: Store, tmp_path: Path, sweep_started: Callable[..., Event]
+) -> None:
+    def ask(action: SweepAction, *, time: datetime = LONG_AGO, taken: bool = True) -> None:
+        words = {"trials": 9} if action == "resume" else {}
+        name = f"{action} {time} {taken}"
+        asked = SweepRequested(
+            sweep="first", time=time, request=name, action=action, who="ada@lab", **words
+        )
+        add_request(board, asked)
+        with board.writing() as session:
+            if taken:
+                take_request(session, asked)
+
+    said = [
+        DriverMessage(sweep="first", level="note", text=name, time=then)
+        for name, then in (("old", LONG_AGO), ("new", datetime.now(UTC)))
+    ]
+    apply_events(board, [sweep_started(), *said])
+    for action in ("stop", "pause", "enqueue", "retry"):
+        ask(action)
+    ask("stop", taken=False)
+    ask("stop", time=datetime.now(UTC), taken=False)
+    plan = plan_cleaning(board, url_of(board), runs=tmp_path, older_than=90 * DAYS)
+    assert (len(plan.requests), plan.messages) == (3, 1)
+    plan.carry_out(board)
+    with board.session() as session:
+        left = session.execute(text("SELECT text FROM driver_messages")).scalars().all()
+        asked = session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id))
+        kept = [request.event["action"] for request in asked]
+    assert left == ["new"]
+    assert kept == ["pause", "enqueue", "stop"]
+    assert plan_cleaning(board, url_of(board), runs=tmp_path, older_than=90 * DAYS).parts == []
+
+
+def test_files_go_by_their_last_use(tmp_path: Path) -> None:
+    read = ages(cache_folder("teachers") / "read.npy", days=100)
+    unread = ages(cache_folder("teachers") / "unread.npy", days=100)
+    copy = ages(cache_folder("copies") / "encoder" / "weights", days=100)
+    recent = ages(cache_folder("copies") / "newer" / "weights", days=10)
+    over = ages(tmp_path / "ray" / "session_2020-01-01_00-00-00_0_1" / "log", days=100)
+    lives = ages(tmp_path / "ray" / "session_2020-01-01_00-00-00_0_2" / "log", days=1)
+    ages(tmp_path / "ray" / "mine" / "log", days=100)
+    os.utime(lives.parent, (0, 0))
+    written_once(read, read=str, write=lambda stream: None)  # on a disk that notes no reading
+    words = ["clean", "--runs", str(tmp_path / "runs")]
+    dry = CliRunner().invoke(cse_sweep, [*words, "--dry-run"])
+    assert dry.exit_code == 0 and all(map(Path.exists, (unread, copy, over)))
+    done = CliRunner().invoke(cse_sweep, words)
+    assert done.exit_code == 0, done.output
+    assert all(map(Path.exists, (read, recent, lives, tmp_path / "ray" / "mine")))
+    assert not any(map(Path.exists, (unread, copy.parent, over.parent)))
+    assert "nothing is older" in CliRunner().invoke(cse_sweep, words).output
+
+
+def test_the_job_of_an_unfinished_sweep_stays(
+    board: Store, tmp_path: Path, sweep_started: Callable[..., Event]
+) -> None:
+    needed, over = (ages(tmp_path / "submitted" / job / "order.json", days=0) for job in "ab")
+    began = sweep_started(provenance={"folder": str(needed.parent)})
+    apply_events(board, [began])
+    time.sleep(0.05)
+    plan = plan_cleaning(board, url_of(board), runs=tmp_path, older_than=0.01)
+    assert plan.jobs == (over.parent,)
+    plan.carry_out(None)
+    assert needed.exists() and not over.parent.exists()
+
+
+@pytest.mark.parametrize("age", ["2w", "0d", "-1d"])
+def test_an_age_that_means_nothing_is_refused(age: str) -> None:
+    result = CliRunner().invoke(cse_sweep, ["clean", "--older-than", age])
+    assert result.exit_code == 2 and "s, min, h or d" in result.output

@@ -1,0 +1,197 @@
+"""A sweep is deleted everywhere, whenever the command is killed, and nothing of others goes."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from click.testing import CliRunner
+from mlflow import MlflowClient
+from mlflow.entities import ViewType
+from sqlalchemy import text
+
+from cse_platform.cli.leaderboard import main as cse_leaderboard
+from cse_platform.cli.sweep import main as cse_sweep
+from cse_platform.errors import JournalError, NotFoundError
+from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.filters import Filters
+from cse_platform.leaderboard.ingest import removal
+from cse_platform.leaderboard.ingest.lease import Lease
+from cse_platform.search.storage import StoredStudy
+from cse_platform.tracking.journal import DELETION
+from cse_platform.upkeep import deletion, held_sweep
+from cse_platform.upkeep.deletion import plan_deletion
+
+
+def told(*words: object) -> tuple[int, str]:
+    result = CliRunner().invoke(cse_sweep, list(map(str, words)))
+    return result.exit_code, result.output
+
+
+def carry_out(lab: Any, sweep: str = "small") -> None:
+    with lab.board() as board:
+        plan_deletion(board, lab.url, sweep, runs=lab.runs).carry_out(board)
+
+
+def rows(lab: Any, sweep: str) -> list[Any]:
+    """What the leaderboard shows of a sweep."""
+    with lab.board() as board:
+        return Leaderboard(board).rows(Filters(sweep=sweep))
+
+
+def assert_gone(lab: Any, others: dict[str, Any]) -> None:
+    """Nothing is left of `small`, and nothing of the others has changed."""
+    with lab.board() as board, board.session() as session:
+        names = session.execute(text("SELECT name FROM sweeps ORDER BY name")).scalars().all()
+        leases = session.execute(text("SELECT sweep FROM sweep_leases")).scalars().all()
+        cursors = session.execute(text("SELECT count(*) FROM journal_cursors")).scalar_one()
+        kept = session.execute(text("SELECT key, model FROM trials")).all()
+    assert (names, sorted(leases), cursors) == (["heir", "third"], ["heir", "third"], 2)
+    assert {name: rows(lab, name) for name in others} == others
+    assert len(kept) == 5
+    assert {f.name for f in (lab.runs / "artifacts" / "models").iterdir()} == {
+        Path(model).name for _, model in kept
+    }
+    assert not lab.folder("small").exists()
+    studies = optuna.get_all_study_names(f"sqlite:///{lab.runs / 'search.db'}")
+    assert sorted(studies) == ["heir", "third"]
+
+
+def test_a_kill_at_any_moment_is_made_good_by_the_same_command(
+    lab: Any, kill_everywhere: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "_SLICE_TRIALS", 2)
+    monkeypatch.setattr(held_sweep, "_LONGEST_REST", 0.0)
+    others = {name: rows(lab, name) for name in ("heir", "third")}
+
+    def finish() -> None:
+        try:
+            carry_out(lab)
+        except NotFoundError:  # all of it was done
+            pass
+            if lab.folder("small").exists():
+                lab.folder("small").rmdir()  # it is empty
+        assert_gone(lab, others)
+
+    moments = kill_everywhere(
+        lambda: carry_out(lab),
+        finish,
+        [
+            *((deletion, name) for name in ("remove_cursors", "remove_trials")),
+            (held_sweep, "remove_messages"),
+            *((deletion, name) for name in ("delete_folder", "remove_sweep", "next_slice")),
+            (StoredStudy, "delete"), (shutil, "rmtree"), (Path, "unlink"), (Path, "replace"),
+        ],
+    )  # fmt: skip
+    assert moments > 20
+    assert_gone(lab, others)
+
+
+def test_a_deletion_that_has_begun_is_finished_and_not_taken_up(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(deletion, "remove_trials", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            carry_out(lab)
+    assert (lab.folder("small") / DELETION).exists()
+    with pytest.raises(JournalError, match="cse-sweep delete small"):
+        lab.run()
+    code, said = told("delete", "small", "--store", "sqlite:///other.db")
+    assert code == 1 and "no leaderboard" in said
+    assert told("delete", "small", "--runs", lab.runs, "--yes")[0] == 0
+    lab.run()  # as a new sweep, which takes over what `heir` kept
+    assert len(rows(lab, "small")) == 1
+
+
+def test_what_a_driver_holds_is_not_deleted(lab: Any) -> None:
+    files = lab.files()
+    with lab.board() as board, Lease(board, "small", None):
+        code, said = told("delete", "small", "--runs", lab.runs, "--yes")
+        assert code == 1 and "cse-sweep stop small" in said
+    assert lab.files() == files
+
+
+def test_it_asks_and_says_what_goes(lab: Any, tmp_path: Path) -> None:
+    files = lab.files()
+    code, said = told("delete", "small", "--runs", lab.runs, "--dry-run")
+    assert code == 0
+    counted = {line.split("  ")[0]: line.split("  ") for line in said.splitlines()}
+    assert {"trials", "dev points", "scores", "search study", "models"} <= counted.keys()
+    code, said = told("delete", "small", "--runs", lab.runs)
+    assert code == 2 and "--yes" in said
+    elsewhere = f"sqlite:///{tmp_path / 'elsewhere.db'}"
+    shutil.copy(lab.runs / "leaderboard.db", tmp_path / "elsewhere.db")
+    code, said = told("delete", "smal", "--store", elsewhere)
+    assert code == 1 and "did you mean 'small'" in said
+    assert lab.files() == files
+
+
+def test_the_folder_of_a_sweep_on_another_leaderboard_stays(
+    lab: Any, tmp_path: Path, empty_leaderboard: Callable[[Path], str]
+) -> None:
+    empty_leaderboard(tmp_path / "other.db")
+    files = lab.files()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(lab.runs.parent)
+        code, said = told("delete", "small", "--store", f"sqlite:///{tmp_path}/other.db", "--yes")
+    assert code == 1 and "name the leaderboard that has it" in said
+    assert lab.files() == files
+
+
+def test_an_import_is_taken_back(tmp_path: Path) -> None:
+    mapping, table, runs = tmp_path / "m.yaml", tmp_path / "t.csv", tmp_path / "runs"
+    mapping.write_text(
+        "{sweep: lab-c, method: simcse, backbone: bert-base, seed: {param: seed},"
+        " hyperparameters: {learning_rate: lr}, dev: {metric: eval, scale: 1}}"
+    )
+
+    def bring(score: float) -> str:
+        table.write_text(
+            f'"Name","State","seed","lr","eval"\n"a","finished","1","3e-05","{score}"\n'
+        )
+        words = ["import-csv", table, "--mapping", mapping, "--runs", runs]
+        result = CliRunner().invoke(cse_leaderboard, list(map(str, words)))
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    bring(0.5)
+    code, said = told("delete", "lab-c", "--runs", runs, "--yes")
+    assert code == 0, said
+    assert "1 new" in bring(0.7)
+    assert told("delete", "lab-c", "--runs", runs, "--yes")[0] == 0
+    assert told("delete", "lab-c", "--runs", runs, "--yes")[0] == 1
+
+
+def test_mlflow_keeps_nothing_of_it_but_what_is_registered(
+    new_lab: Callable[[Path], Any], tmp_path: Path, empty_mlflow: Callable[[Path], str]
+) -> None:
+    lab = new_lab(tmp_path / "runs")
+    lab.runs.mkdir()
+    client = MlflowClient(empty_mlflow(lab.runs / "mlflow.db"))
+    client.delete_experiment(client.create_experiment("in the trash"))
+    lab.run()
+    lab.run(sweep="third", search={"seed": 7, "trials": 1})
+    experiment = client.get_experiment_by_name("cse")
+    runs = client.search_runs([experiment.experiment_id], "tags.sweep = 'small'")
+    of_trials = [run for run in runs if "trial" in run.data.tags]
+    for run in runs:
+        client.log_text(run.info.run_id, "drawn", "figure.txt")
+    kept, gone = of_trials[0].info, of_trials[1].info
+    client.delete_run(gone.run_id)  # by a person: it lies in the trash
+    client.create_registered_model("lab-best")
+    client.create_model_version("lab-best", f"{kept.artifact_uri}/model", kept.run_id)
+    code, said = told("delete", "small", "--runs", lab.runs, "--yes")
+    assert code == 0 and "registered model lab-best version 1" in said
+    left = client.search_runs([experiment.experiment_id], run_view_type=ViewType.ALL)
+    assert {run.data.tags["sweep"] for run in left} == {"small", "third"}
+    assert [run.info.run_id for run in left if run.data.tags["sweep"] == "small"] == [kept.run_id]
+    assert {path.parent.parent.name for path in lab.runs.rglob("figure.txt")} == {kept.run_id}
+    positions = client.get_experiment_by_name("cse").tags
+    assert len([tag for tag in positions if tag.startswith("cse.position")]) == 1
+    assert client.get_experiment_by_name("in the trash").lifecycle_stage == "deleted"
+    lab.run()  # as a new one
+    runs = client.search_runs([experiment.experiment_id], "tags.sweep = 'small'")
+    assert len(runs) == 6

@@ -1,0 +1,164 @@
+"""A sweep is removed from a leaderboard, and the others are what they would be without it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from stored_trials import apply_events, trials_of, url_of
+
+from cse_methods.evaluation.results import Evaluation, Score, Similarities
+from cse_platform.leaderboard.ingest import removal
+from cse_platform.leaderboard.store import Store
+from cse_platform.tracking.events import (
+    AnnotationWritten,
+    DriverMessage,
+    Event,
+    TestAccessed,
+    TrialReused,
+)
+from cse_platform.tracking.packing import evaluation_event
+from cse_platform.upkeep.deletion import plan_deletion
+
+Life = Callable[..., list[Event]]
+
+
+def delete(board: Store, sweep: str, runs: Path) -> list[str]:
+    """Delete a sweep that has no folder here. Returns what the command says of others."""
+    deletion = plan_deletion(board, url_of(board), sweep, runs=runs)
+    deletion.carry_out(board)
+    return deletion.effects
+
+
+def evaluated(sweep: str, trial: str, data: str) -> Event:
+    """An evaluation of the identity `data`, with similarities on pairs of that name."""
+    given = {"task": "sts12", "split": "test", "identity": data}
+    pairs = Similarities(
+        **given,
+        cosines=np.float32([0.5, 0.1]),
+        gold=np.float64([1, 2]),
+        subsets={"all": 2},
+        data_sha256=data,
+    )
+    evaluation = Evaluation(
+        tasks=frozenset({"sts12"}),
+        scores=(Score(**given, metric="spearman", value=0.5),),
+        similarities=(pairs,),
+        identities={data: {"pooler": "cls"}},
+    )
+    return evaluation_event(sweep=sweep, trial=trial, evaluation=evaluation, source="hub")
+
+
+def sweep_events(
+    sweep: str, life: Life, sweep_started: Callable[..., Event], *, seed: int, data: list[str]
+) -> list[Event]:
+    """A sweep of three trials; the first has a configuration that all sweeps have."""
+    curve = {0: 0.1, 5: 0.3, 10: 0.2}
+    own = {"sweep": sweep, "seed": seed}
+    events: list[Event] = [
+        sweep_started(sweep, spec={"trials": 3, "tags": [sweep, "both"]}),
+        DriverMessage(sweep=sweep, level="note", text="it begins"),
+        *life(0, curve, configuration="shared", **own),
+        *life(1, curve, configuration=f"{sweep}-1", state="PRUNED", **own),
+        *life(2, curve, configuration=f"{sweep}-2", state="FAIL", backbone=f"only-{sweep}", **own),
+    ]
+    trial = f"shared-{seed}"
+    opened = {"tasks": ("sts12",), "source": "hub", "who": "ada@lab", "command": "cse-evaluate"}
+    events.append(TestAccessed(sweep=sweep, trial=trial, **opened))
+    return [*events, *(evaluated(sweep, trial, one) for one in data)]
+
+
+def notes(sweep: str, seed: int) -> list[Event]:
+    about = {"trial": f"shared-{seed}", "configuration": f"{sweep}-1", "sweep": sweep}
+    return [
+        AnnotationWritten(sweep=sweep, about=kind, name=name, who="ada@lab", note="odd")
+        for kind, name in about.items()
+    ]
+
+
+def test_what_is_left_is_what_was_before_it(
+    board: Store,
+    tmp_path: Path,
+    trial_life: Life,
+    sweep_started: Callable[..., Event],
+    contents: Callable[[Store], Any],
+    check_counters: Callable[[Store], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(removal, "_SLICE_TRIALS", 2)
+    monkeypatch.setattr(removal, "SLICE_ROWS", 4)
+    kept = sweep_events("second", trial_life, sweep_started, seed=2, data=["pairs-2"])
+    gone = sweep_events("first", trial_life, sweep_started, seed=1, data=["pairs-1", "pairs-2"])
+    apply_events(board, [*kept, *notes("second", 2)], journal="j2")
+    before = contents(board)
+    apply_events(board, [*gone, *notes("first", 1)], journal="j1")
+    [mark] = [said for said in delete(board, "first", tmp_path) if "test sets" in said]
+    assert "1 trial" in mark
+    assert contents(board) == before
+    check_counters(board)
+    with board.session() as session:
+        left = session.execute(removal.select(removal.AnnotationRecord.name)).scalars()
+        assert sorted(left) == ["second", "second-1", "shared-2"]
+        cursors = session.execute(removal.select(removal.JournalCursorRecord.journal)).scalars()
+        assert list(cursors) == ["j2"]
+
+
+@pytest.mark.parametrize("ran_there", [False, True])
+def test_a_trial_that_another_sweep_holds_stays_whole(
+    board: Store,
+    tmp_path: Path,
+    trial_life: Life,
+    sweep_started: Callable[..., Event],
+    contents: Callable[[Store], Any],
+    check_counters: Callable[[Store], None],
+    ran_there: bool,
+) -> None:
+    life = trial_life(0, {0: 0.1, 5: 0.3}, model="/a/model")
+    apply_events(
+        board,
+        [sweep_started(), *life, evaluated("first", "c0-42", "e"), *trial_life(1, {5: 0.2})],
+        journal="j1",
+    )
+    if ran_there:
+        taken = trial_life(0, {0: 0.1, 5: 0.3}, sweep="second", model="/another/model")
+    else:
+        facts = ("trial", "number", "role", "search_number", "seed", "configuration")
+        facts = (*facts, "code", "values", "searched")
+        asked = {name: getattr(life[0], name) for name in facts}
+        found = {"curve": {5: 0.3}, "best_step": 5, "best_value": 0.3, "model": "/a/model"}
+        taken = [TrialReused(sweep="second", reused_from="first", **asked, **found)]
+    apply_events(board, [sweep_started("second"), *taken], journal="j2")
+    before = contents(board)
+    said = delete(board, "first", tmp_path)
+    assert any("1 trial stays" in line and "'second'" in line for line in said)
+    after = contents(board)
+    for table in ("trials", "points", "scores", "similarities", "evaluations"):
+        assert after[table] == [row for row in before[table] if "c1" not in row], table
+    with board.session() as session:
+        assert [trial.key for trial in trials_of(session, "second")] == ["c0-42"]
+    check_counters(board)
+    delete(board, "second", tmp_path)
+    assert not any(contents(board).values())
+
+
+def test_it_says_who_builds_on_the_sweep(
+    board: Store, tmp_path: Path, trial_life: Life, sweep_started: Callable[..., Event]
+) -> None:
+    model = f"/runs/artifacts/models/{'a' * 16}"
+    key = "a" * 64
+    first = [sweep_started(), *trial_life(0, {5: 0.3}, trial=key, model=model)]
+    learned = sweep_started("second", spec={"search": {"learn_from": ["first"]}})
+    took = sweep_started("third", provenance={"fixed.alpha": "the best alpha of 'first', trial 3"})
+    taught = trial_life(
+        0, {5: 0.2}, sweep="third", configuration="c9", values={"teachers": [model]}
+    )
+    apply_events(board, first, journal="j1")
+    apply_events(board, [learned], journal="j2")
+    apply_events(board, [took, *taught], journal="j3")
+    deletion = plan_deletion(board, url_of(board), "first", runs=tmp_path)
+    assert deletion.content.builds_on == ("second", "third")
+    assert deletion.content.needed_models == {key}
+    assert deletion.content.leads == (("rankcse", "mini"),)
+    text = "\n".join(deletion.effects)
+    assert all(said in text for said in ("'second'", "'third'", "best rankcse on mini", "1 model"))
