@@ -19,7 +19,7 @@ from cse_platform.leaderboard.statistics.intervals import seed_interval
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.sweep.training_data import teachers_of
-from cse_platform.tracking.history import MEMORY
+from cse_platform.tracking.history import MEMORY, format_seed
 
 FamilyName = Literal["sts", "transfer", "ranking", "long", "clean"]
 
@@ -104,6 +104,15 @@ class Configuration:
     """The names among `values` that a sweep varied."""
     code: str | None = None
     """Hash of the code of the method that its trials ran by; None where it is not known."""
+
+
+@dataclass(frozen=True)
+class AveragedSeeds:
+    """The trials of one configuration whose weights a row is the average of."""
+
+    keys: tuple[str, ...]
+    dev_mean: float | None
+    """The mean of their own dev scores; None where one of them is not on this leaderboard."""
 
 
 @dataclass(frozen=True)
@@ -271,6 +280,8 @@ class LeaderboardRow:
     counted them."""
     headline: str | None = None
     """The column that `rank` and `gap` are of; None for dev."""
+    averages: AveragedSeeds | None = None
+    """The seeds whose weights it averages; None for a configuration that was trained."""
     rank: RankInterval | None = None
     """Among the shown rows whose headline has the same identity."""
     gap: Gap | None = None
@@ -297,14 +308,16 @@ class LeaderboardRow:
         return training_marks(self.method, self.backbone, self.corpus, values, self.seen)
 
     @property
-    def transductive_mark(self) -> str:
-        """What follows its name where its trials were trained on the texts of test sets."""
-        return TRANSDUCTIVE if TRANSDUCTIVE in self.corpus else ""
+    def name_mark(self) -> str:
+        """What follows its name: trained on the texts of test sets, or an average of seeds."""
+        transductive = TRANSDUCTIVE if TRANSDUCTIVE in self.corpus else ""
+        averages = self.averages
+        return transductive + (f" (average of {len(averages.keys)} seeds)" if averages else "")
 
     @property
     def shown_method(self) -> str:
         """The method's name in tables for people, marked; for a released encoder, its system."""
-        return (self.released.label if self.released else self.method) + self.transductive_mark
+        return (self.released.label if self.released else self.method) + self.name_mark
 
     @property
     def shown_backbone(self) -> str:
@@ -432,6 +445,8 @@ class TrialSummary:
     model: str | None = None
     """Folder of the best checkpoint."""
     error: str | None = None
+    averages: int = 0
+    """The number of trials whose weights it averages; 0 for one that was trained."""
     weight: float = 1.0
     """How many trials of the sweep it stands for: more than 1 where it is one of a sample."""
     wall_seconds: float | None = None
@@ -447,6 +462,11 @@ class TrialSummary:
     def best_value(self) -> float | None:
         """The value that the search climbs, for objectives and constraints."""
         return self.value
+
+    @property
+    def shown_seed(self) -> str:
+        """Say which seed it was trained with, or of how many ones it is the average."""
+        return format_seed(self.seed, averages=self.averages)
 
     @property
     def gpus(self) -> float:

@@ -323,6 +323,13 @@ _RANKING: tuple[BoardColumn, ...] = (
     ),
 )
 _RUN: tuple[BoardColumn, ...] = (
+    _make_column(
+        "averages",
+        parts=(
+            _make_column("averages", "averages.keys", csv=_dump_json),
+            _make_column("averages_dev_mean", "averages.dev_mean", _NUMBER),
+        ),
+    ),
     _make_column("other_code", dtype=_TRUTH),
     _make_column("marks", format=", ".join),
     _make_column(
