@@ -131,7 +131,7 @@ class Leaderboard:
                 averages=True,
                 limit=limit,
             )
-            family = family_named(tasks or family_of(rows))
+            family = family_named(tasks or family_of(rows), rows)
             if ranked:
                 rows = with_rank_intervals(session, rows, family, progress=progress)
             else:

@@ -478,10 +478,14 @@ def _estimate_costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:
 
 
 def _build_estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimate]:
-    """Estimate each score over the seeds that the filters let through, in the papers' order."""
+    """Estimate each score over the seeds that the filters let through, in the papers' order.
+
+    Own test sets come last, by name.
+    """
     order = [column for family in BOARD_FAMILIES.values() for column in family.columns]
     estimates = {}
-    for column in sorted(evaluated, key=order.index):
+    known = [column for column in order if column in evaluated]
+    for column in [*known, *sorted(evaluated.keys() - known)]:
         scores = evaluated[column]
         if kept := {seed: scores.values[seed] for seed in sorted(scores.values) if seed in seeds}:
             estimates[column] = estimate(kept, scores.identity, scores.source)

@@ -4,7 +4,7 @@ Scores are fractions.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from math import inf
@@ -21,7 +21,9 @@ from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.sweep.training_data import teachers_of
 from cse_platform.tracking.history import MEMORY, format_seed
 
-FamilyName = Literal["sts", "transfer", "ranking", "long", "clean"]
+FamilyName = Literal["sts", "transfer", "ranking", "long", "clean", "own"]
+OWN: FamilyName = "own"
+"""A lab's own test sets; which ones there are is known from scores alone."""
 
 RANKING_METRICS = ("kcc", "ndcg")
 CLEAN_METRIC = "clean"
@@ -68,15 +70,25 @@ BOARD_FAMILIES = {
 }
 
 
+_KNOWN_COLUMNS = frozenset(
+    column for family in BOARD_FAMILIES.values() for column in family.columns
+)
+
+
+def is_own(column: str) -> bool:
+    """Whether a column is a lab's own test set: its name is none that has a meaning here."""
+    return column not in _KNOWN_COLUMNS
+
+
 def task_of(column: str) -> str:
     """The task that a column is of: `stsb` of `stsb` and of `stsb_clean`."""
     task, _, metric = column.rpartition("_")
-    return task if metric in COLUMN_METRICS else column
+    return task if metric in COLUMN_METRICS and not is_own(column) else column
 
 
 def is_clean(column: str) -> bool:
     """Whether a column holds clean scores."""
-    return column.endswith(f"_{CLEAN_METRIC}")
+    return column.endswith(f"_{CLEAN_METRIC}") and not is_own(column)
 
 
 def families_beside(name: FamilyName) -> tuple[FamilyName, ...]:
@@ -359,15 +371,20 @@ class LeaderboardRow:
         return self.dev_score if self.headline is None else self.scores.get(self.headline)
 
 
-def family_named(name: str) -> BoardFamily:
-    """Find the family of that name.
+def family_named(name: str, rows: Iterable[LeaderboardRow] = ()) -> BoardFamily:
+    """Find the family of that name; own test sets are those of the rows, by name.
 
     Raises:
         NotFoundError: if there is none.
     """
+    if name == OWN:
+        own = {column for row in rows for column in row.scores if is_own(column)}
+        return BoardFamily(OWN, tuple(sorted(own)), ())
     named = [family for family in BOARD_FAMILIES.values() if family.name == name]
     if not named:
-        raise NotFoundError(f"there are no tasks {name!r}; expected {', '.join(BOARD_FAMILIES)}")
+        raise NotFoundError(
+            f"there are no tasks {name!r}; expected {', '.join((*BOARD_FAMILIES, OWN))}"
+        )
     return named[0]
 
 

@@ -149,7 +149,7 @@ def shared_tasks(
 
     Ranking has an average for each of its two metrics: its tasks come with no average.
     """
-    known = family_named(family)
+    known = family_named(family, rows.values())
     single = [column for column in known.columns if column not in known.averages]
     shared = [task for task in single if all(task in row.scores for row in rows.values())]
     whole = shared == single and len(known.averages) == 1

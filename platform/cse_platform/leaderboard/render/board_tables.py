@@ -314,7 +314,7 @@ def _note_unranked(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
 
 _AVERAGES = {name for family in BOARD_FAMILIES.values() for name in family.averages}
 _MEASURES = {
-    **{"sts": "Spearman", "clean": "Spearman on clean rows"},
+    **{"sts": "Spearman", "clean": "Spearman on clean rows", "own": "Spearman"},
     **{"transfer": "accuracy", "long": "accuracy"},
 }
 
