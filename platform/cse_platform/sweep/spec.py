@@ -242,9 +242,8 @@ class SweepSpec(Settings):
             )
         elif self.search.objectives or self.search.constraints:
             problem = (
-                "an average is judged by its dev score alone, and costs of training or other "
-                "objectives are not those of a model; leave it out, or 'search.objectives' and "
-                "'search.constraints'"
+                "an average is judged by its dev score alone; leave it out, or "
+                "'search.objectives' and 'search.constraints'"
             )
         if problem:
             raise ProblemsError([Problem(("seeds", "confirm", "average"), problem)])

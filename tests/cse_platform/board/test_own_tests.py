@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from stored_trials import apply_events, url_of
 
+from cse_dashboards.page.app import create_app
 from cse_methods.evaluation.identity import settings_of_groups
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
 from cse_platform.cli.leaderboard import main as cse_leaderboard
@@ -92,6 +93,15 @@ def test_they_are_shown_where_they_are_asked_for(own_board: str) -> None:
     rows = json.loads(shown("--tasks", "own", "--json"))
     assert [list(row["test"]) for row in rows] == [list(OWN)] * 2
     assert all(row["test_interval"]["law"] for row in rows)
+
+
+def test_the_page_has_them(own_board: str) -> None:
+    client = create_app(own_board).test_client()
+    compared = "/compare?rows=rankcse,simcse&tasks=own"
+    for address in ("/?tasks=own", "/parts/standing/?tasks=own", compared, "/as/tex/?tasks=own"):
+        answer = client.get(address)
+        assert answer.status_code == 200, address
+        assert all(name in answer.text for name in ("law", "two")), address
 
 
 def test_a_name_that_ends_like_a_metric_is_a_task_of_its_own() -> None:
