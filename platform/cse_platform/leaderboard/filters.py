@@ -172,7 +172,7 @@ def best_of_group() -> ColumnElement[Any]:
     An average of seeds is none of them.
     """
     return func.coalesce(
-        _select_highest_of_group(lambda each: each.n > 1),
+        _select_highest_of_group(lambda each: (each.n > 1) & each.averages.is_(None)),
         _select_highest_of_group(lambda each: (each.n > 0) & each.averages.is_(None)),
     )
 

@@ -108,7 +108,7 @@ def _list_numbers(seeds: Seeds) -> str:
 def make_task(seeds: Seeds, models: str) -> AverageTask:
     """Make the task of averaging seeds that all have a model."""
     in_order = sorted(seeds, key=lambda trial: trial.key)
-    key = identify_average(seeds).key(seeds[0].seed)
+    key = identify_average(seeds).key(_choose_seed(seeds))
     return AverageTask(
         trials=tuple((trial.model or "", trial.key) for trial in in_order),
         key=key,
@@ -120,6 +120,11 @@ def make_task(seeds: Seeds, models: str) -> AverageTask:
 def identify_average(seeds: Seeds) -> ConfigurationIdentity:
     """Compute the identity of an average, which follows from the trials that it averages."""
     return ConfigurationIdentity({"averages": sorted(trial.key for trial in seeds)})
+
+
+def _choose_seed(seeds: Seeds) -> int:
+    """Choose the seed that stands for all in the record of their average, whatever their order."""
+    return min(trial.seed for trial in seeds)
 
 
 def average_in_worker(
@@ -173,7 +178,8 @@ def record_average(state: SweepState, seeds: Seeds, averaged: AveragedModel) -> 
         why = mask_text(averaged.problem)
         _log.warning("the average of %s cannot be kept: %s", _list_numbers(seeds), why)
     history, first, identity = state.history, seeds[0], identify_average(seeds)
-    key = identity.key(first.seed)
+    seed = _choose_seed(seeds)
+    key = identity.key(seed)
     known = history.trials.get(key)  # where the record was cut off
     step = max(trial.best_step or 0 for trial in seeds)
     of_trial: dict[str, Any] = {"sweep": state.spec.sweep, "trial": key}
@@ -183,7 +189,7 @@ def record_average(state: SweepState, seeds: Seeds, averaged: AveragedModel) -> 
             number=len(history.trials) if known is None else known.number,
             role="confirm",
             search_number=None,
-            seed=first.seed,
+            seed=seed,
             configuration=identity.hash,
             code=first.code,
             values=first.values,

@@ -88,6 +88,7 @@ def test_an_average_is_a_trial_with_a_configuration_of_its_own(driven: Any) -> N
     seeds = seeds_of(driven, averaged)
     assert sorted(trial.seed for trial in seeds) == [0, 1, 42]
     assert {trial.values["temperature"] for trial in seeds} == {HOT}
+    assert averaged.seed == 0  # whichever sweep trained which of them first
     assert averaged.configuration not in {trial.configuration for trial in seeds}
     assert (averaged.role, averaged.state, averaged.number) == ("confirm", "COMPLETE", 8)
     assert [len(found) for found in find_averageable(driven.state)] == [3]  # of the other one
