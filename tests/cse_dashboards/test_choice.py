@@ -25,6 +25,7 @@ from cse_platform.leaderboard import ranking
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.statistics.results import Interval
 from cse_platform.leaderboard.store import open_store
+from cse_platform.leaderboard.stored_sweeps import find_sweep
 from cse_platform.tracking.events import Event, SweepStarted, TrialEvaluated, TrialScore
 from cse_platform.tracking.packing import evaluation_event
 
@@ -99,6 +100,16 @@ def test_the_evaluated_trials_of_a_sweep_are_split_by_what_dev_shares(
     a, b = (mean_of(evaluations, "sts13", numbers) for numbers in CONFIGURATIONS.values())
     assert shared.gain == pytest.approx((b - a) / 2)
     assert shared.interval.low < shared.gain < shared.interval.high
+
+
+def test_a_configuration_that_breaks_a_constraint_could_not_be_chosen(searched: Path) -> None:
+    """The means are 0.55 of `a` and 0.75 of `b`, without which there is no choice."""
+    for bound, chosen in ((0.7, False), (0.8, True)):
+        with open_store(url(searched)) as store, store.writing() as session:
+            sweep = find_sweep(session, "search")
+            sweep.spec = {**sweep.spec, "search": {"constraints": [f"dev <= {bound}"]}}
+        with open_leaderboard(url(searched)) as board:
+            assert (board.choice("search") is not None) is chosen
 
 
 def test_pairs_that_share_a_sentence_are_drawn_together_where_an_evaluation_tells_them(

@@ -17,7 +17,6 @@ from cse_dashboards.page.address import (
     PapersAddress,
     SweepsAddress,
 )
-from cse_methods.data.corpus_spec import TRANSDUCTIVE
 from cse_methods.names import (
     TASKS,
     backbone_name,
@@ -123,8 +122,8 @@ def reference(heads: list[str], row: TableRow) -> str | None:
     """Return METHOD@CONFIGURATION of a row of ours that can be compared, else None."""
     cells = {head: cell.text for head, cell in zip(heads, row, strict=True)}
     configuration = cells.get("configuration")
-    shown = cells["method"].removesuffix(TRANSDUCTIVE)
-    method = SCORED_BY if shown.endswith(MARK) else shown
+    shown = cells["method"]
+    method = SCORED_BY if MARK in shown else shown.partition(" (")[0]
     return f"{method}@{configuration}" if configuration else None
 
 

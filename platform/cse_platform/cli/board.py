@@ -19,7 +19,12 @@ from cse_platform.leaderboard.published.rows import (
     merge_repeated_rows,
     published_rows,
 )
-from cse_platform.leaderboard.records import BOARD_FAMILIES, FamilyName, LeaderboardRow, family_of
+from cse_platform.leaderboard.records import (
+    FamilyName,
+    LeaderboardRow,
+    family_named,
+    family_of,
+)
 from cse_platform.leaderboard.render.board import Board, is_on_tests
 from cse_platform.leaderboard.render.documents import Document, Format, print_document
 from cse_platform.leaderboard.statistics.results import Comparison
@@ -122,7 +127,7 @@ def _make_board(
         _refuse_unknown(asked, there)
         click.echo(_explain_no_rows(asked, there), err=True)
     tasks = asked.tasks or family_of(rows)
-    columns = BOARD_FAMILIES[tasks].columns
+    columns = family_named(tasks, rows).columns
     if asked.tasks and rows and not any(c in row.scores for row in rows for c in columns):
         click.echo(f"No row has test scores of {tasks}; they are ranked on dev.", err=True)
     against: Mapping[int, Comparison] = {}
@@ -174,7 +179,7 @@ def _report_unmarked(rows: Sequence[LeaderboardRow], against: Mapping[int, Compa
 
 def _report_unshown(asked: Question, published: Sequence[PublishedRow], tasks: FamilyName) -> None:
     """Say that the chosen tables of papers have nothing for the columns of the board."""
-    family = BOARD_FAMILIES[tasks]
+    family = family_named(tasks)
     if asked.published_tables and not any(is_on_tests(row, family) for row in published):
         click.echo(
             f"No row of {asked.published} has test scores of {tasks} and passes the filters; "

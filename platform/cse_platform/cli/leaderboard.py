@@ -38,7 +38,7 @@ from cse_platform.cli.stores import (
 )
 from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
 
-_FAMILIES = ("sts", "transfer", "ranking", "long", "clean")
+_FAMILIES = ("sts", "transfer", "ranking", "long", "clean", "own")
 _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 
 

@@ -97,7 +97,7 @@ def _format_cells(
         str(trial.step),
         percent(trial.curve.get(trial.step)),
         percent(best_value(trial)),
-        str(trial.seed),
+        "avg" if trial.averages else str(trial.seed),
         trial.error or short_settings(trial.searched_values) + (f": {trial.why}" * bool(trial.why)),
     )
 
@@ -127,7 +127,9 @@ def _format_in_full(
     if best is None:
         return []
     shown = {best.configuration: [f"best: {_format_dev(best, best_value)}"]}
-    picked = dict.fromkeys(trial.configuration for trial in trials if trial.role == "confirm")
+    picked = dict.fromkeys(
+        trial.configuration for trial in trials if trial.role == "confirm" and not trial.averages
+    )
     for name in islice(picked, SHOWN_CONFIRMED):
         seeds = [trial for trial in trials if trial.configuration == name]
         shown.setdefault(name, []).append(f"confirmed: {_format_mean_dev(seeds, best_value)}")
@@ -140,7 +142,7 @@ def _format_in_full(
 
 
 def _format_dev(trial: TrialHistory, best_value: Value) -> str:
-    return f"trial {trial.number}, dev {percent(best_value(trial))}, seed {trial.seed}"
+    return f"trial {trial.number}, dev {percent(best_value(trial))}, {trial.shown_seed}"
 
 
 def _format_mean_dev(trials: Sequence[TrialHistory], best_value: Value) -> str:
@@ -281,7 +283,7 @@ class SweepProgress:
         return time_left(known, trials=left, at_once=at_once, finished=bool(durations))
 
     def _count_further_left(self) -> int:
-        further = sum(trial.role == "confirm" for trial in self.trials)
+        further = sum(trial.role == "confirm" and not trial.averages for trial in self.trials)
         return 0 if self.state.finished else max(self.state.spec.confirming - further, 0)
 
     def screen(self, *, width: int, height: int) -> Text:

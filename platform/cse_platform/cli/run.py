@@ -31,6 +31,7 @@ from cse_platform.runner.confirmation import (
     Seeds,
     best_configurations,
     dev_values,
+    find_average,
     pareto_front,
 )
 from cse_platform.runner.driver import Outcome
@@ -67,10 +68,10 @@ def best_lines(spec: SweepSpec, history: History) -> Iterator[str]:
     elif spec.search.objectives:
         yield from _describe_front(spec, history)
     elif ranked:
-        yield from _describe_best_trial(spec, ranked)
+        yield from _describe_best_trial(spec, history, ranked)
 
 
-def _describe_best_trial(spec: SweepSpec, ranked: list[Seeds]) -> Iterator[str]:
+def _describe_best_trial(spec: SweepSpec, history: History, ranked: list[Seeds]) -> Iterator[str]:
     """Describe the best trial and, if a lower bound decides, the configuration with the highest.
 
     A trial that breaks a constraint, which the means over its seeds keep, is not named if another
@@ -85,6 +86,13 @@ def _describe_best_trial(spec: SweepSpec, ranked: list[Seeds]) -> Iterator[str]:
     )
     if said := below_untrained(best):
         yield said
+    for seeds in ranked:
+        average = find_average(history, seeds)
+        if average is not None and average.model is not None:
+            yield (
+                f"better than its best seed: the average of the weights of {len(seeds)} seeds, dev "
+                f"{percent(average.best_value)} (trial {average.number}{_format_settings(average)})"
+            )
     if spec.seeds.value != "lower_bound":
         return
     first = ranked[0]
@@ -225,7 +233,8 @@ def _summarize_outcome(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
 
 def _describe_savings(spec: SweepSpec, trials: Sequence[TrialHistory]) -> Iterator[str]:
     """Describe the further seeds that a race did without."""
-    confirm, further = spec.seeds.confirm, sum(trial.role == "confirm" for trial in trials)
+    confirm = spec.seeds.confirm
+    further = sum(trial.role == "confirm" and not trial.averages for trial in trials)
     if confirm is not None and confirm.race and 0 < further < spec.confirming:
         yield (
             f"the race took {further} of {spec.confirming} further seeds; the other configurations "

@@ -81,7 +81,7 @@ def trial_line(
     """Format a trial's outcome; for a failed one also where to look."""
     value = percent(trial.best_value)
     at = f" at step {trial.best_step}" if trial.best_step is not None else ""
-    head = f"trial {trial.number:>3} {trial.state:<8} dev {value:>6}{at}  seed {trial.seed}"
+    head = f"trial {trial.number:>3} {trial.state:<8} dev {value:>6}{at}  {trial.shown_seed}"
     infeasible = "  infeasible" * breaks_constraint(trial, constraints)
     return (
         f"{head}  {short_settings(trial.searched_values)}{infeasible}{_explain_end(trial, errors)}"

@@ -151,7 +151,7 @@ def _make_entry(trial: TrialDetails) -> RegistryEntry:
             "dev_identity": trial.dev.identity,
         },
         description=(
-            f"Trial {trial.key}: {trial.method} on {trial.backbone}, seed {trial.seed}; {dev}."
+            f"Trial {trial.key}: {trial.method} on {trial.backbone}, {trial.shown_seed}; {dev}."
         ),
         python=facts.get("python", "3"),
         requirements=(

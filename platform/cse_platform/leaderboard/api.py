@@ -96,6 +96,8 @@ class Leaderboard:
     ) -> list[LeaderboardRow]:
         """A row per method, backbone and evaluation identity, with intervals, ranks and gaps.
 
+        The best average of the weights of several seeds has a row of its own beside that.
+
         Args:
             filters: what the board is made from.
             tasks: the family of test scores; left out, the rows have all of them, and the headline
@@ -126,9 +128,10 @@ class Leaderboard:
                 filters,
                 families=families,
                 per_configuration=per_configuration,
+                averages=True,
                 limit=limit,
             )
-            family = family_named(tasks or family_of(rows))
+            family = family_named(tasks or family_of(rows), rows)
             if ranked:
                 rows = with_rank_intervals(session, rows, family, progress=progress)
             else:

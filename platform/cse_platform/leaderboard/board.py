@@ -9,15 +9,27 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
+from statistics import fmean
 from typing import Any, NamedTuple
 
-from sqlalchemy import Row, ScalarSelect, Select, Subquery, case, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    ScalarSelect,
+    Select,
+    Subquery,
+    case,
+    func,
+    select,
+    union_all,
+)
 from sqlalchemy.orm import Session, aliased
 
 from cse_platform.leaderboard.annotations import BoardAnnotations, annotations, board_annotations
 from cse_platform.leaderboard.filters import (
     BestKey,
     Filters,
+    best_average_of_group,
     best_first,
     best_key,
     best_of_group,
@@ -26,6 +38,7 @@ from cse_platform.leaderboard.filters import (
 )
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
+    AveragedSeeds,
     Configuration,
     ConfigurationSetup,
     Estimate,
@@ -57,7 +70,7 @@ from cse_platform.tracking.history import COSTS, EPOCHS
 
 
 def selected_configurations(
-    filters: Filters, *, per_configuration: bool, limit: int | None = None
+    filters: Filters, *, per_configuration: bool, averages: bool, limit: int | None = None
 ) -> Subquery:
     """Select the configurations to show, with the trials and GPU seconds of their choice.
 
@@ -65,27 +78,36 @@ def selected_configurations(
 
     The configurations are the best of each group by the rule of `best_key`. With
     `per_configuration`, they are all that have a complete trial; a limit keeps those with the
-    highest means.
+    highest means. With `averages`, averages of seeds stand beside them, by default the best of each
+    group.
 
     Returns:
         Columns `id`, `trials` (of any state) and `gpu_seconds`.
     """
     if not filters.keeps_groups_whole:
-        among_some = _select_among_trials(filters, per_configuration=per_configuration, limit=limit)
-        return among_some.subquery("selected")
+        query = _select_among_trials(
+            filters, per_configuration=per_configuration, averages=averages, limit=limit
+        )
+        return query.subquery("selected")
     if per_configuration:
         configuration = ConfigurationRecord
         query = (
             _select_with_effort(configuration.id)
             .join(GroupRecord.configurations)
-            .where(configuration.n > 0)
+            .where(configuration.n > 0, *_exclude_averages(averages))
         )
         query = _limit_query(
             query, limit, configuration.mean.desc(), GroupRecord.method, configuration.hash
         )
-    else:
-        query = _select_with_effort(best_of_group())
-    return query.where(*group_conditions(filters)).subquery("selected")
+        return query.where(*group_conditions(filters)).subquery("selected")
+    best = [best_of_group(), *([best_average_of_group()] if averages else [])]
+    of_groups = (_select_with_effort(each).where(*group_conditions(filters)) for each in best)
+    return union_all(*of_groups).subquery("selected")
+
+
+def _exclude_averages(averages: bool) -> list[ColumnElement[bool]]:
+    """Build the condition that leaves averages of seeds out, unless they are wanted."""
+    return [] if averages else [ConfigurationRecord.averages.is_(None)]
 
 
 def _select_with_effort(configuration: Any) -> Select[Any]:
@@ -98,7 +120,7 @@ def _limit_query(query: Select[Any], limit: int | None, *order: Any) -> Select[A
 
 
 def _select_among_trials(
-    filters: Filters, *, per_configuration: bool, limit: int | None
+    filters: Filters, *, per_configuration: bool, averages: bool, limit: int | None
 ) -> Select[Any]:
     tried = _select_tried_configurations(filters).subquery("tried")
     group = ConfigurationRecord.group_id
@@ -110,13 +132,15 @@ def _select_among_trials(
             tried.c.mean,
             GroupRecord.method,
             ConfigurationRecord.hash,
-            func.row_number().over(partition_by=group, order_by=best).label("place"),
+            func.row_number()
+            .over(partition_by=(group, ConfigurationRecord.averages.is_(None)), order_by=best)
+            .label("place"),
             func.sum(tried.c.trials).over(partition_by=group).label("trials"),
             func.sum(tried.c.gpu_seconds).over(partition_by=group).label("gpu_seconds"),
         )
         .join(ConfigurationRecord, ConfigurationRecord.id == tried.c.id)
         .join(ConfigurationRecord.group)
-        .where(*group_conditions(filters))
+        .where(*group_conditions(filters), *_exclude_averages(averages))
         .subquery("ranked")
     )
     query = select(ranked.c.id, ranked.c.trials, ranked.c.gpu_seconds).where(ranked.c.n > 0)
@@ -196,18 +220,22 @@ def board_rows(
     *,
     families: Sequence[FamilyName] = MAIN_FAMILIES,
     per_configuration: bool = False,
+    averages: bool = False,
     limit: int | None = None,
     among: Callable[[ConfigurationSetup], bool] | None = None,
 ) -> list[LeaderboardRow]:
     """Build a row per method, backbone, dev and evaluation identity, best dev mean first.
 
-    With `per_configuration`, every configuration with a complete trial has a row. A limit keeps the
-    rows with the highest dev means. `among` lets only those configurations have rows that it says
-    yes to: rows are made of many queries, and a store can hold very many configurations.
+    With `per_configuration`, every configuration with a complete trial has a row. With `averages`,
+    averages of seeds have rows of their own: all of them, or the best on dev of each group. A limit
+    keeps the rows with the highest dev means. `among` lets only those configurations have rows that
+    it says yes to: rows are made of many queries, and a store can hold very many configurations.
     """
     filters = filters or Filters()
     in_sql = limit if filters.identity is None else None  # identities are compared afterwards
-    selected = selected_configurations(filters, per_configuration=per_configuration, limit=in_sql)
+    selected = selected_configurations(
+        filters, per_configuration=per_configuration, averages=averages, limit=in_sql
+    )
     effort = {line.id: line for line in session.execute(select(selected)) if line.id is not None}
     known = _SharedLookups(first_test_accesses(session), board_annotations(session))
     ids = list(effort) if among is None else _filter_configurations(session, list(effort), among)
@@ -281,13 +309,32 @@ def _build_batch_rows(
     scores = scores_by_evaluation(session, ids, [family_named(name) for name in families])
     tags = tags_of_sweeps(session, ids)
     seen = read_seen_sentences(session, ids)
-    for configuration, seeds in groupby(
-        session.execute(_select_complete_seeds(ids, filters)), lambda line: line[0].id
-    ):
+    lines = session.execute(_select_complete_seeds(ids, filters)).all()
+    averaged = _read_averaged_seeds(session, [line.ConfigurationRecord for line in lines])
+    for configuration, seeds in groupby(lines, lambda line: line[0].id):
         for row in _build_configuration_rows(
             list(seeds), effort[configuration], scores, tags, known
         ):
-            yield replace(row, seen=seen.get(configuration, ()))
+            averages = averaged.get(configuration)
+            yield replace(row, seen=seen.get(configuration, ()), averages=averages)
+
+
+def _read_averaged_seeds(
+    session: Session, configurations: Iterable[ConfigurationRecord]
+) -> dict[int, AveragedSeeds]:
+    """Read the seeds that averages are of, with their dev scores, by the ids of the averages."""
+    averages = {each.id: tuple(each.averages) for each in configurations if each.averages}
+    if not averages:
+        return {}
+    keys = {key for averaged in averages.values() for key in averaged}
+    query = select(TrialRecord.key, TrialRecord.best_value).where(TrialRecord.key.in_(keys))
+    values = {key: value for key, value in session.execute(query) if value is not None}
+    return {
+        average: AveragedSeeds(
+            of, fmean(values[key] for key in of) if values.keys() >= {*of} else None
+        )
+        for average, of in averages.items()
+    }
 
 
 def _select_complete_seeds(
@@ -431,10 +478,14 @@ def _estimate_costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:
 
 
 def _build_estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimate]:
-    """Estimate each score over the seeds that the filters let through, in the papers' order."""
+    """Estimate each score over the seeds that the filters let through, in the papers' order.
+
+    Own test sets come last, by name.
+    """
     order = [column for family in BOARD_FAMILIES.values() for column in family.columns]
     estimates = {}
-    for column in sorted(evaluated, key=order.index):
+    known = [column for column in order if column in evaluated]
+    for column in [*known, *sorted(evaluated.keys() - known)]:
         scores = evaluated[column]
         if kept := {seed: scores.values[seed] for seed in sorted(scores.values) if seed in seeds}:
             estimates[column] = estimate(kept, scores.identity, scores.source)

@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 from cse_methods.data.shared_sentences import known_repeats
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.ranking import read_pair_sets
-from cse_platform.leaderboard.records import CLEAN_METRIC
+from cse_platform.leaderboard.records import CLEAN_METRIC, TrialSummary
+from cse_platform.leaderboard.searches import aims_of, measured_trials
 from cse_platform.leaderboard.statistics.choosing import (
     ChoiceWorth,
     EvaluatedConfiguration,
@@ -25,9 +26,11 @@ from cse_platform.leaderboard.tables import (
     EvaluationRecord,
     PairSimilaritiesRecord,
     ScoreRecord,
+    SweepRecord,
     SweepTrialRecord,
     TrialRecord,
 )
+from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.packing import unpack_cosines
 
 
@@ -50,7 +53,8 @@ def sweep_choice(session: Session, name: str) -> ChoiceWorth | None:
     """Estimate what choosing on dev was worth among the evaluated trials of a sweep.
 
     They are complete, and have clean scores and stored similarities. Of these, the ones that were
-    scored on the same rows of the most tasks count.
+    scored on the same rows of the most tasks count. Configurations that break a constraint of the
+    search, which chooses none of them, and averages of seeds are left out.
 
     Returns:
         None where fewer than two configurations have such trials.
@@ -58,7 +62,9 @@ def sweep_choice(session: Session, name: str) -> ChoiceWorth | None:
     Raises:
         NotFoundError: if there is no such sweep.
     """
-    trials = _read_trials(session, find_sweep(session, name).id)
+    sweep = find_sweep(session, name)
+    feasible = _find_feasible(session, sweep)
+    trials = [trial for trial in _read_trials(session, sweep.id) if trial.configuration in feasible]
     kinds = Counter(
         frozenset((task, clean) for task, (clean, _) in trial.tasks.items()) for trial in trials
     )
@@ -81,6 +87,18 @@ def sweep_choice(session: Session, name: str) -> ChoiceWorth | None:
     ]
     rows = _build_tasks(session, tasks, dict(kind), list(by_configuration))
     return choice_worth(configurations, rows)
+
+
+def _find_feasible(session: Session, sweep: SweepRecord) -> set[str]:
+    """Find the configurations, by hash, that a search can choose: those that keep its constraints.
+
+    They are judged by the means over their complete trials.
+    """
+    constraints = aims_of(sweep.spec).constraints
+    seeds: dict[str, list[TrialSummary]] = defaultdict(list)
+    for trial in measured_trials(session, sweep):
+        seeds[trial.configuration].append(trial)
+    return {name for name, trials in seeds.items() if is_feasible(constraints, trials)}
 
 
 def _read_trials(session: Session, sweep: int) -> list[_Trial]:

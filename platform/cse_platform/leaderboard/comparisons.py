@@ -116,7 +116,7 @@ def compare_all_rows(
     Raises:
         ComparisonError: if there are fewer than two rows that can be compared.
     """
-    columns = family_named(family)
+    columns = family_named(family, rows.values())
     headline = next(iter(columns.averages), None)
     whole = {n: row for n, row in rows.items() if headline in row.scores}
     kept = whole if len(whole) > 1 else dict(rows)

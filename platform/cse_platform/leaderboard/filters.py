@@ -1,6 +1,6 @@
 """Filters of a leaderboard, the order of its rows, and the rule of the best configuration."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -167,24 +167,32 @@ def _round_mean(mean: Any) -> ColumnElement[float]:
 
 
 def best_of_group() -> ColumnElement[Any]:
-    """Select the id of each group's best configuration by the rule of `best_key`, with an index."""
+    """Select the id of each group's best configuration by the rule of `best_key`, with an index.
+
+    An average of seeds is none of them.
+    """
     return func.coalesce(
-        _select_highest_of_group(several_seeds=True), _select_highest_of_group(several_seeds=False)
+        _select_highest_of_group(lambda each: (each.n > 1) & each.averages.is_(None)),
+        _select_highest_of_group(lambda each: (each.n > 0) & each.averages.is_(None)),
     )
 
 
-def _select_highest_of_group(*, several_seeds: bool) -> Any:
+def best_average_of_group() -> ColumnElement[Any]:
+    """Select the id of each group's average of seeds with the highest dev score, with an index."""
+    return _select_highest_of_group(lambda each: (each.n > 0) & each.averages.is_not(None))
+
+
+def _select_highest_of_group(among: Callable[[Any], Any]) -> ColumnElement[Any]:
     """Select the best configuration of a group, by the stored means.
 
-    An index has the configurations in order of their means, those with several seeds and all. Two
-    look-ups in it, however many there are: the highest mean, and the means that may equal it, among
-    which `_round_mean` decides.
+    Indices have the configurations in order of their means: all, those with several seeds, and
+    averages of seeds. Two look-ups in one, however many there are: the highest mean, and the means
+    that may equal it, among which `_round_mean` decides.
     """
     candidate, other = aliased(ConfigurationRecord), aliased(ConfigurationRecord)
 
     def of_group(each: Any) -> Any:
-        seeds = each.n > 1 if several_seeds else each.n > 0
-        return (each.group_id == GroupRecord.id) & seeds
+        return (each.group_id == GroupRecord.id) & among(each)
 
     highest = (
         select(other.mean).where(of_group(other)).order_by(other.mean.desc()).limit(1)

@@ -18,6 +18,7 @@ from cse_platform.leaderboard.records import (
     Estimate,
     LeaderboardRow,
     is_clean,
+    is_own,
     task_of,
 )
 from cse_platform.leaderboard.statistics.contenders import Contender, Sampled, sample
@@ -49,7 +50,7 @@ PAIR_COLUMNS = (
     *STS_TASKS,
     *(c for c in BOARD_FAMILIES["clean"].columns if task_of(c) in STS_TASKS),
 )
-"""The columns of correlations over pairs."""
+"""The columns of correlations over pairs, beside those of own test sets."""
 
 
 def build_contenders(
@@ -327,7 +328,7 @@ def _add_intervals(
         draws[row.headline] = np.mean(list(sampled.over_pairs.values()), axis=0)
     single = [column for column, score in row.scores.items() if score.n == 1]
     for column in single:
-        if column not in draws and column in PAIR_COLUMNS:
+        if column not in draws and (column in PAIR_COLUMNS or is_own(column)):
             draws |= _sample_single_row(session, row, column)
     return {
         column: replace(score, interval=pairs_interval(draws[column]))

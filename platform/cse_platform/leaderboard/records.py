@@ -4,7 +4,7 @@ Scores are fractions.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from math import inf
@@ -19,9 +19,11 @@ from cse_platform.leaderboard.statistics.intervals import seed_interval
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.sweep.training_data import teachers_of
-from cse_platform.tracking.history import MEMORY
+from cse_platform.tracking.history import MEMORY, format_seed
 
-FamilyName = Literal["sts", "transfer", "ranking", "long", "clean"]
+FamilyName = Literal["sts", "transfer", "ranking", "long", "clean", "own"]
+OWN: FamilyName = "own"
+"""A lab's own test sets; which ones there are is known from scores alone."""
 
 RANKING_METRICS = ("kcc", "ndcg")
 CLEAN_METRIC = "clean"
@@ -68,15 +70,25 @@ BOARD_FAMILIES = {
 }
 
 
+_KNOWN_COLUMNS = frozenset(
+    column for family in BOARD_FAMILIES.values() for column in family.columns
+)
+
+
+def is_own(column: str) -> bool:
+    """Whether a column is a lab's own test set: its name is none that has a meaning here."""
+    return column not in _KNOWN_COLUMNS
+
+
 def task_of(column: str) -> str:
     """The task that a column is of: `stsb` of `stsb` and of `stsb_clean`."""
     task, _, metric = column.rpartition("_")
-    return task if metric in COLUMN_METRICS else column
+    return task if metric in COLUMN_METRICS and not is_own(column) else column
 
 
 def is_clean(column: str) -> bool:
     """Whether a column holds clean scores."""
-    return column.endswith(f"_{CLEAN_METRIC}")
+    return column.endswith(f"_{CLEAN_METRIC}") and not is_own(column)
 
 
 def families_beside(name: FamilyName) -> tuple[FamilyName, ...]:
@@ -104,6 +116,15 @@ class Configuration:
     """The names among `values` that a sweep varied."""
     code: str | None = None
     """Hash of the code of the method that its trials ran by; None where it is not known."""
+
+
+@dataclass(frozen=True)
+class AveragedSeeds:
+    """The trials of one configuration whose weights a row is the average of."""
+
+    keys: tuple[str, ...]
+    dev_mean: float | None
+    """The mean of their own dev scores; None where one of them is not on this leaderboard."""
 
 
 @dataclass(frozen=True)
@@ -271,6 +292,8 @@ class LeaderboardRow:
     counted them."""
     headline: str | None = None
     """The column that `rank` and `gap` are of; None for dev."""
+    averages: AveragedSeeds | None = None
+    """The seeds whose weights it averages; None for a configuration that was trained."""
     rank: RankInterval | None = None
     """Among the shown rows whose headline has the same identity."""
     gap: Gap | None = None
@@ -297,14 +320,16 @@ class LeaderboardRow:
         return training_marks(self.method, self.backbone, self.corpus, values, self.seen)
 
     @property
-    def transductive_mark(self) -> str:
-        """What follows its name where its trials were trained on the texts of test sets."""
-        return TRANSDUCTIVE if TRANSDUCTIVE in self.corpus else ""
+    def name_mark(self) -> str:
+        """What follows its name: trained on the texts of test sets, or an average of seeds."""
+        transductive = TRANSDUCTIVE if TRANSDUCTIVE in self.corpus else ""
+        averages = self.averages
+        return transductive + (f" (average of {len(averages.keys)} seeds)" if averages else "")
 
     @property
     def shown_method(self) -> str:
         """The method's name in tables for people, marked; for a released encoder, its system."""
-        return (self.released.label if self.released else self.method) + self.transductive_mark
+        return (self.released.label if self.released else self.method) + self.name_mark
 
     @property
     def shown_backbone(self) -> str:
@@ -346,15 +371,20 @@ class LeaderboardRow:
         return self.dev_score if self.headline is None else self.scores.get(self.headline)
 
 
-def family_named(name: str) -> BoardFamily:
-    """Find the family of that name.
+def family_named(name: str, rows: Iterable[LeaderboardRow] = ()) -> BoardFamily:
+    """Find the family of that name; own test sets are those of the rows, by name.
 
     Raises:
         NotFoundError: if there is none.
     """
+    if name == OWN:
+        own = {column for row in rows for column in row.scores if is_own(column)}
+        return BoardFamily(OWN, tuple(sorted(own)), ())
     named = [family for family in BOARD_FAMILIES.values() if family.name == name]
     if not named:
-        raise NotFoundError(f"there are no tasks {name!r}; expected {', '.join(BOARD_FAMILIES)}")
+        raise NotFoundError(
+            f"there are no tasks {name!r}; expected {', '.join((*BOARD_FAMILIES, OWN))}"
+        )
     return named[0]
 
 
@@ -432,6 +462,8 @@ class TrialSummary:
     model: str | None = None
     """Folder of the best checkpoint."""
     error: str | None = None
+    averages: int = 0
+    """The number of trials whose weights it averages; 0 for one that was trained."""
     weight: float = 1.0
     """How many trials of the sweep it stands for: more than 1 where it is one of a sample."""
     wall_seconds: float | None = None
@@ -447,6 +479,11 @@ class TrialSummary:
     def best_value(self) -> float | None:
         """The value that the search climbs, for objectives and constraints."""
         return self.value
+
+    @property
+    def shown_seed(self) -> str:
+        """Say which seed it was trained with, or of how many ones it is the average."""
+        return format_seed(self.seed, averages=self.averages)
 
     @property
     def gpus(self) -> float:

@@ -59,7 +59,7 @@ def candidates(
     method, at, configuration = reference.partition("@")
     if at:
         asked = replace(filters, method=method, configuration=configuration)
-        rows = board_rows(session, asked, families=families, per_configuration=True)
+        rows = _read_configuration_rows(session, asked, families)
         name = f"{method}@{configuration[:HASH_DIGITS]}"
     elif method in (methods := _list_methods(session)):
         rows = board_rows(session, replace(filters, method=method), families=families)
@@ -79,12 +79,18 @@ def _list_methods(session: Session) -> list[str]:
     return sorted(session.scalars(select(GroupRecord.method).distinct()))
 
 
+def _read_configuration_rows(
+    session: Session, filters: Filters, families: Sequence[FamilyName]
+) -> list[LeaderboardRow]:
+    return board_rows(session, filters, families=families, per_configuration=True, averages=True)
+
+
 def _find_rows_of_trial(
     session: Session, reference: str, filters: Filters, families: Sequence[FamilyName]
 ) -> list[LeaderboardRow]:
     trial = find_trial(session, reference)
     asked = replace(filters, configuration=trial.configuration)
-    rows = board_rows(session, asked, families=families, per_configuration=True)
+    rows = _read_configuration_rows(session, asked, families)
     return [single_seed(row, trial.seed) for row in rows if trial.seed in row.seeds]
 
 
@@ -121,7 +127,7 @@ def describe_row(row: LeaderboardRow, compared: Sequence[int] | None = None) -> 
     left = [seed for seed in row.seeds if seed not in used]
     without = f"; not scored: {_format_seeds(left)}" if left else ""
     return (
-        f"{row.reference}{row.transductive_mark} on {row.backbone}, "
+        f"{row.reference}{row.name_mark} on {row.backbone}, "
         f"{row.dev.search} ({row.dev.source}), {_format_seeds(used)}{without}"
     )
 
@@ -143,7 +149,7 @@ def shared_tasks(
 
     Ranking has an average for each of its two metrics: its tasks come with no average.
     """
-    known = family_named(family)
+    known = family_named(family, rows.values())
     single = [column for column in known.columns if column not in known.averages]
     shared = [task for task in single if all(task in row.scores for row in rows.values())]
     whole = shared == single and len(known.averages) == 1
@@ -153,9 +159,9 @@ def shared_tasks(
 def named_rows(rows: Sequence[LeaderboardRow]) -> Mapping[str, LeaderboardRow]:
     """Name rows by method, or by the shortest longer name that differs for each of them."""
     for name in (
-        lambda row: row.method + row.transductive_mark,
-        lambda row: f"{row.method}{row.transductive_mark} {row.backbone}",
-        lambda row: row.reference + row.transductive_mark,
+        lambda row: row.method + row.name_mark,
+        lambda row: f"{row.method}{row.name_mark} {row.backbone}",
+        lambda row: row.reference + row.name_mark,
     ):
         named = {name(row): row for row in rows}
         if len(named) == len(rows):

@@ -10,15 +10,14 @@ from cse_platform.leaderboard.tables import Base
 VERSION_TABLE = "cse_schema_version"
 """Not `alembic_version`, which Optuna and MLflow both claim."""
 
-HEAD_REVISION = "0011"
+HEAD_REVISION = "0012"
 """The last of the migrations: this version's schema."""
 
-PREVIOUS_REVISION = "0010"
+PREVIOUS_REVISION = "0011"
 """The schema before, which this version reads, too."""
 
 ADDED_COLUMNS: Mapping[str, Mapping[str, str]] = {
-    "trials": {"costs": "'{}'"},
-    "other_attempts": {"costs": "'{}'"},
+    "configurations": {"averages": "NULL"},
 }
 """The columns by which `HEAD_REVISION` differs from `PREVIOUS_REVISION`, by table, each with the
 SQL of what a reader finds where the store does not have it."""

@@ -78,14 +78,23 @@ def search_history(
 ) -> SearchHistory:
     """Read the trials of a sweep and their outcomes; with `where`, of the trials that pass.
 
-    The limit is at least 2; `SearchHistory.trials` says which trials are left out.
+    Averages of seeds were not trained, and are left out. The limit is at least 2;
+    `SearchHistory.trials` says which trials are left out for it.
 
     Raises:
         NotFoundError: if there is no such sweep, or it has no such hyperparameter.
     """
     sweep = find_sweep(session, name)
     space = space_of(sweep.spec)
-    conditions = [SweepTrialRecord.sweep_id == sweep.id]
+    averages = (
+        select(TrialRecord.id)
+        .join(TrialRecord.configuration)
+        .where(ConfigurationRecord.averages.is_not(None))
+    )
+    conditions = [
+        SweepTrialRecord.sweep_id == sweep.id,
+        SweepTrialRecord.trial_id.not_in(averages),
+    ]
     if where:
         conditions.append(SweepTrialRecord.trial_id.in_(passing_trials(session, sweep, where)))
     held = select(SweepTrialRecord.trial_id).where(*conditions)
@@ -161,7 +170,10 @@ def aims_of(spec: Mapping[str, Any]) -> Aims:
 def measured_trials(
     session: Session, sweep: SweepRecord, space: Space = ANY_SPACE
 ) -> list[TrialSummary]:
-    """Read the complete trials of a sweep with all that they measured, by number."""
+    """Read the complete trials of a sweep with all that they measured, by number.
+
+    Averages of seeds, which measure no costs of training, are left out.
+    """
     at_best = (DevPointRecord.trial_id == TrialRecord.id) & (
         DevPointRecord.step == TrialRecord.best_step
     )
@@ -169,7 +181,11 @@ def measured_trials(
     query = (
         select_summaries(best_metrics=DevPointRecord.metrics, **costs)
         .outerjoin(DevPointRecord, at_best)
-        .where(SweepTrialRecord.sweep_id == sweep.id, TrialRecord.state == "COMPLETE")
+        .where(
+            SweepTrialRecord.sweep_id == sweep.id,
+            TrialRecord.state == "COMPLETE",
+            ConfigurationRecord.averages.is_(None),
+        )
         .order_by(SweepTrialRecord.number)
     )
     return [summarize(line, space) for line in session.execute(query)]
@@ -326,6 +342,7 @@ def _find_best_of_group(
         .where(
             configuration.group_id == group.id,
             configuration.n > 0,
+            configuration.averages.is_(None),
             exists(places.correlate(configuration)),
         )
         .order_by(*best_first(configuration.n, configuration.mean, configuration.hash))
@@ -368,7 +385,11 @@ def tried_configurations(session: Session, name: str) -> tuple[str, list[TriedCo
             configuration.values, configuration.searched, func.avg(TrialRecord.best_value),
         )
         .join(configuration.group)
-        .where(SweepTrialRecord.sweep_id == sweep.id, TrialRecord.state == "COMPLETE")
+        .where(
+            SweepTrialRecord.sweep_id == sweep.id,
+            TrialRecord.state == "COMPLETE",
+            configuration.averages.is_(None),
+        )
         .group_by(configuration.id, group.id)
         .order_by(first)
     )  # fmt: skip

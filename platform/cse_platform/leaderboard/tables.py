@@ -212,6 +212,7 @@ class ConfigurationRecord(Base):
         CheckConstraint("(n = 0) = (mean IS NULL)", "mean_of_something"),
         _make_best_first_index("ix_configurations_confirmed", "n > 1"),
         _make_best_first_index("ix_configurations_complete", "n > 0"),
+        _make_best_first_index("ix_configurations_averages", "averages IS NOT NULL"),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -223,6 +224,8 @@ class ConfigurationRecord(Base):
     corpus: Mapped[str]
     values: Mapped[dict[str, Any]]
     searched: Mapped[list[str]]
+    averages: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
+    """The keys of the trials whose weights it averages; NULL for one that is trained."""
     trials: Mapped[int] = mapped_column(default=0)
     """Trials of any state."""
     n: Mapped[int] = mapped_column(default=0)

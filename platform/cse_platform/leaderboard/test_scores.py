@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, cast
@@ -13,7 +13,14 @@ from sqlalchemy.orm import Session, contains_eager
 
 from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import AmbiguousError, NotFoundError
-from cse_platform.leaderboard.records import COLUMN_METRICS, BoardFamily, Place, SeenSentences
+from cse_platform.leaderboard.records import (
+    COLUMN_METRICS,
+    OWN,
+    BoardFamily,
+    Place,
+    SeenSentences,
+    is_own,
+)
 from cse_platform.leaderboard.tables import (
     EvaluationRecord,
     PairSetRecord,
@@ -79,6 +86,7 @@ def scores_by_evaluation(
     that was measured last.
     """
     scored = _read_scores(session, configurations, families)
+    families = [_add_own_columns(family, scored) for family in families]
     facts = _read_facts(session, {identity for scores in scored.values() for _, identity in scores})
     return {
         configuration: _build_rows(scores, families, facts)
@@ -97,6 +105,7 @@ def _read_scores(
     session: Session, configurations: Sequence[int], families: Sequence[BoardFamily]
 ) -> dict[int, Scored]:
     columns = {column for family in families for column in family.columns}
+    wants_own = any(family.name == OWN for family in families)
     query = (
         select(
             TrialRecord.configuration_id,
@@ -119,10 +128,18 @@ def _read_scores(
     scored: dict[int, Scored] = defaultdict(lambda: defaultdict(SeedScores))
     for configuration, seed, task, metric, identity, value, measured in session.execute(query):
         column = task if metric in MAIN_METRICS else f"{task}_{metric}"
-        if column in columns:
+        if column in columns or (wants_own and is_own(column)):
             seeds = scored[configuration][column, identity]
             seeds.values[seed], seeds.last = value, max(seeds.last, measured)
     return scored
+
+
+def _add_own_columns(family: BoardFamily, scored: Mapping[int, Scored]) -> BoardFamily:
+    """Add the sets that were read to the family of own ones; another one stays as it is."""
+    if family.name != OWN:
+        return family
+    read = {column for scores in scored.values() for column, _ in scores if is_own(column)}
+    return replace(family, columns=tuple(sorted(read)))
 
 
 def _read_facts(session: Session, identities: Iterable[str]) -> dict[str, EvaluationFacts]:

@@ -136,6 +136,16 @@ class TrialDetails:
     """When test sets were opened for this trial."""
     siblings: tuple[TrialSummary, ...]
     """The same configuration with other seeds, by seed."""
+    averages: tuple[TrialSummary, ...] = ()
+    """The trials whose weights it averages, by seed, as far as they are on this leaderboard."""
+
+    @property
+    def shown_seed(self) -> str:
+        """Say which seed it was trained with, or which ones it is the average of."""
+        if not self.averages:
+            return f"seed {self.seed}"
+        seeds = ", ".join(str(trial.seed) for trial in self.averages)
+        return f"the average of the weights of seeds {seeds}"
 
     @property
     def imported_from(self) -> str | None:
@@ -232,14 +242,15 @@ class TrialDetails:
         """Return the fields that `cse-leaderboard show --json` prints."""
         names = {"test_accesses": "openings"}
         fields = {names.get(name, name): value for name, value in asdict(self).items()}
-        siblings = [
-            {name: getattr(sibling, name) for name in ("key", "seed", "value", "state")}
-            for sibling in self.siblings
-        ]
+        siblings, averages = (
+            [{name: getattr(one, name) for name in ("key", "seed", "value", "state")} for one in of]
+            for of in (self.siblings, self.averages)
+        )
         return fields | {
             "marks": self.marks,
             "scores": [score.model_dump() for score in self.scores],
             "siblings": siblings,
+            "averages": averages,
         }
 
 
@@ -300,6 +311,7 @@ def trial_details(session: Session, key: str) -> TrialDetails:
         seen=read_seen_sentences(session, [configuration.id]).get(configuration.id, ()),
         test_accesses=tuple(as_test_access(key, record) for record in trial.test_accesses),
         siblings=_find_siblings(session, trial),
+        averages=_find_averaged(session, configuration.averages or ()),
     )
 
 
@@ -385,4 +397,9 @@ def _sort_scores(stored: Sequence[ScoreRecord]) -> tuple[TrialScore, ...]:
 def _find_siblings(session: Session, trial: TrialRecord) -> tuple[TrialSummary, ...]:
     same = TrialRecord.configuration_id == trial.configuration_id
     summaries = find_summaries(session, same, TrialRecord.id != trial.id)
+    return tuple(sorted(summaries, key=lambda summary: summary.seed))
+
+
+def _find_averaged(session: Session, keys: Sequence[str]) -> tuple[TrialSummary, ...]:
+    summaries = find_summaries(session, TrialRecord.key.in_(keys)) if keys else []
     return tuple(sorted(summaries, key=lambda summary: summary.seed))

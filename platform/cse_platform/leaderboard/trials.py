@@ -44,6 +44,7 @@ _SUMMARY: dict[str, Any] = {
     "backbone": GroupRecord.backbone,
     "model": TrialRecord.model,
     "error": TrialRecord.error,
+    "averages": ConfigurationRecord.averages,
     "all_values": ConfigurationRecord.values,
     "searched": ConfigurationRecord.searched,
 }
@@ -94,6 +95,7 @@ def summarize(
     fields = dict(line._mapping)
     del fields["id"]
     values, searched = fields.pop("all_values"), fields.pop("searched")
+    fields["averages"] = len(fields["averages"] or ())
     if not searched_only:
         taken = drop_inactive_values(space, values)
     elif len(space):

@@ -128,9 +128,37 @@ def best_configurations(
 
 
 def chosen_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialHistory]:
-    """List every complete trial of the `top` configurations, ranked by the sweep's own rule."""
+    """List every complete trial of the `top` configurations, ranked by the sweep's own rule.
+
+    After them come the averages of just these seeds that are better than the best of them, and so
+    have a model.
+    """
     best = best_configurations(history, constraints=spec.search.constraints, value=spec.seeds.value)
-    return [trial for seeds in best[:top] for trial in seeds]
+    averages = [find_average(history, seeds) for seeds in best[:top]]
+    return [
+        *(trial for seeds in best[:top] for trial in seeds),
+        *(average for average in averages if average is not None and average.model is not None),
+    ]
+
+
+def find_average(history: History, seeds: Seeds) -> TrialHistory | None:
+    """Find the complete average of the weights of just these seeds; None if there is none."""
+    keys = {trial.key for trial in seeds}
+    return next(
+        (t for t in history.trials.values() if t.state == "COMPLETE" and {*t.averages} == keys),
+        None,
+    )
+
+
+def seeds_to_average(history: History, spec: SweepSpec) -> list[Seeds]:
+    """List the complete seeds of each confirmed configuration that has no average of them yet."""
+    confirm = spec.seeds.confirm
+    if confirm is None or not confirm.average:
+        return []
+    complete = history.configurations()
+    first_trials = to_confirm(history, top=confirm.top, constraints=spec.search.constraints)
+    every = [complete[first.configuration] for first in first_trials]
+    return [seeds for seeds in every if len(seeds) > 1 and find_average(history, seeds) is None]
 
 
 def pareto_front(history: History, search: Search) -> list[Seeds]:

@@ -67,6 +67,11 @@ class Executor(Protocol):
         What is left then is told by the state: `finished`, `gave_up` and `live`.
         """
 
+    def average_models(
+        self, state: SweepState, stores: SweepStores, *, heed: Callable[[], None]
+    ) -> None:
+        """Average the weights of confirmed seeds where the sweep wants it, and record averages."""
+
     def score_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
         """Score the models that dev has chosen on test sets, and record the scores.
 
@@ -314,9 +319,14 @@ class SweepDriver:
         return end
 
     def _run_and_score(self, requests: Requests) -> bool:
-        """Run and score trials until no more are wanted. Returns False on Ctrl-C."""
+        """Run, average and score trials until no more are wanted. Returns False on Ctrl-C."""
+
+        def heed() -> None:
+            requests.heed(self.state)
+
         while self._run_trials(requests):
-            self.executor.score_models(self.state, heed=lambda: requests.heed(self.state))
+            self.executor.average_models(self.state, self.stores, heed=heed)
+            self.executor.score_models(self.state, heed=heed)
             if not self.state.wants_more:  # which can have been asked for meanwhile
                 return True
         return False

@@ -1,8 +1,8 @@
 """Scores the trials that a sweep's `evaluate:` selects on dev, and opens test sets only then."""
 
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import ray
 
@@ -18,6 +18,8 @@ from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.training_data import training_data
 from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.packing import evaluation_event
+
+_T = TypeVar("_T")
 
 
 def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
@@ -38,17 +40,8 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
     running = {
         _start_evaluation(state, t, spec.evaluate): t for t in waiting if t.model is not None
     }
-    problems = [
-        f"trial {t.number}: {_explain_missing_model(t)}" for t in waiting if t.model is None
-    ]
-    while running:
-        heed()
-        refuse_lost_ray()
-        ready, _ = ray.wait(list(running), timeout=1)
-        if not ready:
-            continue
-        (done,) = ready
-        trial = running.pop(done)
+    problems = [f"trial {t.number}: {explain_missing_model(t)}" for t in waiting if t.model is None]
+    for done, trial in iter_ended_tasks(running, heed=heed):
         try:
             evaluation = ray.get(done)
         except Exception as error:  # whatever a worker raises, the other trials are scored
@@ -66,7 +59,23 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
         )
 
 
-def _explain_missing_model(trial: TrialHistory) -> str:
+def iter_ended_tasks(
+    running: Mapping[Any, _T], *, heed: Callable[[], None]
+) -> Iterator[tuple[Any, _T]]:
+    """Yield each task of Ray as it ends, with what it is for.
+
+    `heed` is called every second. SweepRefusedError if a Ray of our own dies.
+    """
+    left = dict(running)
+    while left:
+        heed()
+        refuse_lost_ray()
+        ready, _ = ray.wait(list(left), timeout=1)
+        for done in ready:
+            yield done, left.pop(done)
+
+
+def explain_missing_model(trial: TrialHistory) -> str:
     if trial.model_deleted:
         return (
             "its model was deleted when the sweep was complete; another sweep (--set "

@@ -95,8 +95,8 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
                     continue
                 if done.step is None or done.value is None:
                     continue
-                if done.model is None and state.spec.evaluate is not None:
-                    continue  # it was deleted, and the test sets may want it
+                if done.model is None and state.spec.needs_models:
+                    continue  # it was deleted
                 points = dev_curve(session, wanted.trial)
                 reused = TrialReused(
                     sweep=wanted.sweep,
@@ -328,6 +328,9 @@ class Planner:
 
     def _plan_resume(self, trial: TrialHistory) -> TrialStarted | None:
         """Plan the rest of a trial that was cut off; None, and FAIL, if it cannot go on."""
+        if trial.averages:
+            self._fail_trial(trial, "its recording was cut off; it is averaged again")
+            return None
         config = accepted_config(self.state, trial)
         if config is None or not same_trial(trial, config, self.state.identity):
             again = f"cse-sweep retry {self.state.spec.sweep} {trial.number} tries it again"

@@ -81,6 +81,7 @@ def to_try_again(history: History, environment: str) -> list[TrialHistory]:
     return [
         trial
         for trial in history.trials.values()
+        if not trial.averages  # made anew whenever it is missing
         if trial.asked_again or (trial.state == "FAIL" and trial.environment != environment)
     ]
 
@@ -103,7 +104,12 @@ def _describe_code_changes(before: Mapping[str, str], now: Mapping[str, str]) ->
 def _explain_other_key(
     trial: TrialHistory, spec: SweepSpec, identity: Identity, *, known: bool
 ) -> str | None:
-    """Explain why a trial's key is another one now; `known` says that the content is the same."""
+    """Explain why a trial's key is another one now; `known` says that the content is the same.
+
+    That of an average follows from the trials that it averages alone.
+    """
+    if trial.averages:
+        return None
     try:
         config = spec.config_of(trial.values)
     except SweepRefusedError as error:

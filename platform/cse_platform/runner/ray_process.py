@@ -252,7 +252,7 @@ def refuse_lost_ray() -> None:
         check_own()
     except OwnRayLost:
         raise SweepRefusedError(
-            "Ray on this machine has died while test sets were scored; the same command goes on"
+            "Ray on this machine has died while models were scored; the same command goes on"
         ) from None
 
 

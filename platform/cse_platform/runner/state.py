@@ -107,10 +107,12 @@ class SweepState:
 
     @property
     def planned(self) -> int | None:
-        """Greatest number of trials, including further seeds; None while that is unknown."""
+        """Greatest number of trials, further seeds and averages included; None while unknown."""
         if self.finished:
             return len(self.history.trials)
-        return None if self.budget is None else self.budget + self.spec.confirming
+        if self.budget is None:
+            return None
+        return self.budget + self.spec.confirming + self.spec.averaging
 
     def record(self, event: Event) -> None:
         """Write to the journal; returns when it is written.

@@ -18,6 +18,7 @@ from ray.tune.search import Searcher
 
 from cse_methods.contract import checked_report
 from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.averaging import average_confirmed
 from cse_platform.runner.checkpoints import (
     CHECKPOINT_STEP,
     WAITS,
@@ -455,6 +456,12 @@ class RayExecutor:
         raise SweepRefusedError(
             f"Ray on this machine has died {MAX_LOST} times; the same command goes on from here"
         )
+
+    def average_models(
+        self, state: SweepState, stores: SweepStores, *, heed: Callable[[], None]
+    ) -> None:
+        """Average the weights of confirmed seeds, in processes that can open no test set."""
+        average_confirmed(state, stores.models, heed=heed)
 
     def score_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
         """Score the models that dev has chosen, in processes that train nothing."""

@@ -70,6 +70,12 @@ class Confirmation(Settings):
         exclude_if=lambda race: not race,  # as in the journals of older versions
         description="give a further seed only to configurations that can still be the best",
     )
+    average: bool = Field(
+        default=False,
+        strict=True,
+        exclude_if=lambda average: not average,
+        description="average the weights of each configuration's seeds, as a model of its own",
+    )
 
     @field_validator("seeds")
     @classmethod

@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from cse_methods.contract import Method, MethodConfig
+from cse_methods.contract import Method, MethodConfig, TrainingConfig
 from cse_methods.errors import BrokenMethodError
 from cse_methods.registry import available_methods, get_method
 from cse_platform.errors import SweepRefusedError
@@ -76,6 +76,18 @@ def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
             else:
                 problems += _check_dimension(method, name, spec.space[name])
     return problems + _check_conditions(spec, method)
+
+
+def average_problems(spec: SweepSpec, method: Method) -> list[Problem]:
+    """Refuse to average the seeds of a method that trains nothing."""
+    confirm = spec.seeds.confirm
+    if confirm is None or not confirm.average or issubclass(method.config, TrainingConfig):
+        return []
+    text = (
+        f"{method.name} trains no weights in the loop of this package, so its seeds have none to "
+        "average; leave it out"
+    )
+    return [Problem(("seeds", "confirm", "average"), text)]
 
 
 def _check_conditions(spec: SweepSpec, method: Method) -> list[Problem]:

@@ -12,6 +12,7 @@ from cse_methods.errors import BrokenMethodError, UnknownMethodError
 from cse_platform.errors import SweepFileError
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.checks import (
+    average_problems,
     list_representatives,
     names_of_no_method,
     rule_problems,
@@ -360,6 +361,7 @@ def _read_sweep(
     if (method := _read_method(spec, inspection)) is not None:
         has_all_settings = inspection.is_sound("backbone", "fixed", "space", "require")
         inspection.problems += value_problems(spec, method)
+        inspection.problems += average_problems(spec, method)
         spec, notes = without_unreachable(spec)
         inspection.problems += rule_problems(spec, method, known=inspection.problems)
         if has_all_settings:

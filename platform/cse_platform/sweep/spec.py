@@ -231,6 +231,25 @@ class SweepSpec(Settings):
         return self
 
     @model_validator(mode="after")
+    def _check_average(self) -> Self:
+        confirm, problem = self.seeds.confirm, None
+        if confirm is None or not confirm.average:
+            return self
+        if not self.seeds.further:
+            problem = (
+                f"no configuration gets a seed beside {self.seeds.search}, and one model has no "
+                "average; give further 'seeds'"
+            )
+        elif self.search.objectives or self.search.constraints:
+            problem = (
+                "an average is judged by its dev score alone; leave it out, or "
+                "'search.objectives' and 'search.constraints'"
+            )
+        if problem:
+            raise ProblemsError([Problem(("seeds", "confirm", "average"), problem)])
+        return self
+
+    @model_validator(mode="after")
     def _check_learning(self) -> Self:
         names, search = self.search.learn_from, self.search
         problem = None
@@ -284,18 +303,33 @@ class SweepSpec(Settings):
 
     @property
     def planned(self) -> int | None:
-        """The most trials that there will be, of the search and of further seeds.
+        """The most trials that there will be, of the search, of further seeds and averages.
 
         None where no number of trials limits the search.
         """
-        return None if self.budget is None else self.budget + self.confirming
+        return None if self.budget is None else self.budget + self.confirming + self.averaging
 
     @property
     def confirming(self) -> int:
         """The number of further seeds in all; the most, where configurations race."""
+        return self._confirmed * len(self.seeds.further)
+
+    @property
+    def averaging(self) -> int:
+        """The number of averages of seeds, one for each configuration that is confirmed."""
+        confirm = self.seeds.confirm
+        return self._confirmed if confirm is not None and confirm.average else 0
+
+    @property
+    def _confirmed(self) -> int:
+        """The number of configurations that get further seeds."""
         top = 0 if self.seeds.confirm is None else self.seeds.confirm.top
-        tried = top if self.budget is None else min(top, self.budget)
-        return tried * len(self.seeds.further)
+        return top if self.budget is None else min(top, self.budget)
+
+    @property
+    def needs_models(self) -> bool:
+        """Whether the sweep reads the models of its trials: to test or to average them."""
+        return self.evaluate is not None or self.averaging > 0
 
     @property
     def kept(self) -> int | None:
@@ -312,7 +346,9 @@ class SweepSpec(Settings):
         confirm = self.seeds.confirm
         if self.kept is None or (self.budget is not None and self.budget <= self.kept):
             return None
-        return self.kept + (0 if confirm is None else confirm.top * len(self.seeds.further))
+        if confirm is None:
+            return self.kept
+        return self.kept + confirm.top * (len(self.seeds.further) + confirm.average)
 
     def with_budget(self, trials: int) -> Self:
         """Return the sweep with at least so many trials in its search."""

@@ -193,6 +193,9 @@ class TrialStarted(TrialEvent):
     or senteval; corpus: name."""
     resumed_from: int | None = None
     """Optimiser step of the checkpoint."""
+    averages: tuple[str, ...] = Field(default=(), exclude_if=lambda averaged: not averaged)
+    """The keys of the trials whose weights it averages, of one configuration; none for a trial that
+    is trained. An average has a configuration of its own, so that it is no seed of theirs."""
 
 
 class TrialPoint(TrialEvent):

@@ -138,6 +138,11 @@ class SearchEffort:
         return self._seconds + max((now - self._last).total_seconds(), 0.0)
 
 
+def format_seed(seed: int, *, averages: int) -> str:
+    """Say which seed a trial was trained with, or of how many ones it is the average."""
+    return f"average of {averages} seeds" if averages else f"seed {seed}"
+
+
 @dataclass
 class TrialHistory:
     """One trial of a sweep: its settings and its results."""
@@ -152,6 +157,8 @@ class TrialHistory:
     values: dict[str, Any]
     searched: tuple[str, ...]
     started: datetime
+    averages: tuple[str, ...] = ()
+    """The keys of the trials whose weights it averages; none for a trial that is trained."""
     environment: str | None = None
     """The environment of the sweep's start under which the trial was last started."""
     reused_from: str | None = None
@@ -199,6 +206,11 @@ class TrialHistory:
     evaluated: dict[str, set[str]] = field(default_factory=dict)
     """The tasks that the trial was scored on, by the settings of the evaluation: single tasks,
     `ranking`, `geometry`."""
+
+    @property
+    def shown_seed(self) -> str:
+        """Say which seed it was trained with, or of how many ones it is the average."""
+        return format_seed(self.seed, averages=len(self.averages))
 
     @property
     def step(self) -> int:
@@ -337,10 +349,10 @@ class History:
         return sum(trial.role != "confirm" for trial in self.trials.values())
 
     def configurations(self) -> dict[str, list[TrialHistory]]:
-        """Group the complete trials by configuration."""
+        """Group the complete trials by configuration, without averages, which are no seeds."""
         groups: dict[str, list[TrialHistory]] = {}
         for trial in self.trials.values():
-            if trial.state == "COMPLETE":
+            if trial.state == "COMPLETE" and not trial.averages:
                 groups.setdefault(trial.configuration, []).append(trial)
         return groups
 
@@ -362,6 +374,8 @@ class History:
                     self.search_limit += 1
             case "retry":
                 for trial in self.trials.values():
+                    if trial.averages:
+                        continue  # made anew whenever it is missing
                     asked = trial.number in event.numbers and trial.state == "PRUNED"
                     trial.asked_again |= asked or (
                         trial.state == "FAIL"
@@ -372,7 +386,12 @@ class History:
         known = self.trials.get(event.trial)
         if known is None or event.resumed_from is None:
             self._drop_failed(event)
-            known = TrialHistory(key=event.trial, started=event.time, **events.asked_of(event))
+            known = TrialHistory(
+                key=event.trial,
+                started=event.time,
+                averages=event.averages,
+                **events.asked_of(event),
+            )
             self.trials[event.trial] = known
             self._note_attempt(known)
         known.environment = self.environment

@@ -99,6 +99,7 @@ def test_json_of_a_board(written: Written, board: Board) -> None:
         "other_code": False,
         "marks": [],
         "seen": [],
+        "averages": None,
         "test_opened": "2030-01-01T12:00:00+00:00",
         "gpu_hours": 12.25,
         "wall_seconds": 1900.0,

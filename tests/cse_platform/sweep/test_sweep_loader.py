@@ -50,6 +50,22 @@ def edited(old: str, new: str) -> str:
     return GOOD.replace(old, new)
 
 
+def test_what_is_not_trained_has_no_average(tmp_path: Path) -> None:
+    text = """\
+        sweep: plain
+        method: untrained
+        backbone: mini
+        corpus: builtin
+        space: {pooler: [cls, avg]}
+        search: {sampler: grid}
+        seeds: {confirm: {top: 1, seeds: [1], average: true}}
+        """
+    assert problems(tmp_path, text) == [
+        "  line 7, seeds.confirm.average: untrained trains no weights in the loop of this "
+        "package, so its seeds have none to average; leave it out"
+    ]
+
+
 def test_a_secret_is_refused_but_in_stores(tmp_path: Path) -> None:
     secret = "s3://key:hunter2hunter2@bucket/runs"
     told = problems(
@@ -278,6 +294,16 @@ ONE_PROBLEM = [
     ("search: {trials: 4}", "search: {trials: 4}\nseeds: {repeats: true}", [
         "line 12, seeds.repeats: early leaders would be the only ones with several seeds, and so "
         "the sweep's best; add 'confirm', which gives the best at the end as many",
+    ]),
+    ("search: {trials: 4}", "search: {trials: 4}\n"
+     "seeds: {search: 1, confirm: {top: 1, seeds: [1], average: true}}", [
+        "line 12, seeds.confirm.average: no configuration gets a seed beside 1, and one model has "
+        "no average; give further 'seeds'",
+    ]),
+    ("search: {trials: 4}", "search: {trials: 4, constraints: [stsb >= 0.1]}\n"
+     "seeds: {confirm: {top: 1, seeds: [1], average: true}}", [
+        "line 12, seeds.confirm.average: an average is judged by its dev score alone; leave it "
+        "out, or 'search.objectives' and 'search.constraints'",
     ]),
     ("corpus: builtin", "corpus: builtin\n7: x", ["line 5: a key must be text, got '7'"]),
     ("corpus: builtin", "corpus: !!python/name:os.system x", [

@@ -16,7 +16,7 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import method_name, task_name
 from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import ComparisonError, NotFoundError, QueryError
-from cse_platform.leaderboard.records import BOARD_FAMILIES, FamilyName, LeaderboardRow
+from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_named, is_own
 from cse_platform.leaderboard.references import describe_row, named_rows, shared_tasks
 from cse_platform.leaderboard.render.board import ALPHA, interval_cell, score_cell, shown_dev_set
 from cse_platform.leaderboard.render.comparison import comparison_table
@@ -82,7 +82,8 @@ def scores_table(rows: NamedRows, against: Mapping[str, Comparison], tasks: Fami
                 ),
                 Column("p", partial(_find_p_value, differences), probability, "p", "right"),
             ]
-    scored = [t for t in BOARD_FAMILIES[tasks].columns if any(t in r.scores for r in rows.values())]
+    of_family = family_named(tasks, rows.values()).columns
+    scored = [task for task in of_family if any(task in row.scores for row in rows.values())]
     notes = [f"Bold: p < {ALPHA}, of the tasks after Holm's correction."] if against else []
     return to_table(columns, [[DEV_LINE], scored], title="Scores × 100", notes=notes)
 
@@ -326,4 +327,4 @@ def _choose_pair(
 def _find_shared_tasks(pair: tuple[LeaderboardRow, LeaderboardRow], tasks: FamilyName) -> list[str]:
     """Find the tasks of pairs that both rows are scored on."""
     shared, _ = shared_tasks(dict(zip("xy", pair, strict=True)), tasks)
-    return [task for task in shared if task in STS_TASKS]
+    return [task for task in shared if task in STS_TASKS or is_own(task)]

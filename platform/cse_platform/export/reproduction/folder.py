@@ -214,7 +214,7 @@ def _format_comment(trial: TrialDetails, expected: str) -> str:
         if score.split == "test"
     ]
     head = [
-        f"Trial {trial.key} again: {trial.method} on {trial.backbone}, seed {trial.seed}.",
+        f"Trial {trial.key} again: {trial.method} on {trial.backbone}, {trial.shown_seed}.",
         expected,
         "Launch: ./reproduce.sh, or cse-sweep sweep.yaml --runs runs",
     ]
@@ -231,7 +231,7 @@ def _format_readme(
     lines = [
         f"# Trial {trial.key}",
         "",
-        f"{trial.method} on {trial.backbone}, seed {trial.seed}. {expected}",
+        f"{trial.method} on {trial.backbone}, {trial.shown_seed}. {expected}",
         f"Machine: {machine}; CPU threads: {threads}. On one like it the dev curve is the same bit "
         "for bit; another GPU, CPU or number of threads changes last digits.",
         "",

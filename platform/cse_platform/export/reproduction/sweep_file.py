@@ -16,10 +16,10 @@ def sweep_name(trial: TrialDetails) -> str:
 def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
     """Make the sweep file of one trial as plain values, in the file's order.
 
-    The trial's values are all fixed, its seed is the search's, and it has its threads. What the
-    sweep that ran it did not say (an imported trial has no file) is what the leaderboard knows.
-    Relative paths become absolute where the folder that they were relative to is known and has
-    them.
+    The trial's values are all fixed, its seed is the search's, and it has its threads. For an
+    average the sweep has all its seeds, and averages them. What the sweep that ran it did not say
+    (an imported trial has no file) is what the leaderboard knows. Relative paths become absolute
+    where the folder that they were relative to is known and has them.
     """
     spec, dev = trial.spec, trial.dev
     sweep = {
@@ -31,7 +31,7 @@ def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
         "dev": spec.get("dev") or {"checkpoint": dev.checkpoint, "search": dev.search},
         "fixed": trial.configuration.values,
         "search": {"sampler": "random", "trials": 1},
-        "seeds": {"search": trial.seed},
+        "seeds": _make_seeds(trial),
         "resources": _make_resources(trial),
     }
     folder = trial.starts[0].provenance.get("folder") if trial.starts else None
@@ -63,6 +63,12 @@ def local_places(value: Any) -> Iterator[str]:
         and (value.startswith(("/", ".", "~")) or "://" in value or kind_of_file(value))
     ):
         yield value
+
+
+def _make_seeds(trial: TrialDetails) -> dict[str, Any]:
+    further = [one.seed for one in trial.averages if one.seed != trial.seed]
+    confirm = {"top": 1, "seeds": further, "average": True}
+    return {"search": trial.seed, **({"confirm": confirm} if further else {})}
 
 
 def _make_resources(trial: TrialDetails) -> dict[str, Any]:

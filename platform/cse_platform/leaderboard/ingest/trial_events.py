@@ -174,6 +174,7 @@ def _has_failed(session: Session, trial: int, journal: str) -> bool:
 def _store_configuration(session: Session, event: TrialStarted) -> ConfigurationRecord:
     first = event.model_dump(include={"revision", "code", "values", "searched"})
     first |= {"group_id": _store_group(session, event), "corpus": event.dev["corpus"]}
+    first["averages"] = list(event.averages) or None
     insert_once(session, ConfigurationRecord, {"hash": event.configuration}, first)
     query = select(ConfigurationRecord).where(ConfigurationRecord.hash == event.configuration)
     stored = session.scalars(query).one()

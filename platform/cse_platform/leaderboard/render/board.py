@@ -8,14 +8,15 @@ from typing import Any
 from cse_platform.leaderboard.published.papers import source_of
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import (
-    BOARD_FAMILIES,
     SAW_TESTS,
     TEACHER_SAW_PAIRS,
     BoardFamily,
     Estimate,
     FamilyName,
     LeaderboardRow,
+    family_named,
     is_clean,
+    is_own,
     task_of,
 )
 from cse_platform.leaderboard.statistics.results import Comparison, Interval
@@ -100,13 +101,13 @@ class Board:
     @property
     def columns(self) -> BoardFamily:
         """The columns of the shown tasks."""
-        return BOARD_FAMILIES[self.family]
+        return family_named(self.family, self.rows)
 
     @property
     def headline(self) -> str:
         """The column that rows are ranked by; published rows have it too."""
         ours = [row.headline for row in self.rows if row.headline]
-        return (*ours, *self.columns.averages, *self.columns.columns)[0]
+        return next(iter((*ours, *self.columns.averages, *self.columns.columns)), DEV)
 
 
 @dataclass(frozen=True)
@@ -264,7 +265,7 @@ def score_column(name: str, *, title: str = "", compared: bool = True) -> Column
         title=title,
         align="right",
         compared=value if compared else None,
-        order=Order(name, value),
+        order=None if is_own(name) and name != DEV else Order(name, value),
     )
 
 

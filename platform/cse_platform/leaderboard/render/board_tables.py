@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
 from cse_methods.names import backbone_name, method_name, task_name
@@ -43,6 +44,7 @@ from cse_platform.leaderboard.render.shown_columns import (
     ranking_columns,
     shown_columns,
 )
+from cse_platform.render.formats import signed_percent
 from cse_platform.render.table import Cell, Column, Table, group_by, to_table
 
 LEGEND = {
@@ -198,6 +200,7 @@ def _make_entry_table(
         title=title,
         notes=[
             *_note_published_rows(listed, ranks=ranks),
+            *(_note_averages([e.row for e in listed if e.row], board.headline) if ranks else ()),
             *(_note_unranked([entry.row for entry in listed if entry.row]) if ranks else ()),
             *(_note_poolers([entry.row for entry in listed if entry.row]) if ranks else ()),
             *(_note_clean_change(board, listed) if ranks else ()),
@@ -239,7 +242,7 @@ def _note_published_rows(listed: Sequence[Entry], *, ranks: bool) -> Iterator[st
             "(released): its authors' encoder, scored here and not trained; its backbone is the "
             "one that it was trained from."
         )
-    if any(entry.row and entry.row.transductive_mark for entry in listed):
+    if any(entry.row and TRANSDUCTIVE in entry.row.corpus for entry in listed):
         yield (
             f"{TRANSDUCTIVE.strip()}: trained on the texts of test sets, without gold scores; its "
             "scores stand beside no others."
@@ -250,6 +253,34 @@ def _note_published_rows(listed: Sequence[Entry], *, ranks: bool) -> Iterator[st
 
 def _note_clean_change(board: Board, listed: Sequence[Entry]) -> Iterator[str]:
     yield from describe_clean_change([e.row for e in listed if e.row], board.headline)
+
+
+def _note_averages(rows: Sequence[LeaderboardRow], headline: str) -> Iterator[str]:
+    """Compare each average of seeds with the mean of the scores of just these seeds."""
+    for row in rows:
+        if row.averages is None:
+            continue
+        gains = []
+        if row.averages.dev_mean is not None:
+            gains.append(f"dev {signed_percent(row.dev_score.mean - row.averages.dev_mean)}")
+        if (mean := _find_mean_of_seeds(row, row.averages.keys, rows, headline)) is not None:
+            gains.append(f"{headline} {signed_percent(row.scores[headline].mean - mean)}")
+        against = f"; {', '.join(gains)} against the mean of their scores" if gains else ""
+        yield f"{row.shown_method} on {row.shown_backbone}: one model, weights averaged{against}."
+
+
+def _find_mean_of_seeds(
+    average: LeaderboardRow, keys: Sequence[str], rows: Sequence[LeaderboardRow], column: str
+) -> float | None:
+    """Find the mean score of these trials; None where one has none that can be compared."""
+    score = average.scores.get(column)
+    for row in rows:
+        seeds = [seed for seed, key in row.keys.items() if key in keys]
+        other = row.scores.get(column)
+        if score and other and len(seeds) == len(keys) and score.identity == other.identity:
+            values = [other.values[seed] for seed in seeds if seed in other.values]
+            return fmean(values) if len(values) == len(keys) else None
+    return None
 
 
 def _note_poolers(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
@@ -283,7 +314,7 @@ def _note_unranked(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
 
 _AVERAGES = {name for family in BOARD_FAMILIES.values() for name in family.averages}
 _MEASURES = {
-    **{"sts": "Spearman", "clean": "Spearman on clean rows"},
+    **{"sts": "Spearman", "clean": "Spearman on clean rows", "own": "Spearman"},
     **{"transfer": "accuracy", "long": "accuracy"},
 }
 
@@ -335,6 +366,7 @@ def _make_paper_table(
         title=f"{_name_measure(board, block)} x 100{on}{', built-in data' if builtin else ''}",
         notes=[
             *_note_seeds(scored),
+            *_note_averages([entry.row for entry in scored if entry.row], board.headline),
             *_note_sources(marks),
             *_note_clean_change(board, scored),
             *mixed.values(),
@@ -370,7 +402,7 @@ def _format_column_title(column: str) -> str:
 
 
 def _note_seeds(scored: Sequence[Entry]) -> Iterator[str]:
-    counts = sorted({entry.row.n for entry in scored if entry.row})
+    counts = sorted({entry.row.n for entry in scored if entry.row and not entry.row.averages})
     if counts:
         n = "-".join(dict.fromkeys((str(counts[0]), str(counts[-1]))))
         yield f"Ours: mean and standard deviation over seeds, n = {n}."

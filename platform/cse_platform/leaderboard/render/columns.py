@@ -16,9 +16,11 @@ from cse_platform.leaderboard.published.papers import source_of
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
+    OWN,
     Estimate,
     LeaderboardRow,
     SeenSentences,
+    family_named,
 )
 from cse_platform.leaderboard.render.board import (
     COST_HEADS,
@@ -323,6 +325,13 @@ _RANKING: tuple[BoardColumn, ...] = (
     ),
 )
 _RUN: tuple[BoardColumn, ...] = (
+    _make_column(
+        "averages",
+        parts=(
+            _make_column("averages", "averages.keys", csv=_dump_json),
+            _make_column("averages_dev_mean", "averages.dev_mean", _NUMBER),
+        ),
+    ),
     _make_column("other_code", dtype=_TRUTH),
     _make_column("marks", format=", ".join),
     _make_column(
@@ -449,7 +458,7 @@ def _list_score_columns(board: Board) -> list[str]:
     known = ours.union(*(row.scores for row in board.published))
     shown = (
         family
-        for family in BOARD_FAMILIES.values()
+        for family in (*BOARD_FAMILIES.values(), family_named(OWN, board.rows))
         if family.name == board.family or not ours.isdisjoint(family.columns)
     )
     return [column for family in shown for column in family.columns if column in known]

@@ -120,7 +120,12 @@ def _collect_facts(trial: TrialDetails) -> dict[str, str | None]:
         "backbone": trial.backbone,
         "corpus": trial.corpus,
         "marks": ", ".join(trial.marks) or None,
-        "seed": str(trial.seed),
+        "seed": None if trial.averages else str(trial.seed),
+        "average of": ", ".join(
+            f"{one.key[:HASH_DIGITS]} (seed {one.seed}, dev {percent(one.value)})"
+            for one in trial.averages
+        )
+        or None,
         "configuration": trial.configuration.hash,
         "dev sets": f"{trial.dev.checkpoint} picks the checkpoint, the search climbs "
         f"{trial.dev.search}; {trial.dev.source}",
@@ -363,7 +368,7 @@ def _format_state(sweep: SweepOverview) -> str:
 
 def _format_best(sweep: SweepOverview) -> Iterator[str]:
     if (best := sweep.best) is not None:
-        where = f"at step {best.step}, trial {best.number}, seed {best.seed}"
+        where = f"at step {best.step}, trial {best.number}, {best.shown_seed}"
         yield f"Best on dev {sweep.dev}: {percent(best.value)} ({where})."
 
 

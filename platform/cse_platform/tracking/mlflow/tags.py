@@ -141,6 +141,8 @@ def trial_tags(event: Begun) -> dict[str, str]:
         return _format_tags(tags | {"reused_from": event.reused_from})
     dev = {k if k == "corpus" else f"dev_{k}": value for k, value in event.dev.items()}
     tags |= {"state": "RUNNING", "revision": event.revision}
+    if event.averages:
+        tags["averages"] = ", ".join(event.averages)
     if event.resumed_from is not None:
         tags["error"] = ""  # whatever stopped it before no longer holds
     return _format_tags(tags | dev)

@@ -1,0 +1,109 @@
+"""A lab's own test sets on the board: columns of their own, with intervals as the papers' sets."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from stored_trials import apply_events, url_of
+
+from cse_dashboards.page.app import create_app
+from cse_methods.evaluation.identity import settings_of_groups
+from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
+from cse_platform.cli.leaderboard import main as cse_leaderboard
+from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.records import Estimate, is_clean, task_of
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.tracking.events import Event, SweepStarted, TrialEvaluated
+
+Life = Callable[..., list[Event]]
+OWN = ("law", "two_clean")
+"""The second has a name that ends as those of clean scores do."""
+PAIRS = 80
+METHODS = ("rankcse", "simcse")
+
+
+@pytest.fixture
+def own_board(
+    board: Store, sweep_started: Callable[..., SweepStarted], trial_life: Life, scored: Any
+) -> str:
+    """Two methods of one seed each: the groups of `law` are known, those of the other set not."""
+    told: list[Event] = []
+    for number, method in enumerate(METHODS):
+        key = f"{number + 10:02x}" + "0" * 62
+        told.append(sweep_started(method, method=method))
+        told += trial_life(
+            0, {0: 0.5, 9: 0.7}, sweep=method, method=method, configuration=key[::-1], trial=key
+        )
+        for tasks in (STS_TASKS, OWN):
+            evaluation = scored(key, noise=1 + 2 * number, seed=number, tasks=tasks)
+            if tasks == OWN:
+                evaluation = with_groups(evaluation)
+            told.append(evaluation.model_copy(update={"sweep": method}))
+    apply_events(board, told)
+    return url_of(board)
+
+
+def with_groups(evaluation: TrialEvaluated) -> TrialEvaluated:
+    """Half of the pairs of `law` share one sentence; each other pair stands alone."""
+    groups = np.maximum(np.arange(PAIRS) - PAIRS // 2, 0)
+    settings = settings_of_groups("law", "real-law", groups)
+    score = {"task": "law", "split": "test", "metric": SENTENCE_GROUPS, "identity": "groups"}
+    told = evaluation.model_dump()
+    told["scores"] = [*told["scores"], {**score, "value": 0.5}]
+    told["identities"] = {**told["identities"], "groups": settings}
+    return TrialEvaluated.model_validate(told)
+
+
+def width(score: Estimate) -> float:
+    assert score.interval is not None and score.interval.over == "pairs"
+    return score.interval.high - score.interval.low
+
+
+def test_own_sets_are_columns_with_intervals_over_groups(own_board: str) -> None:
+    with Leaderboard(open_store(own_board)) as reader:
+        rows = reader.rows(tasks="own")
+        first, second = rows
+        assert [row.method for row in rows] == ["rankcse", "simcse"]
+        assert tuple(first.scores) == tuple(second.scores) == OWN
+        assert first.headline == "law" and first.rank is not None and first.rank.among == 2
+        # Half of the pairs come or go as one, so the interval of `law` is the wider one.
+        assert width(first.scores["law"]) > 1.25 * width(first.scores["two_clean"])
+        compared = reader.compare("rankcse", "simcse", tasks="own")
+        assert [task.task for task in compared.tasks] == list(OWN)
+        assert all(task.effect > 0 and task.interval is not None for task in compared.tasks)
+        [unknown] = [note for note in compared.notes if "share a sentence" in note]
+        assert "two_clean" in unknown and "law" not in unknown
+        matrix = reader.compare_all(tasks="own")
+        assert matrix.tasks == OWN
+
+
+def test_they_are_shown_where_they_are_asked_for(own_board: str) -> None:
+    def shown(*options: str) -> str:
+        told = CliRunner().invoke(cse_leaderboard, options, env={"CSE_STORE": own_board})
+        assert told.exit_code == 0, told.output
+        return told.output
+
+    for options in ([], ["--format", "latex"], ["--format", "markdown"], ["--format", "csv"]):
+        text = shown("--tasks", "own", *options).replace("\\_", "_")
+        assert all(name in text for name in OWN), options
+        assert "law" not in shown(*options)
+    rows = json.loads(shown("--tasks", "own", "--json"))
+    assert [list(row["test"]) for row in rows] == [list(OWN)] * 2
+    assert all(row["test_interval"]["law"] for row in rows)
+
+
+def test_the_page_has_them(own_board: str) -> None:
+    client = create_app(own_board).test_client()
+    compared = "/compare?rows=rankcse,simcse&tasks=own"
+    for address in ("/?tasks=own", "/parts/standing/?tasks=own", compared, "/as/tex/?tasks=own"):
+        answer = client.get(address)
+        assert answer.status_code == 200, address
+        assert all(name in answer.text for name in ("law", "two")), address
+
+
+def test_a_name_that_ends_like_a_metric_is_a_task_of_its_own() -> None:
+    assert (task_of("two_clean"), is_clean("two_clean")) == ("two_clean", False)
+    assert (task_of("stsb_clean"), is_clean("stsb_clean")) == ("stsb", True)
