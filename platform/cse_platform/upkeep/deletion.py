@@ -42,7 +42,12 @@ from cse_platform.sweep.stores import (
     sweep_folder,
 )
 from cse_platform.tracking.events import MODEL_DIGITS, now
-from cse_platform.tracking.journal import DELETION, compressed_journal, has_journal
+from cse_platform.tracking.journal import (
+    DELETION,
+    compressed_journal,
+    has_journal,
+    read_journal_id,
+)
 from cse_platform.tracking.mlflow.removal import MirroredSweep, find_mirrored_sweep
 from cse_platform.tracking.provenance import user_and_host
 from cse_platform.upkeep.held_sweep import (
@@ -141,10 +146,10 @@ class Deletion:
             with write_slice(board, lease) as session:
                 remove_cursors(session, journals)
             while trials := _read_slice(board, self.sweep):
-                for trial in trials:
-                    self._delete_files(trial)
+                evaluated = [self._delete_files(trial) for trial in trials]
                 with write_slice(board, lease) as session:
                     remove_trials(session, self.sweep, trials, journals)
+                    remove_cursors(session, [journal for some in evaluated for journal in some])
             for journal in sorted(journals):
                 remove_all_messages(board, lease, journal)
             with open_stored_study(self.search, self.sweep, journals) as study:
@@ -210,14 +215,20 @@ class Deletion:
         part.write_text(json.dumps(record), encoding="utf-8")
         part.replace(self.place.folder / DELETION)
 
-    def _delete_files(self, trial: HeldTrial) -> None:
-        """Delete the model of a trial that goes, and the journal of its evaluations."""
+    def _delete_files(self, trial: HeldTrial) -> list[str]:
+        """Delete the model of a trial that goes, and the journal of its evaluations.
+
+        Returns the identity of that journal, if there is one.
+        """
         if (location := self._find_model(trial)) is not None:
             delete_folder(location)
-        if trial.goes:
-            name = f"{trial.key[:MODEL_DIGITS]}.jsonl"
-            for file in (name, f"{name}.lock"):
-                (self.place.runs / "evaluations" / file).unlink(missing_ok=True)
+        journal = self.place.runs / "evaluations" / f"{trial.key[:MODEL_DIGITS]}.jsonl"
+        if not trial.goes or not journal.exists():
+            return []
+        identity = read_journal_id(journal)
+        for file in (journal, journal.with_name(f"{journal.name}.lock")):
+            file.unlink(missing_ok=True)
+        return [identity]
 
     def _find_model(self, trial: HeldTrial) -> str | None:
         """Find the kept model of a trial that goes; None if there is none, or others need it.

@@ -18,9 +18,11 @@ from cse_platform.errors import JournalError, NotFoundError
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.ingest import removal
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.search.storage import StoredStudy
-from cse_platform.tracking.journal import DELETION
+from cse_platform.tracking.events import DriverMessage
+from cse_platform.tracking.journal import DELETION, Journal
 from cse_platform.upkeep import deletion, held_sweep
 from cse_platform.upkeep.deletion import plan_deletion
 
@@ -106,12 +108,37 @@ def test_a_deletion_that_has_begun_is_finished_and_not_taken_up(
     assert len(rows(lab, "small")) == 1
 
 
+def test_the_journal_of_evaluations_goes_with_its_trial(lab: Any) -> None:
+    with lab.board() as board, board.session() as session:
+        query = text(
+            "SELECT key, name FROM trials JOIN sweep_trials ON trial_id = trials.id JOIN "
+            "sweeps ON sweeps.id = sweep_id ORDER BY name, number"
+        )
+        keys = {name: key for key, name in session.execute(query)}  # the last of each
+    files = [lab.runs / "evaluations" / f"{keys[name][:16]}.jsonl" for name in ("small", "third")]
+    with lab.board() as board:
+        for file, name in zip(files, ("small", "third"), strict=True):
+            with Journal(file) as journal:
+                journal.append(DriverMessage(sweep=name, level="note", text="scored"))
+                LeaderboardSink(board).apply(journal.id, list(journal.read()))
+    carry_out(lab)
+    assert [file.exists() for file in files] == [False, True]
+    with lab.board() as board, board.session() as session:
+        cursors = session.execute(text("SELECT count(*) FROM journal_cursors")).scalar_one()
+    assert cursors == 3  # of `heir`, of `third` and of its evaluations
+
+
 def test_what_a_driver_holds_is_not_deleted(lab: Any) -> None:
     files = lab.files()
     with lab.board() as board, Lease(board, "small", None):
         code, said = told("delete", "small", "--runs", lab.runs, "--yes")
         assert code == 1 and "cse-sweep stop small" in said
     assert lab.files() == files
+    with lab.board() as board:
+        Lease(board, "imported", None).close()
+        with board.session() as session:
+            leases = session.execute(text("SELECT sweep FROM sweep_leases")).scalars().all()
+    assert sorted(leases) == ["heir", "small", "third"]
 
 
 def test_it_asks_and_says_what_goes(lab: Any, tmp_path: Path) -> None:

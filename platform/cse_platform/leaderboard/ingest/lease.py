@@ -110,7 +110,9 @@ class Lease:
         self._thread.join(timeout=1.0)  # an attempt on a store that hangs is left behind
         with suppress(StoreError), self._leaderboard.writing(alone=False) as session:
             record = self._lock_lease_record(session)
-            if record.holder == self._holder:
+            if record.holder == self._holder and not record.journal:
+                session.delete(record)  # no driver has ever held the sweep
+            elif record.holder == self._holder:
                 record.holder = None
 
     def forget(self, session: Session) -> None:
