@@ -15,9 +15,16 @@ from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.stored_sweeps import find_sweep
 from cse_platform.recompute import JOURNAL
-from cse_platform.sweep.stores import mlflow_uri
+from cse_platform.sweep.stores import JOURNAL_FILE, mlflow_uri
 from cse_platform.tracking.events import SweepStarted
-from cse_platform.tracking.journal import Journal, read_journal
+from cse_platform.tracking.journal import (
+    Journal,
+    compressed_journal,
+    has_journal,
+    is_archived,
+    read_journal,
+    read_journal_id,
+)
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.recorder import Recorder, Sink, SinkHealth
 
@@ -48,6 +55,9 @@ def catch_up(
         for number, path in enumerate(paths):
             progress(number, len(paths))
             try:
+                if is_archived(path):
+                    lines += _check_archived(board, path)
+                    continue
                 experiment = _find_experiment(board, path)
                 experiments.add(experiment)
                 mirror = [] if path.name == JOURNAL else _open_mirror(runs, experiment)
@@ -62,8 +72,21 @@ def catch_up(
 
 def _list_journals(runs: Path) -> Iterator[Path]:
     """List the journals of sweeps, then those of evaluations, which are of their trials."""
-    yield from sorted(runs.glob("sweeps/*/journal.jsonl"))
+    places = (folder / JOURNAL_FILE for folder in sorted(runs.glob("sweeps/*")))
+    yield from filter(has_journal, places)
     yield from sorted(runs.glob("evaluations/*.jsonl"))
+
+
+def _check_archived(board: Store, path: Path) -> list[str]:
+    """Say what is to be done where the leaderboard lacks events of an archived sweep."""
+    position = LeaderboardSink(board).position(read_journal_id(path))
+    lacking = sum(1 for _ in read_journal(path, offset=position))
+    if not lacking:
+        return []
+    return [
+        f"{compressed_journal(path)}: leaderboard lacks {lacking} events (its sweep is archived); "
+        "uncompress it by gunzip, give this command again, and archive the sweep again"
+    ]
 
 
 def _find_experiment(board: Store, path: Path) -> str:

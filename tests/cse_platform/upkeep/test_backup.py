@@ -13,7 +13,6 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import create_engine, update
 
-from cse_platform import backup
 from cse_platform.cli.leaderboard import main
 from cse_platform.errors import BackupError, StoreError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
@@ -22,8 +21,9 @@ from cse_platform.leaderboard.tables import SweepLeaseRecord
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import sweep_folder
 from cse_platform.tracking.events import Event, TrialPoint
-from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.journal import Journal, compress_journal
 from cse_platform.tracking.recorder import Recorder
+from cse_platform.upkeep import backup
 from cse_platform.upkeep.backup import MANIFEST, UNFINISHED, Places, back_up, restore
 from cse_platform.upkeep.catch_up import catch_up
 
@@ -291,6 +291,15 @@ def test_a_copy_of_a_journal_that_is_older_than_the_leaderboard_is_told(
 @pytest.mark.parametrize(
     "leaderboard_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
 )
+def test_an_archived_sweep_that_the_leaderboard_lacks_is_told(cut: Any, tmp_path: Path) -> None:
+    runs = cut.folder.parents[1]
+    journal = cut.folder / "journal.jsonl"
+    compress_journal(journal)
+    assert catch_up(f"sqlite:///{runs / 'leaderboard.db'}", runs) == []
+    [line] = catch_up(f"sqlite:///{tmp_path / 'new.db'}", runs)
+    assert f"{journal}.gz" in line and "gunzip" in line
+
+
 def test_a_server_that_refuses_is_one_sentence_without_password(
     tmp_path: Path, leaderboard_url: str
 ) -> None:
