@@ -288,9 +288,6 @@ def test_a_copy_of_a_journal_that_is_older_than_the_leaderboard_is_told(
     assert line.startswith(f"{journal}: leaderboard lacks ") and "not the newest copy" in line
 
 
-@pytest.mark.parametrize(
-    "leaderboard_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
-)
 def test_an_archived_sweep_that_the_leaderboard_lacks_is_told(cut: Any, tmp_path: Path) -> None:
     runs = cut.folder.parents[1]
     journal = cut.folder / "journal.jsonl"
@@ -300,6 +297,9 @@ def test_an_archived_sweep_that_the_leaderboard_lacks_is_told(cut: Any, tmp_path
     assert f"{journal}.gz" in line and "gunzip" in line
 
 
+@pytest.mark.parametrize(
+    "leaderboard_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
 def test_a_server_that_refuses_is_one_sentence_without_password(
     tmp_path: Path, leaderboard_url: str
 ) -> None:
