@@ -14,8 +14,8 @@ from pathlib import Path
 from cse_methods.files.cache import CACHE_KINDS, cache_entries, last_used
 from cse_platform.leaderboard.ingest.removal import (
     count_old_messages,
+    find_needed_jobs,
     find_old_requests,
-    find_start_folders,
     remove_old_messages,
     remove_requests,
 )
@@ -94,7 +94,7 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
         with board.session() as session:
             requests = find_old_requests(session, before)
             messages = count_old_messages(session, before)
-            needed = find_start_folders(session)
+            needed = find_needed_jobs(session)
     return Cleaning(
         url,
         before,
@@ -116,7 +116,7 @@ def _iterate_jobs(folder: Path, limit: float, needed: Collection[str]) -> Iterat
     for job in sorted(folder.iterdir()) if folder.is_dir() else ():
         # The times of change: the others were copied with the job.
         changed = max(path.stat().st_ctime for path in (job, *job.iterdir()))
-        if changed < limit and str(job) not in needed:
+        if changed < limit and job.name not in needed:
             yield job
 
 

@@ -98,7 +98,8 @@ def test_the_job_of_an_unfinished_sweep_stays(
     board: Store, tmp_path: Path, sweep_started: Callable[..., Event]
 ) -> None:
     needed, over = (ages(tmp_path / "submitted" / job / "order.json", days=0) for job in "ab")
-    began = sweep_started(provenance={"folder": str(needed.parent)})
+    submitted = {"job": "a", "folder": "/home/ada"}  # the folder is the submitter's
+    began = sweep_started(provenance=submitted)
     apply_events(board, [began])
     time.sleep(0.05)
     plan = plan_cleaning(board, url_of(board), runs=tmp_path, older_than=0.01)
