@@ -62,7 +62,7 @@ class Cleaning:
         return parts
 
     def carry_out(self, board: Store | None) -> None:
-        """Remove all of it; a folder that resists stays."""
+        """Remove all of it; a file or folder that resists stays."""
         if board is not None:
             for start in range(0, len(self.requests), _AT_ONCE):
                 with rest_between(), board.writing() as session:
@@ -75,7 +75,8 @@ class Cleaning:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
-                path.unlink(missing_ok=True)
+                with suppress(OSError):  # another user's, or removed meanwhile
+                    path.unlink()
 
 
 def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: float) -> Cleaning:

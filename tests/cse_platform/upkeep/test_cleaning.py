@@ -108,6 +108,22 @@ def test_the_job_of_an_unfinished_sweep_stays(
     assert needed.exists() and not over.parent.exists()
 
 
+def test_a_file_that_resists_stays_and_the_others_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs, ours = (ages(cache_folder("teachers") / name, days=100) for name in ("a", "b"))
+    remove = Path.unlink
+
+    def refuse_theirs(path: Path, missing_ok: bool = False) -> None:
+        if path == theirs:
+            raise PermissionError(path)
+        remove(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse_theirs)
+    plan_cleaning(None, "", runs=tmp_path, older_than=90 * DAYS).carry_out(None)
+    assert theirs.exists() and not ours.exists()
+
+
 @pytest.mark.parametrize("age", ["2w", "0d", "-1d"])
 def test_an_age_that_means_nothing_is_refused(age: str) -> None:
     result = CliRunner().invoke(cse_sweep, ["clean", "--older-than", age])
