@@ -19,7 +19,7 @@ import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Self, cast
 from uuid import uuid4
@@ -280,11 +280,8 @@ def restore_journal(path: Path) -> None:
     """Undo `compress_journal`; nothing is done to a journal that is not compressed."""
     packed, part = compressed_journal(path), path.with_name(f"{path.name}.part")
     if not path.exists():
-        try:
-            with gzip.open(packed) as source, part.open("wb") as text:
-                shutil.copyfileobj(source, text)
-        except (EOFError, zlib.error) as error:
-            raise JournalError(f"{packed} is damaged ({error}); put a copy back") from error
+        with _open_to_read(path) as source, part.open("wb") as text:
+            shutil.copyfileobj(source, text)
         _rename_synced(part, path)
     packed.unlink(missing_ok=True)
 
@@ -301,10 +298,15 @@ def _rename_synced(part: Path, target: Path) -> None:
     part.replace(target)
 
 
-def _open_to_read(path: Path) -> IO[bytes]:
-    if is_archived(path):
-        return cast("IO[bytes]", gzip.open(compressed_journal(path)))
-    return path.open("rb")
+@contextmanager
+def _open_to_read(path: Path) -> Iterator[IO[bytes]]:
+    """Open the text of a journal; JournalError where the compressed one is damaged."""
+    packed = compressed_journal(path)
+    try:
+        with gzip.open(packed) if is_archived(path) else path.open("rb") as file:
+            yield cast("IO[bytes]", file)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise JournalError(f"{packed} is damaged ({error}); put a copy back") from error
 
 
 def lock_journal(path: Path) -> FileLock:

@@ -14,8 +14,8 @@ from pathlib import Path
 from cse_methods.files.cache import CACHE_KINDS, cache_entries, last_used
 from cse_platform.leaderboard.ingest.removal import (
     count_old_messages,
+    find_needed_jobs,
     find_old_requests,
-    find_start_folders,
     remove_old_messages,
     remove_requests,
 )
@@ -62,7 +62,7 @@ class Cleaning:
         return parts
 
     def carry_out(self, board: Store | None) -> None:
-        """Remove all of it; a folder that resists stays."""
+        """Remove all of it; a file or folder that resists stays."""
         if board is not None:
             for start in range(0, len(self.requests), _AT_ONCE):
                 with rest_between(), board.writing() as session:
@@ -75,7 +75,8 @@ class Cleaning:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
-                path.unlink(missing_ok=True)
+                with suppress(OSError):  # another user's, or removed meanwhile
+                    path.unlink()
 
 
 def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: float) -> Cleaning:
@@ -94,7 +95,7 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
         with board.session() as session:
             requests = find_old_requests(session, before)
             messages = count_old_messages(session, before)
-            needed = find_start_folders(session)
+            needed = find_needed_jobs(session)
     return Cleaning(
         url,
         before,
@@ -116,7 +117,7 @@ def _iterate_jobs(folder: Path, limit: float, needed: Collection[str]) -> Iterat
     for job in sorted(folder.iterdir()) if folder.is_dir() else ():
         # The times of change: the others were copied with the job.
         changed = max(path.stat().st_ctime for path in (job, *job.iterdir()))
-        if changed < limit and str(job) not in needed:
+        if changed < limit and job.name not in needed:
             yield job
 
 

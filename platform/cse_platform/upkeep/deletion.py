@@ -2,7 +2,7 @@
 
 A file beside the journal says first that the deletion has begun: from then on the sweep is not
 started any more, and the same command finishes. The sweep's row in the leaderboard goes after all
-that is found by it, and the journal after everything else.
+that is found by it, then the journal, and last the lease, which says where the folder is.
 """
 
 import json
@@ -156,13 +156,14 @@ class Deletion:
                 study.delete()
             if self.mirrored is not None:
                 self.mirrored.delete(journals)
-            with board.writing() as session:
-                lease.renew(session)
+            with write_slice(board, lease) as session:
                 remove_sweep(session, self.sweep, journals)
-                lease.forget(session)
             if self.place.folder is not None:
                 delete_folder(checkpoints_folder(self.storage, self.sweep))
                 _remove_folder(self.place.folder)
+            with board.writing() as session:
+                lease.renew(session)
+                lease.forget(session)
 
     def _iterate_effects(self) -> Iterator[str]:
         content = self.content

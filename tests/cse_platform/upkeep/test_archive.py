@@ -202,6 +202,21 @@ def test_an_archived_sweep_is_read_and_not_taken_up(lab: Any, tmp_path: Path) ->
     assert not lab.folder("small").exists()
 
 
+@pytest.mark.usefixtures("_three_points_are_many")
+@pytest.mark.parametrize("harm", ["torn", "changed"])
+def test_a_damaged_journal_of_an_archived_sweep_is_named(lab: Any, harm: str) -> None:
+    assert told("archive", "small", "--runs", lab.runs)[0] == 0
+    packed = lab.folder("small") / "journal.jsonl.gz"
+    whole = packed.read_bytes()
+    damaged = whole[:-30] if harm == "torn" else whole[:-8] + bytes(8)  # another checksum
+    packed.write_bytes(damaged)
+    code, said = told("unarchive", "small", "--runs", lab.runs)
+    assert code == 1 and f"{packed} is damaged" in said
+    assert packed.read_bytes() == damaged
+    packed.write_bytes(whole)
+    assert told("unarchive", "small", "--runs", lab.runs)[0] == 0
+
+
 def test_what_has_no_journal_here_is_not_archived(
     board: Store, tmp_path: Path, trial_life: Life, sweep_started: Callable[..., Event]
 ) -> None:

@@ -98,13 +98,30 @@ def test_the_job_of_an_unfinished_sweep_stays(
     board: Store, tmp_path: Path, sweep_started: Callable[..., Event]
 ) -> None:
     needed, over = (ages(tmp_path / "submitted" / job / "order.json", days=0) for job in "ab")
-    began = sweep_started(provenance={"folder": str(needed.parent)})
+    submitted = {"job": "a", "folder": "/home/ada"}  # the folder is the submitter's
+    began = sweep_started(provenance=submitted)
     apply_events(board, [began])
     time.sleep(0.05)
     plan = plan_cleaning(board, url_of(board), runs=tmp_path, older_than=0.01)
     assert plan.jobs == (over.parent,)
     plan.carry_out(None)
     assert needed.exists() and not over.parent.exists()
+
+
+def test_a_file_that_resists_stays_and_the_others_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs, ours = (ages(cache_folder("teachers") / name, days=100) for name in ("a", "b"))
+    remove = Path.unlink
+
+    def refuse_theirs(path: Path, missing_ok: bool = False) -> None:
+        if path == theirs:
+            raise PermissionError(path)
+        remove(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse_theirs)
+    plan_cleaning(None, "", runs=tmp_path, older_than=90 * DAYS).carry_out(None)
+    assert theirs.exists() and not ours.exists()
 
 
 @pytest.mark.parametrize("age", ["2w", "0d", "-1d"])

@@ -108,6 +108,19 @@ def test_a_deletion_that_has_begun_is_finished_and_not_taken_up(
     assert len(rows(lab, "small")) == 1
 
 
+def test_a_deletion_whose_folder_the_leaderboard_names_goes_on_without_runs(
+    lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # another runs folder than that of the sweep
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda *_: 1 / 0)
+        assert told("delete", "small", "--store", lab.url, "--yes")[0] == 1
+    assert (lab.folder("small") / DELETION).exists()
+    code, said = told("delete", "small", "--store", lab.url, "--yes")
+    assert code == 0, said
+    assert not lab.folder("small").exists()
+
+
 def test_the_journal_of_evaluations_goes_with_its_trial(lab: Any) -> None:
     with lab.board() as board, board.session() as session:
         query = text(

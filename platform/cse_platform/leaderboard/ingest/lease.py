@@ -116,9 +116,9 @@ class Lease:
                 record.holder = None
 
     def forget(self, session: Session) -> None:
-        """Remove the row of the lease, whose sweep is deleted in the same transaction.
+        """Remove the row of the lease, whose sweep is deleted.
 
-        `renew` comes before, in that transaction. Nothing renews the lease from then on.
+        `renew` comes before, in the same transaction. Nothing renews the lease from then on.
         """
         self._closing.set()
         session.delete(self._lock_lease_record(session))

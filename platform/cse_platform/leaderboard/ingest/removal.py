@@ -256,16 +256,16 @@ def remove_old_messages(session: Session, before: datetime) -> int:
     return len(keys)
 
 
-def find_start_folders(session: Session) -> set[str]:
-    """Find the folders in which sweeps that are not complete were started last."""
+def find_needed_jobs(session: Session) -> set[str]:
+    """Find the submitted jobs by which sweeps that are not complete were started last."""
     query = (
         select(SweepRecord.id, SweepStartRecord.provenance)
         .join(SweepRecord.starts)
         .where(SweepRecord.state != "COMPLETE")
         .order_by(SweepStartRecord.started)
     )
-    last = {sweep: facts.get("folder") for sweep, facts in session.execute(query)}
-    return {folder for folder in last.values() if isinstance(folder, str)}
+    last = {sweep: facts.get("job") for sweep, facts in session.execute(query)}
+    return {job for job in last.values() if isinstance(job, str)}
 
 
 def remove_sweep(session: Session, name: str, journals: Collection[str]) -> None:
