@@ -5,6 +5,7 @@ writes what happens into the journal before any store hears of it, so no copy of
 the copy of a journal; what a store lacks, it gets from the journals.
 """
 
+import gzip
 import json
 import shutil
 from collections.abc import Collection, Iterator, Mapping
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import IO, Any, Literal, cast, get_args
 
 from cse_methods.files.digest import file_sha256
 from cse_platform.copies import (
@@ -27,6 +28,7 @@ from cse_platform.copies import (
 from cse_platform.errors import BackupError
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.stores import mlflow_uri, search_url
+from cse_platform.tracking.journal import compressed_journal, is_archived
 
 MANIFEST = "backup.json"
 """Written last: a folder without it holds no whole backup."""
@@ -121,19 +123,27 @@ def _copy_store(places: Places, part: Part, folder: Path) -> str:
 
 
 def _copy_files(runs: Path, target: Path) -> int:
-    """Copy the files beside the stores, and return how many; one that is gone by then is left."""
-    count = 0
-    for path in _list_files(runs):
-        copy = target / path.relative_to(runs)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            shutil.copyfile(path, copy)
-        except FileNotFoundError:
-            continue
-        if path.suffix == ".jsonl":
-            _cut_last_line(copy)
-        count += 1
-    return count
+    """Copy the files beside the stores, and return how many.
+
+    Where one is gone by then they are listed again: the journal of a sweep that was archived
+    meanwhile has another name.
+    """
+    copied: set[Path] = set()
+    are_gone = True
+    while are_gone:
+        are_gone = False
+        for path in [path for path in _list_files(runs) if path not in copied]:
+            copy = target / path.relative_to(runs)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                shutil.copyfile(path, copy)
+            except FileNotFoundError:
+                are_gone = True
+                continue
+            if path.suffix == ".jsonl":
+                _cut_last_line(copy)
+            copied.add(path)
+    return len(copied)
 
 
 def _list_files(runs: Path) -> Iterator[Path]:
@@ -171,7 +181,7 @@ def restore(folder: Path, places: Places, *, only: Collection[Part] = PARTS) -> 
             _restore_store(folder / name, part, places) for part, name in files.databases.items()
         ]
         for name in files.runs:
-            if not (places.runs / name).exists():  # else it is the same, or a newer one
+            if not _choose_form(places.runs / name).exists():  # else it is the same, or newer
                 _put(folder / "runs" / name, places.runs / name)
     except OSError as error:
         raise BackupError(f"{error.filename or folder}: {error.strerror}") from error
@@ -231,7 +241,7 @@ def _refuse_to_overwrite(folder: Path, files: _Files, places: Places) -> None:
         for part, name in files.databases.items()
         if (problem := _find_store_in_the_way(folder / name, part, places))
     ]
-    pairs = [(places.runs / name, folder / "runs" / name) for name in files.runs]
+    pairs = [(_choose_form(places.runs / name), folder / "runs" / name) for name in files.runs]
     there += [str(file) for file, copy in pairs if file.exists() and not _goes_on(file, copy)]
     if there:
         named = ", ".join(there[:_SHOWN])
@@ -264,13 +274,26 @@ def _is_same(there: Path, copy: Path) -> bool:
     return there.stat().st_size == copy.stat().st_size and file_sha256(there) == file_sha256(copy)
 
 
+def _choose_form(file: Path) -> Path:
+    """Choose the form that a journal has here, as text or compressed; other files have one."""
+    text = file.with_suffix("") if file.name.endswith(".jsonl.gz") else file
+    return compressed_journal(text) if is_archived(text) else text
+
+
 def _goes_on(there: Path, copy: Path) -> bool:
-    """Whether a file is the copy, or a journal that goes on where the copy ends."""
-    if there.suffix != ".jsonl":
-        return _is_same(there, copy)
-    with there.open("rb") as longer, copy.open("rb") as shorter:
+    """Whether a file is the copy, or a journal in either form that goes on where the copy ends."""
+    if _is_same(there, copy):
+        return True
+    if ".jsonl" not in there.suffixes:
+        return False
+    with _open_text(there) as longer, _open_text(copy) as shorter:
         beginning = shorter.read()
         return longer.read(len(beginning)) == beginning
+
+
+def _open_text(journal: Path) -> IO[bytes]:
+    packed = journal.suffix == ".gz"
+    return cast("IO[bytes]", gzip.open(journal)) if packed else journal.open("rb")
 
 
 def _restore_store(copy: Path, part: Part, places: Places) -> str:

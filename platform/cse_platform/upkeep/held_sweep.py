@@ -41,13 +41,14 @@ class SweepPlace:
 
 
 def locate_sweep(session: Session, sweep: str, runs: Path, journals: Collection[str]) -> SweepPlace:
-    """Locate the folder of a sweep: where its last driver had it, or in the runs folder.
+    """Locate the folder of a sweep: in the runs folder, or where its last driver had it.
 
-    It is that of this sweep if its journal is one of these, or if its deletion has begun.
+    It is that of this sweep if its journal is one of these, or if its deletion has begun. In a
+    copy of a runs folder, as a restored one, the last driver is that of the folder it is a copy of.
     """
     last = lease_owners(session, sweep).get(sweep)
     named = sweep_folder(runs.absolute(), sweep)
-    folders = [named] if last is None or not last.folder else [Path(last.folder), named]
+    folders = [named] if last is None or not last.folder else [named, Path(last.folder)]
     for folder in folders:
         if _belongs(folder, journals):
             return SweepPlace(sweep, folder.parent.parent, folder, "")

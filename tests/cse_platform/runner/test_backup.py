@@ -1,5 +1,6 @@
 """Backups of stores that are written to: restored, they agree with the journals, or come to."""
 
+import gzip
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from cse_platform.leaderboard.tables import SweepLeaseRecord
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import sweep_folder
 from cse_platform.tracking.events import Event, TrialPoint
-from cse_platform.tracking.journal import Journal, compress_journal
+from cse_platform.tracking.journal import Journal, compress_journal, restore_journal
 from cse_platform.tracking.recorder import Recorder
 from cse_platform.upkeep import backup
 from cse_platform.upkeep.backup import MANIFEST, UNFINISHED, Places, back_up, restore
@@ -243,6 +244,44 @@ def test_what_was_killed_is_not_whole_and_is_done_again(
     assert sums.keys() >= {"leaderboard.db", "search.db", "runs/sweeps/small/journal.jsonl"}
     for name in ("leaderboard.db", "search.db"):
         assert (other / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_a_sweep_that_is_archived_meanwhile_is_in_the_backup(
+    cut: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, folder = tmp_path / "runs", tmp_path / "second"
+    journal = cut.folder / "journal.jsonl"
+    whole, copy_file = journal.read_bytes(), shutil.copyfile
+    (runs / "sweeps" / "a").mkdir()
+    (runs / "sweeps" / "a" / "note").touch()
+
+    def archive_first(*places: Any) -> None:
+        if journal.exists():
+            compress_journal(journal)
+        copy_file(*places)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(backup.shutil, "copyfile", archive_first)
+        patch.setattr(backup, "_copy_store", lambda *_: "")
+        back_up(places_in(runs), folder)
+    other = tmp_path / "other"
+    restore(folder, places_in(other), only=["journals"])
+    with gzip.open(sweep_folder(other, "small") / "journal.jsonl.gz") as text:
+        assert text.read() == whole
+
+
+def test_an_older_journal_does_not_come_before_an_archived_one(cut: Any, tmp_path: Path) -> None:
+    runs, journal = tmp_path / "runs", cut.folder / "journal.jsonl"
+    whole = journal.read_bytes()
+    compress_journal(journal)
+    restore(tmp_path / "backup", places_in(runs), only=["journals"])
+    assert not journal.exists()
+    restore_journal(journal)
+    assert journal.read_bytes() == whole
+    journal.write_bytes(whole.splitlines(keepends=True)[0])
+    compress_journal(journal)
+    with pytest.raises(BackupError, match=rf"overwrite {journal}\.gz;"):
+        restore(tmp_path / "backup", places_in(runs), only=["journals"])
 
 
 def test_another_kind_of_store_and_a_newer_backup_are_refused(cut: Any, tmp_path: Path) -> None:

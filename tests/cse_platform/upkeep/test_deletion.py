@@ -235,3 +235,14 @@ def test_mlflow_keeps_nothing_of_it_but_what_is_registered(
     lab.run()  # as a new one
     runs = client.search_runs([experiment.experiment_id], "tags.sweep = 'small'")
     assert len(runs) == 6
+
+
+def test_a_copy_of_the_runs_folder_is_deleted_from_and_not_the_folder_it_was_made_of(
+    lab: Any, new_lab: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    shutil.copytree(lab.runs, tmp_path / "copy")
+    copy, before = new_lab(tmp_path / "copy"), lab.files()
+    carry_out(copy)
+    assert lab.files() == before
+    assert not copy.folder("small").exists()
+    assert optuna.get_all_study_names(f"sqlite:///{lab.runs / 'search.db'}").count("small") == 1
