@@ -198,6 +198,12 @@ class Deletion:
                 f"no study of it is in {mask_url(self.search)}; CSE_SEARCH_STORE names another "
                 "search store"
             )
+        mirrored = self.mirrored is not None and (self.mirrored.runs or self.mirrored.registered)
+        if not mirrored and not content.spec.get("source"):
+            yield (
+                f"no run of it is in {mask_url(mlflow_uri(self.place.runs))}; CSE_MLFLOW_URI names "
+                "another MLflow store"
+            )
 
     def _record_beginning(self) -> None:
         """Write beside the journal that the deletion has begun, and what finds the rest."""

@@ -160,6 +160,7 @@ def test_it_asks_and_says_what_goes(lab: Any, tmp_path: Path) -> None:
     assert code == 0
     counted = {line.split("  ")[0]: line.split("  ") for line in said.splitlines()}
     assert {"trials", "dev points", "scores", "search study", "models"} <= counted.keys()
+    assert "CSE_MLFLOW_URI" in said  # it has no runs where they were looked for
     code, said = told("delete", "small", "--runs", lab.runs)
     assert code == 2 and "--yes" in said
     elsewhere = f"sqlite:///{tmp_path / 'elsewhere.db'}"
