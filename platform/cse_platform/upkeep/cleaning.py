@@ -114,9 +114,9 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
 
 def _iterate_jobs(folder: Path, limit: float, needed: Collection[str]) -> Iterator[Path]:
     """Yield folders of submitted jobs, but for those in which an unfinished sweep goes on."""
-    for job in sorted(folder.iterdir()) if folder.is_dir() else ():
+    for job in sorted(folder.glob("*/")):
         # The times of change: the others were copied with the job.
-        changed = max(path.stat().st_ctime for path in (job, *job.iterdir()))
+        changed = max(path.lstat().st_ctime for path in (job, *job.iterdir()))
         if changed < limit and job.name not in needed:
             yield job
 

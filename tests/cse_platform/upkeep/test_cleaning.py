@@ -98,6 +98,8 @@ def test_the_job_of_an_unfinished_sweep_stays(
     board: Store, tmp_path: Path, sweep_started: Callable[..., Event]
 ) -> None:
     needed, over = (ages(tmp_path / "submitted" / job / "order.json", days=0) for job in "ab")
+    over.with_name("link").symlink_to(tmp_path / "gone")
+    (tmp_path / "submitted" / "note.txt").touch()  # of a person
     submitted = {"job": "a", "folder": "/home/ada"}  # the folder is the submitter's
     began = sweep_started(provenance=submitted)
     apply_events(board, [began])
