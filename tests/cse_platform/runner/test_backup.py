@@ -15,7 +15,10 @@ from click.testing import CliRunner, Result
 from sqlalchemy import create_engine, update
 
 from cse_platform.cli.leaderboard import main
+from cse_platform.control.annotations import annotate, annotations_journal
+from cse_platform.copies import copy_sqlite
 from cse_platform.errors import BackupError, StoreError
+from cse_platform.leaderboard.annotations import last_written
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.tables import SweepLeaseRecord
@@ -334,6 +337,25 @@ def test_an_archived_sweep_that_the_leaderboard_lacks_is_told(cut: Any, tmp_path
     assert catch_up(f"sqlite:///{runs / 'leaderboard.db'}", runs) == []
     [line] = catch_up(f"sqlite:///{tmp_path / 'new.db'}", runs)
     assert f"{journal}.gz" in line and "gunzip" in line
+
+
+def test_notes_are_caught_up_where_all_sweeps_are_archived_and_told_if_not(
+    cut: Any, tmp_path: Path
+) -> None:
+    runs, older = tmp_path / "runs", tmp_path / "older.db"
+    (runs / "mlflow.db").unlink(missing_ok=True)
+    url, journal = f"sqlite:///{runs / 'leaderboard.db'}", annotations_journal(runs)
+    let_leases_run_out(url)
+    copy_sqlite(runs / "leaderboard.db", older)
+    for note in ("worth a look", "worth a second look"):
+        annotate(url, runs, "small", note=note)
+    compress_journal(cut.folder / "journal.jsonl")
+    assert catch_up(f"sqlite:///{older}", runs) == []
+    with open_store(f"sqlite:///{older}") as board, board.session() as session:
+        assert last_written(session, "sweep", "small") is not None
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
+    [line] = catch_up(f"sqlite:///{older}", runs)
+    assert str(journal) in line and "not the newest copy" in line
 
 
 @pytest.mark.parametrize(
