@@ -16,7 +16,7 @@ from sqlalchemy import create_engine, update
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.control.annotations import annotate, annotations_journal
-from cse_platform.copies import copy_sqlite
+from cse_platform.copies import copy_sqlite, restore_postgres
 from cse_platform.errors import BackupError, StoreError
 from cse_platform.leaderboard.annotations import last_written
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
@@ -264,7 +264,7 @@ def test_a_sweep_that_is_archived_meanwhile_is_in_the_backup(
         copy_file(*places)
 
     with monkeypatch.context() as patch:
-        patch.setattr(backup.shutil, "copyfile", archive_first)
+        patch.setattr(shutil, "copyfile", archive_first)
         patch.setattr(backup, "_copy_store", lambda *_: "")
         back_up(places_in(runs), folder)
     other = tmp_path / "other"
@@ -356,6 +356,19 @@ def test_notes_are_caught_up_where_all_sweeps_are_archived_and_told_if_not(
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
     [line] = catch_up(f"sqlite:///{older}", runs)
     assert str(journal) in line and "not the newest copy" in line
+
+
+@pytest.mark.parametrize("place", ["lab:hidden@db/x", "lab@db/x?password=hidden&sslmode=require"])
+def test_no_password_is_on_the_command_line_of_a_tool(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool, told = tmp_path / "pg_restore", tmp_path / "told"
+    tool.write_text(f'#!/bin/sh\necho "$PGPASSWORD" "$@" > {told}\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    restore_postgres(f"postgresql+psycopg://{place}", tmp_path / "x.dump")
+    password, *words = told.read_text().split()
+    assert password == "hidden" and "hidden" not in " ".join(words)
 
 
 @pytest.mark.parametrize(
