@@ -309,6 +309,8 @@ def test_the_commands(cut: Any, tmp_path: Path) -> None:
     done = run("restore", copy, "--runs", other)
     assert done.exit_code == 0, done.output
     assert run("backup", copy, "--runs", runs).exit_code == 1
+    again = run("restore", tmp_path / "backup", "--runs", other)
+    assert again.exit_code == 1 and "cse-leaderboard catch-up" in again.output
     shown = [run("--runs", folder, "--json").output for folder in (runs, other)]
     assert shown[0] == shown[1] != "[]\n"
     (other / "leaderboard.db").unlink()
