@@ -100,7 +100,8 @@ _UNOWNED = ("--no-owner", "--no-privileges")
 
 def without_password(url: URL) -> URL:
     """Return the URL of a PostgreSQL database as its own tools read it, without password."""
-    return url._replace(drivername="postgresql", password=None)
+    bare = url._replace(drivername="postgresql", password=None)
+    return bare.difference_update_query(["password"])
 
 
 def _run_tool(name: str, url: URL, options: Sequence[str]) -> None:
@@ -112,8 +113,8 @@ def _run_tool(name: str, url: URL, options: Sequence[str]) -> None:
         )
     place = without_password(url).render_as_string()
     surroundings = dict(os.environ)
-    if url.password is not None:
-        surroundings["PGPASSWORD"] = str(url.password)
+    if (password := url.query.get("password", url.password)) is not None:
+        surroundings["PGPASSWORD"] = str(password)
     done = subprocess.run(
         [name, f"--dbname={place}", *options],
         env=surroundings,

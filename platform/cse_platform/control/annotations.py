@@ -86,12 +86,15 @@ def annotate(
             return subject, [_explain_lag(sink) for sink in behind]
 
 
-def replay_annotations(url: str, runs: Path, experiment: str) -> None:
-    """Write the annotations of this runs folder to stores that lack them, as new ones do."""
+def replay_annotations(url: str, runs: Path, experiment: str) -> list[SinkHealth]:
+    """Write the annotations of this runs folder to stores that lack them, as new ones do.
+
+    Returns the stores that lack some all the same.
+    """
     if not annotations_journal(runs).exists():
-        return
+        return []
     with open_store(url) as board, _open_recorder(board, runs, experiment) as recorder:
-        recorder.flush(WAIT)
+        return [sink for sink in recorder.flush(WAIT) if sink.behind]
 
 
 def annotations_journal(runs: Path) -> Path:

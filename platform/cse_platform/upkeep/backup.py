@@ -166,8 +166,8 @@ def restore(folder: Path, places: Places, *, only: Collection[Part] = PARTS) -> 
     """Put back the parts of a backup. Returns a line for each.
 
     Nothing is overwritten: of a file that is there it must be the very content, or for a journal,
-    its beginning. So a call that was killed can be repeated. What stores lack beside the journals
-    is for `catch_up`.
+    its beginning. So a call that was killed can be repeated, without the databases on PostgreSQL
+    that are back. What stores lack beside the journals is for `catch_up`.
 
     Raises:
         BackupError: if the folder holds no whole backup, a sum is not that of its file, or
@@ -248,7 +248,8 @@ def _refuse_to_overwrite(folder: Path, files: _Files, places: Places) -> None:
         more = f" and {len(there) - _SHOWN} more" if len(there) > _SHOWN else ""
         raise BackupError(
             f"nothing was restored, because it would overwrite {named}{more}; move that away, name "
-            "another folder by --runs, or restore other parts alone by --only"
+            "another folder by --runs, or restore other parts alone by --only. Stores that a "
+            "restore has put there and begun to fill are filled by cse-leaderboard catch-up"
         )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cse_platform.control.annotations import replay_annotations
+from cse_platform.control.annotations import annotations_journal, replay_annotations
 from cse_platform.errors import JournalError, NotFoundError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store, open_store
@@ -55,18 +55,23 @@ def catch_up(
         for number, path in enumerate(paths):
             progress(number, len(paths))
             try:
+                experiment = _find_experiment(board, path)
+                experiments.add(experiment)
                 if is_archived(path):
                     lines += _check_archived(board, path)
                     continue
-                experiment = _find_experiment(board, path)
-                experiments.add(experiment)
                 mirror = [] if path.name == JOURNAL else _open_mirror(runs, experiment)
                 lines += _feed(path, [LeaderboardSink(board), *mirror])
             except JournalError as error:
                 lines.append(str(error))
         progress(len(paths), len(paths))
     for experiment in sorted(experiments):
-        replay_annotations(url, runs, experiment)
+        try:
+            behind = replay_annotations(url, runs, experiment)
+        except JournalError as error:
+            lines.append(str(error))
+        else:
+            lines += _describe_behind(annotations_journal(runs), behind)
     return lines
 
 
@@ -118,6 +123,10 @@ def _feed(path: Path, sinks: Sequence[Sink]) -> list[str]:
             before = behind
     finally:
         recorder.close(0)
+    return _describe_behind(path, behind)
+
+
+def _describe_behind(path: Path, behind: Sequence[SinkHealth]) -> list[str]:
     return [f"{path}: {sink.name} lacks {sink.behind} events ({sink.error})" for sink in behind]
 
 

@@ -15,7 +15,10 @@ from click.testing import CliRunner, Result
 from sqlalchemy import create_engine, update
 
 from cse_platform.cli.leaderboard import main
+from cse_platform.control.annotations import annotate, annotations_journal
+from cse_platform.copies import copy_sqlite, restore_postgres
 from cse_platform.errors import BackupError, StoreError
+from cse_platform.leaderboard.annotations import last_written
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.tables import SweepLeaseRecord
@@ -261,7 +264,7 @@ def test_a_sweep_that_is_archived_meanwhile_is_in_the_backup(
         copy_file(*places)
 
     with monkeypatch.context() as patch:
-        patch.setattr(backup.shutil, "copyfile", archive_first)
+        patch.setattr(shutil, "copyfile", archive_first)
         patch.setattr(backup, "_copy_store", lambda *_: "")
         back_up(places_in(runs), folder)
     other = tmp_path / "other"
@@ -306,6 +309,8 @@ def test_the_commands(cut: Any, tmp_path: Path) -> None:
     done = run("restore", copy, "--runs", other)
     assert done.exit_code == 0, done.output
     assert run("backup", copy, "--runs", runs).exit_code == 1
+    again = run("restore", tmp_path / "backup", "--runs", other)
+    assert again.exit_code == 1 and "cse-leaderboard catch-up" in again.output
     shown = [run("--runs", folder, "--json").output for folder in (runs, other)]
     assert shown[0] == shown[1] != "[]\n"
     (other / "leaderboard.db").unlink()
@@ -334,6 +339,38 @@ def test_an_archived_sweep_that_the_leaderboard_lacks_is_told(cut: Any, tmp_path
     assert catch_up(f"sqlite:///{runs / 'leaderboard.db'}", runs) == []
     [line] = catch_up(f"sqlite:///{tmp_path / 'new.db'}", runs)
     assert f"{journal}.gz" in line and "gunzip" in line
+
+
+def test_notes_are_caught_up_where_all_sweeps_are_archived_and_told_if_not(
+    cut: Any, tmp_path: Path
+) -> None:
+    runs, older = tmp_path / "runs", tmp_path / "older.db"
+    (runs / "mlflow.db").unlink(missing_ok=True)
+    url, journal = f"sqlite:///{runs / 'leaderboard.db'}", annotations_journal(runs)
+    let_leases_run_out(url)
+    copy_sqlite(runs / "leaderboard.db", older)
+    for note in ("worth a look", "worth a second look"):
+        annotate(url, runs, "small", note=note)
+    compress_journal(cut.folder / "journal.jsonl")
+    assert catch_up(f"sqlite:///{older}", runs) == []
+    with open_store(f"sqlite:///{older}") as board, board.session() as session:
+        assert last_written(session, "sweep", "small") is not None
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
+    [line] = catch_up(f"sqlite:///{older}", runs)
+    assert str(journal) in line and "not the newest copy" in line
+
+
+@pytest.mark.parametrize("place", ["lab:hidden@db/x", "lab@db/x?password=hidden&sslmode=require"])
+def test_no_password_is_on_the_command_line_of_a_tool(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool, told = tmp_path / "pg_restore", tmp_path / "told"
+    tool.write_text(f'#!/bin/sh\necho "$PGPASSWORD" "$@" > {told}\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    restore_postgres(f"postgresql+psycopg://{place}", tmp_path / "x.dump")
+    password, *words = told.read_text().split()
+    assert password == "hidden" and "hidden" not in " ".join(words)
 
 
 @pytest.mark.parametrize(
