@@ -47,6 +47,7 @@ def test_compose_file() -> None:
     assert knowing == {"head"}  # no process that trains
     superusers = {name for name, one in services.items() if "POSTGRES_PASSWORD" in str(one)}
     assert superusers == {"postgres"}
+    assert not [one["command"] for one in services.values() if "PASSWORD" in one.get("command", "")]
 
 
 def test_launcher() -> None:
