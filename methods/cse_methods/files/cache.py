@@ -102,7 +102,7 @@ def _read_times(file: Path) -> float:
 def _note_use(file: Path) -> None:
     """Note that a file is read now, also on a disk that does not note it."""
     with suppress(OSError):
-        os.utime(file, (time.time(), file.stat().st_mtime))
+        os.utime(file, ns=(time.time_ns(), file.stat().st_mtime_ns))
 
 
 def cannot_store(what: str, file: Path, problem: OSError) -> str:
