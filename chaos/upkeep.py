@@ -61,35 +61,35 @@ def kill_commands(random: Random, kills: int = KILLS) -> Iterator[tuple[str, flo
     undo = ["unarchive", sweep.name]
     put_away, remove = ["archive", sweep.name], ["delete", sweep.name, "--yes"]
     commands: list[tuple[Commands, list[str], Commands, Check]] = [
-        ([], put_away, [undo], _whole),
-        ([put_away], undo, [], _whole),
-        ([], remove, [], _left),
+        ([], put_away, [undo], _check_restored),
+        ([put_away], undo, [], _check_restored),
+        ([], remove, [], _check_deleted),
     ]
     for before, command, after, check in commands:
         name = command[0]
         kept.put_back()
         for one in before:
-            _give(kept, one)
+            _run_command(kept, one)
         began = time.monotonic()
-        _give(kept, command)
+        _run_command(kept, command)
         takes = time.monotonic() - began
         for _ in range(kills):
             kept.put_back()
             for one in before:
-                _give(kept, one)
-            process = _start(kept, command)
+                _run_command(kept, one)
+            process = _start_command(kept, command)
             time.sleep(random.uniform(0.3, 1.0) * takes)
             process.kill()
             process.communicate()
             began = time.monotonic()
-            wrong = _give(kept, command)
+            wrong = _run_command(kept, command)
             seconds = time.monotonic() - began
             for one in after:
-                wrong += _give(kept, one)
+                wrong += _run_command(kept, one)
             yield f"{name} killed", seconds, [*wrong, *_call_anew(check, kept)]
 
 
-def _start(kept: Kept, command: list[str]) -> subprocess.Popen[str]:
+def _start_command(kept: Kept, command: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [script("cse-sweep"), *command, "--runs", str(kept.sweep.runs)],
         env=environment(),
@@ -100,9 +100,9 @@ def _start(kept: Kept, command: list[str]) -> subprocess.Popen[str]:
     )
 
 
-def _give(kept: Kept, command: list[str]) -> list[str]:
+def _run_command(kept: Kept, command: list[str]) -> list[str]:
     """Give a command to its end. Returns what it says if it fails and not for being done."""
-    process = _start(kept, command)
+    process = _start_command(kept, command)
     said = process.communicate()[1]
     done = "there is no sweep" in said or "is not archived" in said
     return [] if done or not process.returncode else [said]
@@ -114,16 +114,16 @@ def _call_anew(check: Check, kept: Kept) -> list[str]:
         return process.submit(check, kept).result()
 
 
-def _whole(kept: Kept) -> list[str]:
+def _check_restored(kept: Kept) -> list[str]:
     """Both sweeps are what they were, and the journal is the same text."""
     wrong = [] if kept.sweep.journal_file.exists() else ["the journal is gone"]
     before = kept.copy / kept.sweep.journal_file.relative_to(kept.sweep.runs)
     if not wrong and kept.sweep.journal_file.read_bytes() != before.read_bytes():
         wrong.append("the journal is another one")
-    return [*wrong, *(said for one in (kept.sweep, kept.other) for said in _disagreement(one))]
+    return [*wrong, *(said for one in (kept.sweep, kept.other) for said in _compare_stores(one))]
 
 
-def _left(kept: Kept) -> list[str]:
+def _check_deleted(kept: Kept) -> list[str]:
     """What is left of the deleted sweep, and what the other one lost."""
     name, stores = kept.sweep.name, kept.sweep.stores
     engine = create_engine(stores["leaderboard"])
@@ -145,10 +145,10 @@ def _left(kept: Kept) -> list[str]:
         "runs": bool(runs),
         "a folder": any((kept.sweep.runs / "sweeps" / name).glob("*")),
     }
-    return [*(what for what, left in found.items() if left), *_disagreement(kept.other)]
+    return [*(what for what, left in found.items() if left), *_compare_stores(kept.other)]
 
 
-def _disagreement(sweep: Sweep) -> list[str]:
+def _compare_stores(sweep: Sweep) -> list[str]:
     try:
         assert_stores_agree(sweep)
     except AssertionError as difference:

@@ -19,7 +19,7 @@ SUFFIXES = {"sqlite": ".db", "postgresql": ".dump"}
 """The name's end of a copy, by the kind of its database."""
 
 
-def kind_of(url: str) -> str | None:
+def database_kind(url: str) -> str | None:
     """Return the key in `SUFFIXES` of a database; None of a server or another kind."""
     backend = url.partition("://")[0].partition("+")[0]
     return backend if backend in SUFFIXES else None

@@ -36,7 +36,7 @@ def delete(sweep: str, runs: Path | None, store: str | None, dry_run: bool, yes:
         _print_plan(f"What goes with sweep {sweep}", deletion.parts, deletion.effects)
         if dry_run:
             return
-        _confirm(f"Delete sweep {sweep!r}?", yes=yes)
+        _require_consent(f"Delete sweep {sweep!r}?", yes=yes)
         deletion.carry_out(board)
     click.echo(f"deleted sweep {sweep!r}")
 
@@ -145,7 +145,7 @@ def _print_plan(title: str, parts: Sequence[Sequence[str]], effects: Sequence[st
     print_page([table, *map(Paragraph, effects)])
 
 
-def _confirm(question: str, *, yes: bool) -> None:
+def _require_consent(question: str, *, yes: bool) -> None:
     """Ask on a terminal, and end the command unless the answer is yes."""
     if yes:
         return

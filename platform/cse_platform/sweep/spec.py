@@ -312,17 +312,16 @@ class SweepSpec(Settings):
     @property
     def confirming(self) -> int:
         """The number of further seeds in all; the most, where configurations race."""
-        return self._confirmed * len(self.seeds.further)
+        return self._count_confirmed() * len(self.seeds.further)
 
     @property
     def averaging(self) -> int:
         """The number of averages of seeds, one for each configuration that is confirmed."""
         confirm = self.seeds.confirm
-        return self._confirmed if confirm is not None and confirm.average else 0
+        return self._count_confirmed() if confirm is not None and confirm.average else 0
 
-    @property
-    def _confirmed(self) -> int:
-        """The number of configurations that get further seeds."""
+    def _count_confirmed(self) -> int:
+        """Count the configurations that get further seeds."""
         top = 0 if self.seeds.confirm is None else self.seeds.confirm.top
         return top if self.budget is None else min(top, self.budget)
 

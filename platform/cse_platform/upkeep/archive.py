@@ -36,7 +36,7 @@ from cse_platform.tracking.journal import (
     restore_journal,
 )
 from cse_platform.upkeep.held_sweep import (
-    SweepPlace,
+    LocatedSweep,
     folder_size,
     format_size,
     hold_sweep,
@@ -56,7 +56,7 @@ class Archiving:
 
     url: str
     """Of the leaderboard."""
-    place: SweepPlace
+    place: LocatedSweep
     journal: Path
     id: str
     """Of the journal."""
@@ -126,11 +126,11 @@ class Archiving:
             entries = list(read_journal(self.journal))
             curves = list_points(event for _, event in entries)
             points = [point for curve in curves.values() for point in curve.values()]
-            for some in _cut(points):
+            for some in _cut_into_slices(points):
                 with write_slice(board, lease) as session:
                     restore_points(session, self.id, some)
             said = [(end, event) for end, event in entries if isinstance(event, DriverMessage)]
-            for messages in _cut(said):
+            for messages in _cut_into_slices(said):
                 with write_slice(board, lease) as session:
                     for end, message in messages:
                         add_message(session, self.id, end, message)
@@ -180,7 +180,7 @@ def plan_restoring(board: Store, url: str, sweep: str, *, runs: Path) -> Archivi
     return archived
 
 
-def _explain_no_journal(place: SweepPlace, source: object) -> str:
+def _explain_no_journal(place: LocatedSweep, source: object) -> str:
     what = f"sweep {place.sweep!r}"
     if source == IMPORTED:
         return f"{what} was imported: it has no journal that its dev points could come back from"
@@ -192,5 +192,5 @@ def _explain_no_journal(place: SweepPlace, source: object) -> str:
     )
 
 
-def _cut(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+def _cut_into_slices(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
     return (items[start : start + _AT_ONCE] for start in range(0, len(items), _AT_ONCE))

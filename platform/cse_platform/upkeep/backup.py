@@ -19,9 +19,9 @@ from cse_methods.files.digest import file_sha256
 from cse_platform.copies import (
     SUFFIXES,
     copy_sqlite,
+    database_kind,
     dump_postgres,
     is_empty,
-    kind_of,
     restore_postgres,
     sqlite_file,
 )
@@ -72,17 +72,17 @@ def back_up(places: Places, folder: Path) -> list[str]:
         StoreError: if a store cannot be copied.
     """
     try:
-        _begin(folder)
+        _begin_folder(folder)
         lines = [_copy_store(places, part, folder) for part in places.databases]
         count = _copy_files(places.runs, folder / "runs")
         lines.append(f"journals: {count} files of {places.runs}")
-        _finish(folder)
+        _write_manifest(folder)
     except OSError as error:
         raise BackupError(f"{error.filename or folder}: {error.strerror}") from error
     return lines
 
 
-def _begin(folder: Path) -> None:
+def _begin_folder(folder: Path) -> None:
     if folder.is_dir() and (folder / UNFINISHED).exists() and not (folder / MANIFEST).exists():
         shutil.rmtree(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -91,7 +91,7 @@ def _begin(folder: Path) -> None:
     (folder / UNFINISHED).touch()
 
 
-def _finish(folder: Path) -> None:
+def _write_manifest(folder: Path) -> None:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     sums = {
         path.relative_to(folder).as_posix(): file_sha256(path)
@@ -109,7 +109,7 @@ def _finish(folder: Path) -> None:
 
 def _copy_store(places: Places, part: Part, folder: Path) -> str:
     url = places.databases[part]
-    kind = kind_of(url)
+    kind = database_kind(url)
     if kind is None:
         return f"{part}: left out, {mask_url(url)} has a backup of its own"
     copy = folder / f"{part}{SUFFIXES[kind]}"
@@ -147,12 +147,16 @@ def _copy_files(runs: Path, target: Path) -> int:
 
 
 def _list_files(runs: Path) -> Iterator[Path]:
-    """List what is copied: not Ray's own folder, which holds the checkpoints of running trials."""
+    """List what is copied: not Ray's own folder, which holds the checkpoints of running trials.
+
+    The folder of a sweep can be a link to another disk.
+    """
     for name in _FOLDERS:
-        for path in sorted((runs / name).rglob("*")):
-            ray = name == "sweeps" and "ray" in path.relative_to(runs / name).parts[1:2]
-            if path.is_file() and not ray and not any(map(path.match, _LEFT_OUT)):
-                yield path
+        for entry in sorted((runs / name).glob("*")):
+            for path in sorted(entry.rglob("*")) if entry.is_dir() else [entry]:
+                ray = name == "sweeps" and "ray" in path.relative_to(entry).parts[:1]
+                if path.is_file() and not ray and not any(map(path.match, _LEFT_OUT)):
+                    yield path
 
 
 def _cut_last_line(journal: Path) -> None:
@@ -182,7 +186,7 @@ def restore(folder: Path, places: Places, *, only: Collection[Part] = PARTS) -> 
         ]
         for name in files.runs:
             if not _choose_form(places.runs / name).exists():  # else it is the same, or newer
-                _put(folder / "runs" / name, places.runs / name)
+                _put_back(folder / "runs" / name, places.runs / name)
     except OSError as error:
         raise BackupError(f"{error.filename or folder}: {error.strerror}") from error
     return [*lines, f"journals: into {places.runs}"] if files.runs else lines
@@ -255,7 +259,7 @@ def _refuse_to_overwrite(folder: Path, files: _Files, places: Places) -> None:
 
 def _find_store_in_the_way(copy: Path, part: Part, places: Places) -> str | None:
     url = places.databases[part]
-    kind = kind_of(url)
+    kind = database_kind(url)
     if kind is None or SUFFIXES[kind] != copy.suffix:
         raise BackupError(
             f"{copy.name} cannot be restored into {mask_url(url)}, which is of another kind; name "
@@ -299,14 +303,14 @@ def _open_text(journal: Path) -> IO[bytes]:
 
 def _restore_store(copy: Path, part: Part, places: Places) -> str:
     url = places.databases[part]
-    if kind_of(url) == "postgresql":
+    if database_kind(url) == "postgresql":
         restore_postgres(url, copy)
     elif not sqlite_file(url).exists():
-        _put(copy, sqlite_file(url))
+        _put_back(copy, sqlite_file(url))
     return f"{part}: into {mask_url(url)}"
 
 
-def _put(copy: Path, target: Path) -> None:
+def _put_back(copy: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
     shutil.copyfile(copy, part)

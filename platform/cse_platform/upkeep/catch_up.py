@@ -61,7 +61,7 @@ def catch_up(
                     lines += _check_archived(board, path)
                     continue
                 mirror = [] if path.name == JOURNAL else _open_mirror(runs, experiment)
-                lines += _feed(path, [LeaderboardSink(board), *mirror])
+                lines += _apply_journal(path, [LeaderboardSink(board), *mirror])
             except JournalError as error:
                 lines.append(str(error))
         progress(len(paths), len(paths))
@@ -112,7 +112,7 @@ def _open_mirror(runs: Path, experiment: str) -> list[Sink]:
     return [MLflowMirror(mlflow_uri(runs), experiment=experiment, artifacts=artifacts)]
 
 
-def _feed(path: Path, sinks: Sequence[Sink]) -> list[str]:
+def _apply_journal(path: Path, sinks: Sequence[Sink]) -> list[str]:
     """Bring the stores to the end of a journal, for as long as one of them comes further."""
     recorder = Recorder(Journal(path), sinks)
     try:

@@ -21,7 +21,7 @@ from cse_platform.leaderboard.ingest.removal import (
 )
 from cse_platform.leaderboard.store import Store
 from cse_platform.secrets import mask_url
-from cse_platform.upkeep.held_sweep import folder_size, format_size, rest_between
+from cse_platform.upkeep.held_sweep import folder_size, format_size
 
 _AT_ONCE = 500
 
@@ -56,7 +56,7 @@ class Cleaning:
         ]
         for what, paths in folders:
             if paths:
-                size = format_size(sum(map(_measure, paths)))
+                size = format_size(sum(map(_measure_size, paths)))
                 place = os.path.commonpath([path.parent for path in paths])
                 parts.append((what, f"{len(paths)}, {size}", place))
         return parts
@@ -65,12 +65,14 @@ class Cleaning:
         """Remove all of it; a file or folder that resists stays."""
         if board is not None:
             for start in range(0, len(self.requests), _AT_ONCE):
-                with rest_between(), board.writing() as session:
+                with board.writing() as session:
                     remove_requests(session, self.requests[start : start + _AT_ONCE])
+                board.let_others_write()
             removed = 1
             while removed:
-                with rest_between(), board.writing() as session:
+                with board.writing() as session:
                     removed = remove_old_messages(session, self.before)
+                board.let_others_write()
         for path in (*self.jobs, *self.sessions, *self.cached):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -136,5 +138,5 @@ def _ray_folder() -> Path:
     return Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp") / "ray"
 
 
-def _measure(path: Path) -> int:
+def _measure_size(path: Path) -> int:
     return folder_size(path) if path.is_dir() else path.stat().st_size

@@ -51,7 +51,7 @@ from cse_platform.tracking.journal import (
 from cse_platform.tracking.mlflow.removal import MirroredSweep, find_mirrored_sweep
 from cse_platform.tracking.provenance import user_and_host
 from cse_platform.upkeep.held_sweep import (
-    SweepPlace,
+    LocatedSweep,
     folder_size,
     format_size,
     hold_sweep,
@@ -67,7 +67,7 @@ class Deletion:
 
     url: str
     """Of the leaderboard."""
-    place: SweepPlace
+    place: LocatedSweep
     content: SweepContent
     studied: int | None
     """Trials of its study in the search store; None if there is no study of its own."""
@@ -294,7 +294,7 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
     return replace(deletion, models=tuple(deletion.find_models(board)))
 
 
-def _read_beginning(place: SweepPlace, url: str) -> Mapping[str, Any] | None:
+def _read_beginning(place: LocatedSweep, url: str) -> Mapping[str, Any] | None:
     """Read what a deletion that has begun has recorded; None if none has."""
     file = None if place.folder is None else place.folder / DELETION
     if file is None or not file.exists():

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,12 +17,9 @@ from cse_platform.leaderboard.stored_sweeps import lease_owners
 from cse_platform.sweep.stores import JOURNAL_FILE, sweep_folder
 from cse_platform.tracking.journal import DELETION, has_journal, lock_journal, read_journal_id
 
-_LONGEST_REST = 2.0
-"""Seconds; a transaction rarely takes as long."""
-
 
 @dataclass(frozen=True)
-class SweepPlace:
+class LocatedSweep:
     """The place of a sweep's folder."""
 
     sweep: str
@@ -40,7 +36,9 @@ class SweepPlace:
         return None if self.folder is None else self.folder / JOURNAL_FILE
 
 
-def locate_sweep(session: Session, sweep: str, runs: Path, journals: Collection[str]) -> SweepPlace:
+def locate_sweep(
+    session: Session, sweep: str, runs: Path, journals: Collection[str]
+) -> LocatedSweep:
     """Locate the folder of a sweep: in the runs folder, or where its last driver had it.
 
     It is that of this sweep if its journal is one of these, or if its deletion has begun. In a
@@ -50,16 +48,16 @@ def locate_sweep(session: Session, sweep: str, runs: Path, journals: Collection[
     named = sweep_folder(runs.absolute(), sweep)
     folders = [named] if last is None or not last.folder else [named, Path(last.folder)]
     for folder in folders:
-        if _belongs(folder, journals):
-            return SweepPlace(sweep, folder.parent.parent, folder, "")
+        if _is_of_sweep(folder, journals):
+            return LocatedSweep(sweep, folder.parent.parent, folder, "")
     elsewhere = ""
     if last is not None and last.folder:
         host = "" if last.host == socket.gethostname() else f" on {last.host}"
         elsewhere = f"{last.folder}{host}"
-    return SweepPlace(sweep, runs.absolute(), None, elsewhere)
+    return LocatedSweep(sweep, runs.absolute(), None, elsewhere)
 
 
-def _belongs(folder: Path, journals: Collection[str]) -> bool:
+def _is_of_sweep(folder: Path, journals: Collection[str]) -> bool:
     if not os.access(folder, os.R_OK | os.X_OK):
         return False
     journal = folder / JOURNAL_FILE
@@ -72,7 +70,7 @@ def _belongs(folder: Path, journals: Collection[str]) -> bool:
 
 
 @contextmanager
-def hold_sweep(board: Store, place: SweepPlace) -> Iterator[Lease]:
+def hold_sweep(board: Store, place: LocatedSweep) -> Iterator[Lease]:
     """Hold a sweep: its lease, and its journal where that is here.
 
     Raises:
@@ -92,21 +90,11 @@ def hold_sweep(board: Store, place: SweepPlace) -> Iterator[Lease]:
 
 @contextmanager
 def write_slice(board: Store, lease: Lease) -> Iterator[Session]:
-    """Open a transaction that renews the lease, and rest afterwards."""
-    with rest_between(), board.writing() as session:
+    """Open a transaction that renews the lease, and let others write after it."""
+    with board.writing() as session:
         lease.renew(session)
         yield session
-
-
-@contextmanager
-def rest_between() -> Iterator[None]:
-    """Leave the store alone for as long as the transaction inside took.
-
-    Whoever else writes has half of the time, so that no lease runs out behind a lock.
-    """
-    began = time.monotonic()
-    yield
-    time.sleep(min(time.monotonic() - began, _LONGEST_REST))
+    board.let_others_write()
 
 
 def remove_all_messages(board: Store, lease: Lease, journal: str) -> None:

@@ -238,8 +238,8 @@ def test_what_was_killed_is_not_whole_and_is_done_again(
     back_up(places_in(tmp_path / "runs"), folder)
     assert not (folder / UNFINISHED).exists()
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        puts = iter((backup._put,))
-        patch.setattr(backup, "_put", lambda *pair: next(puts, killed)(*pair))
+        puts = iter((backup._put_back,))
+        patch.setattr(backup, "_put_back", lambda *pair: next(puts, killed)(*pair))
         restore(folder, places_in(other))
     assert (other / "leaderboard.db").exists() and not (other / "search.db").exists()
     restore(folder, places_in(other))
@@ -330,6 +330,15 @@ def test_a_copy_of_a_journal_that_is_older_than_the_leaderboard_is_told(
     journal.write_bytes(b"".join(lines[:-3]))
     [line] = catch_up(f"sqlite:///{runs / 'leaderboard.db'}", runs)
     assert line.startswith(f"{journal}: leaderboard lacks ") and "not the newest copy" in line
+
+
+def test_a_sweep_whose_folder_is_a_link_is_backed_up(cut: Any, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "other disk"
+    cut.folder.rename(elsewhere)
+    cut.folder.symlink_to(elsewhere)
+    back_up(places_in(cut.folder.parents[1]), tmp_path / "linked")
+    copy = tmp_path / "linked" / "runs" / "sweeps" / "small" / "journal.jsonl"
+    assert copy.read_bytes() == (elsewhere / "journal.jsonl").read_bytes()
 
 
 def test_an_archived_sweep_that_the_leaderboard_lacks_is_told(cut: Any, tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ def test_messages_and_requests_go_by_age(
     for action in ("stop", "pause", "enqueue", "retry"):
         ask(action)
     ask("stop", taken=False)
+    ask("retry", taken=False)  # the next start does it
     ask("stop", time=datetime.now(UTC), taken=False)
     plan = plan_cleaning(board, url_of(board), runs=tmp_path, older_than=90 * DAYS)
     assert (len(plan.requests), plan.messages) == (3, 1)
@@ -70,7 +71,7 @@ def test_messages_and_requests_go_by_age(
         asked = session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id))
         kept = [request.event["action"] for request in asked]
     assert left == ["new"]
-    assert kept == ["pause", "enqueue", "stop"]
+    assert kept == ["pause", "enqueue", "retry", "stop"]
     assert plan_cleaning(board, url_of(board), runs=tmp_path, older_than=90 * DAYS).parts == []
 
 

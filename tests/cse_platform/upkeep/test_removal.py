@@ -87,7 +87,7 @@ def test_what_is_left_is_what_was_before_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(removal, "_SLICE_TRIALS", 2)
-    monkeypatch.setattr(removal, "SLICE_ROWS", 4)
+    monkeypatch.setattr(removal, "SLICE_POINTS", 4)
     kept = sweep_events("second", trial_life, sweep_started, seed=2, data=["pairs-2"])
     gone = sweep_events("first", trial_life, sweep_started, seed=1, data=["pairs-1", "pairs-2"])
     apply_events(board, [*kept, *notes("second", 2)], journal="j2")

@@ -43,7 +43,7 @@ from cse_platform.leaderboard.trial_references import best_kept_trial
 from cse_platform.leaderboard.trials import used_elsewhere
 from cse_platform.tracking.events import Annotatable
 
-SLICE_ROWS = 5000
+SLICE_POINTS = 5000
 """Dev points of the trials of one transaction; one trial can have more."""
 _SLICE_TRIALS = 200
 _SLICE_MESSAGES = 500
@@ -104,18 +104,20 @@ def find_content(session: Session, name: str) -> SweepContent | None:
         return SweepContent({}, journals, {}, 0, {}, frozenset(), (), (), 0)
     going = _select_going(sweep.id)
     rows = {
-        "trials": _count(session, TrialRecord, TrialRecord.id.in_(going)),
+        "trials": _count_rows(session, TrialRecord, TrialRecord.id.in_(going)),
         "dev points": sum(
-            _count(session, table, table.trial_id.in_(going))
+            _count_rows(session, table, table.trial_id.in_(going))
             for table in (DevPointRecord, OtherPointRecord)
         ),
-        "scores": _count(session, ScoreRecord, ScoreRecord.trial_id.in_(going)),
-        "similarities": _count(
+        "scores": _count_rows(session, ScoreRecord, ScoreRecord.trial_id.in_(going)),
+        "similarities": _count_rows(
             session, PairSimilaritiesRecord, PairSimilaritiesRecord.trial_id.in_(going)
         ),
         "notes, tags and stars": _count_annotations(session, sweep, going),
-        "messages": _count(session, DriverMessageRecord, DriverMessageRecord.sweep_id == sweep.id),
-        "requests": _count(session, SweepRequestRecord, SweepRequestRecord.sweep == name),
+        "messages": _count_rows(
+            session, DriverMessageRecord, DriverMessageRecord.sweep_id == sweep.id
+        ),
+        "requests": _count_rows(session, SweepRequestRecord, SweepRequestRecord.sweep == name),
     }
     size = func.sum(func.length(PairSimilaritiesRecord.cosines))
     cosines = session.scalar(select(size).where(PairSimilaritiesRecord.trial_id.in_(going)))
@@ -163,7 +165,7 @@ def next_slice(session: Session, name: str, *, after: int = 0) -> list[HeldTrial
     slice_, total = list[HeldTrial](), 0
     for id_, key, model, shared, count in session.execute(query):
         total += count
-        if slice_ and total > SLICE_ROWS:
+        if slice_ and total > SLICE_POINTS:
             break
         slice_.append(HeldTrial(id_, key, model, goes=not shared))
     return slice_
@@ -198,12 +200,12 @@ def remove_trials(
         spent = select(func.sum(SweepTrialRecord.gpu_seconds)).filter_by(trial_id=trial)
         session.get_one(TrialRecord, trial).gpu_seconds = session.scalar(spent) or 0.0
     session.flush()
-    _recount(session, configurations)
+    _recount_trials(session, configurations)
 
 
 def count_messages(session: Session, journal: str) -> int:
     """Count the messages that a journal tells."""
-    return _count(session, DriverMessageRecord, DriverMessageRecord.journal == journal)
+    return _count_rows(session, DriverMessageRecord, DriverMessageRecord.journal == journal)
 
 
 def remove_messages(session: Session, journal: str) -> int:
@@ -220,15 +222,15 @@ def remove_messages(session: Session, journal: str) -> int:
 def find_old_requests(session: Session, before: datetime) -> list[int]:
     """Find the ids of requests that were made before a time and decide nothing any more.
 
-    Those that a driver has taken still count if they put in a configuration, or are the last to
-    pause a sweep or to resume it.
+    Those that no driver has taken wait for the next start, but for a stop. Those that one has taken
+    still count if they put in a configuration, or are the last to pause a sweep or to resume it.
     """
     old, paused = list[int](), dict[str, int]()
     for record in session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id)):
         action = record.event.get("action")
-        if record.taken is not None and action == "enqueue":
+        if action == "enqueue" or (record.taken is None and action != "stop"):
             continue
-        if record.taken is not None and action in ("pause", "resume"):
+        if action in ("pause", "resume"):
             paused[record.sweep] = record.id
         if datetime.fromisoformat(record.event["time"]) < before:
             old.append(record.id)
@@ -242,7 +244,7 @@ def remove_requests(session: Session, ids: Collection[int]) -> None:
 
 def count_old_messages(session: Session, before: datetime) -> int:
     """Count the messages of all drivers from before a time."""
-    return _count(session, DriverMessageRecord, DriverMessageRecord.time < before)
+    return _count_rows(session, DriverMessageRecord, DriverMessageRecord.time < before)
 
 
 def remove_old_messages(session: Session, before: datetime) -> int:
@@ -294,7 +296,7 @@ def _remove_unused(session: Session) -> None:
         session.execute(delete(named.class_).where(*used))
 
 
-def _recount(session: Session, configurations: Collection[int]) -> None:
+def _recount_trials(session: Session, configurations: Collection[int]) -> None:
     """Count the trials of configurations and of their groups again; those without any go."""
     of_these = ConfigurationRecord.id.in_(configurations)
     groups = set(session.scalars(select(ConfigurationRecord.group_id).where(of_these)))
@@ -358,7 +360,7 @@ def _is_shared() -> ColumnElement[bool]:
     )
 
 
-def _count(session: Session, table: type[Base], *which: ColumnElement[bool]) -> int:
+def _count_rows(session: Session, table: type[Base], *which: ColumnElement[bool]) -> int:
     return session.scalar(select(func.count()).select_from(table).where(*which)) or 0
 
 
@@ -367,7 +369,7 @@ def _count_annotations(session: Session, sweep: SweepRecord, going: Any) -> int:
     about = AnnotationRecord.about
     of_trials = (about == "trial") & AnnotationRecord.name.in_(keys)
     of_sweep = (about == "sweep") & (AnnotationRecord.name == sweep.name)
-    return _count(
+    return _count_rows(
         session, AnnotationRecord, AnnotationRecord.stands.is_(True), of_trials | of_sweep
     )
 

@@ -15,7 +15,7 @@ from sqlalchemy import delete, func, inspect, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.attempts import Attempt, curve_of
-from cse_platform.leaderboard.ingest.removal import SLICE_ROWS
+from cse_platform.leaderboard.ingest.removal import SLICE_POINTS
 from cse_platform.leaderboard.ingest.trial_events import make_point_row
 from cse_platform.leaderboard.ingest.upserts import insert_missing
 from cse_platform.leaderboard.tables import (
@@ -57,7 +57,7 @@ def find_slices(session: Session, journal: str) -> list[list[int]]:
     slices, rows = [list[int]()], 0
     for configuration in sorted(counts):
         rows += counts[configuration]
-        if rows > SLICE_ROWS and slices[-1]:
+        if rows > SLICE_POINTS and slices[-1]:
             slices.append([])
             rows = counts[configuration]
         slices[-1].append(configuration)
