@@ -1,7 +1,6 @@
-"""What PostgreSQL servers are told: how long silence counts as an answer, and who may do what.
+"""Sets timeouts for PostgreSQL, and writes the grants by which several users share it.
 
-Left to itself, TCP waits a quarter of an hour for an answer, as after a cut link, and all that asks
-waits with it.
+After a cut link, TCP alone waits a quarter of an hour for an answer.
 """
 
 from sqlalchemy import URL

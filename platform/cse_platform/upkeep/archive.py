@@ -1,4 +1,4 @@
-"""Archives a sweep: what only its journal needs to hold goes, and comes back from it.
+"""Archives a sweep: removes what its journal can bring back, and brings it back.
 
 The journal is compressed first, which says that the sweep is archived, and its compression is
 undone last. So a kill leaves an archived sweep, and the same command finishes.

@@ -33,14 +33,14 @@ from cse_platform.tracking.journal import compressed_journal, is_archived
 MANIFEST = "backup.json"
 """Written last: a folder without it holds no whole backup."""
 UNFINISHED = "unfinished"
-"""In a folder that a backup is being written to, or was when it was killed."""
+"""A file that a folder has while a backup is written to it; a kill leaves it there."""
 BACKUP_VERSION = 1
 
 Part = Literal["leaderboard", "search", "mlflow", "journals"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
 _FOLDERS = ("sweeps", "annotations", "evaluations")
-"""The folders below that of the runs which are copied: journals, and what lies beside them."""
+"""The folders in that of the runs that are copied: journals, and what lies beside them."""
 _LEFT_OUT = ("*.lock", "*.part")
 _SHOWN = 5
 

@@ -30,13 +30,13 @@ from cse_platform.tracking.recorder import Recorder, Sink, SinkHealth
 
 EXPERIMENT = "cse"
 PATIENCE = 10.0
-"""Seconds until it is looked whether a store has come further."""
+"""Seconds between two looks at how far the stores have come."""
 
 
 def catch_up(
     url: str, runs: Path, *, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> list[str]:
-    """Apply what the stores lack of each journal. Returns a line for each that is not whole there.
+    """Apply to the stores what they lack of each journal. Returns a line for each one still behind.
 
     A journal that a driver has open now is left to it.
 
@@ -76,7 +76,7 @@ def catch_up(
 
 
 def _list_journals(runs: Path) -> Iterator[Path]:
-    """List the journals of sweeps, then those of evaluations, which are of their trials."""
+    """List the journals of sweeps, then those of evaluations, whose trials are in the first."""
     places = (folder / JOURNAL_FILE for folder in sorted(runs.glob("sweeps/*")))
     yield from filter(has_journal, places)
     yield from sorted(runs.glob("evaluations/*.jsonl"))

@@ -1,4 +1,4 @@
-"""Deletes a sweep from all stores and folders, in an order that a kill may cut anywhere.
+"""Deletes a sweep from all stores and folders; what a kill leaves, the same command finishes.
 
 A file beside the journal says first that the deletion has begun: from then on the sweep is not
 started any more, and the same command finishes. The sweep's row in the leaderboard goes after all
@@ -206,7 +206,7 @@ class Deletion:
             )
 
     def _record_beginning(self) -> None:
-        """Write beside the journal that the deletion has begun, and what finds the rest."""
+        """Record beside the journal that the deletion has begun, with what is needed to finish it."""
         if self.place.folder is None or (self.place.folder / DELETION).exists():
             return
         spec = {name: self.content.spec.get(name) for name in ("experiment", "storage", "source")}

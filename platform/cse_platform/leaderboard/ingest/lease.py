@@ -41,7 +41,7 @@ class Lease:
     A thread renews it. While the leaderboard is down that fails, and the sweep goes on: nobody else
     can take it then.
 
-    Without a journal it is held by somebody who tidies it up, from whatever journal it goes on.
+    Without a journal it is held by a command that archives or deletes the sweep.
 
     Raises:
         SweepRefusedError: if another driver holds the sweep, or the sweep goes on from another

@@ -137,7 +137,7 @@ def list_points(events: Iterable[Event]) -> dict[str, dict[int, TrialPoint]]:
 
 
 def restore_points(session: Session, journal: str, points: Sequence[TrialPoint]) -> None:
-    """Put dev points back that the curves of a journal's attempts lack."""
+    """Put back the dev points that the curves of a journal's attempts lack."""
     keys = {point.trial for point in points}
     shown: dict[str, tuple[int, str]] = {
         key: (id_, told)
