@@ -206,7 +206,7 @@ class Deletion:
             )
 
     def _record_beginning(self) -> None:
-        """Record beside the journal that the deletion has begun, with what is needed to finish it."""
+        """Record beside the journal that the deletion has begun, with what finishing it needs."""
         if self.place.folder is None or (self.place.folder / DELETION).exists():
             return
         spec = {name: self.content.spec.get(name) for name in ("experiment", "storage", "source")}
