@@ -125,6 +125,9 @@ def waits_of_a_step(case: str, config: MethodConfig) -> int:
 
 Curve = Mapping[int, Mapping[str, float]]
 HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+A_SWAP = 12 * 17 / (20 * (20**2 - 1))
+"""What Spearman's correlation of 20 pairs changes by at most when two neighbours change places
+whose gold ranks lie furthest apart (2.5 and 19: six scores of three or four pairs each)."""
 
 
 def waits_within(ledger: Ledger, function: str) -> Counter[Wait]:
@@ -155,16 +158,19 @@ def arithmetic(ledger: Ledger, function: str) -> set[str]:
 
 
 def check_curves(curve: Curve, expected: Curve, *, precision: str = "fp32") -> None:
-    """Equal but for the last digits: on some processors kernels round by the layout of a copy.
+    """Equal but for rounding: on some processors kernels round by the layout of a copy.
 
-    In half precision the last digit of a vector is a unit of that precision, at dev points too.
+    Adam then moves a weight whose gradient is near zero the other way, so curves differ by more
+    than a unit of the precision after a few steps; another batch or dropout differs by far more
+    than is allowed here. Dev pairs that are nearly equal may change places.
     """
-    near = {"rel": 1e-5, "abs": 1e-6}
-    if precision != "fp32":
-        near = dict.fromkeys(near, torch.finfo(HALVES[precision]).eps)
+    unit = 5e-4 if precision == "fp32" else float(torch.finfo(HALVES[precision]).eps)
     assert curve.keys() == expected.keys()
     for step, metrics in expected.items():
-        assert curve[step] == pytest.approx(metrics, **near)
+        assert curve[step].keys() == metrics.keys()
+        for name, value in metrics.items():
+            near = {"abs": 2 * A_SWAP} if name.endswith("spearman") else {"rel": unit, "abs": unit}
+            assert curve[step][name] == pytest.approx(value, **near), name
 
 
 @pytest.mark.parametrize("case", TRAINED)

@@ -122,8 +122,10 @@ def test_a_trial_by_hand_is_recorded_and_scores_the_same(swept: Sweep, tmp_path:
     for name in by_hand:
         score = by_sweep[name]
         assert by_hand[name]["identity"] == score.identity
-        # Other sentences stand in a batch, and sums are rounded in another order.
-        assert by_hand[name]["value"] == pytest.approx(score.value, abs=1e-6)
+        # Other sentences stand in a batch, and sums are rounded in another order; nearly equal
+        # pairs may then change places, each by at most 12 * 119 / (120 * (120**2 - 1)).
+        near = 2.5e-3 if name == "spearman" else 1e-6
+        assert by_hand[name]["value"] == pytest.approx(score.value, abs=near)
     with (
         open_store(f"sqlite:///{sweep.runs / 'leaderboard.db'}") as board,
         board.session() as session,
