@@ -3,7 +3,9 @@
 Two questions. From the end of a trial to the next one's first dev point, with `mini`: less the dev
 evaluation itself, ours and plain Ray Tune's with a function that does nothing and reused workers.
 And the seconds of a whole search of a method that does nothing, with journal, SQL and MLflow,
-beside Ray Tune with Optuna and no logging: for each of several numbers of trials, in turn.
+for each of several numbers of trials, in turn: beside Ray Tune with Optuna, which keeps nothing,
+and beside the same with Optuna's storage and Ray's MLflow logger on SQLite, which keeps what a
+person would otherwise wire together.
 
     python benchmarks/sweep_overhead.py [--trials 10 50] [--json FILE]
 """
@@ -39,7 +41,7 @@ def main() -> None:
     """Print what was measured beside the targets, and write it where `--json` says."""
     asked = arguments()
     if asked.tune:
-        say(json.dumps(tune_gap() if asked.tune == "gap" else tune_search(int(asked.tune))))
+        say(json.dumps(tune_gap() if asked.tune == "gap" else tune_search(asked)))
         return
     found: dict[str, Any] = {"gap": gap()}
     ours, theirs = found["gap"]["ours"], found["gap"]["tune"]
@@ -98,16 +100,21 @@ def search(number: int) -> dict[str, float]:
         options = {"sampler": "tpe", "trials": number, "seed": 3}
         sweep = write_sweep(Path(folder), CHEAP, search=options)
         ours = run(sweep)
-    started = time.perf_counter()
-    subprocess.run(
-        [sys.executable, __file__, "--tune", str(number)], check=True, capture_output=True
-    )
-    theirs = time.perf_counter() - started
+    tune, logged = tune_seconds(number), tune_seconds(number, "--logged")
     say(
-        f"{number} trials: {ours:.1f} s, Ray Tune with Optuna {theirs:.1f} s, "
-        f"ratio {ours / theirs:.2f} (target {MOST_SWEEP})"
+        f"{number} trials: {ours:.1f} s; Ray Tune with Optuna {tune:.1f} s, "
+        f"ratio {ours / tune:.2f} (target {MOST_SWEEP}); with a stored study and MLflow "
+        f"{logged:.1f} s, ratio {ours / logged:.2f}"
     )
-    return {"trials": number, "ours": ours, "tune": theirs}
+    return {"trials": number, "ours": ours, "tune": tune, "logged": logged}
+
+
+def tune_seconds(number: int, *options: str) -> float:
+    """Seconds of Ray Tune's own search, from the start of its process to the end."""
+    started = time.perf_counter()
+    command = [sys.executable, __file__, "--tune", str(number), *options]
+    subprocess.run(command, check=True, capture_output=True)
+    return time.perf_counter() - started
 
 
 def run(sweep: Sweep) -> float:
@@ -149,7 +156,7 @@ def tune_gap() -> dict[str, float]:
     return {"seconds": statistics.median(gaps)}
 
 
-def tune_search(number: int) -> dict[str, float]:
+def tune_search(asked: Namespace) -> dict[str, int]:
     """Ray Tune's own search with Optuna over a function that does nothing."""
     from ray import tune
     from ray.tune.search.optuna import OptunaSearch
@@ -158,6 +165,8 @@ def tune_search(number: int) -> dict[str, float]:
         for step in range(4):
             tune.report({"value": settings["x"], "step": step})
 
+    number, folder = int(asked.tune), tempfile.mkdtemp()
+    kept = kept_by_tune(folder) if asked.logged else {"storage": None, "callbacks": []}
     start_ray()
     tune.Tuner(
         tune.with_resources(nothing, {"cpu": 1}),
@@ -165,12 +174,23 @@ def tune_search(number: int) -> dict[str, float]:
         tune_config=tune.TuneConfig(
             num_samples=number,
             reuse_actors=True,
-            search_alg=OptunaSearch(metric="value", mode="max", seed=3),
+            search_alg=OptunaSearch(
+                metric="value", mode="max", seed=3, study_name="search", storage=kept["storage"]
+            ),
             max_concurrent_trials=2,
         ),
-        run_config=tune.RunConfig(verbose=0, storage_path=tempfile.mkdtemp()),
+        run_config=tune.RunConfig(verbose=0, storage_path=folder, callbacks=kept["callbacks"]),
     ).fit()
     return {"trials": number}
+
+
+def kept_by_tune(folder: str) -> dict[str, Any]:
+    """Optuna's storage and Ray's MLflow logger, in SQLite files of a folder."""
+    from optuna.storages import RDBStorage
+    from ray.air.integrations.mlflow import MLflowLoggerCallback
+
+    mlflow = MLflowLoggerCallback(f"sqlite:///{folder}/mlflow.db", experiment_name="search")
+    return {"storage": RDBStorage(f"sqlite:///{folder}/search.db"), "callbacks": [mlflow]}
 
 
 def start_ray() -> None:
@@ -187,6 +207,7 @@ def arguments() -> Namespace:
     parser.add_argument("--trials", type=int, nargs="+", default=[10, 50, 200])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--tune", help="one measurement of Ray Tune alone")
+    parser.add_argument("--logged", action="store_true", help="of it with its own logging")
     return parser.parse_args()
 
 
