@@ -1,40 +1,29 @@
 """Opens the SQL store of the leaderboard: SQLite on a laptop, PostgreSQL in a lab."""
 
-import os
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
-from sqlite3 import Connection as SQLiteConnection
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from sqlalchemy import (
-    URL,
-    Connection,
-    Engine,
-    ExceptionContext,
-    create_engine,
-    event,
-    make_url,
-    text,
-)
-from sqlalchemy.exc import (
-    ArgumentError,
-    DatabaseError,
-    DataError,
-    DBAPIError,
-    IntegrityError,
-    InterfaceError,
-    OperationalError,
-    SQLAlchemyError,
-    TimeoutError,
-)
+from sqlalchemy import URL, Engine, make_url, text
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from cse_platform.errors import NoStoreError, QueryError, StoreDownError, StoreError, StoreLostError
+from cse_platform.errors import NoStoreError, StoreError
+from cse_platform.leaderboard.engines import (
+    is_read_only,
+    keep_statistics,
+    limit_statements,
+    make_engine,
+    make_reading_engine,
+    parse_url,
+    redact_url,
+    translate_errors,
+)
 from cse_platform.leaderboard.schemas import (
     HEAD_REVISION,
     PREVIOUS_REVISION,
@@ -43,29 +32,16 @@ from cse_platform.leaderboard.schemas import (
     stored_revision,
 )
 from cse_platform.leaderboard.tables import SHARED_SWEEPS
-from cse_platform.postgres import connection_timeouts
-from cse_platform.secrets import escape_text, mask_url
 from cse_platform.tracking.provenance import user_and_host
 
 if TYPE_CHECKING:
     from cse_platform.leaderboard.upgrade import Upgraded
-
-BUSY_SECONDS = 30
-"""How long a SQLite writer waits for another one."""
 
 RETRY_SECONDS = 0.15
 """More than the time after which a SQLite writer that waits tries again."""
 
 SLICE_ROWS = 20_000
 """About how many rows a long write puts into one transaction, so that nobody waits long for it."""
-
-STATEMENT_SECONDS = 60
-"""How long a statement on a limited store of PostgreSQL may take."""
-
-STATEMENT_STEPS = 300_000_000
-"""How many steps of its virtual machine SQLite may take for such a statement: more than reading any
-table takes, and some ten seconds."""
-_STEPS_AT_ONCE = 100_000
 
 WRITING_LOCK = 0x0C5E_B0A4
 """Any number that no other program on the server locks."""
@@ -90,7 +66,7 @@ class Store:
         Changes are rolled back.
         """
         shared: Session | None = getattr(self._shared, "session", None)
-        with _translate_errors(self._engine.url):
+        with translate_errors(self._engine.url):
             if shared is None:
                 with Session(self._engine) as session:
                     yield session
@@ -124,7 +100,7 @@ class Store:
         """
         engine = self._engine.execution_options(writes=True)
         self._has_written = True
-        with _translate_errors(self._engine.url), Session(engine) as session, session.begin():
+        with translate_errors(self._engine.url), Session(engine) as session, session.begin():
             if alone and session.get_bind().dialect.name == "postgresql":  # SQLite does of itself
                 session.execute(text(f"SELECT pg_advisory_xact_lock({WRITING_LOCK})"))
             yield session
@@ -151,7 +127,7 @@ class Store:
         """Close all connections; a second call does nothing."""
         if self._has_written and self._engine.dialect.name == "sqlite":
             self._has_written = False
-            _keep_statistics(self._engine)
+            keep_statistics(self._engine)
         self._engine.dispose()
 
     def __enter__(self) -> Self:
@@ -171,12 +147,12 @@ def open_store(url: str, *, create: bool = True) -> Store:
         StoreError: if the URL is none of the two, the store cannot be reached, or is of another
             schema. `upgrade_store` alone upgrades one.
     """
-    parsed = _parse_url(url)
-    engine = _make_engine(parsed)
+    parsed = parse_url(url)
+    engine = make_engine(parsed)
     revision = _read_revision(engine)
     if revision is None and not create:
         raise _no_leaderboard(parsed)
-    with _translate_errors(parsed):
+    with translate_errors(parsed):
         if revision is None:
             _make_tables(engine)
         else:
@@ -196,15 +172,15 @@ def open_for_reading(url: str) -> Store:
         StoreError: if the URL is none of the two, the store cannot be reached, or is of a schema
             that this version does not read.
     """
-    parsed = _parse_url(url)
-    engine = _make_reading_engine(parsed) if _is_read_only(parsed) else _make_engine(parsed)
+    parsed = parse_url(url)
+    engine = make_reading_engine(parsed) if is_read_only(parsed) else make_engine(parsed)
     revision = _read_revision(engine)
     if revision is None:
         raise _no_leaderboard(parsed)
     if revision == PREVIOUS_REVISION:
         show_added_columns(engine)
     else:
-        with _translate_errors(parsed):
+        with translate_errors(parsed):
             _refuse_other_schema(revision)
     return Store(engine)
 
@@ -215,13 +191,13 @@ def refuse_other_schema(url: str) -> None:
     Raises:
         NoStoreError: if there is none.
     """
-    parsed = _parse_url(url)
-    engine = _make_reading_engine(parsed)
+    parsed = parse_url(url)
+    engine = make_reading_engine(parsed)
     revision = _read_revision(engine)
     engine.dispose()
     if revision is None:
         raise _no_leaderboard(parsed)
-    with _translate_errors(parsed):
+    with translate_errors(parsed):
         _refuse_other_schema(revision)
 
 
@@ -231,13 +207,13 @@ def upgrade_store(url: str, *, has_copy: bool = False) -> "Upgraded":
     Raises:
         NoStoreError: if there is none.
     """
-    parsed = _parse_url(url)
-    engine = _make_engine(parsed)
+    parsed = parse_url(url)
+    engine = make_engine(parsed)
     if _read_revision(engine) is None:
         raise _no_leaderboard(parsed)
     from cse_platform.leaderboard.upgrade import upgrade_schema  # alembic: 0.2 s
 
-    with _translate_errors(parsed):
+    with translate_errors(parsed):
         upgraded = upgrade_schema(engine, has_copy=has_copy)
     engine.dispose()
     return upgraded
@@ -252,159 +228,12 @@ def open_read_only(url: str) -> Store:
         NoStoreError: if there is none.
         StoreError: if the URL is none of the two, or the store cannot be reached.
     """
-    parsed = _parse_url(url)
-    engine = _make_reading_engine(parsed)
-    _limit_statements(engine)
+    parsed = parse_url(url)
+    engine = make_reading_engine(parsed)
+    limit_statements(engine)
     if _read_revision(engine) is None:
         raise NoStoreError(f"no leaderboard at {redact_url(parsed)}")
     return Store(engine)
-
-
-def redact_url(url: URL) -> str:
-    """Format a URL for people and logs: without password and options."""
-    return url.set(query={}).render_as_string(hide_password=True)
-
-
-def _parse_url(url: str) -> URL:
-    try:
-        parsed = make_url(url)
-    except (ArgumentError, ValueError):
-        # It is not repeated: where it cannot be parsed, its password cannot be hidden.
-        raise StoreError(
-            "the leaderboard's URL cannot be read; write sqlite:///FILE or "
-            "postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
-        ) from None
-    if escape_text(url) != url:
-        raise StoreError(
-            f"the leaderboard's URL {mask_url(url)} is not UTF-8, which no database takes; "
-            "rename the folder, or name another one by --runs"
-        )
-    if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
-        raise StoreError(
-            f"a leaderboard cannot live at {redact_url(parsed)}; "
-            "write sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
-        )
-    if parsed.get_backend_name() == "sqlite" and parsed.database in {None, "", ":memory:"}:
-        raise StoreError(f"{redact_url(parsed)} would be lost at the end; write sqlite:///FILE")
-    return parsed
-
-
-def _make_engine(url: URL) -> Engine:
-    sqlite = url.get_backend_name() == "sqlite"
-    options = {"timeout": BUSY_SECONDS} if sqlite else connection_timeouts(url)
-    try:
-        engine = create_engine(url, connect_args=options, pool_pre_ping=True)
-    except (SQLAlchemyError, ImportError) as error:
-        raise StoreError(
-            f"{redact_url(url)} needs a driver that is not here ({error}); "
-            "write postgresql+psycopg:// and install cse-platform[postgres]"
-        ) from error
-    if sqlite:
-        event.listen(engine, "connect", _prepare_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
-    return engine
-
-
-def _make_reading_engine(url: URL) -> Engine:
-    if url.get_backend_name() != "sqlite":
-        return _make_engine(url).execution_options(isolation_level="REPEATABLE READ")
-    file = _make_read_only_uri(url)
-
-    def connect() -> SQLiteConnection:
-        return sqlite3.connect(
-            file, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-        )
-
-    engine = create_engine(url, creator=connect)
-    event.listen(engine, "begin", _begin_sqlite)
-    return engine
-
-
-def _make_read_only_uri(url: URL) -> str:
-    """Make the URI that opens a SQLite file for reading only.
-
-    SQLite keeps files beside a store, even to read it. If it cannot write there it need not,
-    because nobody writes. What was written and not yet put into the store would then be missed.
-    """
-    file = Path(str(url.database)).absolute()
-    left = file.with_name(f"{file.name}-wal")
-    whole = not left.exists() or left.stat().st_size == 0
-    immutable = "&immutable=1" if _is_read_only(url) and whole else ""
-    return f"{file.as_uri()}?mode=ro{immutable}"
-
-
-def _is_read_only(url: URL) -> bool:
-    """Whether a store is a file that is there, in a folder that cannot be written to."""
-    file = Path(str(url.database))
-    sqlite = url.get_backend_name() == "sqlite"
-    return sqlite and file.is_file() and not os.access(file.parent, os.W_OK)
-
-
-def _prepare_sqlite(connection: SQLiteConnection, _record: Any) -> None:
-    connection.isolation_level = None  # we begin transactions ourselves
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA foreign_keys = ON")
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    # A writer takes the lock before it reads: two that read first could not both go on.
-    writes = connection.get_execution_options().get("writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-def _limit_statements(engine: Engine) -> None:
-    if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _limit_steps)
-    else:
-        event.listen(engine, "begin", _limit_time)
-    event.listen(engine, "handle_error", _explain_limit)
-
-
-def _limit_steps(connection: SQLiteConnection, _record: Any) -> None:
-    """Limit the steps of each statement.
-
-    They are counted by statement: what runs between two rows that are fetched takes no step.
-    """
-    steps = 0
-
-    def is_too_much() -> bool:
-        nonlocal steps
-        steps += _STEPS_AT_ONCE
-        return steps > STATEMENT_STEPS
-
-    def start_anew(_statement: str) -> None:
-        nonlocal steps
-        steps = 0
-
-    connection.set_trace_callback(start_anew)
-    connection.set_progress_handler(is_too_much, _STEPS_AT_ONCE)
-
-
-def _limit_time(connection: Connection) -> None:
-    connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")
-
-
-def _explain_limit(context: ExceptionContext) -> None:
-    error = context.original_exception
-    if str(error) == "interrupted" or getattr(error, "sqlstate", None) == "57014":
-        asked = " ".join((context.statement or "").split())
-        raise StoreError(
-            "reading it was broken off, because a statement does not end in reasonable time; a "
-            f"table of it may be a view that recurs. The statement: {asked[:200]}"
-        ) from error
-
-
-def _keep_statistics(engine: Engine) -> None:
-    """Let SQLite collect statistics of what a writer leaves behind, for its query planner.
-
-    This is what `PRAGMA optimize` runs; that one skips tables which this connection has not read.
-    Statistics are no reason to wait or to fail: while somebody else writes there are none.
-    """
-    with suppress(SQLAlchemyError), engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA busy_timeout = 0")
-        connection.exec_driver_sql("PRAGMA analysis_limit = 400")
-        connection.exec_driver_sql("ANALYZE")
-        connection.commit()
 
 
 def _read_revision(engine: Engine) -> str | None:
@@ -412,7 +241,7 @@ def _read_revision(engine: Engine) -> str | None:
     url = engine.url
     if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
         return None
-    with _translate_errors(url), engine.connect() as connection:
+    with translate_errors(url), engine.connect() as connection:
         return stored_revision(connection)
 
 
@@ -440,30 +269,6 @@ def _make_tables(engine: Engine) -> None:
         file.touch()  # SQLite would keep a group out that may write to the folder
     with open_migration(engine) as connection:
         migrate(connection)
-
-
-@contextmanager
-def _translate_errors(url: URL) -> Iterator[None]:
-    """Raise errors of the database as ours, with the redacted URL."""
-    try:
-        yield
-    except (StoreError, QueryError) as error:
-        raise type(error)(f"{redact_url(url)}: {error}") from error
-    except SQLAlchemyError as error:
-        reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
-        raise _classify_error(error)(f"{redact_url(url)}: {' '.join(reason.split())}") from error
-    except OSError as error:
-        raise StoreError(f"{redact_url(url)}: {error.strerror}") from error
-
-
-def _classify_error(error: SQLAlchemyError) -> type[StoreError]:
-    """Choose our class for an error of the database."""
-    if isinstance(error, OperationalError | InterfaceError | TimeoutError):
-        return StoreDownError
-    damaged = type(error) is DatabaseError  # such as "file is not a database"
-    if damaged or isinstance(error, IntegrityError | DataError):
-        return StoreLostError
-    return StoreError
 
 
 @contextmanager
@@ -501,8 +306,8 @@ def _copy_if_older(board: Store, file: Path) -> str | None:
 
 
 def _upgrade_copy(url: str) -> None:
-    engine = _make_engine(make_url(url))
-    _limit_statements(engine)
-    with _translate_errors(engine.url):
+    engine = make_engine(make_url(url))
+    limit_statements(engine)
+    with translate_errors(engine.url):
         _make_tables(engine)
     engine.dispose()

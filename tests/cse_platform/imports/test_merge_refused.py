@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, text
 from stored_trials import trials_of, url_of
 
 from cse_platform.errors import ImportRefusedError, NoStoreError, StoreError
-from cse_platform.leaderboard import store as opening
+from cse_platform.leaderboard import engines
 from cse_platform.leaderboard.ingest.merge import merge
 from cse_platform.leaderboard.store import Store, open_other_store, open_store
 from cse_platform.leaderboard.upgrade import alembic_config, open_migration
@@ -216,7 +216,7 @@ def test_a_view_that_recurs_for_ever_is_broken_off(
                 "SELECT i AS identity, '{}' AS settings, NULL AS source FROM n WHERE i < 0"
             )
         )
-    monkeypatch.setattr(opening, "STATEMENT_STEPS", 1_000_000)
+    monkeypatch.setattr(engines, "STATEMENT_STEPS", 1_000_000)
     with (
         open_other_store(url_of(there)) as other,
         pytest.raises(StoreError, match=r"a statement does not end.*evaluations"),

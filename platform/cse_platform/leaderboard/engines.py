@@ -1,0 +1,212 @@
+"""Makes engines for the databases that a leaderboard can live in, and says their errors as ours."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from sqlite3 import Connection as SQLiteConnection
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event, make_url
+from sqlalchemy.exc import (
+    ArgumentError,
+    DatabaseError,
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    SQLAlchemyError,
+    TimeoutError,
+)
+
+from cse_platform.errors import QueryError, StoreDownError, StoreError, StoreLostError
+from cse_platform.postgres import connection_timeouts
+from cse_platform.secrets import escape_text, mask_url
+
+BUSY_SECONDS = 30
+"""How long a SQLite writer waits for another one."""
+
+STATEMENT_SECONDS = 60
+"""How long a statement on a limited store of PostgreSQL may take."""
+
+STATEMENT_STEPS = 300_000_000
+"""How many steps of its virtual machine SQLite may take for such a statement: more than reading any
+table takes, and some ten seconds."""
+_STEPS_AT_ONCE = 100_000
+
+
+def redact_url(url: URL) -> str:
+    """Format a URL for people and logs: without password and options."""
+    return url.set(query={}).render_as_string(hide_password=True)
+
+
+def parse_url(url: str) -> URL:
+    """Parse the URL of a store. StoreError if it is no SQLite file and not on PostgreSQL."""
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        # It is not repeated: where it cannot be parsed, its password cannot be hidden.
+        raise StoreError(
+            "the leaderboard's URL cannot be read; write sqlite:///FILE or "
+            "postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
+        ) from None
+    if escape_text(url) != url:
+        raise StoreError(
+            f"the leaderboard's URL {mask_url(url)} is not UTF-8, which no database takes; "
+            "rename the folder, or name another one by --runs"
+        )
+    if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
+        raise StoreError(
+            f"a leaderboard cannot live at {redact_url(parsed)}; "
+            "write sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
+        )
+    if parsed.get_backend_name() == "sqlite" and parsed.database in {None, "", ":memory:"}:
+        raise StoreError(f"{redact_url(parsed)} would be lost at the end; write sqlite:///FILE")
+    return parsed
+
+
+def make_engine(url: URL) -> Engine:
+    """Make an engine that reads and writes. StoreError if its driver is not installed."""
+    sqlite = url.get_backend_name() == "sqlite"
+    options = {"timeout": BUSY_SECONDS} if sqlite else connection_timeouts(url)
+    try:
+        engine = create_engine(url, connect_args=options, pool_pre_ping=True)
+    except (SQLAlchemyError, ImportError) as error:
+        raise StoreError(
+            f"{redact_url(url)} needs a driver that is not here ({error}); "
+            "write postgresql+psycopg:// and install cse-platform[postgres]"
+        ) from error
+    if sqlite:
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def make_reading_engine(url: URL) -> Engine:
+    """Make an engine that only reads, and sees the store at one moment in each transaction."""
+    if url.get_backend_name() != "sqlite":
+        return make_engine(url).execution_options(isolation_level="REPEATABLE READ")
+    file = _make_read_only_uri(url)
+
+    def connect() -> SQLiteConnection:
+        return sqlite3.connect(
+            file, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+
+    engine = create_engine(url, creator=connect)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _make_read_only_uri(url: URL) -> str:
+    """Make the URI that opens a SQLite file for reading only.
+
+    SQLite keeps files beside a store, even to read it. If it cannot write there it need not,
+    because nobody writes. What was written and not yet put into the store would then be missed.
+    """
+    file = Path(str(url.database)).absolute()
+    left = file.with_name(f"{file.name}-wal")
+    whole = not left.exists() or left.stat().st_size == 0
+    immutable = "&immutable=1" if is_read_only(url) and whole else ""
+    return f"{file.as_uri()}?mode=ro{immutable}"
+
+
+def is_read_only(url: URL) -> bool:
+    """Return True if a store is a file that is there, in a folder that cannot be written to."""
+    file = Path(str(url.database))
+    sqlite = url.get_backend_name() == "sqlite"
+    return sqlite and file.is_file() and not os.access(file.parent, os.W_OK)
+
+
+def _prepare_sqlite(connection: SQLiteConnection, _record: Any) -> None:
+    connection.isolation_level = None  # we begin transactions ourselves
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A writer takes the lock before it reads: two that read first could not both go on.
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def limit_statements(engine: Engine) -> None:
+    """Break off statements that do not end: SQLite's by their steps, PostgreSQL's by their time."""
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _limit_steps)
+    else:
+        event.listen(engine, "begin", _limit_time)
+    event.listen(engine, "handle_error", _explain_limit)
+
+
+def _limit_steps(connection: SQLiteConnection, _record: Any) -> None:
+    """Limit the steps of each statement.
+
+    They are counted by statement: what runs between two rows that are fetched takes no step.
+    """
+    steps = 0
+
+    def is_too_much() -> bool:
+        nonlocal steps
+        steps += _STEPS_AT_ONCE
+        return steps > STATEMENT_STEPS
+
+    def start_anew(_statement: str) -> None:
+        nonlocal steps
+        steps = 0
+
+    connection.set_trace_callback(start_anew)
+    connection.set_progress_handler(is_too_much, _STEPS_AT_ONCE)
+
+
+def _limit_time(connection: Connection) -> None:
+    connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")
+
+
+def _explain_limit(context: ExceptionContext) -> None:
+    error = context.original_exception
+    if str(error) == "interrupted" or getattr(error, "sqlstate", None) == "57014":
+        asked = " ".join((context.statement or "").split())
+        raise StoreError(
+            "reading it was broken off, because a statement does not end in reasonable time; a "
+            f"table of it may be a view that recurs. The statement: {asked[:200]}"
+        ) from error
+
+
+def keep_statistics(engine: Engine) -> None:
+    """Let SQLite collect statistics of what a writer leaves behind, for its query planner.
+
+    This is what `PRAGMA optimize` runs; that one skips tables which this connection has not read.
+    Statistics are no reason to wait or to fail: while somebody else writes there are none.
+    """
+    with suppress(SQLAlchemyError), engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA busy_timeout = 0")
+        connection.exec_driver_sql("PRAGMA analysis_limit = 400")
+        connection.exec_driver_sql("ANALYZE")
+        connection.commit()
+
+
+@contextmanager
+def translate_errors(url: URL) -> Iterator[None]:
+    """Raise errors of the database as ours, with the redacted URL."""
+    try:
+        yield
+    except (StoreError, QueryError) as error:
+        raise type(error)(f"{redact_url(url)}: {error}") from error
+    except SQLAlchemyError as error:
+        reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+        raise _classify_error(error)(f"{redact_url(url)}: {' '.join(reason.split())}") from error
+    except OSError as error:
+        raise StoreError(f"{redact_url(url)}: {error.strerror}") from error
+
+
+def _classify_error(error: SQLAlchemyError) -> type[StoreError]:
+    """Choose our class for an error of the database."""
+    if isinstance(error, OperationalError | InterfaceError | TimeoutError):
+        return StoreDownError
+    damaged = type(error) is DatabaseError  # such as "file is not a database"
+    if damaged or isinstance(error, IntegrityError | DataError):
+        return StoreLostError
+    return StoreError
