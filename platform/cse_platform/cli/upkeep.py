@@ -132,8 +132,10 @@ def clean(older_than: str, runs: Path | None, store: str | None, dry_run: bool) 
             return
         _print_plan(f"What was not used for {older_than}", plan.parts, [])
         if not dry_run:
-            plan.carry_out(board)
-            click.echo("removed")
+            left = plan.carry_out(board)
+            click.echo("removed" if not left else "removed, but for what could not be:")
+            for path in left:
+                click.echo(f"  {path}")
 
 
 def _print_plan(title: str, parts: Sequence[Sequence[str]], effects: Sequence[str]) -> None:

@@ -61,8 +61,8 @@ class Cleaning:
                 parts.append((what, f"{len(paths)}, {size}", place))
         return parts
 
-    def carry_out(self, board: Store | None) -> None:
-        """Remove all of it; a file or folder that resists stays."""
+    def carry_out(self, board: Store | None) -> list[Path]:
+        """Remove all of it. Returns the files and folders that resist, and so stay."""
         if board is not None:
             for start in range(0, len(self.requests), _AT_ONCE):
                 with board.writing() as session:
@@ -73,12 +73,14 @@ class Cleaning:
                 with board.writing() as session:
                     removed = remove_old_messages(session, self.before)
                 board.let_others_write()
-        for path in (*self.jobs, *self.sessions, *self.cached):
+        paths = (*self.jobs, *self.sessions, *self.cached)
+        for path in paths:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 with suppress(OSError):  # another user's, or removed meanwhile
                     path.unlink()
+        return [path for path in paths if path.exists()]
 
 
 def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: float) -> Cleaning:

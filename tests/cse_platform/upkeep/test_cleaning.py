@@ -111,7 +111,7 @@ def test_the_job_of_an_unfinished_sweep_stays(
     assert needed.exists() and not over.parent.exists()
 
 
-def test_a_file_that_resists_stays_and_the_others_go(
+def test_a_file_that_resists_is_named_and_the_others_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs, ours = (ages(cache_folder("teachers") / name, days=100) for name in ("a", "b"))
@@ -123,8 +123,9 @@ def test_a_file_that_resists_stays_and_the_others_go(
         remove(path, missing_ok=missing_ok)
 
     monkeypatch.setattr(Path, "unlink", refuse_theirs)
-    plan_cleaning(None, "", runs=tmp_path, older_than=90 * DAYS).carry_out(None)
+    result = CliRunner().invoke(cse_sweep, ["clean", "--runs", str(tmp_path)])
     assert theirs.exists() and not ours.exists()
+    assert result.output.splitlines()[-2:] == ["removed, but for what could not be:", f"  {theirs}"]
 
 
 @pytest.mark.parametrize("age", ["2w", "0d", "-1d"])
