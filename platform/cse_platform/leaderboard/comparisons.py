@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 
 from cse_methods.data.shared_sentences import Groups
 from cse_methods.errors import CseError
-from cse_methods.metrics import spearman
 from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard.ranking import Progress, build_contenders, common_seeds
 from cse_platform.leaderboard.records import (
@@ -316,6 +315,8 @@ def _make_dev_contender(
 
 def _check_dev_score(row: LeaderboardRow, seed: int, pairs: DevPairs) -> DevPairs:
     """Return the pairs if the kept model scores on them as its trial did; else raise."""
+    from cse_methods.metrics import spearman  # torch: a second
+
     recorded, score = row.dev_score.values[seed], spearman(pairs.cosines, pairs.gold)
     if not abs(score - recorded) <= SAME_SCORE:
         raise ComparisonError(

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from optuna.trial import FrozenTrial, TrialState, create_trial
-from scipy.stats import kendalltau
 
 from cse_platform.search.coordinates import Floats, build_coordinates, measure_distances
 from cse_platform.search.distributions import build_distribution, encode
@@ -57,6 +56,8 @@ def _measure_guidance(
     It correlates own values with what the others would predict: the mean of the others' values,
     each counted by how near it is.
     """
+    from scipy.stats import kendalltau  # a second, and most searches begin with no others
+
     scores = np.array([trial.score for trial in others])
     here = build_coordinates([trial.params for trial in own], space)
     there = build_coordinates([_encode_values(trial.values) for trial in others], space)

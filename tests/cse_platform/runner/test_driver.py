@@ -2,6 +2,8 @@
 
 import math
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -73,3 +75,14 @@ def test_a_stage_fails_if_it_completes_no_trial(
     refused = pytest.raises(SweepRefusedError, match=r"no trial .*'small'")
     with refused if fails else nullcontext():
         run_stage(stage, executor, display, silent, reuse="nothing")
+
+
+def test_a_sweep_starts_without_torch_and_scipys_statistics() -> None:
+    """Each takes a second to import, and the trials of a sweep run in other processes."""
+    code = (
+        "import sys, cse_platform.cli.run\n"
+        "heavy = {'torch', 'transformers', 'scipy.stats', 'mlflow'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cse_methods.data.shared_sentences import Groups
-from cse_methods.metrics import spearman
 from cse_platform.leaderboard.statistics.intervals import TAILS, seed_errors
 from cse_platform.leaderboard.statistics.resampling import Floats, TaskPairs, spearman_draws
 from cse_platform.leaderboard.statistics.results import Interval
@@ -148,6 +147,8 @@ def _compute_gain(
     seed: int,
 ) -> tuple[ChoiceGain, Floats]:
     """Compute the gain on these rows, and draws of it, shape (resamples,)."""
+    from cse_methods.metrics import spearman  # torch: a second
+
     sizes = [len(each.dev) for each in configurations]
     resamples = min(_MOST, max(_FEWEST, _DRAWN // sum(sizes)))
     scores, draws = np.zeros(sum(sizes)), np.zeros((sum(sizes), resamples))
