@@ -34,7 +34,7 @@ from faults import (
     clock_jumps,
 )
 from processes import SECONDS
-from servers import MlflowServer, Postgres, new_folder, small_disk
+from servers import MlflowServer, Postgres, new_folder, say, small_disk
 from store_contents import assert_stores_agree
 from sweeps import CHEAP, Sweep, write_sweep
 from upkeep import kill_commands
@@ -247,12 +247,6 @@ def print_table(table: dict[str, Found]) -> None:
         recovered = f"{middle:.0f}, at most {most:.0f}"
         say(f"{name:{width}}  {times:5}  {found.lost:4}  {found.doubled:7}  {recovered}")
     say(f"{sum(len(found.seconds) for found in table.values())} faults")
-
-
-def say(text: str) -> None:
-    """Print at once."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 def arguments() -> Namespace:

@@ -1,4 +1,4 @@
-"""A PostgreSQL and an MLflow server that can be broken."""
+"""A PostgreSQL and an MLflow server that can be broken, and folders for them."""
 
 import os
 import shutil
@@ -53,9 +53,9 @@ class Postgres:
         """Of one of its databases, as SQLAlchemy takes it."""
         return f"postgresql+psycopg://cse@{self._address}:{self.port}/{database}"
 
-    def connect(self) -> psycopg.Connection[tuple[object, ...]]:
-        """A connection of the server's own database."""
-        target = f"host={self._address} port={self.port} user=cse dbname=postgres"
+    def connect(self, database: str = "postgres") -> psycopg.Connection[tuple[object, ...]]:
+        """A connection of a database, or of the server's own."""
+        target = f"host={self._address} port={self.port} user=cse dbname={database}"
         return psycopg.connect(target, autocommit=True, connect_timeout=5)
 
     def execute(self, statement: str) -> None:
@@ -158,3 +158,9 @@ def new_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="cse-chaos-"))
     folder.chmod(0o755)
     return folder
+
+
+def say(text: str) -> None:
+    """Print at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from alembic import command
+from first_schema import go_back_to_first_schema
 from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from sqlalchemy.exc import IntegrityError
 from stored_trials import stored_scores
@@ -16,25 +17,6 @@ from cse_platform.leaderboard.tables import OtherAttemptRecord, TrialRecord
 from cse_platform.leaderboard.upgrade import alembic_config, open_migration
 from cse_platform.tracking.events import TrialEvaluated
 
-# One configuration with two complete trials, as version 0001 kept them.
-OF_0001 = [
-    "INSERT INTO sweeps (id, name, method, backbone, spec, provenance, state, started) "
-    "VALUES (1, 'first', 'rankcse', 'mini', '{}', '{}', 'COMPLETE', '2026-01-01 00:00:00')",
-    "INSERT INTO configurations (id, hash, method, revision, backbone, dev_identity, "
-    'dev_checkpoint, dev_search, dev_source, corpus, "values", searched, trials, n, mean, m2) '
-    "VALUES (1, 'c1', 'rankcse', 1, 'mini', 'dev-1', 'stsb', 'stsb', 'hub', 'wiki1m', '{}', "
-    "'[]', 2, 2, 0.75, 0.0)",
-    *(
-        "INSERT INTO trials (id, key, configuration_id, seed, state, started, finished, "
-        f"best_step, best_value, provenance) VALUES ({n}, 'c1-{n}', 1, {n}, 'COMPLETE', "
-        f"'2026-01-01 0{n}:00:00', '2026-01-02 0{n}:00:00', 10, 0.75, '{{}}')"
-        for n in (1, 2)
-    ),
-    "INSERT INTO sweep_trials VALUES (1, 1, 0, 'search', 0), (1, 2, 1, 'search', 1)",
-    "INSERT INTO scores (trial_id, task, split, metric, value) VALUES "
-    "(1, 'stsb', 'dev', 'spearman', 0.75), (1, 'sickr', 'dev', 'spearman', 0.5), "
-    "(2, 'stsb', 'dev', 'spearman', 0.75)",
-]
 SECOND_SWEEP = [
     "INSERT INTO sweeps (id, name, method, backbone, spec, provenance, state, started) "
     "SELECT 2, 'second', method, backbone, spec, provenance, state, started FROM sweeps",
@@ -56,10 +38,7 @@ def engine(leaderboard_url: str, board: Store) -> Iterator[Engine]:
     """A store of schema 0001 with data."""
     board.close()
     engine = create_engine(leaderboard_url)
-    with open_migration(engine) as connection:
-        command.downgrade(alembic_config(connection), "0001")
-        for statement in OF_0001:
-            connection.execute(text(statement))
+    go_back_to_first_schema(engine)
     yield engine
     engine.dispose()
 

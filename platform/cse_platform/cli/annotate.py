@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from cse_platform.cli.common import CONTEXT, RUNS, leaderboard_url, shows_errors, store_options
+from cse_platform.cli.common import CONTEXT, leaderboard_and_runs, shows_errors, store_options
 
 
 @click.command("annotate", context_settings=CONTEXT)
@@ -46,8 +46,7 @@ def annotate_command(
     from cse_platform.control.annotations import annotate
 
     target, lacking = annotate(
-        leaderboard_url(runs, store),
-        runs or RUNS,
+        *leaderboard_and_runs(runs, store),
         subject,
         note=note,
         star=star,

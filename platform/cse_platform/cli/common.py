@@ -64,7 +64,7 @@ def say(stage: str, *, log: Literal["stdout", "stderr"] | None = None) -> None:
 
 
 def store_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Add `--runs` and `--store`, which `leaderboard_url` combines into one URL."""
+    """Add `--runs` and `--store`, for `leaderboard_url` or `leaderboard_and_runs`."""
     runs = click.option(
         "--runs",
         type=click.Path(file_okay=False, path_type=Path),
@@ -76,7 +76,8 @@ def store_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
         envvar="CSE_STORE",
         show_envvar=True,
         default=None,
-        help="SQL database to read instead: sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE.",
+        help="SQL database of the leaderboard, if it is not in the runs folder: sqlite:///FILE or "
+        "postgresql+psycopg://USER@HOST/DATABASE.",
     )
     return runs(store(command))
 
@@ -134,6 +135,17 @@ def leaderboard_url(runs: Path | None, store: str | None) -> str:
     if runs is not None and _is_store_typed():
         raise click.UsageError("--runs and --store name two leaderboards; give one of them")
     return f"sqlite:///{(runs or RUNS) / 'leaderboard.db'}"
+
+
+def leaderboard_and_runs(runs: Path | None, store: str | None) -> tuple[str, Path]:
+    """Return the leaderboard's URL and the runs folder, for a command that works on both.
+
+    `--runs` alone names the folder and the leaderboard in it, and wins over CSE_STORE; with
+    `--store` beside it, it names the folder.
+    """
+    if runs is not None and store is not None and _is_store_typed():
+        return store, runs
+    return leaderboard_url(runs, store), runs or RUNS
 
 
 def leaderboard_options(runs: Path | None, store: str | None) -> str:

@@ -7,8 +7,7 @@ import click
 
 from cse_platform.cli.common import (
     CONTEXT,
-    RUNS,
-    leaderboard_url,
+    leaderboard_and_runs,
     say,
     shows_errors,
     store_options,
@@ -95,7 +94,8 @@ def main(
         slicing_length=slicing_length,
         protocol=TransferProtocol(classifier=classifier),
     )
-    evaluation = score_model(request, leaderboard=leaderboard_url(runs, store), runs=runs or RUNS)
+    url, folder = leaderboard_and_runs(runs, store)
+    evaluation = score_model(request, leaderboard=url, runs=folder)
     if as_json:
         from cse_platform.render.evaluation_page import evaluation_record
         from cse_platform.render.table import to_json

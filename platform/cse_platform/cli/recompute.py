@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from cse_platform.cli.common import CONTEXT, RUNS, leaderboard_url, shows_errors, store_options
+from cse_platform.cli.common import CONTEXT, leaderboard_and_runs, shows_errors, store_options
 
 SHOWN = 5
 """Keys of trials that are named in a message; of more, the rest is counted."""
@@ -35,10 +35,11 @@ def recompute_command(data: str | None, runs: Path | None, store: str | None) ->
     from cse_platform.recompute import recompute
     from cse_platform.render.terminal import progress_bar
 
+    url, folder = leaderboard_and_runs(runs, store)
     with progress_bar("recomputing") as move:
         done = recompute(
-            leaderboard_url(runs, store),
-            runs=runs or RUNS,
+            url,
+            runs=folder,
             data=data,
             progress=lambda completed, total: move(completed=completed, total=total),
         )

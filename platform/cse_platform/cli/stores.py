@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cse_platform.cli.common import CONTEXT, RUNS, leaderboard_url, shows_errors, store_options
+from cse_platform.cli.common import (
+    CONTEXT,
+    leaderboard_and_runs,
+    leaderboard_url,
+    shows_errors,
+    store_options,
+)
 
 if TYPE_CHECKING:
     from cse_platform.upkeep.backup import Part
@@ -61,7 +67,7 @@ def backup_command(folder: Path, runs: Path | None, store: str | None) -> None:
     """
     from cse_platform.upkeep.backup import back_up, find_places
 
-    places = find_places(leaderboard_url(runs, store), runs or RUNS)
+    places = find_places(*leaderboard_and_runs(runs, store))
     for line in back_up(places, folder):
         click.echo(line)
     click.echo(f"The backup is whole: {folder}")
@@ -93,10 +99,10 @@ def restore_command(
     """
     from cse_platform.upkeep.backup import PARTS, find_places, restore
 
-    url = leaderboard_url(runs, store)
-    for line in restore(folder, find_places(url, runs or RUNS), only=only or PARTS):
+    places = find_places(*leaderboard_and_runs(runs, store))
+    for line in restore(folder, places, only=only or PARTS):
         click.echo(line)
-    _catch_up(url, runs or RUNS)
+    _catch_up(*leaderboard_and_runs(runs, store))
 
 
 @click.command("catch-up", context_settings=CONTEXT)
@@ -112,7 +118,7 @@ def catch_up_command(runs: Path | None, store: str | None) -> None:
     Example:
         cse-leaderboard catch-up --store postgresql+psycopg://lab@db.lab/leaderboard
     """
-    _catch_up(leaderboard_url(runs, store), runs or RUNS)
+    _catch_up(*leaderboard_and_runs(runs, store))
 
 
 def _catch_up(url: str, runs: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cse_platform.cli.common import CONTEXT, RUNS, leaderboard_url, shows_errors, store_options
+from cse_platform.cli.common import CONTEXT, leaderboard_and_runs, shows_errors, store_options
 from cse_platform.cli.request import about_sweep
 
 
@@ -30,9 +30,9 @@ def delete(sweep: str, runs: Path | None, store: str | None, dry_run: bool, yes:
     from cse_platform.leaderboard.store import open_store
     from cse_platform.upkeep.deletion import plan_deletion
 
-    url = leaderboard_url(runs, store)
+    url, folder = leaderboard_and_runs(runs, store)
     with open_store(url, create=False) as board:
-        deletion = plan_deletion(board, url, sweep, runs=runs or RUNS)
+        deletion = plan_deletion(board, url, sweep, runs=folder)
         _print_plan(f"What goes with sweep {sweep}", deletion.parts, deletion.effects)
         if dry_run:
             return
@@ -58,9 +58,9 @@ def archive(sweep: str, runs: Path | None, store: str | None, dry_run: bool) -> 
     from cse_platform.upkeep.archive import plan_archiving
     from cse_platform.upkeep.held_sweep import format_size
 
-    url = leaderboard_url(runs, store)
+    url, folder = leaderboard_and_runs(runs, store)
     with open_store(url, create=False) as board:
-        plan = plan_archiving(board, url, sweep, runs=runs or RUNS)
+        plan = plan_archiving(board, url, sweep, runs=folder)
         _print_plan(f"What goes as sweep {sweep} is archived", plan.parts, plan.effects)
         if dry_run:
             return
@@ -81,9 +81,9 @@ def unarchive(sweep: str, runs: Path | None, store: str | None) -> None:
     from cse_platform.leaderboard.store import open_store
     from cse_platform.upkeep.archive import plan_restoring
 
-    url = leaderboard_url(runs, store)
+    url, folder = leaderboard_and_runs(runs, store)
     with open_store(url, create=False) as board:
-        plan_restoring(board, url, sweep, runs=runs or RUNS).restore(board)
+        plan_restoring(board, url, sweep, runs=folder).restore(board)
     click.echo(f"sweep {sweep!r} is as it was; its checkpoints are gone")
 
 
@@ -121,12 +121,12 @@ def clean(older_than: str, runs: Path | None, store: str | None, dry_run: bool) 
         raise click.UsageError(
             f"--older-than takes a number above 0 with s, min, h or d, got {older_than!r}"
         ) from None
-    url = leaderboard_url(runs, store)
+    url, folder = leaderboard_and_runs(runs, store)
     with ExitStack() as opened:
         board = None
         with suppress(NoStoreError):
             board = opened.enter_context(open_store(url, create=False))
-        plan = plan_cleaning(board, url, runs=runs or RUNS, older_than=limit)
+        plan = plan_cleaning(board, url, runs=folder, older_than=limit)
         if not plan.parts:
             click.echo(f"nothing is older than {older_than}")
             return

@@ -1,5 +1,6 @@
 """An archived sweep says what it said, and is put back from its journal as it was."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -226,3 +227,15 @@ def test_what_has_no_journal_here_is_not_archived(
     for sweep, said in (("first", "is not in"), ("second", "was imported")):
         with pytest.raises(SweepRefusedError, match=said):
             plan_archiving(board, url_of(board), sweep, runs=tmp_path)
+
+
+def test_a_leaderboard_that_lies_elsewhere_is_named_beside_the_runs_folder(
+    lab: Any, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere.db"
+    shutil.move(lab.runs / "leaderboard.db", elsewhere)
+    asked = ["archive", "small", "--runs", lab.runs]
+    assert told(*asked)[0] == 1
+    code, output = told(*asked, "--store", f"sqlite:///{elsewhere}")
+    assert code == 0, output
+    assert not (lab.folder("small") / "journal.jsonl").exists()
