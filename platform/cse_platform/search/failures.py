@@ -15,6 +15,8 @@ from cse_platform.sweep.space.space import Space
 
 FAILURE_CAUSE = "failure_cause"
 """User attribute of a failed trial with the cause, as of `TrialFinished`."""
+SHOWN_AS_WORST = "shown_as_worst"
+"""User attribute of a failure as a sampler sees it; it is never stored."""
 RETRY_OF = "retry_of"
 """User attribute of a trial with the number of the one whose values it tries again."""
 _CONSTRAINT = "constraints:"
@@ -74,6 +76,7 @@ def _show_as_worst(
     shown = copy.copy(trial)
     shown.state = TrialState.COMPLETE if worst else TrialState.FAIL
     shown.values = list(worst) or None
+    shown.user_attrs = {**trial.user_attrs, SHOWN_AS_WORST: True}
     shown.system_attrs = {**trial.system_attrs, **limits}
     return shown
 

@@ -8,10 +8,17 @@ import optuna
 import pytest
 from optuna.distributions import FloatDistribution
 from optuna.study import StudyDirection
-from optuna.trial import FrozenTrial, create_trial
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
+from cse_platform.search.failures import FAILURE_CAUSE, show_failures
 from cse_platform.search.samplers import fitting
-from cse_platform.search.samplers.fitting import MOST_FITTED, floor_outliers, select_trials
+from cse_platform.search.samplers.fitting import (
+    MOST_FITTED,
+    floor_outliers,
+    raise_failures,
+    select_trials,
+    standardize_labels,
+)
 from cse_platform.search.samplers.gp import build_gp
 from cse_platform.sweep.samplers import Gp
 
@@ -42,6 +49,24 @@ def test_an_outlier_is_raised_to_the_floor() -> None:
     assert _floored([1.0, 2.0, 3.0, 4.0, -100.0]) == [1.0, 2.0, 3.0, 4.0, -8.0]
     assert _floored([-1.0, -2.0, -3.0, -4.0, 100.0], MINIMIZE) == [-1.0, -2.0, -3.0, -4.0, 8.0]
     assert _floored([1.0, 2.0, 3.0, 4.0, -8.0]) == [1.0, 2.0, 3.0, 4.0, -8.0]
+
+
+def test_failures_count_as_the_median_of_the_other_trials() -> None:
+    """The worst is 1 and 5; the medians are 2 and 8."""
+    trials = _trials([[1.0, 9.0], [2.0, 8.0], [4.0, 5.0]])
+    failed = create_trial(state=TrialState.FAIL, user_attrs={FAILURE_CAUSE: "trial"})
+    shown = show_failures([*trials, failed], [MAXIMIZE, MINIMIZE])
+    assert shown[3].values == [1.0, 9.0]
+    raised = raise_failures(shown, [MAXIMIZE, MINIMIZE])
+    assert [trial.values for trial in raised[3:]] == [[2.0, 8.0]]
+    assert raised[:3] == trials
+
+
+def test_labels_of_failures_are_standardized() -> None:
+    """Of labels 1, 1, 1 and -1 the mean is 0.5 and the deviation the root of 0.75."""
+    labels, border = standardize_labels(np.array([False, False, True, False]))
+    assert labels == pytest.approx(np.array([0.5, 0.5, -1.5, 0.5]) / 0.75**0.5)
+    assert border == pytest.approx(-0.5 / 0.75**0.5)
 
 
 def test_values_of_no_scale_stay() -> None:

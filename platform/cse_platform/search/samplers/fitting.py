@@ -1,4 +1,7 @@
-"""Prepares the trials that a Gaussian process is fitted to: a bounded number, without outliers."""
+"""Prepares the trials that a Gaussian process is fitted to: a bounded number, without outliers.
+
+Failures, which are shown with the worst score, are raised to the median.
+"""
 
 import copy
 from collections.abc import Sequence
@@ -8,6 +11,8 @@ from numpy.typing import NDArray
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 
+from cse_platform.search.failures import SHOWN_AS_WORST
+
 MOST_FITTED = 250
 """The most trials that a Gaussian process is fitted to, because its cost grows with their cube."""
 BEST, NEWEST = 0.4, 0.2
@@ -16,6 +21,45 @@ FLOOR = 5.0
 """A value counts as at most this many times as far below the median as the best lies above it."""
 
 _Floats = NDArray[np.float64]
+
+
+def raise_failures(
+    trials: Sequence[FrozenTrial], directions: Sequence[StudyDirection]
+) -> list[FrozenTrial]:
+    """Raise failures, which are shown with the worst score, to the median of the other trials.
+
+    A Gaussian process is smooth: the worst score on one side of a border pulls down what it expects
+    on the other side, where the best may lie. The median is taken of each objective by itself.
+
+    Args:
+        trials: complete trials with finite values.
+        directions: the direction of each objective.
+    """
+    failed = find_failures(trials)
+    if failed.all():
+        return list(trials)
+    median = np.median(_read_heights(trials, directions)[~failed], axis=0)
+    return [
+        _copy_with_values(trial, median * _list_signs(directions)) if failure else trial
+        for trial, failure in zip(trials, failed, strict=True)
+    ]
+
+
+def find_failures(trials: Sequence[FrozenTrial]) -> NDArray[np.bool_]:
+    """Find the failures, which are shown with the worst score; shape (trials,)."""
+    return np.array([SHOWN_AS_WORST in trial.user_attrs for trial in trials], dtype=bool)
+
+
+def standardize_labels(failed: NDArray[np.bool_]) -> tuple[_Floats, float]:
+    """Label failures -1 and other trials 1, and standardize the labels.
+
+    Returns:
+        The labels, shape (trials,), of mean 0 and standard deviation 1; and the border half-way
+        between the two, in the same scale.
+    """
+    labels = np.where(failed, -1.0, 1.0)
+    mean, deviation = labels.mean(), labels.std()
+    return (labels - mean) / deviation, float(-mean / deviation)
 
 
 def floor_outliers(

@@ -11,11 +11,18 @@ from optuna.samplers import GPSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 from threadpoolctl import threadpool_limits
 
-from cse_platform.search.samplers.fitting import floor_outliers, select_trials
+from cse_platform.search.samplers.fitting import (
+    find_failures,
+    floor_outliers,
+    raise_failures,
+    select_trials,
+    standardize_labels,
+)
 from cse_platform.sweep.samplers import Gp
 
 if TYPE_CHECKING:
-    from optuna._gp.acqf import BaseAcquisitionFunc
+    from optuna._gp.acqf import BaseAcquisitionFunc, LogPI
+    from optuna._gp.search_space import SearchSpace
 
 
 def build_gp(options: Gp, *, seed: int) -> "NoisyGp":
@@ -34,7 +41,7 @@ def build_gp(options: Gp, *, seed: int) -> "NoisyGp":
 class NoisyGp(GPSampler):
     """A Gaussian process that does not aim at lucky scores, and sees pruned trials.
 
-    It differs from Optuna's own in four ways:
+    It differs from Optuna's own in five ways:
 
     - It proposes what may exceed the highest *expected* score of those tried, and not the highest
       *score*, which is a lucky one (the plug-in of Vazquez et al. 2008, Global optimization based
@@ -43,8 +50,12 @@ class NoisyGp(GPSampler):
     - A pruned trial has ended with its last dev point. Optuna's does not see pruned trials, and so
       proposes their neighbours again and again.
     - Values far below the others are raised to a floor (`fitting.floor_outliers`).
+    - Failures, which are shown with the worst score, count as the median, and a second Gaussian
+      process keeps away from where trials fail (`feasibility.FeasibleAcquisition`).
     - Of many trials it is fitted to some (`fitting.select_trials`).
     """
+
+    _feasibility: "LogPI | None" = None
 
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
@@ -75,12 +86,36 @@ class NoisyGp(GPSampler):
 
         space = SearchSpace(search_space)
         fitted = select_trials(
-            floor_outliers(completed_trials, study.directions),
+            floor_outliers(raise_failures(completed_trials, study.directions), study.directions),
             study.directions,
             space.get_normalized_params(completed_trials),
             space.is_categorical,
         )
+        self._feasibility = self._fit_feasibility(fitted, space)
         return super()._sample_relative_impl(study, fitted, running_trials, search_space)
+
+    def _fit_feasibility(self, trials: list[FrozenTrial], space: "SearchSpace") -> "LogPI | None":
+        """Fit the logarithm of the probability that a configuration does not fail.
+
+        Returns:
+            None if either none or all of the trials failed.
+        """
+        from optuna._gp.acqf import LogPI
+        from optuna._gp.gp import fit_kernel_params
+
+        failed = find_failures(trials)
+        if not failed.any() or failed.all():
+            return None
+        labels, border = standardize_labels(failed)
+        model = fit_kernel_params(
+            X=space.get_normalized_params(trials),
+            Y=labels,
+            is_categorical=space.is_categorical,
+            log_prior=self._log_prior,
+            minimum_noise=self._minimum_noise,
+            deterministic_objective=self._deterministic,
+        )
+        return LogPI(model, space, border)
 
     def _optimize_acqf(
         self, acqf: "BaseAcquisitionFunc", best_params: np.ndarray | None
@@ -88,12 +123,16 @@ class NoisyGp(GPSampler):
         import torch
         from optuna._gp.acqf import LogEI, qLogEI
 
+        from cse_platform.search.samplers.feasibility import FeasibleAcquisition
+
         if isinstance(acqf, LogEI | qLogEI) and self._gprs_cache_list:
             (model,) = self._gprs_cache_list
             with torch.no_grad():
                 expected, _ = model.posterior(model._X_train)
             acqf._threshold = float(expected.max())
             best_params = model._X_train[[int(expected.argmax())]].numpy()
+        if self._feasibility is not None:
+            acqf = FeasibleAcquisition(acqf, self._feasibility)
         return super()._optimize_acqf(acqf, best_params)
 
 
