@@ -23,7 +23,7 @@ def sets_in(name: str) -> list[str]:
 
 
 class DevSelection(Settings):
-    """Dev sets that pick a trial's checkpoint, that the search maximises, and that are only shown.
+    """Dev sets that pick a trial's checkpoint, that the search climbs, and that are only shown.
 
     A dev set is one of the package's, or a lab's own file, given as a path or as the mapping of an
     `OwnPairs`. Own sets are named by the file without its ending; `files` says where they are read
@@ -89,7 +89,7 @@ class DevSelection(Settings):
 
     @property
     def climbed(self) -> tuple[str, ...]:
-        """The dev sets whose mean the search maximises, mostly one."""
+        """The dev sets whose mean the search climbs, i.e. maximises; mostly one."""
         return (self.search,) if isinstance(self.search, str) else self.search
 
     @property
@@ -109,7 +109,7 @@ class DevSelection(Settings):
 
     @property
     def search_metric(self) -> str:
-        """The metric that the search maximises."""
+        """The metric that the search climbs."""
         return dev_metric(self.search_name)
 
     def with_means(self, metrics: Mapping[str, float]) -> dict[str, float]:
@@ -134,7 +134,7 @@ class DevSelection(Settings):
         """The dev set on which alignment and uniformity are measured; None if no set has pairs.
 
         It is STS-B if that is in use; else the first set of pairs among those that pick the
-        checkpoint, then those that the search maximises, then those that are only shown.
+        checkpoint, then those that the search climbs, then those that are only shown.
         """
         pairs = [name for name in self.tasks if name != "transfer_dev"]
         return "stsb" if "stsb" in pairs else next(iter(pairs), None)

@@ -97,7 +97,7 @@ class Student(nn.Module):
     Args:
         encoder: gives one vector per sentence.
         head: follows the pooler in training; `nn.Identity()` for none.
-        max_length: sentences are truncated to so many word pieces, special ones included.
+        max_length: sentences are truncated to this many word pieces, special ones included.
         chunks: a batch is encoded in this many chunks, each encoded again in the backward
             pass, which saves memory while all sentences of the batch remain negatives.
         arithmetic: precision of the forward pass; embeddings and losses are always float32.

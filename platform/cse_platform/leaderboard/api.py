@@ -103,7 +103,7 @@ class Leaderboard:
             tasks: the family of test scores; by default, rows have the scores of all main families,
                 and the first family that any row has scores of gives the headline.
             per_configuration: return a row for every configuration with a complete trial.
-            limit: return at most so many rows, those with the highest dev means.
+            limit: maximum number of rows; those with the highest dev means are returned.
             ranked: compute ranks and intervals over pairs by resampling; without them, even a board
                 of many rows is fast.
             sort: the column to sort by; see `sort_rows`.
@@ -233,7 +233,7 @@ class Leaderboard:
         return paper_table(paper, table, ours, files=self._published_files)
 
     def audit(self, paper: str | None = None) -> "Audit":
-        """Each claim of the papers' tables beside the noise that it must beat.
+        """Each claim of the papers' tables, with the noise that it must exceed.
 
         Args:
             paper: only the tables of this paper.
@@ -293,8 +293,8 @@ class Leaderboard:
         Args:
             sweep: its name.
             choice: which trials, and their order; by default all, by number.
-            limit: at most so many trials.
-            offset: skip so many trials first.
+            limit: maximum number of trials.
+            offset: number of trials to skip.
 
         Raises:
             NotFoundError: if there is no such sweep, or it has no such hyperparameter.
@@ -544,8 +544,8 @@ class Leaderboard:
         """The progress of sweeps; the one that was started last comes first.
 
         Args:
-            limit: at most so many sweeps; all by default.
-            offset: skip so many sweeps first.
+            limit: maximum number of sweeps; all by default.
+            offset: number of sweeps to skip.
         """
         from cse_platform.leaderboard.sweeps import sweep_overviews
 

@@ -236,8 +236,8 @@ def sweep_overviews(
 
     Args:
         session: of the leaderboard.
-        limit: at most so many sweeps.
-        offset: skip so many sweeps first.
+        limit: maximum number of sweeps.
+        offset: number of sweeps to skip.
         now: the time for which running sweeps are described; the current time by default.
     """
     last_start = (

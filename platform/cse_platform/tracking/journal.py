@@ -36,7 +36,7 @@ JOURNAL_VERSION = 1
 """The version of the journals that this code writes; a header without a version is of version 1."""
 
 SYNC_SECONDS = 0.2
-"""Interval of syncs to disk: a power cut can lose the events of so many seconds."""
+"""Interval of syncs to disk: a power cut can lose the events of this many seconds."""
 
 _UNWRITABLE = re.compile(rb"\\u(0000|d[89a-f])")
 """Escapes of characters that some store refuses: null and surrogates."""

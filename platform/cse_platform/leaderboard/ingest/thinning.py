@@ -33,7 +33,7 @@ from cse_platform.tracking.events import (
 
 EVEN_POINTS = 24
 MOST_POINTS = EVEN_POINTS + 4
-"""A thinned curve has at most so many points, so it is not thinned again."""
+"""Maximum number of points of a thinned curve; a curve of this size is not thinned again."""
 
 _BATCH = 500
 

@@ -21,7 +21,7 @@ BorderSide = Literal["low", "high"]
 _BEST = 5
 """Number of best trials that are examined."""
 _LEVEL = 0.01
-"""Probability below which so many of them at one side are not attributed to chance."""
+"""Probability below which the number of them at one side is not attributed to chance."""
 
 
 def border_side(
