@@ -1,8 +1,9 @@
-"""Pictures for the README: the page of cse-dashboard and MLflow's comparison, in Chromium.
+"""Takes screenshots for the README, of the page of cse-dashboard and of MLflow, in Chromium.
 
 Launch: make screenshots, or python dashboards/screenshots.py docs/images --runs runs
-Shows what is in the runs folder: the leaderboard, the sweep that searched most hyperparameters, the
-two first scored methods against each other, and the best trial. Takes about a minute.
+
+Shows what is in the runs folder: the leaderboard, the sweep that searched the most hyperparameters,
+the first two scored methods against each other, and the best trial. Takes about a minute.
 """
 
 import json
@@ -29,17 +30,17 @@ if TYPE_CHECKING:
 SIZE: "ViewportSize" = {"width": 1440, "height": 900}
 PHONE: "ViewportSize" = {"width": 420, "height": 860}
 COMPARED = 3
-"""Runs in MLflow's comparison."""
+"""Number of runs in MLflow's comparison."""
 
 
 @dataclass(frozen=True)
 class Shot:
-    """A view of the page, and what of it is in the picture."""
+    """A view of the page, and which part of it to capture."""
 
     name: str
     view: str
     top: str = "body"
-    """Selects what stands at the upper edge."""
+    """Selector of the element at the upper edge."""
     dark: bool = False
     size: "ViewportSize" = field(default_factory=lambda: SIZE)
 
@@ -63,13 +64,13 @@ def main(folder: Path, runs: Path) -> None:
 
 
 def most_searched(reader: Leaderboard) -> str:
-    """The sweep that searched most hyperparameters; of several the one with most trials."""
+    """Return the sweep that searched the most hyperparameters; ties go to the most trials."""
     sweeps = {one.name: one.trials for one in reader.sweeps()}
     return max(sweeps, key=lambda name: (len(reader.search(name).space.root), sweeps[name]))
 
 
 def shots_of(reader: Leaderboard, sweep: str) -> Iterator[Shot]:
-    """The sweeps, trials and methods of a leaderboard that pictures show."""
+    """Yield the views of a leaderboard to capture."""
     rows = [row for row in reader.rows(ranked=False) if row.scores]
     best = reader.sweep(sweep).best
     yield Shot("leaderboard", "")
@@ -87,7 +88,7 @@ def shots_of(reader: Leaderboard, sweep: str) -> Iterator[Shot]:
 
 
 def show(browser: "Browser", address: str, shot: Shot, folder: Path) -> None:
-    """Write one picture of the page."""
+    """Capture one view of the page."""
     page = browser.new_page(viewport=shot.size, color_scheme="dark" if shot.dark else "light")
     page.goto(address + shot.view)
     settled(page).locator(shot.top).first.evaluate("it => it.scrollIntoView()")
@@ -95,7 +96,7 @@ def show(browser: "Browser", address: str, shot: Shot, folder: Path) -> None:
 
 
 def show_comparison(browser: "Browser", address: str, sweep: str, file: Path) -> None:
-    """Write a picture of MLflow's own comparison of the first trials of the search."""
+    """Capture MLflow's own comparison of the first trials of the search."""
     client = MlflowClient(address)
     experiment = client.get_experiment_by_name("cse")
     first = client.search_runs(

@@ -1,1 +1,1 @@
-"""Pictures of the leaderboard: figures, a page in the browser, reports. Writes to no store."""
+"""Figures of the leaderboard, as a page in the browser, reports and files. Writes to no store."""

@@ -1,4 +1,4 @@
-"""Sentences, their vectors under kept models, and the measures and planes computed from them."""
+"""Vectors of sentences under kept models, and the measures and projections computed from them."""
 
 import re
 from collections.abc import Sequence
@@ -31,29 +31,29 @@ from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.trial_details import TrialDetails
 
 TARGETS = 8
-"""The most targets that a case study ranks."""
+"""Most targets that a case study ranks."""
 RANKED_PAIRS = 6
-"""The most pairs that it ranks; each takes two lines."""
+"""Most pairs that it ranks; each takes two lines."""
 FEWEST = 3
-"""The fewest targets that make a ranking."""
+"""Fewest targets that make a ranking."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Graded pairs to be ranked: the targets of one sentence, or pairs of different ones."""
+    """Graded pairs to rank: the targets of one sentence, or pairs of different sentences."""
 
     query: str | None
-    """The sentence that is in each pair; None if the pairs share none."""
+    """The sentence that all pairs share; None if they share none."""
     pairs: tuple[tuple[str, str], ...]
-    """Pairs by gold, highest first; the query is first in its pairs."""
+    """Pairs by gold, highest first; the query comes first in its pairs."""
     gold: tuple[float, ...]
 
 
 def case_of(dev: PairSet, query: str | None = None) -> Case | None:
     """Choose what to rank: at most 8 targets of a query, spread over their gold, or 6 pairs.
 
-    Left out, the query is the sentence in most pairs, if it is in more than three; else pairs of
-    different sentences are ranked. None if a query that was named has fewer than 3 targets.
+    The default query is the sentence in most pairs, if it is in more than three; otherwise, pairs
+    of different sentences are ranked. None if the given query has fewer than 3 targets.
     """
     by_default = queries(dev.first, dev.second)
     if query is None and not by_default:
@@ -73,7 +73,7 @@ def case_of(dev: PairSet, query: str | None = None) -> Case | None:
 
 
 def differing_pairs(dev: PairSet) -> list[int]:
-    """Return the numbers of the pairs whose sentences differ beyond case and punctuation."""
+    """Return the indices of the pairs whose sentences differ in more than case and punctuation."""
     words = [
         [re.findall(r"\w+", sentence.lower()) for sentence in side]
         for side in (dev.first, dev.second)
@@ -84,7 +84,7 @@ def differing_pairs(dev: PairSet) -> list[int]:
 def spread_by_gold(dev: PairSet, places: Sequence[int], count: int) -> list[int]:
     """Choose `count` of these pairs at even steps of gold, preferring short ones.
 
-    Returns their numbers, highest gold first.
+    Returns their indices, highest gold first.
     """
     left = sorted(places, key=lambda n: (len(dev.first[n]) + len(dev.second[n]), n))
     gold = {place: float(dev.gold[place]) for place in left}
@@ -110,17 +110,17 @@ def _make_case(
 
 Vectors = NDArray[np.float32]
 AT_ONCE = 4096
-"""Word pieces of a batch under dropout, padding included."""
+"""Word pieces per batch under dropout, padding included."""
 
 
 class Embeddings:
-    """Opens models when they are needed, and remembers the vector of every sentence.
+    """Opens models when they are needed, and caches the vector of every sentence.
 
-    One model is in memory at a time: the last that was used. Sentences are those of dev sets, or a
-    user's own; no test set is opened. A context manager, which in the end forgets them all.
-    `progress` is called with what is going on, and how many of how many sentences are done. Methods
-    raise a QueryError for what is not one trial, or has no model, and a BackboneError if the model
-    cannot be loaded.
+    Only the model that was used last is in memory. Sentences are those of dev sets, or a user's
+    own; no test set is opened. It is a context manager, which clears the cache at the end.
+    `progress` is called with a description, and the numbers of sentences done and in total. Methods
+    raise QueryError if a reference does not name exactly one trial or the trial has no model, and
+    BackboneError if the model cannot be loaded.
     """
 
     def __init__(self, reader: Leaderboard, *, progress: OnProgress = lambda *_: None) -> None:
@@ -137,17 +137,17 @@ class Embeddings:
         self._vectors.clear()
 
     def details(self, trial: str) -> TrialDetails:
-        """Return what the leaderboard knows of a trial, by its key or 6 or more first digits."""
+        """Return the details of a trial, given its key or 6 or more first digits."""
         if trial not in self._details:
             self._details[trial] = self._reader.trial(trial)
         return self._details[trial]
 
     def dev(self, trial: str) -> PairSet:
-        """Load the STS-B dev pairs from where the trial had its data; DataError if that is gone."""
+        """Load the STS-B dev pairs from the trial's data source. Raises DataError if it is gone."""
         return load_dev_set("stsb", data_setting_of(self.details(trial)))
 
     def vectors(self, trial: str, sentences: Sequence[str]) -> Vectors:
-        """Encode as at test time, shape (N, D); an EvaluationError if a vector is not finite."""
+        """Encode as at test time, shape (N, D). Raises EvaluationError for vectors not finite."""
         details = self.details(trial)
         known = self._vectors.setdefault(details.key, {})
         missing = [sentence for sentence in dict.fromkeys(sentences) if sentence not in known]
@@ -164,7 +164,7 @@ class Embeddings:
         return np.stack([known[sentence] for sentence in sentences])
 
     def under_dropout(self, trial: str, sentences: Sequence[str], *, times: int) -> Vectors:
-        """Encode as in training, shape (times, N, D); the dropout masks are always the same."""
+        """Encode as in training, shape (times, N, D), with reproducible dropout masks."""
         details = self.details(trial)
         encoder = self._open_encoder(details)
         if not isinstance(encoder, Encoder):
@@ -179,7 +179,7 @@ class Embeddings:
 
     def _open_encoder(self, details: TrialDetails) -> SentenceEncoder:
         if self._opened is None or self._opened[0] != details.key:
-            self._opened = None  # gives the memory back before the next one takes it
+            self._opened = None  # frees the memory before the next model takes it
             with kept_model(details) as folder:
                 encoder = load_sentence_encoder(str(folder))
             encoder.to(default_device())
@@ -204,25 +204,25 @@ Array = NDArray[Any]
 
 
 class Plane(NamedTuple):
-    """Vectors reduced to two numbers each."""
+    """Vectors projected to two dimensions."""
 
     points: NDArray[np.float64]
     """Shape (N, 2)."""
     axes: tuple[str, str]
-    """The names of the two numbers."""
+    """The names of the two dimensions."""
 
 
 class Diversity(NamedTuple):
-    """How far vectors are apart, in mean cosine distance (1 - cosine, in [0, 2])."""
+    """How far apart vectors are, as mean cosine distance (1 - cosine, in [0, 2])."""
 
     positives: NDArray[np.float64]
-    """Distances of a sentence's positives from each other, by sentence, shape (N,)."""
+    """Mean distance between a sentence's positives, by sentence, shape (N,)."""
     others: float
-    """The mean distance of two different sentences."""
+    """Mean distance between different sentences."""
 
 
 def all_cosines(vectors: Array) -> NDArray[np.float64]:
-    """Compute the cosine of every row with every other, shape (N, N); 0 with a zero vector."""
+    """Compute the cosine of every pair of rows, shape (N, N); 0 with a zero vector."""
     points = unit(vectors)
     cosines: NDArray[np.float64] = np.clip(points @ points.T, -1, 1)
     return cosines
@@ -242,7 +242,7 @@ def unit(vectors: Array) -> NDArray[np.float64]:
 
 
 def by_pca(vectors: Array) -> Plane:
-    """Project vectors of length 1 onto the two directions in which they differ most.
+    """Project normalised vectors onto their first two principal components.
 
     Vectors have shape (N, D), N >= 2, D >= 2; axes are named with their share of the variance.
     """
@@ -255,15 +255,15 @@ def by_pca(vectors: Array) -> Plane:
 
 
 def uniformity_of(vectors: Array) -> float:
-    """Measure how evenly the vectors cover the unit sphere, in [-8, 0]; less is better."""
+    """Measure how evenly the vectors cover the unit sphere, in [-8, 0]; lower is better."""
     return uniformity(torch.from_numpy(np.asarray(vectors, dtype=np.float32)))
 
 
 def by_direction(vectors: Array) -> Plane:
-    """Project vectors of length 1 onto the two directions in which they lie most, without centring.
+    """Project normalised vectors onto the two main axes of their second moments, without centring.
 
-    The directions are the first axes of the second moments; the mean is on their positive side.
-    Points lie in the unit circle. Vectors have shape (N, D), D >= 2.
+    The mean is on the positive side of both axes, and points lie in the unit circle. Vectors have
+    shape (N, D), D >= 2.
     """
     lengths_one = unit(vectors)
     shares, axes = np.linalg.eigh(lengths_one.T @ lengths_one / len(lengths_one))
@@ -274,9 +274,9 @@ def by_direction(vectors: Array) -> Plane:
 
 
 def by_umap(vectors: Array) -> Plane:
-    """Project vectors to a plane that keeps neighbours by cosine; the same for the same vectors.
+    """Project vectors to a plane with UMAP, which keeps neighbours by cosine; deterministic.
 
-    Its axes have no meaning of their own. N must be well above UMAP's 15 neighbours.
+    The axes have no meaning of their own. N must be well above UMAP's 15 neighbours.
 
     Raises:
         ImportError: if `umap-learn` is not installed.
@@ -286,13 +286,13 @@ def by_umap(vectors: Array) -> Plane:
     """
     from umap import UMAP
 
-    # One job: with more, UMAP would not repeat itself, whatever the seed.
+    # One job: with more, UMAP is not deterministic, whatever the seed.
     points = UMAP(metric="cosine", random_state=0, n_jobs=1).fit_transform(unit(vectors))
     return Plane(np.asarray(points, dtype=np.float64), ("UMAP 1, no unit", "UMAP 2, no unit"))
 
 
 def shuffled_whitening(views: Array, *, groups: int) -> NDArray[np.float32]:
-    """Whiten each view by itself, in groups of coordinates drawn anew with a fixed seed.
+    """Whiten each view separately, in random groups of coordinates drawn with a fixed seed.
 
     Views have shape (m, N, D), N > D / groups; groups divide D.
 
@@ -311,7 +311,7 @@ def shuffled_whitening(views: Array, *, groups: int) -> NDArray[np.float32]:
 
 
 def diversity_of(views: Array) -> Diversity:
-    """Measure how far apart the positives of a sentence are, and how far different sentences.
+    """Measure how far apart the positives of a sentence are, and different sentences.
 
     Views have shape (m, N, D), m >= 2, N >= 2.
     """
@@ -319,6 +319,7 @@ def diversity_of(views: Array) -> Diversity:
     pairs = list(combinations(range(len(points)), 2))
     same = np.mean([1 - (points[a] * points[b]).sum(axis=1) for a, b in pairs], axis=0)
     count = points.shape[1]
-    # |sum of the points|^2 is the sum over all ordered pairs, each point with itself included.
+    # |sum of the points|^2 sums the products of all ordered pairs, including those of a point
+    # with itself.
     sums = np.square(points.sum(axis=1)).sum(axis=1) - np.square(points).sum(axis=(1, 2))
     return Diversity(same, float(1 - sums.mean() / (count * (count - 1))))

@@ -8,12 +8,12 @@ class DashboardError(CseError):
 
 
 class AddressError(DashboardError):
-    """An address of the page means nothing."""
+    """An address of the page is invalid."""
 
 
 class ServeError(DashboardError):
-    """The page cannot be served there."""
+    """The page cannot be served on this host and port."""
 
 
 class ImageError(DashboardError):
-    """A figure cannot be made an image: what draws it is not there."""
+    """A figure cannot be rendered as an image because a program is missing."""

@@ -1,4 +1,4 @@
-"""A sweep's figures as files."""
+"""Writes a sweep's report and figures as files."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ from cse_platform.export.folders import make_empty
 from cse_platform.leaderboard import Leaderboard
 
 IMAGE_SIZE = {"width": 900, "height": 560}
-"""The size of an image in pixels, for figures without one of their own."""
+"""Size of images in pixels, for figures without a size of their own."""
 PIXELS = 2
 """Pixels of a PNG per pixel of the figure, along each side."""
 
@@ -36,17 +36,16 @@ PIXELS = 2
 def export_sweep(
     reader: Leaderboard, sweep: str, folder: Path, *, form: str, choices: Choices = NOTHING_CHOSEN
 ) -> None:
-    """Write `report.html`, and of each figure a file and its numbers into `figures/`.
+    """Write `report.html`, and into `figures/` a file with each figure and one with its data.
 
-    One copy of Plotly is written beside them.
-
-    The folder is new or empty; `form` of the single figures is html, svg, png or pdf.
+    One copy of Plotly is written beside the report. The folder must be new or empty; the figures'
+    `form` is html, svg, png or pdf.
 
     Raises:
         NotFoundError: if there is no such sweep.
-        QueryError: if a row that is chosen is none, or several.
+        QueryError: if a chosen row is not exactly one.
         OutputError: if the folder is not empty.
-        ImageError: if an image is asked for, and what draws it is not there.
+        ImageError: if `form` is an image, and the program that renders it is missing.
     """
     overview = reader.sweep(sweep)  # an unknown name leaves no folder behind
     rows_of(reader, sweep, choices.beside)
@@ -71,9 +70,8 @@ def export_sweep(
 def write_picture(picture: Picture, folder: Path, *, form: str) -> None:
     """Write `NAME.FORM` and `NAME.csv`; a picture without a figure writes nothing.
 
-    An html file expects Plotly in the folder above.
-
-    Forms other than html are drawn inside `drawing_images`.
+    An html file expects Plotly in the parent folder. Other forms must be written inside
+    `drawing_images`.
     """
     if picture.figure is None:
         return
@@ -95,9 +93,9 @@ def write_picture(picture: Picture, folder: Path, *, form: str) -> None:
 
 @contextmanager
 def drawing_images(form: str) -> Iterator[None]:
-    """Run one browser for all images inside the context; ImageError if that is impossible.
+    """Run one browser for all images inside the context. Raises ImageError if that is impossible.
 
-    Nothing runs for html.
+    Does nothing for html.
     """
     if form == "html":
         yield

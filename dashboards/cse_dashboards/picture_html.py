@@ -1,4 +1,4 @@
-"""Pictures as HTML: filters for `templates/picture.html`, on the page and in a report."""
+"""Pictures as HTML: filters for `templates/picture.html`, on the page and in reports."""
 
 import json
 import math
@@ -18,7 +18,7 @@ from cse_dashboards.figures.picture import DARK, LIGHT, Picture
 
 STATIC = Path(__file__).parent / "page" / "static"
 LIBRARY = "plotly.min.js"
-"""The script that draws figures, a static file; dashboards/plotly-bundle builds it."""
+"""The script that draws figures, a static file built by dashboards/plotly-bundle."""
 _PLAIN = " ,;:@=+*/()[]{}|!$~^"
 """Characters that need no escape in a data URL within a quoted attribute."""
 
@@ -28,16 +28,16 @@ _WRITTEN = WeakKeyDictionary[Picture, Markup]()
 
 
 def picture_json(picture: Picture) -> Markup:
-    """Return a picture's figure as JSON, made once: a page shows many pictures again."""
+    """Return a picture's figure as JSON; cached, because a page shows many pictures again."""
     if picture not in _WRITTEN:
         _WRITTEN[picture] = figure_json(picture.figure)
     return _WRITTEN[picture]
 
 
 def figure_json(figure: go.Figure) -> Markup:
-    """Return the figure as JSON that can stand in a script element.
+    """Return a figure as JSON for a script element.
 
-    The template is added when the figure is drawn.
+    The template is left out; the browser adds it when it draws the figure.
     """
     parts = json.loads(figure.to_json(), parse_float=_round_digits, object_hook=_unpack_numbers)
     parts["layout"].pop("template", None)
@@ -45,13 +45,13 @@ def figure_json(figure: go.Figure) -> Markup:
 
 
 def _round_digits(digits: str | float) -> float | None:
-    """Round to six digits: no eye sees more, and noise does not compress. Returns None for NaN."""
+    """Round to six digits, as more are invisible and do not compress. Returns None for NaN."""
     value = float(f"{float(digits):.6g}")
     return None if math.isnan(value) else value
 
 
 def _unpack_numbers(entry: dict[str, Any]) -> Any:
-    """Unpack numbers that Plotly has packed into a list: packed ones do not compress."""
+    """Convert numbers that Plotly has packed as base64 to a list, which compresses better."""
     if "bdata" not in entry:
         return entry
     packed = np.frombuffer(b64decode(entry["bdata"]), entry["dtype"])
@@ -61,7 +61,7 @@ def _unpack_numbers(entry: dict[str, Any]) -> Any:
 
 
 def trials_json(pictures: Iterable[Picture]) -> Markup:
-    """Return the notes on trials in some pictures, and their keys, by the ids of points."""
+    """Return the notes on the trials in some pictures, by the ids of points and lines."""
     notes = {name: note for picture in pictures for name, note in picture.trials.items()}
     return _escape_for_script(json.dumps(notes, separators=(",", ":"), ensure_ascii=False))
 
@@ -69,7 +69,7 @@ def trials_json(pictures: Iterable[Picture]) -> Markup:
 def csv_link(picture: Picture) -> str:
     """Return the data of a picture as a data URL.
 
-    It is not in base64, which hardly compresses.
+    It is percent-encoded, because base64 hardly compresses.
     """
     return f"data:text/csv;charset=utf-8,{quote(picture.csv, safe=_PLAIN)}"
 
@@ -80,12 +80,12 @@ def templates_json() -> Markup:
 
 
 def static_text(name: str) -> Markup:
-    """Read a file of the page, to be embedded in a document that stands alone."""
+    """Read a static file, to be embedded in a standalone document."""
     return Markup((STATIC / name).read_text(encoding="utf-8"))
 
 
 def add_pictures(environment: Environment) -> None:
-    """Give templates the filters of `picture.html`."""
+    """Add the filters of `picture.html` to an environment."""
     environment.filters |= {
         "picture_json": picture_json,
         "trials_json": trials_json,
@@ -109,5 +109,5 @@ def standalone() -> Environment:
 
 
 def _escape_for_script(json_text: str) -> Markup:
-    """Escape JSON for a script element: neither an end tag nor a comment begins in it."""
+    """Escape JSON for a script element, so that it contains no end tag or comment."""
     return Markup(json_text.replace("<", "\\u003c"))

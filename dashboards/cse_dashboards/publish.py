@@ -1,4 +1,4 @@
-"""Updates of a sweep's run in MLflow: its description, report and figures."""
+"""Updates a sweep's run in MLflow: its description, report and figures."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +12,7 @@ from cse_platform.secrets import mask_url
 from cse_platform.tracking.mlflow.sweep_run import sweep_run
 
 RANKED = 10
-"""The number of configurations in the description."""
+"""Number of configurations in the description."""
 LEAD = (
     "`report.html` among the artifacts has the figures, `cse-dashboard` serves them live, and "
     "[this view]({view}) compares all trials with their seeds averaged."
@@ -22,10 +22,10 @@ LEAD = (
 def publish_sweep(board: Leaderboard, sweep: str, mlflow: str) -> None:
     """Update the description of a sweep's run, and the report among its artifacts.
 
-    Figures that need an encoder are left out: trials may be running on the same machine.
+    Figures that need an encoder are left out, because trials may be running on the same machine.
 
     Raises:
-        NotFoundError: if the sweep or its run is not there.
+        NotFoundError: if the sweep or its run does not exist.
         StoreError: if a store does not answer.
     """
     overview = board.sweep(sweep)
@@ -45,7 +45,7 @@ def publish_sweep(board: Leaderboard, sweep: str, mlflow: str) -> None:
 def _write_report(board: Leaderboard, overview: SweepOverview, folder: Path) -> None:
     made = list(chapters(board, overview.name))
     (folder / "report.html").write_text(render_report(overview, made), encoding="utf-8")
-    if overview.state == "COMPLETE":  # each holds Plotly: MLflow shows a file by itself
+    if overview.state == "COMPLETE":  # each file embeds Plotly, as MLflow shows files one by one
         (folder / "figures").mkdir()
         for chapter in made:
             file = folder / "figures" / f"{chapter.name}.html"

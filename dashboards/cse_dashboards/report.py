@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from cse_dashboards.encoded import Embeddings
 
 REPORT_CURVES = ("dev/stsb_spearman", "dev/sickr_spearman", "train/loss")
-"""Metrics shown beside the one that the search climbs."""
+"""Metrics shown in addition to the one that the search climbs."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Chapter:
     title: str
     pictures: tuple[Picture, ...]
     table: str = ""
-    """HTML before the pictures."""
+    """HTML to show before the pictures."""
 
     @property
     def name(self) -> str:
@@ -72,10 +72,10 @@ class Chapter:
 
 @dataclass(frozen=True)
 class Choices:
-    """A person's choices for a report; without them, each figure chooses itself."""
+    """A user's choices for a report; by default, each figure chooses for itself."""
 
     beside: tuple[str, ...] = ()
-    """Rows beside the sweep's best: METHOD, METHOD@CONFIGURATION or a key's beginning."""
+    """Rows shown with the sweep's best: METHOD, METHOD@CONFIGURATION or the beginning of a key."""
     sentences: tuple[str, ...] = ()
     """Sentences of the heat map."""
     query: str | None = None
@@ -94,13 +94,13 @@ def chapters(
 ) -> Iterator[Chapter]:
     """Yield the chapters of a sweep's report, each as soon as it is made.
 
-    Beside the sweep's best configuration stand the best of the other methods that it can be laid
-    beside: those with its backbone and its dev sets, or those that are chosen. Without
-    `embeddings`, the figures that need an encoder are left out.
+    The sweep's best configuration is shown with the chosen rows, by default the best of each other
+    method with the same backbone and dev sets. Without `embeddings`, the figures that need an
+    encoder are left out.
 
     Raises:
-        StoreError: if there is no such sweep, or for what the database says.
-        QueryError: if a row that is chosen is none, or several.
+        StoreError: if the sweep does not exist, or the database fails.
+        QueryError: if a chosen row is not exactly one.
     """
     overview, rows = reader.sweep(sweep), rows_of(reader, sweep, choices.beside)
     study = ReplayedSearch(reader.search(sweep))
@@ -128,7 +128,7 @@ def chapters(
 def rows_of(reader: Leaderboard, sweep: str, beside: Sequence[str] = ()) -> list[LeaderboardRow]:
     """Return the sweep's best configuration, then the best of each other method, or `beside`.
 
-    There are no rows until a trial of the sweep is complete; StoreError for an unknown sweep.
+    Empty until a trial of the sweep is complete. Raises StoreError for an unknown sweep.
     """
     method = reader.sweep(sweep).method
     own = reader.rows(Filters(sweep=sweep), ranked=False)[:1]
@@ -149,7 +149,7 @@ def render_report(
 ) -> str:
     """Render these chapters as one HTML document that needs no network.
 
-    `library` is where Plotly lies, seen from the document; left out, the document holds it.
+    `library` is the path of Plotly relative to the document; by default, the document embeds it.
     """
     return _render_document(f"Sweep {overview.name}", _describe_sweep(overview), parts, library)
 
@@ -167,7 +167,7 @@ def search_pictures(
 ) -> list[Picture]:
     """Make the figures of a sweep's progress and of its search.
 
-    If the study has only the trials that pass, `among` has all.
+    If the study has only the trials that match a filter, `among` has all trials.
     """
     several = overview.objectives
     front = [pareto_front_picture(reader.front(overview.name))] if several else []
@@ -184,7 +184,7 @@ def search_pictures(
 
 
 def _draw_beside(reader: Leaderboard, rows: Sequence[LeaderboardRow]) -> Iterator[Picture]:
-    """Draw the figures that need several methods, or show more with them."""
+    """Draw the figures that need, or profit from, several methods."""
     yield from alignment_uniformity(reader, rows)
     yield from ranking_pictures(reader, rows)
     yield buckets(reader, rows[:PANELS])
@@ -232,14 +232,12 @@ def embeddings_pictures(
     sentences: Sequence[str] = (),
     query: str | None = None,
 ) -> Iterator[Picture]:
-    """Make all figures of embeddings, by UMAP where it is installed.
+    """Make all figures of embeddings; the projection uses UMAP if it is installed.
 
-    Each model is opened once, and the first one twice.
-
-    `sentences` are those of the heat map, `query` that of the case study; each chooses itself where
-    it is left out.
+    Each model is opened once, the first one twice. `sentences` are for the heat map, `query` is for
+    the case study; by default, each figure chooses its own.
     """
-    with suppress(CseError):  # each picture says so itself
+    with suppress(CseError):  # each picture reports it
         dev = dev_of(embeddings, trials)
         vectors_of(embeddings, trials, [*dev.first, *dev.second, *sentences])
     yield heat_map(embeddings, trials, sentences)

@@ -1,4 +1,4 @@
-"""Figures: one file each, with its data, its drawing and its caption.
+"""Figures, one per file, each with its data, its drawing and its caption.
 
-Scores come in as fractions and are drawn x 100, as papers print them; axes say so.
+Scores are passed as fractions and drawn x 100, as papers print them; axis titles say so.
 """

@@ -21,7 +21,7 @@ _METRICS = {
     "mean": "mean",
 }
 _CLASSIFIED = (*TRANSFER_TASKS, *LONG_TASKS, AVG_TRANSFER, "transfer_dev")
-"""Tasks that are scored by an accuracy; all others by a correlation, a lab's own sets too."""
+"""Tasks scored by accuracy; all others, including a lab's own sets, are scored by correlation."""
 _MEASURED = {
     "dev/alignment": "dev, alignment",
     "dev/uniformity": "dev, uniformity",
@@ -89,7 +89,7 @@ def metric_quantity(metric: str) -> Quantity:
 
 
 def number(value: float) -> str:
-    """Format three significant digits; small and large ones as powers of ten: `0.19`, `2.7e-4`."""
+    """Format three significant digits, with powers of ten if small or large: `0.19`, `2.7e-4`."""
     if value and not 1e-3 <= abs(value) < 1e5:
         digits, _, power = f"{value:.2e}".partition("e")
         return f"{digits.rstrip('0').rstrip('.')}e{int(power)}"
@@ -97,7 +97,7 @@ def number(value: float) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Format the value of a hyperparameter; several are joined, and a model or file is its name."""
+    """Format a hyperparameter's value; lists are joined, models and files shown by their names."""
     match value:
         case None:
             return "none"
@@ -120,32 +120,32 @@ def _stringify_keys(values: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def values_line(values: Mapping[str, Any]) -> str:
-    """Format hyperparameters for a legend or beside a point: `lr=2.7e-4, γ=0.19`."""
+    """Format hyperparameters on one line: `lr=2.7e-4, γ=0.19`."""
     return ", ".join(f"{hyperparameter_name(n)}={value_text(v)}" for n, v in values.items())
 
 
 MOST_VALUES = 5
-"""The most hyperparameters in a label: more would overflow a legend's line."""
+"""Most hyperparameters in a label; more would overflow a line of the legend."""
 
 
 class TrialNote(NamedTuple):
-    """The text that a figure shows for a trial under the mouse, and the key of its page."""
+    """The hover text of a trial, and the key of its page."""
 
     key: str
-    """The first digits of the key, enough to identify the trial."""
+    """The first digits of the key, which identify the trial."""
     text: str
 
 
 TrialNotes = Mapping[str, TrialNote]
-"""Notes by the id of the point or line of a trial."""
+"""Notes by the id of a trial's point or line."""
 
 
 HOVER = "%{text}<extra></extra>"
-"""The hover text of points and lines of trials: the note, which the page fills in."""
+"""Hover template of points and lines of trials: their note, which the page fills in."""
 
 
 def search_notes(trials: Iterable[TrialSummary], factor: float) -> dict[str, TrialNote]:
-    """Make notes by trial number: the score times `factor`, and the hyperparameters searched."""
+    """Make notes by trial number: the score times `factor`, and the searched hyperparameters."""
     return {
         str(trial.number): TrialNote(trial.key[:HASH_DIGITS], _describe_trial(trial, factor))
         for trial in trials
@@ -159,7 +159,7 @@ def _describe_trial(trial: TrialSummary, factor: float) -> str:
 
 
 def curve_notes(keys: Mapping[str, Mapping[int, str]]) -> dict[str, TrialNote]:
-    """Make notes for the trials behind curves, by their keys as `TrialNote` has them."""
+    """Make notes for the trials behind curves, by the trials' short keys."""
     notes = (
         TrialNote(key[:HASH_DIGITS], f"{label}, seed {seed}")
         for label, seeds in keys.items()
@@ -169,7 +169,7 @@ def curve_notes(keys: Mapping[str, Mapping[int, str]]) -> dict[str, TrialNote]:
 
 
 def labelled_rows(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
-    """Label rows by the method, backbone and hyperparameters that it takes to tell them apart."""
+    """Label rows by the method, backbone and hyperparameters that distinguish them."""
     several = {
         name: len({name_part(row) for row in rows}) > 1
         for name, name_part in (("method", _name_method), ("backbone", _name_backbone))
@@ -219,7 +219,7 @@ def _find_differing_values(rows: Sequence[LeaderboardRow]) -> dict[str, dict[str
 
 
 def _find_varying_names(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Find the first few hyperparameters that have several values."""
+    """Find the hyperparameters that have several values; only the first few."""
     all_values = list(configurations)
     names = dict.fromkeys(name for values in all_values for name in values)
     varying = [name for name in names if len({repr(values.get(name)) for values in all_values}) > 1]

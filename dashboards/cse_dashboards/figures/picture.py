@@ -1,4 +1,4 @@
-"""A figure with its data, its style, and what a reader needs beside it."""
+"""A figure with its data, caption and style."""
 
 import math
 import re
@@ -18,24 +18,24 @@ class Drawn(NamedTuple):
 
     figure: go.Figure
     data: pd.DataFrame
-    """Data in the units of the figure's axes; the axis titles are the column names."""
+    """Data in the units of the axes; axis titles are the column names."""
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """One figure of the page, the report or MLflow, or the reason why there is none."""
+    """A figure of the page, the report or MLflow, or the reason why there is none."""
 
     name: str
     """The name of its file: lower case, digits and `_`."""
     title: str
     caption: str
-    """One or two sentences: what it shows, over what, and which paper's figure it follows."""
+    """One or two sentences: what it shows, over what data, and which paper's figure it follows."""
     figure: go.Figure | None = None
     data: pd.DataFrame | None = None
     trials: TrialNotes = field(default_factory=dict)
     """Notes on the trials behind points and lines, by their `ids`."""
     missing: str | None = None
-    """If there is no figure: what is missing and how to get it, in a sentence."""
+    """If there is no figure, a sentence about what is missing and how to get it."""
 
     @property
     def csv(self) -> str:
@@ -44,33 +44,35 @@ class Picture:
 
 
 def file_name(text: str) -> str:
-    """Turn a text into a part of a picture's name."""
+    """Convert a text to a part of a picture's name."""
     return re.sub(r"[^a-z0-9]+", "_", text.lower())
 
 
 PALETTE = (
     "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8a8a", "#b8a800",
 )  # fmt: skip
-"""Colour-blind readers can distinguish these (Okabe and Ito 2008), on white as on black. The last
-two replace the palette's black and yellow."""
+"""Colours that colour-blind readers can distinguish (Okabe and Ito 2008), on white and on black.
+The last two replace the palette's black and yellow.
+"""
 
 _FAINT_TO_STRONG = {
     "light": ("#cfe1f2", "#94c4df", "#4a98c9", "#1764ab", "#08306b"),
     "dark": ("#1c3a5e", "#2f6aa3", "#56a0d8", "#9ccdf2", "#e6f4ff"),
 }
-"""Of what is shown by how strong its colour is: darker on white, brighter on black. Templates have
-them; a figure names none."""
+"""Colour scales for magnitudes: darker on white, brighter on black. They are part of the templates;
+figures do not set them.
+"""
 
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif"
 
 
 def colour(place: int) -> str:
-    """Return the colour at that place of the palette; `method_style` has those of methods."""
+    """Return a colour of the palette by index; methods have theirs from `method_style`."""
     return PALETTE[place % len(PALETTE)]
 
 
 def fade_colour(place: int, alpha: float = 0.2) -> str:
-    """Return the same colour, transparent: for bands around a line."""
+    """Return a colour of the palette with transparency, for bands around a line."""
     return see_through(colour(place), alpha)
 
 
@@ -81,9 +83,9 @@ def see_through(colour: str, alpha: float) -> str:
 
 
 def template(*, ink: str, grid: str, ramp: Sequence[str]) -> go.layout.Template:
-    """Build a template whose lines and letters suit any background.
+    """Build a Plotly template with transparent background.
 
-    `ramp` goes from colours near to what is behind to those that stand out.
+    `ramp` goes from colours close to the background to those that stand out.
     """
     scale = [[place / (len(ramp) - 1), shade] for place, shade in enumerate(ramp)]
     axis = {
@@ -133,12 +135,12 @@ def make_figure(*traces: Any, title: str, x: str, y: str, **layout: Any) -> go.F
 
 
 def replace_missing(values: Iterable[Any]) -> list[Any]:
-    """Convert a column for Plotly: None where the frame has no value."""
+    """Convert a column for Plotly, with None for missing values."""
     return [None if value is None or value != value else value for value in values]
 
 
 ROW, BETWEEN = 420, 120
-"""Pixels of a row with its axes, and of the axes and names between two rows."""
+"""Height in pixels of a row with its axes, and of the axes and names between two rows."""
 
 
 def make_panels(
@@ -152,7 +154,7 @@ def make_panels(
     row_height: int = ROW,
     **layout: Any,
 ) -> go.Figure:
-    """Make a figure of panels, at most three in a row, each under its name."""
+    """Make a figure of panels with titles, at most three in a row."""
     columns = 2 if len(panels) == 4 else min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     figure = make_subplots(
@@ -174,5 +176,5 @@ def make_panels(
 
 
 def cut_text(text: str, most: int) -> str:
-    """Cut a text to `most` characters, with a mark that there is more."""
+    """Cut a text to `most` characters, with an ellipsis if it is longer."""
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"

@@ -1,4 +1,4 @@
-"""Rows of the leaderboard side by side: the style of each method, the data, and the labels."""
+"""Rows of the leaderboard in one figure: styles, data sources and labels."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ _SHIPPED = {
     "rankcse": PALETTE[5],
     "untrained": PALETTE[6],
     "hicl": PALETTE[7],
-    # Beyond the palette, which every method from outside takes its colour from.
+    # Not from the palette, which methods of other packages get their colours from.
     **{"dclr": "#7b4fb5", "pcl": "#8c564b", "diffcse": "#17a2a2"},
     **{"arccse": "#b5892f", "mixcse": "#5a7d2a", "mocose": "#a23b72"},
     **{"promptbert": "#3f6fb0", "l2pcsr": "#6b6b6b", "infocse": "#9a8b1f"},
@@ -32,11 +32,11 @@ _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
 
 @dataclass(frozen=True)
 class Style:
-    """The style of one line, bar or marker."""
+    """The colour, dash and symbol of a line, bar or marker."""
 
     colour: str
     further: int = 0
-    """Above 0 for further lines of the same colour: each has its own dash and marker."""
+    """Index among lines of the same colour; above 0 it selects another dash and symbol."""
 
     @property
     def dash(self) -> str:
@@ -47,14 +47,15 @@ class Style:
         return _SYMBOLS[self.further % len(_SYMBOLS)]
 
     def faded(self, alpha: float = 0.2) -> str:
-        """Return the colour, transparent: for bands around a line."""
+        """Return the colour with transparency, for bands around a line."""
         return see_through(self.colour, alpha)
 
 
 def method_style(method: str) -> Style:
-    """Return the method's own style.
+    """Return the style of a method.
 
-    A method from outside has a colour by its name, and is dashed: each colour is a shipped one's.
+    A method of another package gets a palette colour by its name, and is dashed, because its colour
+    is shared with a method of ours.
     """
     if method in _SHIPPED:
         return Style(_SHIPPED[method])
@@ -64,9 +65,10 @@ def method_style(method: str) -> Style:
 
 
 def row_styles(labelled: Mapping[str, LeaderboardRow]) -> dict[str, Style]:
-    """Style rows by label: the method's colour, and another dash for each further row of it.
+    """Style rows by label: the method's colour, with another dash for each further row of the
+    method.
 
-    Where all rows are of one method, which a colour would not tell apart, each has its own.
+    If all rows are of one method, each gets its own colour instead.
     """
     methods = {row.method for row in labelled.values()}
     if len(methods) == 1 and len(labelled) > 1:
@@ -81,7 +83,7 @@ def row_styles(labelled: Mapping[str, LeaderboardRow]) -> dict[str, Style]:
 
 
 def styles_in_order(labels: Iterable[str]) -> dict[str, Style]:
-    """Give a colour to each label that is no method: seeds, tasks, configurations."""
+    """Assign colours in order to labels that are not methods: seeds, tasks, configurations."""
     return {
         label: Style(PALETTE[place % len(PALETTE)], place // len(PALETTE))
         for place, label in enumerate(labels)
@@ -91,31 +93,31 @@ def styles_in_order(labels: Iterable[str]) -> dict[str, Style]:
 Rows = Sequence[LeaderboardRow]
 MOST_COLOURS = len(PALETTE)
 PANELS = 4
-"""The most rows in a figure with a panel for each."""
+"""Most rows in a figure with a panel per row."""
 SENTEVAL = "SentEval data"
 TO_EVALUATE = "in a sweep file, or cse-evaluate TRIAL --tasks"
 
 
 def first_rows(rows: Rows) -> tuple[Mapping[str, LeaderboardRow], str]:
-    """Label as many of the first rows as there are colours. Returns them with a caption note."""
+    """Label the first rows, as many as there are colours. Also returns a caption note."""
     cut = len(rows) > MOST_COLOURS
     left = f" The first {MOST_COLOURS} of {len(rows)} rows are shown." if cut else ""
     return labelled_rows(rows[:MOST_COLOURS]), left
 
 
 def left_out(asked: Iterable[str], found: Mapping[str, object], what: str) -> str:
-    """Name in a caption the labels that were requested and have no data."""
+    """Format a caption note that lists the requested labels without data."""
     absent = [label for label in asked if label not in found]
     return f" Without {what}, and left out: {', '.join(absent)}." if absent and found else ""
 
 
 def data_of(source: str) -> str:
-    """Name the data behind a score, by its source. Scores on unlike data share no figure."""
+    """Name the data of a score by its source. Scores on different data are in separate figures."""
     return SENTEVAL if source in PAPERS else f"{source or 'unknown'} data"
 
 
 def dev_data(row: LeaderboardRow) -> str:
-    """Name the data behind a dev score; each dev set of a lab's own is other data."""
+    """Name the data of a dev score; each of a lab's own dev sets counts as different data."""
     return shown_dev_set(row) if row.dev.source == OWN_FILE else data_of(row.dev.source)
 
 
@@ -127,9 +129,9 @@ def best_scored_trial(row: LeaderboardRow, task: str) -> str | None:
 
 
 def picture_per_data(data: Iterable[str], draw: Callable[[str], Picture]) -> list[Picture]:
-    """Make a picture for each data source; where there are several, each names its own.
+    """Make a picture for each data source; if there are several, their titles name the sources.
 
-    `data` is what `data_of` says of each row; `draw` makes the picture of the rows on that data.
+    `data` has the name of each row's data, from `data_of`; `draw` makes the picture for one name.
     """
     several = list(dict.fromkeys(data)) or [SENTEVAL]
     if len(several) == 1:
@@ -138,7 +140,7 @@ def picture_per_data(data: Iterable[str], draw: Callable[[str], Picture]) -> lis
 
 
 def picture_per_dev_data(rows: Rows, draw: Callable[[Rows], Picture]) -> list[Picture]:
-    """Make a picture for each source of the dev data, as `picture_per_data` does."""
+    """Make a picture for each source of dev data, like `picture_per_data`."""
     return picture_per_data(
         map(dev_data, rows), lambda data: draw([row for row in rows if dev_data(row) == data])
     )

@@ -1,1 +1,1 @@
-"""The page in the browser: Flask, server-rendered, its state in the address."""
+"""The page in the browser: server-rendered by Flask, with its state in the URL."""

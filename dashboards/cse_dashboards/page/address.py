@@ -1,4 +1,4 @@
-"""The addresses of the views: each holds the choices of its view, and is read and written here."""
+"""The URLs of the views, with the choices that each view has; parsed and built here."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -26,32 +26,32 @@ from cse_platform.sweep.problems import dotted_path, problems_in
 
 
 def split_list(value: Any) -> Any:
-    """Split a text at commas, or take several texts; each is kept once."""
+    """Split a text at commas, or accept several texts; repeats are dropped."""
     parts = value.split(",") if isinstance(value, str) else value
     return tuple(dict.fromkeys(part for part in parts if part))
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(split_list)]
-"""Names with commas between them; a form may repeat the parameter instead."""
+"""Names separated by commas; a form can repeat the parameter instead."""
 
 
 class Address(BaseModel):
-    """One view and the choices in it. Fields are query parameters, or parts of the path."""
+    """A view and its choices. Fields are query parameters or parts of the path."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     PATH: ClassVar[str]
-    """The path, with names of fields in braces."""
+    """The path, with field names in braces."""
     LISTS: ClassVar[frozenset[str]] = frozenset()
     """Fields of the type `Names`."""
 
     @classmethod
     def read(cls, query: Iterable[tuple[str, str]], **path: str) -> Self:
-        """Read the address from this query and these parts of the path.
+        """Parse an address from its query and parts of its path.
 
-        Parameters without a value are passed over: forms send all they have.
+        Parameters with an empty value are ignored, because forms send all their fields.
 
         Raises:
-            AddressError: names each parameter that is unknown, repeated or means nothing.
+            AddressError: names each parameter that is unknown, repeated or invalid.
         """
         given: dict[str, list[str]] = defaultdict(list)
         for name, value in query:
@@ -76,11 +76,11 @@ class Address(BaseModel):
         return changed.path + (f"?{query}" if query else "")
 
     def under(self, prefix: str) -> str:
-        """Return the link to a part of the view, or to a file, with the same choices."""
+        """Return the link to a part of the view or to a file, with the same choices."""
         return prefix + self.link()
 
     def chosen(self) -> Iterator[tuple[str, Any]]:
-        """Yield the query parameters whose value is not their default."""
+        """Yield the query parameters whose values differ from the defaults."""
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if value != field.default and f"{{{name}}}" not in self.PATH:
@@ -110,7 +110,7 @@ def _describe_problems(error: ValidationError, given: dict[str, Any], model: typ
 
 
 ROWS_COMPARED = 16
-"""The most rows compared: each has a column in every table, and links name all of them."""
+"""Most rows to compare: each has a column in every table, and links list all of them."""
 
 
 class _Filtered(Address):
@@ -124,7 +124,7 @@ class _Filtered(Address):
 
     @property
     def filters(self) -> Filters:
-        """The filters for the rows; days begin at midnight of this machine's clock."""
+        """The filters for the rows; a day begins at midnight in this machine's time zone."""
         since = datetime.combine(self.since, time.min).astimezone() if self.since else None
         return Filters(**self.model_dump(include=_FILTERS - {"since"}), since=since)
 
@@ -139,12 +139,12 @@ class BoardAddress(_Filtered):
     tasks: FamilyName | None = None
     sort: str = "dev"
     every: bool = False
-    """Whether to show every configuration, and not the one chosen on dev."""
+    """Whether to show all configurations instead of the best of each group on dev."""
     published: bool = False
     against: str | None = None
-    """The row that significance is tested against: METHOD or METHOD@CONFIGURATION."""
+    """The reference row of significance tests: METHOD or METHOD@CONFIGURATION."""
     search: str | None = None
-    """Words that each shown row contains."""
+    """Words that each row must contain."""
 
     @field_validator("sort")
     @classmethod
@@ -161,7 +161,7 @@ class PapersAddress(Address):
 
 
 class PaperTableAddress(_Filtered):
-    """One table of a paper, with our results beside it."""
+    """One table of a paper, with our results beside the paper's."""
 
     PATH = "/papers/{paper}/{table}"
     paper: str
@@ -181,21 +181,23 @@ class SweepAddress(Address):
     PATH = "/sweeps/{name}"
     name: str
     metric: str | None = None
-    """The metric of the dev curves; by default the one that the search climbs."""
+    """The metric of the dev curves; by default, that which the search climbs."""
     x: str | None = None
     y: str | None = None
-    """Two hyperparameters, for the contour and the surface."""
+    """The second of two hyperparameters `x` and `y`, for the contour and the surface."""
     where: str = ""
     """A filter for the trials of the table and all figures, in the syntax of `read_where`."""
     narrow: str | None = None
     to: str | None = None
-    """One more condition, as a form sends it: the name, and what it may be. It joins `where`."""
+    """The allowed values of a further condition, from a form with the name `narrow`; it is added to
+    `where`.
+    """
     state: Literal["RUNNING", "COMPLETE", "PRUNED", "FAIL"] | None = None
     sort: str = "-number"
-    """A column of the table of trials; `-` before it sorts in descending order."""
+    """A column of the table of trials; a leading `-` sorts in descending order."""
     page: int = Field(default=1, ge=1)
     columns: Names = ()
-    """Columns of the table; by default those with information."""
+    """Columns of the table; by default all that are offered."""
     LISTS = frozenset({"columns"})
 
     @model_validator(mode="before")
@@ -214,7 +216,7 @@ class SweepAddress(Address):
 
     @property
     def conditions(self) -> Where:
-        """The conditions that all shown trials meet."""
+        """The conditions that shown trials must meet."""
         return read_where(self.where)
 
     @property
@@ -225,7 +227,7 @@ class SweepAddress(Address):
 
 
 class StopAddress(Address):
-    """The question whether to stop a sweep, or one trial of it."""
+    """The confirmation before a sweep, or one of its trials, is stopped."""
 
     PATH = "/sweeps/{name}/stop"
     name: str
@@ -242,22 +244,22 @@ class TrialAddress(Address):
 
 
 class CompareAddress(Address):
-    """Rows of the leaderboard beside each other, each against the first."""
+    """Rows of the leaderboard side by side, each compared with the first."""
 
     PATH = "/compare"
     rows: Names = ()
-    """METHOD, METHOD@CONFIGURATION or the beginning of a trial's key, each."""
+    """Each is METHOD, METHOD@CONFIGURATION or the beginning of a trial's key."""
     a: str | None = None
     b: str | None = None
-    """A against B, in older links: the same as the rows B and A."""
+    """`a` and `b` in older links are A against B: the same as the rows B and A."""
     tasks: FamilyName = "sts"
     backbone: str | None = None
     identity: str | None = None
     task: str | None = None
-    """The task of the pairs that are shown; by default the first that both rows have."""
+    """The task of the plotted pairs; by default, the first that both rows have."""
     x: str | None = None
     y: str | None = None
-    """The two rows whose pairs are shown; by default the first two."""
+    """The second of the rows `x` and `y` whose pairs are plotted; by default, the first two."""
     LISTS = frozenset({"rows"})
 
     @field_validator("rows")
@@ -275,7 +277,7 @@ class CompareAddress(Address):
 
     @property
     def filters(self) -> Filters:
-        """The filters that narrow down the meaning of the rows."""
+        """Filters that narrow down the rows that references can name."""
         return Filters(backbone=self.backbone, identity=self.identity)
 
     def link_without(self, row: str) -> str:
@@ -283,11 +285,11 @@ class CompareAddress(Address):
         return self.link(rows=[name for name in self.rows if name != row])
 
     def link_against(self, row: str) -> str:
-        """Return the link to the same rows, each compared with that one."""
+        """Return the link to the same rows, each compared with this one."""
         return self.link(rows=[row, *self.rows])
 
     def link_replacing(self, row: str, other: str) -> str:
-        """Return the link to the same rows, with one of them replaced by another."""
+        """Return the link to the same rows, with one replaced by another."""
         return self.link(rows=[other if name == row else name for name in self.rows])
 
 
@@ -295,13 +297,13 @@ Encoded = Literal["heat_map", "projection", "spread", "diversity", "buckets_stsb
 
 
 class GeometryAddress(_Filtered):
-    """Figures of how embeddings lie in their space."""
+    """Figures of the geometry of embeddings."""
 
     PATH = "/geometry"
     show: Encoded | None = None
-    """The figure to draw with a model."""
+    """The figure to draw that needs models."""
     sentences: str | None = Field(default=None, max_length=20_000)
     """Sentences of the heat map, one per line."""
     by: Literal["pca", "umap"] = "pca"
     query: str | None = None
-    """The sentence of the case study."""
+    """The query of the case study."""

@@ -1,4 +1,4 @@
-"""The page's server: a Flask application with its files, error pages and security headers."""
+"""The Flask application of the page: static files, error pages, security headers, and serving."""
 
 import gzip
 import logging
@@ -43,12 +43,12 @@ _ASK_AGAIN = "no-cache"
 
 @dataclass(frozen=True)
 class Asset:
-    """One static file."""
+    """A static file."""
 
     name: str
     body: bytes
     brotli: bytes | None
-    """The compressed body, if the build made one."""
+    """The Brotli-compressed body, if the build made one."""
 
     @cached_property
     def digest(self) -> str:
@@ -64,7 +64,7 @@ class Asset:
 
 
 def read_assets() -> dict[str, Asset]:
-    """Read all files that browsers may ask for, by name."""
+    """Read all static files that browsers may request, by name."""
     files = [file for file in STATIC.iterdir() if file.suffix in (".css", ".js", ".svg")]
     return {file.name: Asset(file.name, file.read_bytes(), _read_brotli(file)) for file in files}
 
@@ -75,7 +75,7 @@ def _read_brotli(file: Path) -> bytes | None:
 
 
 def send_asset(assets: dict[str, Asset], digest: str, name: str) -> Response:
-    """Send the file, in the shortest form that the browser accepts."""
+    """Send a static file in the smallest encoding that the browser accepts."""
     if name not in assets:
         abort(404)
     asset = assets[name]
@@ -87,19 +87,19 @@ def send_asset(assets: dict[str, Asset], digest: str, name: str) -> Response:
             answer.content_encoding = coding
             break
     answer.vary.add("Accept-Encoding")
-    # A page that was open during an upgrade asks for a file of the old version.
+    # A page that was open during an upgrade requests the old version, and gets the new one.
     answer.headers["Cache-Control"] = _YEAR if digest == asset.digest else _ASK_AGAIN
     return answer
 
 
 _LEAST = 1000
-"""The fewest bytes that are worth compressing."""
+"""Smallest response that is compressed, in bytes."""
 _LEVEL = 6
-"""The gzip level: 9 takes three times as long for 1 % less."""
+"""Gzip level; 9 takes three times as long for 1 % less."""
 
 
 def compress(answer: Response) -> Response:
-    """Gzip a text for a browser that accepts it."""
+    """Gzip a text response if the browser accepts that."""
     answer.headers.setdefault("Cache-Control", "no-cache")
     if answer.content_encoding or answer.is_streamed or not _is_text(answer):
         return answer
@@ -116,12 +116,12 @@ def _is_text(answer: Response) -> bool:
 
 
 VIEWS = (board, compare, geometry, search, sweep, trial)
-"""Modules that add their addresses to `pages` when they are imported."""
+"""Modules that register their routes on `pages` when imported."""
 POLICY = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
 )
-"""Everything is loaded from this server; Plotly writes styles into its figures."""
+"""Everything is loaded from this server; Plotly needs inline styles."""
 
 
 def create_app(
@@ -131,13 +131,13 @@ def create_app(
     mlflow: str | None = None,
     control: Control | None = None,
 ) -> Flask:
-    """Create the page over one leaderboard, which need not exist yet.
+    """Create the application for one leaderboard, which need not exist yet.
 
     Args:
         url: of the leaderboard.
-        published: files of published numbers.
-        mlflow: the address of a server; a database has no pages to lead to.
-        control: whom it admits may change something; left out, nobody may.
+        published: a lab's own files of published numbers.
+        mlflow: URL of a server; a database is ignored, as it has no pages to link to.
+        control: admits requests that may change something; by default, none may.
     """
     app = Flask("cse_dashboards.page", static_folder=None)
     assets = read_assets()
@@ -211,7 +211,7 @@ def _render_error(title: str, sentence: str, status: int) -> tuple[str, int]:
 
 
 THREADS = 8
-"""Browsers ask for the parts of a page at once, and some take seconds."""
+"""Browsers request the parts of a page concurrently, and some take seconds."""
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -224,16 +224,16 @@ def serve(
     mlflow: str | None = None,
     control: Control | None = None,
 ) -> None:
-    """Serve the page: print its address, and return after Ctrl-C. Port 0 takes a free one.
+    """Serve the page and print its address, until Ctrl-C. Port 0 selects a free port.
 
     Raises:
-        ServeError: if the port is taken, or the host is none of this machine's.
+        ServeError: if the port is taken, or the host is not an address of this machine.
     """
     from waitress import create_server
 
     app = create_app(url, published=published, mlflow=mlflow, control=control)
     named = f"[{host}]" if ":" in host else host
-    if named in LOOPBACK:  # another site must not reach it by a name that resolves here
+    if named in LOOPBACK:  # against DNS rebinding by other sites
         app.config["TRUSTED_HOSTS"] = list(LOOPBACK)
     with _open_socket(host, port) as listening:
         taken = listening.getsockname()[1]
@@ -257,7 +257,7 @@ def _open_socket(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        why = (error.strerror or str(error)).partition(" (while")[0]  # which names the address
+        why = (error.strerror or str(error)).partition(" (while")[0]  # the rest repeats the address
         raise ServeError(
             f"cannot listen on {host}, port {port}: {why}; --port takes another one, and 0 any "
             "that is free"

@@ -1,7 +1,8 @@
-"""Access control of the page: the token of this run of `cse-dashboard` allows changes.
+"""Access control of the page: changes need the token of this run of `cse-dashboard`.
 
-The token is in the address that the command prints. Opened once, the address makes it a cookie that
-scripts cannot read and other sites' pages cannot send. A change also needs a form of this page.
+The address that the command prints contains the token. When it is opened, the token becomes a
+cookie that scripts cannot read and other sites cannot send. A change must also come from a form of
+this page.
 """
 
 import hmac
@@ -14,18 +15,18 @@ from flask import Flask, Request, Response, abort, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
 PARAMETER = "token"
-"""The query parameter of the printed address."""
+"""Query parameter for the token in the printed address."""
 FIELD = "form_token"
-"""The field of each form that changes something."""
+"""Hidden field in each form that changes something."""
 LONGEST_FORM = 64 * 1024
-"""The most bytes of a form."""
+"""Maximum size of a form in bytes."""
 
 
 class Control:
-    """The token of one run of `cse-dashboard`, and checks of the requests that have it.
+    """The token of one run of `cse-dashboard`, and checks of requests.
 
     Args:
-        runs: the folder that keeps the journal of what people write.
+        runs: the runs folder, which holds the journal of annotations.
     """
 
     def __init__(self, runs: Path) -> None:
@@ -36,25 +37,27 @@ class Control:
 
     @property
     def cookie(self) -> str:
-        """The cookie's name: pages on several ports of a machine share cookies, and must not."""
+        """The cookie's name, unique to this run: servers on other ports of a host share its
+        cookies.
+        """
         return f"cse-control-{self._run}"
 
     @property
     def query(self) -> str:
-        """The query that the printed address ends with."""
+        """The query at the end of the printed address."""
         return f"?{urlencode({PARAMETER: self.token})}"
 
     def admits(self, asked: Request) -> bool:
-        """Tell whether a request comes from a browser that opened the address with the token."""
+        """Whether a request comes from a browser that opened the address with the token."""
         return _is_equal(asked.cookies.get(self.cookie, ""), self.token)
 
     def refuse_strangers(self) -> None:
-        """Let the request through if it may see the controls, else answer 403."""
+        """Abort with 403 unless the request has the cookie."""
         if not self.admits(request):
             abort(403, "Open the address that cse-dashboard --allow-control has printed, first.")
 
     def refuse_forgeries(self) -> None:
-        """Let the request through if a form of this page sent it, else answer 403."""
+        """Abort with 403 unless the request has the cookie and comes from a form of this page."""
         self.refuse_strangers()
         own = [f"{scheme}://{request.host}" for scheme in ("http", "https")]
         if request.headers.get("Origin", "") not in own:
@@ -63,7 +66,9 @@ class Control:
             abort(403, "This form is of an earlier cse-dashboard; open its page anew.")
 
     def guard(self, app: Flask) -> None:
-        """Make the application take the token from addresses, and show the outcome of forms."""
+        """Make the application accept tokens from addresses, and configure its session and form
+        size.
+        """
         app.secret_key = hmac.digest(self.token.encode(), b"session", "sha256")
         app.config.update(
             SESSION_COOKIE_NAME=f"cse-said-{self._run}",
@@ -74,7 +79,7 @@ class Control:
         app.after_request(self._keep_from_caches)
 
     def _take_token(self) -> BaseResponse | None:
-        """Make the token of an address a cookie, and redirect to the address without it."""
+        """Store the token of an address as a cookie, and redirect to the address without it."""
         if request.method != "GET" or PARAMETER not in request.args:
             return None
         if not _is_equal(request.args[PARAMETER], self.token):
@@ -85,7 +90,7 @@ class Control:
         return answer
 
     def _keep_from_caches(self, response: Response) -> Response:
-        """Keep caches from showing the page of a person with control to others."""
+        """Prevent caches from showing the page of an admitted person to others."""
         response.headers.add("Vary", "Cookie")
         if self.admits(request) and not request.path.startswith("/static/"):
             response.headers["Cache-Control"] = "no-store"

@@ -1,4 +1,4 @@
-"""Filters and functions of templates: how values are written, and where names in tables lead."""
+"""Filters and functions for templates: how values are displayed, and links of table cells."""
 
 import re
 from collections.abc import Iterable
@@ -42,13 +42,13 @@ NAVIGATION = {
 
 
 def _format_method(text: str) -> str:
-    """Write a method's name as its authors do; the rest of the text stays."""
+    """Replace the method's name at the beginning of a text by its display name."""
     name, space, rest = text.partition(" ")
     return method_name(name) + space + rest
 
 
 _WRITTEN = {"method": _format_method, "backbone": backbone_name}
-"""Functions that rewrite the cells under a head."""
+"""Functions that format the cells of a column, by its head."""
 _WORD = re.compile(r"(?<![\w-])[a-z0-9]+(_[a-z0-9]+)*(?![\w-])")
 _LEADS = {"trial": "/trials/{}", "sweep": "/sweeps/{}"}
 """Links of cells, by the head of their column."""
@@ -58,10 +58,10 @@ _EARLY = ("trial", "trials", "GPU-hours", "wall time a trial", "finished")
 
 @dataclass(frozen=True)
 class TablePage:
-    """The rows of a long table that one page of it shows."""
+    """One page of a long table."""
 
     asked: int
-    """The page that the address names; beyond the last page it means the last."""
+    """The page in the address; if it is beyond the last page, the last page is shown."""
     size: int
     total: int
     """The number of rows on all pages."""
@@ -94,7 +94,7 @@ def moment(when: datetime | None) -> str:
 
 
 def arrange_columns(table: Table) -> Table:
-    """Move the columns that readers look for first before the scores by task."""
+    """Move the columns of general interest before the scores by task."""
     names = [head.name for head in table.heads]
     early = [names.index(name) for name in _EARLY if name in names]
     if "n" not in names:
@@ -109,17 +109,17 @@ def arrange_columns(table: Table) -> Table:
 
 
 def direction(column: str) -> str:
-    """Return the order of rows sorted by that column, in ARIA's words."""
+    """Return the sort direction of a column as an ARIA value."""
     return "descending" if ORDERS[column].descending else "ascending"
 
 
 def leads_to(head: str, text: str) -> str | None:
-    """Return the link of a cell with this text under that head, or None."""
+    """Return the link of a cell with this text under this head, or None."""
     return _LEADS[head].format(quote(text, safe="")) if head in _LEADS and text else None
 
 
 def reference(heads: list[str], row: TableRow) -> str | None:
-    """Return METHOD@CONFIGURATION of a row of ours that can be compared, else None."""
+    """Return METHOD@CONFIGURATION of one of our rows, or None if it has no configuration."""
     cells = {head: cell.text for head, cell in zip(heads, row, strict=True)}
     configuration = cells.get("configuration")
     shown = cells["method"]
@@ -128,7 +128,7 @@ def reference(heads: list[str], row: TableRow) -> str | None:
 
 
 def source_pages(tables: Iterable[Table]) -> dict[str, str]:
-    """Find the pages of the papers that published rows are from, by the row's mark."""
+    """Find the web pages of the papers of published rows, by the row's mark."""
     pages = {}
     for table in tables:
         names = [head.name for head in table.heads]
@@ -140,7 +140,7 @@ def source_pages(tables: Iterable[Table]) -> dict[str, str]:
 
 
 def head_name(head: str) -> str:
-    """Write the head of a column with tasks as papers write them: `dev STS-B (built-in)`."""
+    """Format a column head with task names as in papers: `dev STS-B (built-in)`."""
     task = head.replace(" ", "_")
     if task in TASKS:
         return TASKS[task]
@@ -148,17 +148,17 @@ def head_name(head: str) -> str:
 
 
 def task_words(text: str) -> str:
-    """Replace the tasks in a text by the names that papers use."""
+    """Replace the tasks in a text by their names in papers."""
     return _WORD.sub(lambda word: task_name(word[0]), text)
 
 
 def cell_name(head: str, text: str) -> str:
-    """Write a cell under that head, with methods and backbones as their authors write them."""
+    """Format a cell under a head, with methods and backbones by their display names."""
     return _WRITTEN.get(head, str)(text)
 
 
 def condition_text(condition: Condition) -> str:
-    """Write a condition in words: `lr from 1e-4 to 3e-4`, `kind a or b`."""
+    """Format a condition in words: `lr from 1e-4 to 3e-4`, `kind a or b`."""
     allowed = (
         _format_span(value) if isinstance(value, Span) else value for value in condition.allowed
     )

@@ -1,4 +1,4 @@
-"""Shared by the views: the open leaderboard, what one server shows and remembers, the request."""
+"""Shared by the views: the open leaderboard, cached results, and access to the request."""
 
 import logging
 import os
@@ -27,29 +27,29 @@ from cse_platform.secrets import mask_url
 
 T = TypeVar("T")
 KEPT = 32
-"""Results that a `Memory` keeps."""
+"""Number of results that a `Memory` keeps."""
 
 
 class Memory(Generic[T]):
-    """The last results by question; safe to use from all threads."""
+    """A cache of recent results by question; thread-safe."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, tuple[Any, T]] = OrderedDict()
         self._lock = threading.Lock()
-        # A lock lives while a caller computes or waits, however that ends.
+        # A lock exists only while a caller computes or waits.
         self._computing: WeakValueDictionary[Hashable, threading.Lock] = WeakValueDictionary()
         self._renewing: set[Hashable] = set()
         self._behind = ThreadPoolExecutor(max_workers=1, thread_name_prefix="renew")
 
     def known(self, question: Hashable, source: Any) -> T | None:
-        """Return the result, if it was computed from something equal to `source`."""
+        """Return the cached result if it was computed from an equal `source`, else None."""
         kept = self._find_result(question)
         return kept[1] if kept is not None and kept[0] == source else None
 
     def ask(self, question: Hashable, source: Any, compute: Callable[[], T]) -> T:
-        """Return the result, computing it unless it is known for this question and source.
+        """Return the result for this question and source, computing it unless it is cached.
 
-        Callers with the same question at the same time wait for the one that computes.
+        Concurrent callers with the same question wait for the one that computes it.
         """
         if (result := self.known(question, source)) is not None:
             return result
@@ -63,7 +63,7 @@ class Memory(Generic[T]):
     def ask_stale(self, question: Hashable, source: Any, compute: Callable[[], T]) -> T:
         """Return the cached result at once, even if it is stale, and refresh it in the background.
 
-        The background computes one result at a time; a later call returns it.
+        The background computes one result at a time; a later call returns the new result.
         """
         kept = self._find_result(question)
         if kept is None or kept[0] == source:
@@ -76,7 +76,7 @@ class Memory(Generic[T]):
         return kept[1]
 
     def keep(self, question: Hashable, source: Any, result: T) -> T:
-        """Remember a result. Returns it."""
+        """Cache a result. Returns it."""
         with self._lock:
             self._kept[question] = (source, result)
             self._kept.move_to_end(question)
@@ -91,7 +91,7 @@ class Memory(Generic[T]):
     def _renew_result(self, question: Hashable, source: Any, compute: Callable[[], T]) -> None:
         try:
             self.ask(question, source, compute)
-        except Exception:  # the next caller computes it, and gets the error
+        except Exception:  # the next caller computes it again, and gets the error
             logging.getLogger(__name__).warning("renewing what is shown failed", exc_info=True)
             with self._lock:
                 self._kept.pop(question, None)
@@ -102,13 +102,13 @@ class Memory(Generic[T]):
 
 AnyAddress = TypeVar("AnyAddress", bound=Address)
 pages = Blueprint("pages", __name__)
-"""All addresses of the page; each module of `views` adds its own."""
+"""All routes of the page; each module of `views` adds its own."""
 PART = "X-Part"
-"""Header of a request that wants a part of a page alone."""
+"""Header of a request for only a part of a page."""
 
 
 class OpenLeaderboard:
-    """One leaderboard, kept open between requests, and opened again when its file changes."""
+    """A leaderboard that stays open between requests, and is reopened when its file changes."""
 
     def __init__(self, url: str, published: Sequence[Path]) -> None:
         self.url, self._published = url, published
@@ -117,7 +117,7 @@ class OpenLeaderboard:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of its file, which is mostly a runs folder; None on a server."""
+        """The folder of the file, usually a runs folder; None for PostgreSQL."""
         return self._file.parent if self.url.startswith("sqlite") else None
 
     @property
@@ -125,10 +125,10 @@ class OpenLeaderboard:
         return Path(self.url.partition(":///")[2].partition("?")[0])
 
     def get(self) -> Leaderboard:
-        """Return the leaderboard, opened at the first call and again once its file has changed.
+        """Return the leaderboard, opened at the first call and again when its file has changed.
 
-        A file in a folder that cannot be written is opened at every call, for SQLite would not see
-        its changes.
+        A file in a folder that cannot be written to is reopened at every call, because SQLite would
+        not see its changes.
 
         Raises:
             StoreError: if it cannot be opened.
@@ -142,7 +142,7 @@ class OpenLeaderboard:
             return self._open[1]
 
     def forget(self) -> None:
-        """Reopen it at the next request; requests at work keep their connections."""
+        """Reopen the leaderboard at the next request; running requests keep their connections."""
         with self._lock:
             self._close_leaderboard()
 
@@ -156,7 +156,7 @@ class OpenLeaderboard:
         if not self.url.startswith("sqlite"):
             return self.url
         file = self._file
-        # SQLite sees no changes of a file that it has opened as immutable.
+        # SQLite does not see changes of a file that it has opened as immutable.
         if not file.is_file() or not os.access(file.parent, os.W_OK):
             return None
         status = file.stat()
@@ -169,39 +169,39 @@ class SearchPart:
 
     pictures: Sequence[Picture]
     trials: int
-    """The number of trials that had ended when the figures were made."""
+    """The number of ended trials when the figures were made."""
     said: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Site:
-    """The leaderboard, results and settings behind one server."""
+    """The leaderboard, cached results and settings of one server."""
 
     opened: OpenLeaderboard
     mlflow: str | None = None
-    """The MLflow server that sweeps link to."""
+    """URL of the MLflow server that sweeps link to."""
     control: Control | None = None
-    """Control over changes; None where the page is read-only."""
+    """Access control for changes; None if the page is read-only."""
     standings: Memory[list[LeaderboardRow]] = field(default_factory=Memory)
     comparisons: Memory[Comparison] = field(default_factory=Memory)
     marks: Memory[Mapping[int, Comparison]] = field(default_factory=Memory)
-    """Comparisons of each row of a board with one row, by the row's position."""
+    """Comparisons of each row of a board with a reference row, by the row's index."""
     studies: Memory[ReplayedSearch] = field(default_factory=Memory)
-    """Searches of sweeps, kept while their trials stay the same."""
+    """Searches of sweeps, valid while their trials stay the same."""
     searches: Memory[SearchPart] = field(default_factory=Memory)
     """Figures of these searches."""
     hyperparameters: Memory[SweepHyperparameters] = field(default_factory=Memory)
-    """Hyperparameters of sweeps, kept while no trial is added."""
+    """Hyperparameters of sweeps, valid while no trial is added."""
     counts: Memory[tuple[int, int]] = field(default_factory=Memory)
-    """Numbers of trials of sweeps, and of ended ones, kept while a sweep reports nothing."""
+    """Numbers of trials and ended trials of sweeps, valid while the sweep's stamp is the same."""
     pictures: Memory[Picture] = field(default_factory=Memory)
     """Figures of embeddings."""
     encoding: threading.Lock = field(default_factory=threading.Lock)
-    """Held by the only request that may have a model in memory."""
+    """Held by the one request that may have a model in memory."""
 
     @property
     def place(self) -> str:
-        """The address of the store without its password."""
+        """The URL of the store without its password."""
         return mask_url(self.opened.url)
 
 
@@ -211,14 +211,14 @@ def site() -> Site:
 
 
 def read_address(kind: type[AnyAddress], **path: str) -> AnyAddress:
-    """Read the address of the request, with these parts of its path."""
+    """Parse the address of the request, with these parts of its path."""
     return kind.read(request.args.items(multi=True), **path)
 
 
 def reader() -> Leaderboard:
-    """Return the leaderboard; StoreError if it cannot be opened.
+    """Return the leaderboard; all queries of a request share one transaction.
 
-    All that a request asks it is read in one transaction.
+    Raises StoreError if it cannot be opened.
     """
     if "reader" not in g:
         g.reading = ExitStack()
@@ -228,7 +228,7 @@ def reader() -> Leaderboard:
 
 
 def read_overview(sweep: str) -> SweepOverview:
-    """Read the progress of a sweep, once in a request.
+    """Read the progress of a sweep, once per request.
 
     Raises:
         NotFoundError: if there is none of that name.
@@ -248,7 +248,7 @@ def end_reading(_error: BaseException | None) -> None:
 
 
 def admitted() -> Control | None:
-    """Return the control for a request that may change something; None for all others."""
+    """Return the access control if the request may change something, else None."""
     control = site().control
     return control if control is not None and control.admits(request) else None
 

@@ -1,1 +1,1 @@
-"""What is trained on and what steers training: corpora, dev sets, and where they are read from."""
+"""Training corpora and dev sets, and where they are read from."""

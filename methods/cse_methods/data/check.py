@@ -1,6 +1,6 @@
-"""Whether a data folder holds what it should: every file's count of lines and checksum.
+"""Checks the files of a data folder against their known line counts and checksums.
 
-Reads files as bytes, those of test sets too, and gives nothing of them but these two.
+Files are read as bytes, those of test sets too, and only counts and checksums are returned.
 """
 
 import hashlib
@@ -17,24 +17,24 @@ FileState = Literal["ok", "missing", "other checksum", "wrong count"]
 
 @dataclass(frozen=True)
 class FileCheck:
-    """One file against what is known of it."""
+    """The result of checking one file."""
 
     path: str
-    """Below the data folder."""
+    """Relative to the data folder."""
     state: FileState
-    """`other checksum`: as many records, but other bytes, e.g. of another tokenisation."""
+    """`other checksum`: the count is right, but the bytes differ, e.g. by another tokenisation."""
     expected: str
-    """For people: the count, or of `other checksum` the first digits of the sum."""
+    """For display: the count or, if the state is `other checksum`, the start of the checksum."""
     found: str
 
     @property
     def lacking(self) -> bool:
-        """Whether the file has to be fetched: there is none, or it has a wrong count."""
+        """Whether the file has to be fetched because it is missing or has a wrong count."""
         return self.state in ("missing", "wrong count")
 
 
 def check_folder(folder: Path) -> list[FileCheck]:
-    """Check every known evaluation file, then every corpus that is there.
+    """Check all known evaluation files, then all corpora in the folder.
 
     Raises:
         DataError: if the folder does not exist or a file cannot be read.
@@ -48,12 +48,12 @@ def check_folder(folder: Path) -> list[FileCheck]:
 
 
 def check_files(folder: Path) -> list[FileCheck]:
-    """Check every file of the manifest, in its order; DataError if a file cannot be read."""
+    """Check all files of the manifest, in its order. Raises DataError if a file cannot be read."""
     return [_check_file(folder / file.path, file) for file in manifest().values()]
 
 
 def check_corpora(folder: Path) -> list[FileCheck]:
-    """Count the lines of each text in `corpus/`; where no paper names it, any count is right."""
+    """Check the line counts of the texts in `corpus/`; for unknown names, any count is right."""
     expected = {name: known.lines for known in KNOWN.values() for name in known.local_names}
     checks = []
     for path in sorted(folder.glob("corpus/*.txt")):
@@ -68,7 +68,7 @@ def check_corpora(folder: Path) -> list[FileCheck]:
 class _Content(NamedTuple):
     lines: int
     filled: int
-    """Lines that are not blank."""
+    """Number of lines that are not blank."""
     sha256: str
 
 
@@ -86,7 +86,7 @@ def _check_file(path: Path, file: DataFile) -> FileCheck:
 
 
 def _count(file: DataFile, lines: int, filled: int) -> str:
-    # Of a gold file the blank lines are unscored pairs, and few would be noticed otherwise.
+    # Blank lines of a gold file are unscored pairs; the line count alone would not show them.
     scored = f", {filled} scored" if "/STS.gs." in file.path else ""
     return f"{lines} lines{scored}"
 

@@ -1,4 +1,4 @@
-"""Training corpora by name: from the grammar, a file, a folder, a data folder or the hub."""
+"""Loads training corpora by name: from the grammar, a file, a folder, a data folder or the hub."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -29,28 +29,30 @@ class Corpus:
     """Sentences to train on, in file order."""
 
     name: str
-    """As named in the configuration; joined corpora as `a+b`."""
+    """As in the configuration; the names of joined corpora are `a+b`."""
     sentences: Sequence[str]
     sha256: str
-    """Checksum of the sentences, each ended by a line feed; with columns, of the rows as JSON."""
+    """Checksum of the sentences, each followed by a line feed; with columns, of the JSON rows."""
     columns: tuple[Sequence[str], ...] = ()
-    """Where several are named: all of them, of which the first is `sentences`."""
+    """All columns if several are named, else empty; the first one equals `sentences`."""
     dropped: int = 0
-    """Rows that were left out because a sentence in them was empty."""
+    """Number of rows that were dropped because a sentence in them was empty."""
 
 
 @dataclass(frozen=True)
 class _Known:
-    """A corpus of the papers, wherever it lies."""
+    """A corpus of the papers, wherever its files are."""
 
     hub: tuple[HubFile, ...]
     local_names: tuple[str, ...]
     lines: int
-    """Lines of all files together, before anything is dropped."""
+    """Number of lines of all files together, before any are dropped."""
     columns: tuple[str, ...] = ()
-    """Of a table, whose columns have to be named."""
+    """The columns of a table; a configuration has to name those it reads."""
     wiki_markup: bool = False
-    """Blank lines stand between paragraphs, and headings between equals signs; both are dropped."""
+    """Whether the text has blank lines between paragraphs and headings between equals signs; both
+    are dropped.
+    """
 
 
 KNOWN = {
@@ -81,25 +83,29 @@ KNOWN = {
 def load_corpus(
     specs: Sequence[CorpusSpec], data: str | None, *, backbone: str | None = None
 ) -> Corpus:
-    """The sentences of all named corpora, one corpus after the other.
+    """Load the sentences of all named corpora, one corpus after the other.
 
-    A name is `builtin`; a file of the hub, `hf://datasets/OWNER/NAME/FILE`; a file or folder (it
-    contains `/` or ends as a text or table does); NAME for the file `corpus/NAME.txt`, or of
-    another ending, of the data folder; or `wiki1m`, `wikitext103` (its paragraphs) or `nli`, which
-    are fetched from the hub if need be. Texts hold one sentence a line in UTF-8; of tables the
-    columns are named; of a folder all texts and tables are read, by name. White space around a
-    sentence is dropped. Texts of test sets (`transductive`) are read where `hand_out_texts` of
-    `cse_methods.evaluation` has written them.
+    A name is one of these:
+    - `builtin`;
+    - a file of the hub, `hf://datasets/OWNER/NAME/FILE`;
+    - a path of a file or folder: it contains `/` or ends as a text or table does;
+    - NAME for the file `corpus/NAME.txt` of the data folder, or for one with another known ending;
+    - `wiki1m`, `wikitext103` (its paragraphs) or `nli`, which are fetched from the hub if needed.
+
+    A text holds one sentence a line, in UTF-8; for a table, the configuration names the columns.
+    All texts and tables of a folder are read, sorted by name. White space around sentences is
+    dropped. Texts of test sets (`transductive`) are read where `hand_out_texts` of
+    `cse_methods.evaluation` wrote them.
 
     Args:
-        specs: the corpora, at least one, all of as many columns.
+        specs: the corpora, at least one; all must name the same number of columns.
         data: the setting `data`: `builtin`, `hub`, a folder, or None for CSE_DATA.
-        backbone: the encoder in whose word pieces `split_at` counts.
+        backbone: the encoder whose word pieces `split_at` counts.
 
     Raises:
         DataError: if a name is unknown, a file cannot be fetched or read, has no sentence, has an
             empty line that `drop_empty` does not allow, or is a known corpus of another size.
-        BackboneError: if `split_at` is set and the backbone's tokenizer cannot be had.
+        BackboneError: if `split_at` is set and the backbone's tokenizer cannot be loaded.
         ValueError: if `split_at` is set and no backbone is given.
     """
     source = data_source(data)
@@ -119,7 +125,10 @@ def _joined(
     backbone: str | None,
     versions: tuple[FileVersion, ...],
 ) -> Corpus:
-    """Read all corpora. The last ones are kept, for the next trial of a process, and a driver."""
+    """Read all corpora and join them.
+
+    The last result is kept in memory for the next trial of the process, and for the driver.
+    """
     del versions
     read = [_load(spec, source) for spec in specs]
     name, dropped = "+".join(spec.short_name for spec in specs), sum(number for _, number in read)
@@ -137,7 +146,7 @@ def _joined(
 
 
 def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
-    """Describe what `load_corpus` would fetch, a line a corpus; DataError for an unknown name."""
+    """Describe each corpus that `load_corpus` would fetch. Raises DataError for an unknown name."""
     source = data_source(data)
     names = {spec.name: spec for spec in specs if not spec.transductive}
     places = [(name, place) for name in names for place in _locate(names[name], source)]
@@ -146,7 +155,7 @@ def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
 
 
 def _load(spec: CorpusSpec, source: DataSource) -> tuple[CorpusRows, int]:
-    """Load the rows of a corpus that are asked for, and count those dropped from all of it."""
+    """Load the requested rows of a corpus, and count the rows dropped in all of it."""
     rows, dropped = _load_whole(spec, source)
     return rows[: spec.first], dropped
 
@@ -201,13 +210,13 @@ def _fitting(sentences: list[str], spec: CorpusSpec, backbone: str | None) -> It
 
 
 def handed_out_texts(spec: CorpusSpec, source: DataSource) -> Path:
-    """Where the texts of test sets lie once they are handed out."""
+    """Return the path of the texts of test sets; the file exists once they are handed out."""
     key = cache_key({"name": spec.name, "source": str(source)})
     return cache_folder("test-texts") / f"{spec.name}-{key}.txt"
 
 
 def _locate(spec: CorpusSpec, source: DataSource) -> tuple[Path | HubFile, ...]:
-    """Find the files of a corpus, here or on the hub; the built-in one has none."""
+    """Find the files of a corpus on this machine or on the hub; the built-in one has none."""
     name = spec.name
     if spec.transductive:
         texts = handed_out_texts(spec, source)
@@ -234,7 +243,9 @@ def _locate(spec: CorpusSpec, source: DataSource) -> tuple[Path | HubFile, ...]:
 
 
 def _files(path: Path, name: str) -> tuple[Path, ...]:
-    """List the file itself, or the texts and tables below a folder, by name."""
+    """Return the path itself if it is a file, else the texts and tables in the folder, sorted by
+    name.
+    """
     if path.is_file():
         return (path,)
     if not path.is_dir():

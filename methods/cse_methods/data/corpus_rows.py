@@ -1,4 +1,4 @@
-"""The rows of a corpus's file: a sentence each, or as many as columns are named."""
+"""Reads the rows of a corpus file; each has one sentence, or one for each named column."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,18 +15,19 @@ CorpusRows = list[tuple[str, ...]]
 def read_corpus_rows(
     path: Path, columns: Sequence[ColumnName], *, drop_empty: bool
 ) -> tuple[CorpusRows, int]:
-    """The sentences of a file and how many rows were dropped because one was empty.
+    """Read the sentences of a file, and count the rows dropped because a sentence was empty.
 
-    White space around a sentence is dropped, and a line break inside one is a blank.
+    White space around a sentence is dropped; a line break inside one becomes a space.
 
     Args:
-        path: a text, a sentence a line; or a table.
-        columns: of a table: names, or numbers from 1 of a table without a header; none is a text.
-        drop_empty: whether rows with an empty sentence are dropped; else they are refused.
+        path: a text with one sentence a line, or a table.
+        columns: the columns of a table, by name, or by number from 1 in a table without a header;
+            empty for a text.
+        drop_empty: whether rows with an empty sentence are dropped; else they raise an error.
 
     Raises:
-        DataError: if the file cannot be read, has no such column, no row, or one that is not of
-            sentences; names the first line.
+        DataError: if the file cannot be read, lacks a column, has no row, or has a row that does
+            not consist of sentences; the message names the first such line.
     """
     if columns:
         return _sentences(path, _named(path, columns), drop=drop_empty)
@@ -84,7 +85,7 @@ def _sentence(cell: Any, where: str) -> str:
 
 
 def _named(path: Path, columns: Sequence[ColumnName]) -> list[FileRow]:
-    """Read these columns of every row of a table."""
+    """Read the named columns of every row of a table."""
     names = [column for column in columns if isinstance(column, str)]
     table = read_table(path, only=names)
     places = [_place(table, column, path) for column in columns]

@@ -1,4 +1,4 @@
-"""Which corpora a trial trains on, as a configuration names them."""
+"""The settings that name a trial's training corpora."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,13 +12,13 @@ from cse_methods.settings import Settings
 from cse_methods.tasks import STS_TASKS
 
 TRANSDUCTIVE = " (transductive)"
-"""What follows a name wherever the texts of test sets were trained on."""
+"""Suffix of a corpus name where texts of test sets were trained on."""
 ColumnName = Annotated[str, Field(min_length=1)] | Annotated[int, Field(strict=True, ge=1)]
-"""The name of a column, or its number, from 1, in a table without a header."""
+"""Name of a column, or its number from 1 in a table without a header."""
 
 
 class CorpusSpec(Settings):
-    """One corpus: raw sentences, or the columns of a table."""
+    """A corpus: raw sentences, or columns of a table."""
 
     name: str = Field(
         min_length=1,
@@ -79,21 +79,21 @@ class CorpusSpec(Settings):
 
     @property
     def test_sets(self) -> tuple[str, ...]:
-        """The test sets whose texts it is; of other corpora none."""
+        """The test sets whose texts are this corpus; empty for other corpora."""
         if not self.transductive:
             return ()
         return STS_TASKS if self.name == "sts" else (self.name,)
 
     @property
     def named_columns(self) -> tuple[ColumnName, ...]:
-        """The columns that are read; none of a text."""
+        """The columns that are read; empty for a text."""
         return self.columns if self.column is None else (self.column,)
 
     @property
     def short_name(self) -> str:
-        """What it is called on the leaderboard: its name, or its file's without the folder.
+        """The name on the leaderboard: that of the corpus, or of its file without the folder.
 
-        A corpus that is not read whole has another name: `wiki1m[:30000]`.
+        If only the first rows are read, the name says so: `wiki1m[:30000]`.
         """
         is_file = is_file_name(self.name) or "://" in self.name
         name = Path(self.name).name if is_file else self.name
@@ -101,7 +101,9 @@ class CorpusSpec(Settings):
         return name if self.first is None else f"{name}[:{self.first}]"
 
     def from_folder(self, folder: Path) -> Self:
-        """Return a copy whose file, named as in a sweep file in `folder`, has an absolute path."""
+        """Return a copy with the file's absolute path; a relative path starts at the sweep file's
+        `folder`.
+        """
         return self.model_copy(update={"name": absolute_name(self.name, folder)})
 
 
@@ -111,7 +113,7 @@ def _as_corpora(value: Any) -> Any:
 
 
 def test_sets_of(corpora: Iterable[CorpusSpec]) -> list[str]:
-    """The test sets whose texts are among these corpora, in the papers' order."""
+    """Return the test sets whose texts are among these corpora, in the papers' order."""
     read = {task for corpus in corpora for task in corpus.test_sets}
     return [task for task in STS_TASKS if task in read]
 

@@ -1,4 +1,4 @@
-"""The identity of a dev set: sentence pairs, or the seven transfer tasks together."""
+"""The identity of a dev set: a set of sentence pairs, or the seven transfer tasks together."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from cse_methods.tasks import TRANSFER_TASKS
 
 
 class DevIdentity(NamedTuple):
-    """Where a dev set comes from, and what it holds."""
+    """Source and checksum of a dev set."""
 
     task: str
     source: str
@@ -20,7 +20,7 @@ class DevIdentity(NamedTuple):
 
 
 def identify_dev_set(dev: DevSelection, name: str, data: str | None) -> DevIdentity:
-    """Read one of these dev sets and return its identity; raises as its loader."""
+    """Read a dev set and return its identity. Raises the errors of its loader."""
     if name != "transfer_dev":
         pairs = load_dev_pairs(dev, name, data)
         return DevIdentity(name, pairs.source, pairs.sha256)
@@ -32,7 +32,7 @@ def identify_dev_set(dev: DevSelection, name: str, data: str | None) -> DevIdent
 def missing_dev_data(dev: DevSelection, data: str | None) -> list[str]:
     """Describe what must be fetched before these dev sets can be read.
 
-    It loads none of the package's sets, but reads a lab's own files, which may be faulty.
+    No set of the package is loaded, but a lab's own files are, and may raise a DataError.
     """
     for name in dev.files:
         load_dev_pairs(dev, name, data)

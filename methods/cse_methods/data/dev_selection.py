@@ -1,4 +1,4 @@
-"""Which dev sets a trial is judged by, and what each is called."""
+"""Which dev sets judge a trial, and their names."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, get_args
@@ -14,20 +14,20 @@ DevTask = Literal["stsb", "sickr", "transfer_dev"]
 """The dev sets of the package."""
 DEV_TASKS: tuple[DevTask, ...] = get_args(DevTask)
 _BETWEEN = "+"
-"""Between the names of sets whose mean is meant; no set has it in its name."""
+"""Separator in the name of a mean of several sets; no set has it in its name."""
 
 
 def sets_in(name: str) -> list[str]:
-    """Split the name of what picks a checkpoint or is climbed into its dev sets, mostly one."""
+    """Split the name of a checkpoint or search criterion into its dev sets, mostly one."""
     return name.split(_BETWEEN)
 
 
 class DevSelection(Settings):
-    """Which dev set picks a trial's checkpoint, what the search climbs, which are shown.
+    """Dev sets that pick a trial's checkpoint, that the search climbs, and that are only shown.
 
-    A dev set is one of the package's, or a lab's own file: a path, or a mapping as of `OwnPairs`.
-    Own ones go by the file's name without its ending; `files` says where they are read from. The
-    mean of several can pick the checkpoint, and the search can climb one.
+    A dev set is one of the package's, or a lab's own file, given as a path or as the mapping of an
+    `OwnPairs`. Own sets are named by the file without its ending; `files` says where they are read
+    from. The checkpoint criterion and the search criterion can each be the mean of several sets.
     """
 
     files: dict[str, OwnPairs] = Field(
@@ -89,17 +89,17 @@ class DevSelection(Settings):
 
     @property
     def climbed(self) -> tuple[str, ...]:
-        """The dev sets whose mean the search climbs, mostly one."""
+        """The dev sets whose mean the search climbs, i.e. maximises; mostly one."""
         return (self.search,) if isinstance(self.search, str) else self.search
 
     @property
     def checkpoint_name(self) -> str:
-        """What picks the checkpoint is called, e.g. `stsb`, or `stsb+sickr` of a mean."""
+        """Name of the checkpoint criterion, e.g. `stsb`, or `stsb+sickr` for a mean."""
         return _BETWEEN.join(self.picking)
 
     @property
     def search_name(self) -> str:
-        """What the search climbs is called, in the same way."""
+        """Name of the search criterion, in the same form."""
         return _BETWEEN.join(self.climbed)
 
     @property
@@ -113,7 +113,9 @@ class DevSelection(Settings):
         return dev_metric(self.search_name)
 
     def with_means(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Add the metrics that pick the checkpoint and that are climbed, where they are means."""
+        """Add the metrics of the checkpoint criterion and of the search criterion if they are
+        means.
+        """
         means = {
             dev_metric(_BETWEEN.join(sets)): sum(metrics[dev_metric(name)] for name in sets)
             / len(sets)
@@ -124,21 +126,21 @@ class DevSelection(Settings):
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Every dev set in use, each once, by name."""
+        """Names of all dev sets in use, each once."""
         return tuple(dict.fromkeys((*self.picking, *self.climbed, *self.also)))
 
     @property
     def geometry(self) -> str | None:
-        """The dev set that alignment and uniformity are measured on.
+        """The dev set on which alignment and uniformity are measured; None if no set has pairs.
 
-        STS-B where it is scored; else the first set of pairs among those that pick the checkpoint,
-        that the search climbs, or that are shown beside.
+        It is STS-B if that is in use; else the first set of pairs among those that pick the
+        checkpoint, then those that the search climbs, then those that are only shown.
         """
         pairs = [name for name in self.tasks if name != "transfer_dev"]
         return "stsb" if "stsb" in pairs else next(iter(pairs), None)
 
     def names(self) -> dict[str, Any]:
-        """Dump roles and names as JSON, without the files, whose places may change."""
+        """Dump roles and names as JSON, without the files, whose paths may change."""
         return self.model_dump(mode="json", exclude={"files"})
 
     def with_files(self, change: Callable[[OwnPairs], OwnPairs]) -> Self:
@@ -148,10 +150,10 @@ class DevSelection(Settings):
 
 
 def dev_metric(task: str) -> str:
-    """The name of the metric that a dev set is judged by, e.g. `dev/stsb_spearman`.
+    """Return the name of a dev set's metric, e.g. `dev/stsb_spearman`.
 
-    For `transfer_dev` it is the mean over the seven transfer tasks. The mean of several sets, e.g.
-    `stsb+sickr`, is `dev/stsb_sickr_mean`.
+    For `transfer_dev` it is the mean over the seven transfer tasks; for a mean of several sets,
+    e.g. `stsb+sickr`, it is `dev/stsb_sickr_mean`.
     """
     if _BETWEEN in task:
         return f"dev/{task.replace(_BETWEEN, '_')}_mean"

@@ -1,4 +1,7 @@
-"""Dev sets: graded sentence pairs that pick checkpoints and steer a search. Opens no test file."""
+"""Loads dev sets, the graded sentence pairs that pick checkpoints and steer a search.
+
+It opens no test file.
+"""
 
 import logging
 import os
@@ -27,11 +30,15 @@ _log = logging.getLogger(__name__)
 
 
 class _Table(NamedTuple):
-    """A dev split on the hub, as the hub's own parquet conversion, so that no test split comes."""
+    """A dev split on the hub.
+
+    The hub's own conversion to parquet has one file for each split, so that no test split is
+    fetched.
+    """
 
     file: HubFile
     columns: tuple[str, str, str]
-    """First sentence, second sentence and gold score."""
+    """Columns of the first sentence, the second sentence and the gold score."""
     pairs: int
 
 
@@ -60,7 +67,7 @@ DEV_PAIR_FILES: dict[DevTask, PairFile] = {
         sha256="3d022b188ec75933324e3fbbb55082f2b8e95de0ea9919ba016821af3a64c3d8",
     ),
 }
-# The hub's SICK comes from a later, corrected edition: 495 of the 500 trial pairs.
+# SICK on the hub is a later, corrected edition with 495 of the 500 trial pairs.
 DEV_TABLES: dict[DevTask, _Table] = {
     "stsb": _Table(
         HubFile("mteb/stsbenchmark-sts", _SPLIT, _REVISION),
@@ -76,10 +83,11 @@ DEV_TABLES: dict[DevTask, _Table] = {
 
 
 def load_dev_pairs(dev: DevSelection, name: str, data: str | None) -> PairSet:
-    """The pairs of one of these dev sets: the package's, or a lab's own file.
+    """Load the pairs of a dev set: one of the package's, or a lab's own file.
 
     Raises:
-        DataError: as `load_dev_set` and `load_own_pairs`, or if it is no set of pairs.
+        DataError: as `load_dev_set` and `load_own_pairs`; also if the set does not consist of
+            pairs, or the file has the name of a test set.
     """
     if own := dev.files.get(name):
         if is_test_file(own.file) or is_test_file(os.path.realpath(own.file)):
@@ -92,14 +100,15 @@ def load_dev_pairs(dev: DevSelection, name: str, data: str | None) -> PairSet:
 
 
 def load_dev_set(task: DevTask, data: str | None) -> PairSet:
-    """The dev pairs of `stsb` (1500) or of `sickr` (SICK trial, 500; 495 on the hub), checksummed.
+    """Load the dev pairs of `stsb` (1500) or `sickr` (SICK trial, 500; 495 on the hub).
 
-    Text is split at white space and joined by single blanks; rows without a gold score are dropped,
-    as SentEval does.
+    As in SentEval, text is split at white space and joined by single spaces, and rows without a
+    gold score are dropped. A warning is logged if the pairs of a folder have another checksum than
+    the known one.
 
     Raises:
-        DataError: if a file is missing or cannot be fetched, a row is malformed (names file and
-            line), or the number of pairs is not the known one (names file, expected and found).
+        DataError: if a file is missing or cannot be fetched, a row is malformed (the message names
+            file and line), or the number of pairs is not the known one.
     """
     source = data_source(data)
     if source == "builtin":
@@ -114,7 +123,7 @@ def load_dev_set(task: DevTask, data: str | None) -> PairSet:
 
 
 def missing_dev_sets(tasks: Iterable[DevTask], data: str | None) -> list[str]:
-    """Describe what `load_dev_set` would fetch; DataError if a folder of data lacks a file."""
+    """Describe what `load_dev_set` would fetch. Raises DataError if a data folder lacks a file."""
     source = data_source(data)
     missing = []
     for task in tasks:
@@ -133,7 +142,7 @@ def _read_table(task: DevTask) -> list[GradedPair]:
     for number, (first, second, gold) in enumerate(rows, start=1):
         where = f"{path}, row {number}"
         if gold is not None:
-            # The hub's scores are 32-bit: 3.7 is stored as 3.7000000477.
+            # Scores on the hub are 32-bit floats: 3.7 is stored as 3.7000000477.
             score = read_score(f"{gold:.4f}", where, lowest=LOWEST_GOLD[task])
             pairs.append(read_pair(first, second, score, where))
     if len(pairs) != table.pairs:

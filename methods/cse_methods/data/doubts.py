@@ -1,4 +1,4 @@
-"""What is worth knowing of a corpus before a trial trains on it."""
+"""Warnings about a corpus before a trial trains on it."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -11,21 +11,21 @@ from cse_methods.encoders.static_files import is_static
 from cse_methods.files.named import TABLES, kind_of_file
 
 SAMPLED = 1000
-"""Sentences whose word pieces are looked at, spread evenly over the corpus."""
+"""Number of sentences whose word pieces are inspected, spread evenly over the corpus."""
 MANY = 0.05
-"""The share of unknown word pieces, and of repeated sentences, from which on it is said."""
+"""Share of unknown word pieces, or of repeated sentences, from which a warning is given."""
 LONG = 10_000
-"""Characters from which on a line is no sentence any more."""
+"""Number of characters above which a line is unlikely to be a sentence."""
 
 
 def corpus_doubts(corpus: Corpus, specs: Sequence[CorpusSpec], *, backbone: str) -> list[str]:
-    """What is allowed and makes a bad corpus all the same, a sentence each; the same every time.
+    """Describe what is allowed in a corpus but harms training, one sentence each; deterministic.
 
     Args:
-        corpus: what `load_corpus` made of the specs.
-        specs: how the corpora are named.
-        backbone: the encoder that reads them. Its word pieces are not looked at where it has to be
-            fetched first.
+        corpus: what `load_corpus` returned for the specs.
+        specs: the settings that name the corpora.
+        backbone: the encoder that reads them. Its word pieces are not inspected if it would have
+            to be fetched first.
     """
     return [
         *_tables_as_text(specs),
@@ -101,7 +101,7 @@ def _long(corpus: Corpus) -> Iterator[str]:
 
 def _spread(sentences: Sequence[str]) -> list[str]:
     step = max(1, len(sentences) // SAMPLED)
-    # A book in one line would take as long as all others together.
+    # A whole book on one line would take as long as all other lines together.
     return [text[:LONG] for text in sentences[::step][:SAMPLED]]
 
 

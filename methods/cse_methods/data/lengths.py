@@ -1,4 +1,4 @@
-"""How long the sentences of a corpus are in a backbone's word pieces (HiCL, table 2)."""
+"""Counts the sentences of a corpus by length in a backbone's word pieces (HiCL, table 2)."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -10,13 +10,13 @@ import numpy as np
 from cse_methods.data.language.cutting import load_tokenizer
 
 BOUNDS = (0, 32, 64, 96, 128, 256, 512, inf)
-"""The paper's intervals: each is above one bound, up to and with the next."""
+"""Bounds of the paper's intervals; an interval excludes its lower and includes its upper bound."""
 AT_ONCE = 10_000
-"""Sentences that are cut together."""
+"""Number of sentences tokenised at once."""
 
 
 class LengthCount(NamedTuple):
-    """The sentences whose length lies in an interval."""
+    """The number of sentences whose length is in an interval."""
 
     over: float
     to: float
@@ -25,10 +25,10 @@ class LengthCount(NamedTuple):
 
 
 def count_lengths(sentences: Sequence[str], *, backbone: str) -> list[LengthCount]:
-    """Count sentences by their word pieces, special ones included.
+    """Count sentences by the number of their word pieces, special ones included.
 
     Raises:
-        BackboneError: if the backbone's tokenizer cannot be had.
+        BackboneError: if the backbone's tokenizer cannot be loaded.
     """
     tokenizer = load_tokenizer(backbone)
 

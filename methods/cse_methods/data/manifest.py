@@ -1,4 +1,4 @@
-"""What every file of a data folder in the SentEval layout must hold: counts and checksums."""
+"""Known counts and checksums of all files of a data folder in the SentEval layout."""
 
 import csv
 from collections.abc import Mapping
@@ -11,21 +11,21 @@ from cse_methods.errors import DataError
 
 
 class DataFile(NamedTuple):
-    """One file, as SentEval's own download script leaves it."""
+    """A file as SentEval's own download script writes it."""
 
     path: str
-    """Below the data folder."""
+    """Relative to the data folder."""
     sha256: str
-    """Checksum of its bytes. Another tokenisation of the same sentences has another one."""
+    """Checksum of its bytes; it differs for another tokenisation of the same sentences."""
     lines: int
-    """Blank and unscored ones too."""
+    """Number of lines, including blank and unscored ones."""
     records: int
-    """Sentences or pairs that count: without headers, and of STS gold files the scored ones."""
+    """Number of sentences or pairs, without headers; in STS gold files, of scored pairs only."""
 
 
 @cache
 def manifest() -> Mapping[str, DataFile]:
-    """All known files, by path."""
+    """Return all known files, by path."""
     table = Path(__file__).with_name("manifest.csv")
     with table.open(newline="", encoding="utf-8") as stream:
         files = [
@@ -36,7 +36,7 @@ def manifest() -> Mapping[str, DataFile]:
 
 
 def refuse_count(folder: Path, path: str, *, found: int) -> None:
-    """Raise a DataError unless a file gave as many records as are known of it."""
+    """Raise a DataError unless the number of records found in a file is the known one."""
     if found != (expected := manifest()[path].records):
         raise DataError(
             f"{folder / path}: expected {expected} records, found {found}; fetch the file again"

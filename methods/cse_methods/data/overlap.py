@@ -1,8 +1,8 @@
-"""Which sentences and pairs two sets share, whatever their case, punctuation and tokenisation.
+"""Finds sentences and pairs that two sets share, ignoring case, punctuation and tokenisation.
 
-Copies of one data set differ in all three: SentEval's are lower-cased and split by Moses into
-"do n't", where others have "Don't". So two sentences are the same here if their letters and digits
-are, and two pairs are the same if their sentences are, in either order.
+Copies of one data set differ in all three: SentEval's are lower-cased and split by Moses into "do
+n't", where others have "Don't". So two sentences count as the same if their letters and digits are
+the same, and two pairs if their sentences are the same, in either order.
 """
 
 import re
@@ -29,30 +29,30 @@ _ASCII_LOWERED = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_l
 _ASCII_DROPPED = bytes(code for code in range(128) if not chr(code).isalnum())
 
 PairKey = tuple[str, str]
-"""The letters and digits of two sentences, in the order of the alphabet."""
+"""The keys of two sentences, sorted."""
 
 
 def sentence_key(sentence: str) -> str:
-    """The letters and digits of a sentence, without case; empty if it has none."""
-    if sentence.isascii():  # of a million lines most are, and this is seven times as fast
+    """Return the letters and digits of a sentence, without case; empty if it has none."""
+    if sentence.isascii():  # most sentences are, and this is seven times as fast
         return sentence.encode().translate(_ASCII_LOWERED, _ASCII_DROPPED).decode()
     folded = unicodedata.normalize("NFKC", sentence).casefold()
     return _NEITHER_LETTER_NOR_DIGIT.sub("", folded)
 
 
 def sentence_keys(sentences: Iterable[str]) -> set[str]:
-    """The keys of these sentences; those without a letter or digit have none."""
+    """Return the keys of these sentences, except empty ones."""
     return {key for sentence in sentences if (key := sentence_key(sentence))}
 
 
 def pair_key(first: str, second: str) -> PairKey:
-    """The keys of two sentences, which are equal for the same two in another order."""
+    """Return the keys of two sentences, independent of their order."""
     one, other = sorted((sentence_key(first), sentence_key(second)))
     return one, other
 
 
 class TrainingData(Settings):
-    """What an encoder was trained on and chosen by, as its sweep names it."""
+    """The data that an encoder was trained on and selected by, as its sweep names it."""
 
     dev: DevSelection = Field(description="the dev sets in use, with the files of own ones")
     chosen_on: tuple[str, ...] = Field(
@@ -67,12 +67,12 @@ class TrainingData(Settings):
 
 
 def choosing_pairs(training: TrainingData) -> set[PairKey]:
-    """The keys of the pairs of the dev sets that chose an encoder.
+    """Return the keys of the pairs of the dev sets that selected an encoder.
 
-    Of `transfer_dev`, these are MRPC's: the other transfer sets hold single sentences.
+    For `transfer_dev` these are the pairs of MRPC; the other transfer sets hold single sentences.
 
     Raises:
-        DataError: if a dev set cannot be read, or is not what it was.
+        DataError: if a dev set cannot be read, or has changed.
     """
     keys = set[PairKey]()
     for name in training.chosen_on:
@@ -87,22 +87,24 @@ def choosing_pairs(training: TrainingData) -> set[PairKey]:
 
 
 class FileTexts(NamedTuple):
-    """The texts of a file: every sentence, and the pairs where there are two columns of them."""
+    """The texts of a file: all sentences, and the pairs if it has at least two columns of
+    sentences.
+    """
 
     sentences: list[str]
     pairs: list[tuple[str, str]]
 
     @property
     def keys(self) -> dict[str, Sequence[Hashable]]:
-        """The keys of the sentences and of the pairs, repeats included, by what they are."""
+        """The keys of the `sentences` and of the `pairs`, duplicates included."""
         sentences = [key for sentence in self.sentences if (key := sentence_key(sentence))]
         return {"sentences": sentences, "pairs": [pair_key(*pair) for pair in self.pairs]}
 
 
 def read_texts(path: Path) -> FileTexts:
-    """Read the sentences of a text or a table, whatever else its columns hold.
+    """Read the sentences of a text or a table; columns of other content are ignored.
 
-    A text without tabs has a sentence a line. In a table, and in a text with tabs, a column holds
+    A text without tabs has one sentence a line. In a table, and in a text with tabs, a column holds
     sentences if most of its cells have several words; a first row without such a cell is a header.
 
     Raises:
@@ -126,7 +128,9 @@ def read_texts(path: Path) -> FileTexts:
 
 
 def _read_rows(path: Path) -> Sequence[Sequence[Any]]:
-    """Read the cells of each row; SentEval's tables are separated by tabs whatever their names."""
+    """Read the cells of each row; SentEval's tables are separated by tabs whatever their file
+    names.
+    """
     if kind_of_file(path.name) in (".jsonl", ".parquet"):
         return [row.cells for row in read_table(path).rows]
     lines = [line for line in read_lines(path) if line.strip()]
@@ -136,6 +140,6 @@ def _read_rows(path: Path) -> Sequence[Sequence[Any]]:
 
 
 def count_shared(keys: Iterable[Hashable], others: Iterable[Hashable]) -> int:
-    """Count the keys, repeats included, that stand among the others."""
+    """Count the keys, duplicates included, that are also among the others."""
     known = set(others)
     return sum(key in known for key in keys)

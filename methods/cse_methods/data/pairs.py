@@ -1,6 +1,6 @@
-"""Graded pairs of sentences: how they are read in the SentEval layout, and what identifies them.
+"""Graded sentence pairs: how they are read in the SentEval layout, and their identity.
 
-Text is split at white space and joined by single blanks, as SentEval does.
+As in SentEval, text is split at white space and joined by single spaces.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,13 +17,13 @@ from cse_methods.errors import DataError
 from cse_methods.files.text import read_lines, sha256_of
 
 PairSource = Literal["builtin", "hub", "senteval", "file"]
-"""Where pairs are from; `file` is a lab's own."""
+"""Where pairs come from; `file` is a lab's own file."""
 HIGHEST = 5.0
 """The highest gold score of every set."""
 
 
 class GradedPair(NamedTuple):
-    """Two sentences and how similar they are."""
+    """Two sentences and their similarity."""
 
     first: str
     second: str
@@ -32,18 +32,18 @@ class GradedPair(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PairSet:
-    """Pairs of sentences with the similarity that people (or the grammar) gave them."""
+    """Sentence pairs with the similarity that annotators (or the grammar) gave them."""
 
     task: str
     source: PairSource
     first: tuple[str, ...]
     second: tuple[str, ...]
     gold: NDArray[np.float64]
-    """Shape (pairs,); 0 to 5, for sickr 1 to 5; of own files brought to 0 to 5; read-only."""
+    """Shape (pairs,); 0 to 5, for sickr 1 to 5; own files are rescaled to 0 to 5; read-only."""
     sha256: str
     """Checksum of the pairs and their gold scores; the leaderboard separates sets by it."""
     subsets: Mapping[str, int]
-    """Pairs of each subset, in order; a single one where a task has none."""
+    """Number of pairs of each subset, in order; a task without subsets has a single entry."""
 
     @classmethod
     def of(
@@ -52,7 +52,7 @@ class PairSet:
         source: PairSource,
         subsets: Mapping[str, Sequence[GradedPair]],
     ) -> Self:
-        """The pairs of these subsets, one after the other."""
+        """Concatenate the pairs of these subsets."""
         pairs = list(chain.from_iterable(subsets.values()))
         gold = np.array([pair.gold for pair in pairs], dtype=np.float64)
         gold.flags.writeable = False
@@ -73,16 +73,16 @@ class PairFile(NamedTuple):
     lowest: float
     """The lowest gold score."""
     sha256: str
-    """Checksum of the known pairs, not of the file; another tokenisation has another one."""
+    """Checksum of the known pairs, not of the file; it differs for another tokenisation."""
 
     @property
     def pairs(self) -> int:
-        """How many scored pairs are known of it."""
+        """The known number of scored pairs."""
         return manifest()[self.path].records
 
 
 def existing_file(folder: Path, path: str, *, what: str) -> Path:
-    """Where a file lies that `what` is read from; a DataError if it is not there."""
+    """Return the path of the file that `what` is read from. Raises DataError if it is missing."""
     file = folder / path
     if not file.is_file():
         raise DataError(
@@ -93,11 +93,11 @@ def existing_file(folder: Path, path: str, *, what: str) -> Path:
 
 
 def read_pairs(folder: Path, file: PairFile, *, what: str) -> list[GradedPair]:
-    """The pairs of a file, counted; rows without a gold score are dropped.
+    """Read the pairs of a file and check their number; rows without a gold score are dropped.
 
     Raises:
-        DataError: if the file is missing or cannot be read, a row is malformed (names file and
-            line), or the number of pairs is not the known one. `what` names the set.
+        DataError: if the file is missing or cannot be read, a row is malformed (the message names
+            file and line), or the number of pairs is not the known one. `what` names the set.
     """
     path = existing_file(folder, file.path, what=what)
     pairs = []
@@ -114,7 +114,7 @@ def read_pairs(folder: Path, file: PairFile, *, what: str) -> list[GradedPair]:
 
 
 def read_cells(line: str, where: str, *, columns: int) -> list[str]:
-    """The cells of a line, named by `where`; a DataError if it has too few."""
+    """Split a line into cells. Raises DataError if there are too few; `where` names the line."""
     cells = line.split("\t")
     if len(cells) < columns:
         raise DataError(
@@ -125,7 +125,7 @@ def read_cells(line: str, where: str, *, columns: int) -> list[str]:
 
 
 def read_score(text: str, where: str, *, lowest: float) -> float:
-    """A gold score; a DataError if it is no number from `lowest` to 5."""
+    """Parse a gold score. Raises DataError if it is not a number from `lowest` to 5."""
     try:
         score = float(text)
     except ValueError:
@@ -139,7 +139,7 @@ def read_score(text: str, where: str, *, lowest: float) -> float:
 
 
 def read_pair(first: str, second: str, gold: float, where: str) -> GradedPair:
-    """A pair of tidy sentences; a DataError if one is empty, which no known pair is."""
+    """Build a pair with normalised white space. Raises DataError if a sentence is empty."""
     sentences = [" ".join(text.split()) for text in (first, second)]
     if not all(sentences):
         raise DataError(f"{where}: a sentence of the pair is empty; fetch the file again")
@@ -147,5 +147,5 @@ def read_pair(first: str, second: str, gold: float, where: str) -> GradedPair:
 
 
 def sha256_of_pairs(pairs: Iterable[GradedPair]) -> str:
-    """Hex digest of the pairs and their gold, in order."""
+    """Return the hex digest of the pairs and their gold scores, in order."""
     return sha256_of(f"{pair.first}\t{pair.second}\t{pair.gold!r}" for pair in pairs)

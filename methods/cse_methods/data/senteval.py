@@ -1,4 +1,4 @@
-"""A data folder filled from the hub: SentEval's evaluation files and the papers' corpus."""
+"""Fills a data folder from the hub: SentEval's evaluation files and the papers' corpus."""
 
 import shutil
 import tarfile
@@ -17,23 +17,23 @@ from cse_methods.errors import DataError
 from cse_methods.files.cache import cache_folder, written_whole
 
 ARCHIVE = HubFile("princeton-nlp/datasets-for-simcse", "senteval.tar", "main")
-"""What the SimCSE group publishes: the folders of `downstream/`, at its top."""
+"""The archive published by the SimCSE group; the folders of `downstream/` are at its top level."""
 CORPUS = "wiki1m"
 
 
 def fetch_senteval(target: Path | None = None) -> Path:
-    """Fill a data folder with SentEval's files from the hub, and return it.
+    """Fill a data folder with SentEval's files from the hub, and return its path.
 
-    Without need, nothing is fetched. In a `target` of one's own, files that are missing or have a
-    wrong count are written; by default it is a folder of the cache, whose files are whole or
-    absent. Files that the archive itself lacks stay missing; `check_folder` and the readers report
-    them.
+    Nothing is fetched if nothing is missing. In a given `target`, files that are missing or have a
+    wrong count are written. The default is a folder of the cache, where files are written
+    atomically and only missing ones are fetched. Files that the archive lacks stay missing;
+    `check_folder` and the readers report them.
 
     Raises:
         DataError: if the archive cannot be fetched or read, or the folder cannot be written.
     """
     if target is None:
-        # Not looked into: a trial may come here for its training data, and must open no test set.
+        # No file is opened: a trial may call this for its training data, and must open no test set.
         folder = cache_folder("senteval")
         wanted = {path for path in manifest() if not (folder / path).is_file()}
     else:
@@ -45,7 +45,7 @@ def fetch_senteval(target: Path | None = None) -> Path:
 
 
 def fetch_corpus(target: Path) -> Path:
-    """Put wiki1m into a data folder, unless it has it whole, and return the file."""
+    """Write wiki1m to a data folder, unless a complete copy is there, and return the file."""
     known = KNOWN[CORPUS]
     for check in check_corpora(target):
         if Path(check.path).name in known.local_names and not check.lacking:
@@ -57,13 +57,13 @@ def fetch_corpus(target: Path) -> Path:
 
 
 def missing_senteval() -> list[str]:
-    """Describe what `fetch_senteval` would fetch, and fetch nothing."""
+    """Describe what `fetch_senteval` would fetch, without fetching it."""
     whole = all((cache_folder("senteval") / path).is_file() for path in manifest())
     return [] if whole or ARCHIVE.cached else [f"SentEval's files ({ARCHIVE.repository})"]
 
 
 def _extract(archive: Path, folder: Path, wanted: set[str]) -> None:
-    """Write the wanted files, each from the first plain member whose path ends as theirs does."""
+    """Write each wanted file from the first regular member whose path ends in the file's path."""
     left = {f"/{path.removeprefix('downstream/')}": path for path in wanted}
     try:
         with _filling(folder) as partial, tarfile.open(archive, "r:") as tar:
@@ -71,10 +71,10 @@ def _extract(archive: Path, folder: Path, wanted: set[str]) -> None:
                 ending = next((e for e in left if f"/{member.name}".endswith(e)), None)
                 stream = tar.extractfile(member) if ending and member.isfile() else None
                 if ending and stream:
-                    # The path is ours, never the member's: nothing can land outside the folder.
+                    # Paths come from the manifest: a member cannot write outside the folder.
                     _write(stream, folder / left.pop(ending), partial)
     except tarfile.TarError as error:
-        # Of a file in the hub's cache: what its link leads to, or the same bytes come back.
+        # The cached file is a link: name its target, or deleting it would not remove the bytes.
         raise DataError(
             f"{archive.resolve()}: not a whole tar file ({error}); delete it and fetch it again"
         ) from error
@@ -82,7 +82,7 @@ def _extract(archive: Path, folder: Path, wanted: set[str]) -> None:
 
 @contextmanager
 def _filling(folder: Path) -> Iterator[Path]:
-    """Lock a folder, so that one process at a time fills it; yield a place for unfinished files."""
+    """Lock a folder so that one process at a time fills it; yield a path for unfinished files."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):

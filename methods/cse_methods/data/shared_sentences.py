@@ -1,7 +1,7 @@
-"""Groups the pairs of a set by the sentences that they share, and knows pairs that sets share.
+"""Groups the pairs of a set by shared sentences, and knows the pairs that test sets share.
 
-Pairs that share a sentence are alike in how well an encoder does on them, so that they are less
-evidence than as many pairs of their own sentences.
+An encoder tends to do equally well on pairs that share a sentence, so they are less evidence than
+the same number of independent pairs.
 """
 
 import csv
@@ -17,20 +17,21 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 Groups = NDArray[np.intp]
-"""The number of each pair's group, shape (pairs,), counted from 0 as they first appear."""
+"""The group number of each pair, shape (pairs,), from 0 in the order of first appearance."""
 
 
 def group_by_sentence(first: Sequence[str], second: Sequence[str]) -> Groups:
-    """Group pairs by connected components: two that share a sentence are in one group.
+    """Group pairs by connected components: pairs that share a sentence are in the same group.
 
-    So are those that a chain of such pairs links. Sentences are the same if their texts are.
+    So are pairs that are linked by a chain of such pairs. Sentences are the same if their texts are
+    equal.
 
     Args:
         first: the first sentence of each pair.
-        second: the second one.
+        second: the second sentence of each pair.
 
     Raises:
-        ValueError: if there are not as many first as second sentences.
+        ValueError: if the numbers of first and second sentences differ.
     """
     numbers: dict[str, int] = {}
     ends = np.array(
@@ -46,15 +47,15 @@ def group_by_sentence(first: Sequence[str], second: Sequence[str]) -> Groups:
 
 
 def number_by_appearance(groups: NDArray[np.integer[Any]]) -> Groups:
-    """Number groups anew, from 0 in the order in which they first appear."""
+    """Renumber groups from 0 in the order of first appearance."""
     _, start, group = np.unique(groups, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(start))[group]
 
 
 def known_groups(gold: NDArray[np.float64]) -> Groups | None:
-    """Return the groups of a known test set, by its gold scores; None if it is not known.
+    """Return the groups of a known test set, found by its gold scores; None if it is unknown.
 
-    They are read from a table, as nothing but `evaluation/` opens test sets.
+    The groups are stored in a table, because only `evaluation/` may open test sets.
     """
     line = _read_table().get(sha256_of_gold(gold))
     if line is None:
@@ -67,10 +68,11 @@ def known_groups(gold: NDArray[np.float64]) -> Groups | None:
 
 
 def known_repeats(gold: NDArray[np.float64]) -> NDArray[np.bool_] | None:
-    """Return which rows of a known STS test set an earlier task has too, by its gold scores.
+    """Return which rows of a known STS test set also occur in an earlier task; None if it is
+    unknown.
 
-    The order of the tasks, and what counts as the same pair, are those of clean scores. The mask
-    has the shape (pairs,); None if the set is not known.
+    The set is found by its gold scores. The order of the tasks and the equality of pairs are those
+    of clean scores. The mask has shape (pairs,).
     """
     line = _read_table().get(sha256_of_gold(gold))
     if line is None:
@@ -81,16 +83,17 @@ def known_repeats(gold: NDArray[np.float64]) -> NDArray[np.bool_] | None:
 
 
 def sha256_of_gold(gold: NDArray[np.float64]) -> str:
-    """Checksum of gold scores in the order of the pairs."""
+    """Return the checksum of gold scores in the order of the pairs."""
     return sha256(np.ascontiguousarray(gold, "<f8").tobytes()).hexdigest()
 
 
 @cache
 def _read_table() -> Mapping[str, Mapping[str, str]]:
-    """Read the line of each known test set, by the checksum of its gold.
+    """Read the row of each known test set, by the checksum of its gold scores.
 
-    `groups` are those of several pairs: the numbers of the pairs have blanks between them, the
-    groups semicolons. `repeated` are the numbers of the pairs that an earlier task has too.
+    `groups` lists the groups of several pairs, separated by semicolons; each is the numbers of its
+    pairs, separated by spaces. `repeated` lists the numbers of the pairs that also occur in an
+    earlier task.
     """
     table = Path(__file__).with_name("shared_sentences.csv")
     with table.open(newline="", encoding="utf-8") as stream:

@@ -13,7 +13,7 @@ DataSource = Literal["builtin", "hub"] | Path
 
 
 def data_source(data: str | None) -> DataSource:
-    """The source that the setting `data:` names; without it CSE_DATA; without that the hub.
+    """Return the source named by the setting `data`; without it by CSE_DATA, else the hub.
 
     A folder must hold `downstream/`, `corpus/` or both.
 
@@ -41,14 +41,14 @@ def data_source(data: str | None) -> DataSource:
 
 
 def source_name(data: str | None) -> Literal["builtin", "hub", "senteval"]:
-    """Return the kind of a data source, for people and records; DataError as `data_source`."""
+    """Return the kind of a data source, for display and records. DataError as `data_source`."""
     source = data_source(data)
     return "senteval" if isinstance(source, Path) else source
 
 
 @dataclass(frozen=True)
 class HubFile:
-    """One file of a data set on the hub."""
+    """A file of a data set on the hub."""
 
     repository: str
     name: str
@@ -56,10 +56,10 @@ class HubFile:
 
     @classmethod
     def at(cls, address: str) -> "HubFile":
-        """The file at `hf://datasets/OWNER/NAME/FILE`, or `…/NAME@REVISION/FILE`.
+        """Parse the address `hf://datasets/OWNER/NAME/FILE`, or `…/NAME@REVISION/FILE`.
 
         Raises:
-            DataError: if the address is none of these.
+            DataError: if the address has neither form.
         """
         found = re.fullmatch(r"hf://datasets/([^/@]+/[^/@]+)(?:@([^/]+))?/(.+)", address)
         if found is None:
@@ -79,7 +79,9 @@ class HubFile:
         return isinstance(found, str)
 
     def fetch(self) -> Path:
-        """Return the file's place on this machine, fetched if needed; DataError if that fails."""
+        """Return the file's path on this machine, fetched if needed. Raises DataError if that
+        fails.
+        """
         from huggingface_hub import hf_hub_download
         from huggingface_hub.errors import EntryNotFoundError
 

@@ -1,8 +1,9 @@
-"""Transfer tasks: sentences with classes, as far as training may see them. Opens no test file.
+"""Loads the training and dev parts of the transfer tasks: sentences with classes.
 
-Four tasks (`FOLDED`) have no test set: their folds, which SentEval draws with a fixed seed, are dev
-and test. Text is split at white space and joined by single blanks. A blank line in CR and MPQA is
-an empty sentence that counts, as in SentEval; it is encoded as the empty text.
+It opens no test file. Four tasks (`FOLDED`) have no test set: folds, which SentEval draws with a
+fixed seed, take the place of dev and test. Text is split at white space and joined by single
+spaces. As in SentEval, a blank line in CR and MPQA counts as an empty sentence, and is encoded as
+the empty text.
 """
 
 import hashlib
@@ -39,13 +40,13 @@ class LabelledSentences:
 
     first: tuple[str, ...]
     second: tuple[str, ...] | None
-    """The second sentence of each pair; mrpc only."""
+    """The second sentence of each pair; only mrpc has them."""
     labels: NDArray[np.int64]
     """Shape (N,), classes from 0; read-only."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """All that have to be encoded."""
+        """All sentences to encode."""
         return self.first + (self.second or ())
 
     @property
@@ -58,14 +59,14 @@ class LabelledSentences:
 
 @dataclass(frozen=True, eq=False)
 class TransferSet:
-    """What training may see of a transfer task."""
+    """The parts of a transfer task that training may see."""
 
     task: TransferTask
     source: Literal["builtin", "hub", "senteval"]
     train: LabelledSentences
-    """All there is of a folded task."""
+    """The whole set for a folded task."""
     dev: LabelledSentences | None
-    """Only sst2 has a dev set; elsewhere folds take its place."""
+    """Only sst2 has a dev set; the other tasks use folds instead."""
 
     @property
     def sha256(self) -> str:
@@ -74,24 +75,24 @@ class TransferSet:
 
 
 class TransferFile(NamedTuple):
-    """A file in the SentEval layout, a sentence or a pair a line."""
+    """A file in the SentEval layout, with one sentence or pair a line."""
 
     path: str
     parse: Callable[[str, str], LabelledSentence]
-    """Reads a line; its second argument names the line in errors."""
+    """Parses a line; the second argument names the line in errors."""
     header: bool = False
     encoding: Literal["utf-8", "latin-1"] = "utf-8"
 
 
 def load_transfer_set(task: TransferTask, data: str | None) -> TransferSet:
-    """The training and dev sentences of a task, counted; 120 and 60 of the built-in data.
+    """Load the training and dev sentences of a task, and check their numbers.
 
-    The known counts are mr 10662, cr 3775, subj 10000, mpqa 10606, sst2 67349 to train on and 872
-    for dev, trec 5452, and mrpc 4076 pairs.
+    The known counts are mr 10662, cr 3775, subj 10000, mpqa 10606, sst2 67349 for training and 872
+    for dev, trec 5452, and mrpc 4076 pairs. The built-in data has 120 for training and 60 for dev.
 
     Raises:
-        DataError: if a file is missing or cannot be fetched, a line is malformed (names file and
-            line), or the number of sentences is not the known one.
+        DataError: if a file is missing or cannot be fetched, a line is malformed (the message names
+            file and line), or the number of sentences is not the known one.
     """
     source = data_source(data)
     train = load_part(task, source, TRAIN_FILES[task], builtin=lambda: builtin_rows(task, "train"))
@@ -103,13 +104,15 @@ def load_transfer_set(task: TransferTask, data: str | None) -> TransferSet:
 
 
 def fetch_transfer_sets(data: str | None) -> None:
-    """Fetch what `load_transfer_set` reads, where it comes from the hub; reads nothing."""
+    """Fetch the files that `load_transfer_set` reads from the hub, without reading them."""
     if data_source(data) == "hub":
         fetch_senteval()
 
 
 def missing_transfer_sets(data: str | None) -> list[str]:
-    """Describe what `load_transfer_set` would fetch; DataError if a folder of data lacks a file."""
+    """Describe what `load_transfer_set` would fetch. Raises DataError if a data folder lacks a
+    file.
+    """
     source = data_source(data)
     if isinstance(source, Path):
         for task in TRANSFER_TASKS:
@@ -125,7 +128,7 @@ def load_part(
     *,
     builtin: Callable[[], Sequence[LabelledSentence]],
 ) -> LabelledSentences:
-    """One part of a task, from `files` in SentEval's order or as `builtin` draws it."""
+    """Load one part of a task, from `files` in SentEval's order or from `builtin`."""
     if source == "builtin":
         return _labelled(builtin())
     folder = fetch_senteval() if source == "hub" else source
@@ -133,7 +136,7 @@ def load_part(
 
 
 def _labelled(rows: Sequence[LabelledSentence]) -> LabelledSentences:
-    # As SentEval sorts; sorting is stable, so the order of the files decides between equals.
+    # SentEval sorts in this way; sorting is stable, so equal rows keep the order of the files.
     rows = sorted(
         rows, key=lambda row: (len(row.first.split()), len(row.second.split()), row.label)
     )
@@ -200,7 +203,7 @@ def _row(
 
 
 def _halves(one: str, zero: str) -> tuple[TransferFile, ...]:
-    """The two files of a folded task: class 1 comes first."""
+    """Return the two files of a folded task, class 1 first."""
     return (
         TransferFile(f"downstream/{one}", partial(_sentence, label=1)),
         TransferFile(f"downstream/{zero}", partial(_sentence, label=0)),
@@ -208,7 +211,7 @@ def _halves(one: str, zero: str) -> tuple[TransferFile, ...]:
 
 
 SST = TransferFile("downstream/SST/binary/sentiment-train", _sentence_and_class)
-# One question, of the oldest release, has a byte that is no UTF-8.
+# One question of the original release contains a byte that is not valid UTF-8.
 TREC = TransferFile("downstream/TREC/train_5500.label", _question, encoding="latin-1")
 MRPC = TransferFile("downstream/MRPC/msr_paraphrase_train.txt", _pair, header=True)
 TRAIN_FILES: dict[TransferTask, tuple[TransferFile, ...]] = {

@@ -1,1 +1,1 @@
-"""The one training loop, and what it hands to a method."""
+"""The training loop shared by all methods, and what it provides to a method."""

@@ -1,4 +1,4 @@
-"""A view of a batch: its sentences, augmented and encoded in one pass."""
+"""Encodes a view of a batch: its sentences, augmented, in one pass."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,19 +23,19 @@ def encode_view(
     """Augment sentences and encode them.
 
     Word pieces are changed first, then positions, then the output of the embedding layer; changes
-    of one level follow one another as the view has them.
+    of one level are applied in the order of the view.
 
     Args:
-        student: what is trained.
-        contents: B >= 1 sentences' word pieces without special ones.
-        view: the augmentations; without any, the sentences are read as they are.
-        max_length: word pieces of a row at most, special ones included.
+        student: the student in training.
+        contents: word pieces of B >= 1 sentences, without special ones.
+        view: the augmentations; if empty, the sentences are encoded unchanged.
+        max_length: maximum word pieces of a row, special ones included.
 
     Returns:
         Embeddings after the head, shape (B, D), float32.
 
     Raises:
-        TrainingError: if spans are to be masked, and the backbone has no mask.
+        TrainingError: if spans are to be masked, but the backbone has no mask token.
     """
     template = student.encoder.template
     row = Row(max_length - len(template), student.encoder.tokenizer.mask_token_id)
@@ -45,7 +45,7 @@ def encode_view(
 
 
 def edit_rows(view: View, lengths: Sequence[int]) -> Edits:
-    """The changes of positions and embeddings of a pass over rows of so many word pieces."""
+    """Build the edits of positions and embeddings for rows of these lengths in word pieces."""
     edits = UNEDITED
     for name, _ in view:
         if change := AUGMENTATIONS[name].positions:

@@ -1,8 +1,8 @@
-"""A method whose loss stands on another method's: its settings, and the objective of both.
+"""Methods whose loss builds on that of another method: their settings and their objective.
 
-The setting `base` names the other method. That one's own settings are then settings too, as
-`base_NAME`, and what it sets otherwise than all methods do is the default. `WithBase` is what the
-settings of the upper method inherit from, `ObjectiveOnBase` what its objective does.
+The setting `base` names the other method. Its own settings then become settings too, named
+`base_NAME`, and its defaults for settings shared by all methods apply. Settings of the upper method
+inherit from `WithBase`, its objective from `ObjectiveOnBase`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,19 +24,22 @@ from cse_methods.training.optimizers import ParameterGroup
 from cse_methods.training.student import Student
 
 PREFIX = "base_"
-"""What the settings of a base begin with, and the parts of its loss whose name is taken."""
+"""Prefix of a base's settings, and of those parts of its loss whose name is taken."""
 
 
 class WithBase(TrainingConfig):
-    """The settings of a method that can stand on another one.
+    """The settings of a method that can build on another one.
 
-    With a base, `model_validate` gives settings of a class that has the base's own settings too.
+    With a base, `model_validate` returns an instance of a subclass that has the base's settings
+    too.
     """
 
     own_bases: ClassVar[tuple[str, ...]] = ()
-    """Values of `base` whose settings the method has among its own."""
+    """Values of `base` whose settings are among the method's own."""
     encodes_views: ClassVar[bool] = False
-    """Whether the method encodes the base's views, so that the base must not do it in its way."""
+    """Whether the method encodes the base's views itself, so that the base must not have its own
+    way.
+    """
 
     base: str | None = Field(
         default=None,
@@ -47,14 +50,14 @@ class WithBase(TrainingConfig):
 
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:
-        """The checked settings, those of the base among them."""
+        """Validate the settings, including those of the base."""
         base = obj.get("base") if isinstance(obj, Mapping) else None
         beside = cls.beside({"base": (base,)}) if isinstance(base, str) else cls
         return super(WithBase, beside).model_validate(obj, **options)
 
     @classmethod
     def beside(cls, possible: Mapping[str, Sequence[Any]]) -> type[Self]:
-        """The settings that there are beside the possible bases; unknown ones bring none."""
+        """Return the settings class for these possible bases; unknown bases are ignored."""
         plain = _plain_of(cls)
         known = []
         for name in possible.get("base", ()):
@@ -79,7 +82,7 @@ class _Based(WithBase):
 
     @property
     def of_base(self) -> TrainingConfig:
-        """The base's settings, those of all methods included.
+        """The base's settings, including those of all methods.
 
         Raises:
             SettingError: if the base refuses them.
@@ -105,7 +108,7 @@ class _Based(WithBase):
 
     @classmethod
     def dependent_defaults(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The method's, then those of the only base."""
+        """Return the method's defaults and, if there is only one base, that base's."""
         defaults = super().dependent_defaults(values)
         if len(cls.bases) > 1:
             return defaults
@@ -121,37 +124,37 @@ class _Based(WithBase):
         }
 
     def test_prompt(self) -> str | None:
-        """The base's."""
+        """Return that of the base."""
         return self.of_base.test_prompt()
 
     def encoders(self) -> tuple[str, ...]:
-        """The method's, then the base's."""
+        """Return the method's, then the base's."""
         return tuple(dict.fromkeys((*super().encoders(), *self.of_base.encoders())))
 
     def files(self) -> tuple[str, ...]:
-        """The method's, then the base's."""
+        """Return the method's, then the base's."""
         return tuple(dict.fromkeys((*super().files(), *self.of_base.files())))
 
     def ingredients(self) -> dict[str, str]:
-        """The method's and the base's."""
+        """Return the method's and the base's."""
         return super().ingredients() | self.of_base.ingredients()
 
     def check_width(self, width: int) -> None:
-        """TrainingError if the method or the base cannot be trained on such vectors."""
+        """Raise TrainingError if the method or the base cannot train on vectors of this width."""
         super().check_width(width)
         self.of_base.check_width(width)
 
 
 def _plain_of(config: type[WithBase]) -> Any:
-    """The class of settings without those of a base."""
+    """Return the settings class without the settings of a base."""
     return next(kind for kind in config.__mro__ if not issubclass(kind, _Based))
 
 
 @lru_cache
 def _add_settings_of(plain: type[WithBase], bases: tuple[str, ...]) -> Any:
-    """A class with the settings of one base; with several, those of each have that as condition.
+    """Create a class with the settings of these bases; the settings of each depend on `base`.
 
-    Where two bases have a setting of one name, the field is the first one's.
+    If two bases have a setting of the same name, the field of the first one is used.
     """
     fields: dict[str, Any] = {}
     conditions: dict[str, dict[str, Any]] = {}
@@ -180,16 +183,16 @@ def _add_settings_of(plain: type[WithBase], bases: tuple[str, ...]) -> Any:
 
 
 def _is_set_otherwise(config: type[MethodConfig], name: str) -> bool:
-    """Whether a setting of all methods has another default in these settings."""
+    """Whether these settings have another default for a setting of all methods."""
     default: bool = config.model_fields[name].default != TrainingConfig.model_fields[name].default
     return default
 
 
 def find_base(name: str, upper: type[WithBase]) -> Method:
-    """The method of that name, as a base of the one with the settings `upper`.
+    """Return a method as the base of the method with the settings `upper`.
 
     Raises:
-        ValueError: if it is none; it says why, and which methods are.
+        ValueError: if it cannot be a base; explains why, and lists the methods that can.
     """
     try:
         method = get_method(name)
@@ -216,12 +219,12 @@ def _explain_no_base(method: Method, upper: type[WithBase]) -> str | None:
 
 
 def _objectives_of(method: Method) -> list[type[TwoViewObjective]]:
-    """The two-view objectives that a method builds, by the annotation of its function."""
+    """Return the two-view objectives that a method builds, by its function's return annotation."""
     if method.build is None:
         return []
     try:
         built = get_type_hints(method.build).get("return")
-    except Exception:  # an annotation of another package that means nothing
+    except Exception:  # an annotation of another package that cannot be evaluated
         return []
     kinds = get_args(built) or (built,)
     return [k for k in kinds if isinstance(k, type) and issubclass(k, TwoViewObjective)]
@@ -239,7 +242,7 @@ def build_base(config: WithBase, corpus: Corpus, student: Student) -> TwoViewObj
     """Build the objective of the base.
 
     Raises:
-        TrainingError: if the base builds one without two views after all.
+        TrainingError: if the base builds an objective without two views.
     """
     assert isinstance(config, _Based)
     build: Callable[..., Any] = find_base(str(config.base), _plain_of(type(config))).build  # type: ignore[assignment]  # a base has one
@@ -253,9 +256,9 @@ def build_base(config: WithBase, corpus: Corpus, student: Student) -> TwoViewObj
 
 
 class ObjectiveOnBase(Objective):
-    """An objective that stands on another one: it adds its own parts to those of the base.
+    """An objective that adds its own parts to those of another one, its base.
 
-    What the base trains, reports and keeps at test counts as if it were trained by itself.
+    What the base trains, reports and evaluates is used as if it were trained alone.
     """
 
     def __init__(self, base: TwoViewObjective) -> None:
@@ -264,22 +267,22 @@ class ObjectiveOnBase(Objective):
 
     @staticmethod
     def add_parts(of_base: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The parts of both; one of the base whose name is taken gets the prefix `base_`."""
+        """Join the parts of both; parts of the base whose name is taken get the prefix `base_`."""
         renamed = {PREFIX + name if name in own else name: part for name, part in of_base.items()}
         return renamed | dict(own)
 
     def parameter_groups(self, student: Student) -> Sequence[ParameterGroup]:
-        """The base's."""
+        """Return those of the base."""
         return self.base.parameter_groups(student)
 
     def metrics(self) -> dict[str, float]:
-        """The base's."""
+        """Return those of the base."""
         return self.base.metrics()
 
     def evaluation_encoder(self, student: Student) -> Encoder:
-        """The base's."""
+        """Return that of the base."""
         return self.base.evaluation_encoder(student)
 
     def evaluation_encoders(self, student: Student) -> Sequence[Encoder]:
-        """The base's."""
+        """Return those of the base."""
         return self.base.evaluation_encoders(student)

@@ -4,13 +4,13 @@ from torch import Tensor, nn
 
 
 class BatchNormHead(nn.Module):
-    """Two linear layers without bias, each followed by batch normalisation, in training only.
+    """Two linear layers without bias, each followed by batch normalisation; used only in training.
 
     Linear (D to 2D), BatchNorm, ReLU, linear (2D to D), BatchNorm without scale and shift. The
-    linear weights are drawn from N(0, 0.02). Statistics are those of all rows of a pass.
+    linear weights are drawn from N(0, 0.02). Batch statistics are computed over all rows of a pass.
 
     Args:
-        width: D of the vectors that it reads and gives.
+        width: D, the dimension of input and output vectors.
 
     Source:
         Chuang et al. 2022 (DiffCSE), as its released code has it.
@@ -26,7 +26,7 @@ class BatchNormHead(nn.Module):
             nn.init.normal_(linear.weight, std=0.02)
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Shape (B, D) to (B, D); in training B is at least 2."""
+        """Map shape (B, D) to (B, D); in training, B must be at least 2."""
         hidden = self.first_norm(self.first(vectors)).relu()
         projected: Tensor = self.second_norm(self.second(hidden))
         return projected

@@ -1,4 +1,4 @@
-"""Checkpoints: all that a trial needs to go on bit for bit, and the best encoder so far."""
+"""Checkpoints: everything a trial needs to resume bit for bit, and the best encoder so far."""
 
 import hashlib
 import math
@@ -27,12 +27,12 @@ from cse_methods.training.student import Student
 
 STATE_FILE = "training.pt"
 _STATEFUL = ("student", "objective", "optimizer", "scaler")
-"""Fields of `TrainingState` that have a `state_dict`, in the order of a checkpoint."""
+"""Fields of `TrainingState` with a `state_dict`, in the order of a checkpoint."""
 
 
 @dataclass
 class TrainingState:
-    """Everything that an optimiser step changes, and what it follows from."""
+    """Everything that an optimiser step changes, and the settings that it depends on."""
 
     config: TrainingConfig
     seed: int
@@ -45,9 +45,9 @@ class TrainingState:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of configuration and seed: a checkpoint of another trial is refused.
+        """Hash of configuration and seed, by which a checkpoint of another trial is refused.
 
-        `data` and the places of own dev sets may differ, because a folder may move between starts.
+        `data` and the paths of own dev sets are excluded, because folders may move between starts.
         """
         settings = self.config.model_dump_json(exclude={"data": True, "dev": {"files"}})
         return hashlib.sha256(f"{settings} {self.seed}".encode()).hexdigest()
@@ -57,33 +57,32 @@ class TrainingState:
 class Best:
     """The best encoder so far, by the metric that picks the checkpoint.
 
-    The encoder lies in a temporary folder of its own, whole, whose files are linked into every
-    checkpoint. While no trained step had a dev score that is a number, there is none, and `metrics`
-    is empty.
+    It is saved in a temporary folder of its own, whose files are linked into every checkpoint.
+    Until a trained step has a dev score that is not NaN, there is none and `metrics` is empty.
     """
 
     metric: str
     step: int = 0
-    """The step of the best, 0 while there is none."""
+    """The step of the best encoder; 0 if there is none."""
     metrics: dict[str, float] = field(default_factory=dict)
     folder: "tempfile.TemporaryDirectory[str] | None" = None
 
     def is_out_of_patience(self, step: int, config: TrainingConfig) -> bool:
-        """Whether as many dev points as `config.patience` have passed since the best, at `step`."""
+        """Whether at `step`, `config.patience` dev points have passed since the best."""
         points = math.ceil((step - self.step) / config.eval_steps)
         return config.patience is not None and points >= config.patience
 
     def consider(self, step: int, metrics: dict[str, float], encoder: Encoder) -> None:
-        """Keep `encoder` if it is better than all before; the earliest of equals stays."""
-        # NaN is greater than nothing, so it is never kept.
+        """Keep `encoder` if it is better than all before; ties go to the earliest."""
+        # NaN compares False with everything, so it is never kept.
         if metrics[self.metric] > self.metrics.get(self.metric, -math.inf):
             self.step, self.metrics = step, dict(metrics)
             encoder.save(self.open_folder())
 
     def open_folder(self) -> Path:
-        """An empty folder for the best encoder, in place of the one before.
+        """Return an empty folder for a new best encoder.
 
-        That is deleted once no copy of a checkpoint that is still to be written needs it.
+        The previous folder is deleted once no pending copy of a checkpoint needs it.
         """
         self.folder = tempfile.TemporaryDirectory(prefix="cse-best-")
         return Path(self.folder.name)
@@ -91,7 +90,7 @@ class Best:
 
 @dataclass(frozen=True)
 class SaveCheckpoint:
-    """Writes the checkpoint of a dev point: now, or from a copy while training goes on."""
+    """Writes the checkpoint of a dev point, at once or from a copy while training continues."""
 
     state: TrainingState
     best: Best
@@ -99,18 +98,18 @@ class SaveCheckpoint:
     """Whether the trial ends with this dev point."""
 
     def __call__(self, folder: Path) -> None:
-        """Write a checkpoint into `folder`, which is empty or not there yet."""
+        """Write a checkpoint into `folder`, which must be empty or missing."""
         _write(_everything(self.state, self.best), self.best.folder, folder)
 
     def copied(self) -> Callable[[Path], None]:
-        """Copy all that training will change; what is returned writes it, in any thread."""
+        """Copy all state that training changes. Returns a function that writes it in any thread."""
         return partial(_write, copy_to_host(_everything(self.state, self.best)), self.best.folder)
 
 
 def _write(
     everything: dict[str, Any], best: "tempfile.TemporaryDirectory[str] | None", folder: Path
 ) -> None:
-    """The training state comes last, so it marks the checkpoint as whole."""
+    """Write a checkpoint; the training state comes last, so its file marks completeness."""
     folder.mkdir(parents=True, exist_ok=True)
     if best is not None:
         _link_folder(Path(best.name), folder / BEST_FOLDER)
@@ -120,7 +119,7 @@ def _write(
 
 
 def _link_folder(source: Path, target: Path) -> None:
-    """Give the files of a folder, which nobody changes, a second name; copies on another disk."""
+    """Hard-link the files of a folder, which are never changed; copy them to another disk."""
     shutil.copytree(source, target, copy_function=_link_file, dirs_exist_ok=True)
 
 
@@ -132,10 +131,10 @@ def _link_file(source: str, target: str) -> None:
 
 
 def load_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
-    """Bring `state` and `best` to where the checkpoint in `folder` was written.
+    """Restore `state` and `best` from the checkpoint in `folder`.
 
     Raises:
-        CheckpointError: if it is not whole, or of another configuration or seed.
+        CheckpointError: if it is incomplete, or of another configuration or seed.
     """
     stored = _read(folder)
     if stored["fingerprint"] != state.fingerprint:

@@ -1,4 +1,4 @@
-"""Numbers that repeat on a GPU too, as far as PyTorch offers that."""
+"""Reproducible numbers on a GPU, as far as PyTorch offers that."""
 
 import os
 from collections.abc import Iterator
@@ -12,15 +12,15 @@ _WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
 
 @contextmanager
 def deterministic_algorithms(wanted: bool) -> Iterator[None]:
-    """Compute deterministically, if that is wanted, and put back afterwards what was set before.
+    """Compute deterministically if wanted, and restore the previous settings afterwards.
 
-    PyTorch then takes slower kernels that always sum in one order, attention's backward pass among
-    them, and warns of an operation that has none. CPUs compute so anyway.
+    PyTorch then uses slower kernels that sum in a fixed order, also in attention's backward pass,
+    and warns of operations without such a kernel. CPUs are deterministic anyway.
     """
     if not wanted:
         yield
         return
-    # Read when cuBLAS starts; of the two values that repeat it is the faster one.
+    # Read when cuBLAS starts; of the two deterministic values, this is the faster one.
     os.environ.setdefault(_WORKSPACE, ":4096:8")
     attention: Any = torch.backends.cuda  # whose functions have no types
     before = (

@@ -1,4 +1,4 @@
-"""Dev evaluation: the scores that a trial reports while it trains."""
+"""Dev evaluation: the scores that a trial reports during training."""
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
@@ -19,16 +19,16 @@ from cse_methods.transfer.features import dev_accuracy
 from cse_methods.transfer.protocol import DEV_PROTOCOL
 
 SAME_MEANING = 4.0
-"""Pairs with a gold score above this one count as positives for the alignment."""
+"""Pairs with a gold score above this are the positives of the alignment."""
 
 
 class DevSuite:
     """The dev sets of a trial.
 
     Args:
-        dev: the dev sets to score, as a configuration selects them.
-        data: the setting `data` of a configuration: where the package's are read from.
-        arithmetic: of the encoder, as in training; everything else is computed in full.
+        dev: the dev sets to score, as selected by a configuration.
+        data: the setting `data`: where the package's dev sets are read from.
+        arithmetic: precision of the encoder, as in training; all else is computed in float32.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class DevSuite:
         self.selection = dev
         sentences = dict.fromkeys(s for d in self.sets for s in (*d.first, *d.second))
         self._row = {sentence: row for row, sentence in enumerate(sentences)}
-        """The place of each distinct sentence among all of them."""
+        """Index of each distinct sentence among all of them."""
         self._read: tuple[Hashable, list[list[int]]] | None = None
-        """The sentences' word pieces, with the key of what gave them."""
+        """The sentences' word pieces, after the key of the tokenizer that cut them."""
         transfer = TRANSFER_TASKS if "transfer_dev" in dev.tasks else ()
         self.transfer: tuple[TransferSet, ...] = tuple(
             load_transfer_set(task, data) for task in transfer
@@ -54,18 +54,18 @@ class DevSuite:
 
         Returns:
             `dev/<task>_spearman` in [-1, 1] (nan if the encoder gives constant similarities);
-            of one set (`DevSelection.geometry`) `dev/alignment` (lower is better) over pairs with
-            gold above 4 of 5, where there are any, and `dev/uniformity` (lower is better) over all
+            for the set `DevSelection.geometry`, `dev/alignment` (lower is better) over pairs with
+            gold above 4 of 5, if there are any, and `dev/uniformity` (lower is better) over all
             distinct sentences;
             for `transfer_dev`, `dev/<task>_accuracy` in [0, 1] of the seven transfer tasks (nan
             if an embedding holds NaN) and their mean, `dev/avg_transfer_accuracy`;
-            the mean of several sets that picks the checkpoint or is climbed, such as
+            the means of several sets that pick the checkpoint or guide the search, such as
             `dev/stsb_sickr_mean`.
         """
         return self.selection.with_means(self._pairs(encoder) | self._transfer(encoder))
 
     def similarities(self, encoder: SentenceEncoder) -> dict[str, Tensor]:
-        """The cosine of each pair of each set of pairs, shape (pairs,), by the set's name."""
+        """Compute the cosine of each pair, shape (pairs,), by the name of the set."""
         return {
             dev.task: cosines(first, second) for dev, first, second, _ in self._embedded(encoder)
         }
@@ -84,9 +84,9 @@ class DevSuite:
     def _embedded(
         self, encoder: SentenceEncoder
     ) -> Iterator[tuple[PairSet, Tensor, Tensor, Tensor]]:
-        """Each set with the embeddings of its pairs' sentences and of its distinct sentences.
+        """Yield each set with the embeddings of its pairs' sentences and of its distinct sentences.
 
-        All sets together are encoded at once, so that each distinct sentence is encoded once.
+        All sets are encoded together, so that each distinct sentence is encoded once.
         """
         row = self._row
         with computing_in(self.arithmetic, encoder.device):
@@ -98,13 +98,13 @@ class DevSuite:
             yield dev, first, second, embeddings[own]
 
     def _rows(self, encoder: SentenceEncoder) -> list[list[int]]:
-        """The rows of all sentences, cut into word pieces once for all dev points of a trial."""
+        """Return the rows of all sentences, tokenized once for all dev points of a trial."""
         if self._read is None or self._read[0] != encoder.reading_key:
             self._read = encoder.reading_key, encoder.rows(list(self._row))
         return self._read[1]
 
     def _transfer(self, encoder: SentenceEncoder) -> dict[str, float]:
-        """Score transfer tasks one by one, because all embeddings would take gigabytes."""
+        """Score transfer tasks one by one, because all embeddings together would take gigabytes."""
         if not self.transfer:
             return {}
         found = {f"dev/{one.task}_accuracy": self._accuracy(one, encoder) for one in self.transfer}
@@ -118,4 +118,4 @@ class DevSuite:
         try:
             return dev_accuracy(task, encode, DEV_PROTOCOL)
         except EvaluationError:
-            return math.nan  # as for pairs: the trial goes on, and this step is not kept
+            return math.nan  # as for pairs: the trial continues, and this step is not kept

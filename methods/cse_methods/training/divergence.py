@@ -1,4 +1,4 @@
-"""Ends a trial early when its loss is not finite, without a wait of the host for the device."""
+"""Ends a trial early if its loss is not finite, without making the host wait for the GPU."""
 
 import math
 from collections.abc import Iterable
@@ -14,28 +14,28 @@ from cse_methods.errors import TrainingError
 from cse_methods.training.schedule import Schedule
 
 STEPS_A_LOOK = 10
-"""The steps whose losses are copied from a GPU together."""
+"""Number of steps whose losses are copied from a GPU together."""
 
 
 class DivergenceWatch:
-    """Looks at the loss of each step.
+    """Checks the loss of each step.
 
-    On a CPU a loss is there with its step. On a GPU the losses of `STEPS_A_LOOK` steps are copied
-    to the host together, and are looked at once they have arrived, some steps later.
+    On a CPU, a loss is checked at its step. On a GPU, the losses of `STEPS_A_LOOK` steps are copied
+    to the host together, and are checked when they have arrived, some steps later.
 
     Args:
-        config: the settings, of which the error names those that help.
-        schedule: what the learning rate of a step follows from.
+        config: the settings; the error names those that can help.
+        schedule: determines the learning rate of a step.
     """
 
     def __init__(self, config: TrainingConfig, schedule: Schedule) -> None:
         self._config, self._schedule = config, schedule
         self._uncopied: list[tuple[int, Tensor]] = []
-        """Parts of losses with their steps."""
+        """Steps, and parts of their losses, that are still on the device."""
         self._copied: list[tuple[tuple[int, ...], HostCopy]] = []
 
     def add(self, step: int, parts: Iterable[Tensor]) -> None:
-        """Take the parts of a step's loss; TrainingError if one that has arrived diverged."""
+        """Add the parts of a step's loss. Raises TrainingError if an arrived loss has diverged."""
         self._uncopied += [(step, part) for part in parts]
         first, tensor = self._uncopied[0]
         if not tensor.is_cuda or step - first == STEPS_A_LOOK - 1:
@@ -44,7 +44,7 @@ class DivergenceWatch:
             self._check_losses()
 
     def finish(self) -> None:
-        """Look at all losses so far, and wait for them; TrainingError if one is not finite."""
+        """Wait for all losses and check them. Raises TrainingError if one is not finite."""
         if self._uncopied:
             self._copy_losses()
         while self._copied:
@@ -63,9 +63,9 @@ class DivergenceWatch:
                 raise TrainingError(self._explain(step, loss))
 
     def _explain(self, step: int, loss: float) -> str:
-        """Say where the loss diverged, with the settings that it can follow from, and what to try.
+        """Explain where the loss diverged, with the settings that can cause it, and what to try.
 
-        float16 ends at 65,504, where bfloat16 and float32 reach 3e38.
+        The largest float16 is 65,504; bfloat16 and float32 reach 3e38.
         """
         rate = self._config.learning_rate * self._schedule.learning_rate_factor(step - 1)
         ways = ["a lower learning_rate", f"a warmup_ratio above {self._config.warmup_ratio:g}"]

@@ -1,4 +1,4 @@
-"""Modules that an objective uses and that never change."""
+"""Wraps modules that an objective uses but never trains."""
 
 from typing import Any, Generic, Self, TypeVar
 
@@ -9,33 +9,33 @@ Held = TypeVar("Held", bound=nn.Module)
 
 
 class FrozenModule(nn.Module, Generic[Held]):
-    """Holds a module that is read and never trained, such as a teacher or a generator.
+    """Holds a module that is used but never trained, such as a teacher or a generator.
 
-    It takes no gradient, no optimiser knows it, and no checkpoint holds it, because its weights are
-    loaded again when a trial goes on. It moves to the device of what it is part of.
+    It has no gradients, and neither the optimiser nor checkpoints include it: its weights are
+    loaded again when a trial resumes. It moves to the device of the module that contains it.
 
     Args:
-        module: with its own weights, so loaded, not drawn.
-        dropout: whether it drops out, as in training; otherwise it is in evaluation mode always.
+        module: with loaded weights, not random ones.
+        dropout: whether it applies dropout as in training; otherwise it stays in evaluation mode.
     """
 
     def __init__(self, module: Held, *, dropout: bool = False) -> None:
         super().__init__()
-        # In a list, so that it is no part of this module: its mode and its state are its own.
+        # In a list, so that it is not registered as a submodule: its mode and state stay its own.
         self._held = [module.requires_grad_(False).train(dropout)]
 
     @property
     def module(self) -> Held:
-        """What is held."""
+        """The module held."""
         return self._held[0]
 
     @torch.no_grad()
     def forward(self, *args: Any, **named: Any) -> Any:
-        """What the module gives, without gradient."""
+        """Call the module without gradients."""
         return self.module(*args, **named)
 
     def _apply(self, *change: Any, **options: Any) -> Self:
-        # PyTorch moves modules by it.
+        # PyTorch moves modules by this method.
         held: Any = self.module
         held._apply(*change, **options)
         return self

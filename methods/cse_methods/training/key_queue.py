@@ -1,4 +1,4 @@
-"""MoCoSE's momentum that grows with the steps, and its queue of keys, newest first."""
+"""MoCoSE's schedule of the momentum, and its queue of keys, newest first."""
 
 import math
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from cse_methods.encoders.devices import send_tensor
 
 
 def ema_momentum(step: int, *, decay: float, total_steps: int) -> float:
-    r"""The momentum of a moving average at a step: from `decay` up to 1 along a cosine.
+    r"""Compute the momentum of a moving average at a step: from `decay` up to 1 along a cosine.
 
     .. math:: m_s = 1 - (1 - d) \frac{\cos(\pi s / S) + 1}{2}
 
     Args:
         step: s >= 1, the number of the training step.
         decay: d in [0, 1], the momentum at the start.
-        total_steps: S >= 1, the step at which the momentum is 1; beyond it stays 1.
+        total_steps: S >= 1, the step at which the momentum reaches 1, where it then stays.
 
     Raises:
         ValueError: if an argument is outside its bounds.
@@ -37,13 +37,13 @@ def ema_momentum(step: int, *, decay: float, total_steps: int) -> float:
 
 @dataclass
 class KeyQueue:
-    """Keys of earlier batches, newest first, behind which random rows fill the queue at the start.
+    """Keys of earlier batches, newest first; at the start, random rows fill the queue behind them.
 
     Args:
         rows: shape (Q, D), constant.
-        size: K >= 1 rows to keep once more than K have come.
-        start: how many random rows count as filled at the start, >= 0.
-        filled: `start`, and every key that has come.
+        size: K >= 1, the number of rows to keep once more than K have been added.
+        start: number of random rows that count as filled at the start, >= 0.
+        filled: `start` plus the number of keys added.
 
     Source:
         Cao et al. 2022 (MoCoSE), as its released code fills it.
@@ -56,16 +56,16 @@ class KeyQueue:
 
     @classmethod
     def of_random_rows(cls, width: int, *, size: int, start: int) -> "KeyQueue":
-        """Fill a queue with `size` directions, drawn with torch's own generator."""
+        """Create a queue of `size` random directions, drawn with torch's global generator."""
         return cls(F.normalize(torch.randn(size, width), dim=1), size, start, start)
 
     def negatives(self) -> Tensor:
-        """The rows in use: the first `filled + start` while these are fewer than K, else all."""
+        """Return the rows in use: the first `filled + start` if that is less than K, else all."""
         count = self.filled + self.start
         return self.rows[:count] if count < self.size else self.rows
 
     def add(self, keys: Tensor) -> None:
-        """Put a batch of keys, shape (B, D), in front; cut to K once more than K have come."""
+        """Add a batch of keys, shape (B, D), at the front; cut to K once more than K were added."""
         self.filled += len(keys)
         joined = torch.cat([keys.detach(), send_tensor(self.rows, keys.device)])
         self.rows = joined[: self.size] if self.filled > self.size else joined

@@ -1,4 +1,4 @@
-"""The one training loop. A paper hands it an objective; everything else is the same for all."""
+"""The training loop; methods differ only in the objective that they pass to it."""
 
 import math
 import time
@@ -31,10 +31,10 @@ from cse_methods.training.tokenized_corpus import TokenizedCorpus
 Config = TypeVar("Config", bound=TrainingConfig)
 Built = TypeVar("Built", bound=Objective)
 Build = Callable[[Config, Corpus, Student], Built]
-"""(config, corpus, student) -> the objective."""
+"""Builds the objective from (config, corpus, student)."""
 
 _WORTH_KEEPING = 0.1
-"""A trial that reads this share of its corpus has all of it cut into word pieces and kept."""
+"""The tokenized corpus is cached if a trial reads at least this fraction of it."""
 
 
 def register_objective(
@@ -45,11 +45,11 @@ def register_objective(
     revision: int,
     published: Sequence[PublishedSettings] = (),
 ) -> Callable[[Build[Config, Built]], Build[Config, Built]]:
-    """Enter a method that trains the objective which the decorated function builds.
+    """Register a method that trains the objective which the decorated function builds.
 
-    The function is called as `build(config, corpus, student)`, once a trial: with the settings,
-    the corpus that they name, and the student on its device. The arguments of the decorator and
-    its errors are those of `register`.
+    The function is called as `build(config, corpus, student)`, once per trial: with the settings,
+    the corpus that they name, and the student on its device. The arguments of the decorator and its
+    errors are those of `register`.
     """
 
     def enter(build: Build[Config, Built]) -> Build[Config, Built]:
@@ -71,25 +71,26 @@ def train(
 ) -> dict[str, float]:
     """Train the backbone of `config` on `corpus` and keep the checkpoint that is best on dev.
 
-    Reports to `run` at step 0 (the untrained backbone), every `eval_steps` and at the last step,
-    which comes early where `patience` dev points in a row are not better.
-    On the CPUs of one machine, with equal threads, a trial repeats bit for bit, resumed or not; on
-    a GPU as far as `config.deterministic` has it.
+    Reports to `run` at step 0 (the untrained backbone), every `eval_steps` and at the last step;
+    training stops early after `patience` dev points in a row without improvement.
+
+    On the CPUs of one machine, with equal threads, a trial is reproducible bit for bit, resumed or
+    not; on a GPU as far as `config.deterministic` ensures it.
 
     Args:
         config: the settings.
-        run: gives the seed and a checkpoint to go on from; takes the dev points.
+        run: provides the seed and a checkpoint to resume from; receives the dev points.
         corpus: the training sentences.
-        objective: makes the paper's loss for the student that is trained.
+        objective: builds the paper's loss for the student.
 
     Returns:
-        The metrics of the best checkpoint by `config.dev.checkpoint`, among trained steps: the
-        earliest of equals; none if no dev score was a number.
+        The metrics of the best checkpoint by `config.dev.checkpoint` among trained steps, the
+        earliest on ties; empty if every dev score was NaN.
 
     Raises:
-        TrainingError: if the corpus gives no whole batch, the loss is not finite, or a GPU's memory
-            is full.
-        CheckpointError: if `run.resume_from` is not a whole checkpoint of this configuration.
+        TrainingError: if the corpus is smaller than a batch, the loss is not finite, or a GPU's
+            memory is full.
+        CheckpointError: if `run.resume_from` is not a complete checkpoint of this configuration.
     """
     with deterministic_algorithms(config.deterministic), advising_on_memory(config):
         return train_and_report(config, run, corpus, objective)
@@ -98,7 +99,7 @@ def train(
 def train_and_report(
     config: TrainingConfig, run: Run, corpus: Corpus, objective: Callable[[Student], Objective]
 ) -> dict[str, float]:
-    """Train from the start or from a checkpoint to the end, as `train`, under torch's settings."""
+    """Train from the start or from a checkpoint to the end; see `train`."""
     torch.manual_seed(run.seed)
     schedule = Schedule.of(config, sentences=len(corpus.sentences))
     dev = DevSuite(config.dev, data=config.data, arithmetic=config.arithmetic)
@@ -125,20 +126,20 @@ def train_and_report(
 
 
 def is_over(state: TrainingState, best: Best) -> bool:
-    """Whether no step is left, or patience."""
+    """Whether no step is left, or patience has run out."""
     done = state.step >= state.schedule.total
     return done or best.is_out_of_patience(state.step, state.config)
 
 
 def as_at_test(encoder: Encoder, config: TrainingConfig) -> Encoder:
-    """The encoder with the pooler that dev and test sets are read with."""
+    """Return the encoder with the pooler that dev and test sets are read with."""
     return encoder if config.test_pooler is None else encoder.with_pooler(config.test_pooler)
 
 
 def score_encoders(
     state: TrainingState, dev: DevSuite, *, by: str
 ) -> tuple[dict[str, float], Encoder]:
-    """The dev metrics of the objective's best encoder by one of them, and that encoder."""
+    """Return the dev metrics of the objective's best encoder by metric `by`, and that encoder."""
     encoders = [
         as_at_test(encoder, state.config)
         for encoder in state.objective.evaluation_encoders(state.student)
@@ -150,7 +151,7 @@ def score_encoders(
 def start(
     config: TrainingConfig, seed: int, schedule: Schedule, objective: Callable[[Student], Objective]
 ) -> TrainingState:
-    """The pre-trained backbone with a fresh head, objective and optimiser, before step 1."""
+    """Build the state before step 1: pre-trained backbone, new head, objective and optimiser."""
     keep_freed_memory()
     device = default_device()
     student = Student.from_config(config).to(device)
@@ -164,11 +165,11 @@ def start(
 
 
 def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, float]:
-    """Train up to `step`; TrainingError if the loss diverges before.
+    """Train up to `step`. Raises TrainingError if the loss diverges before.
 
     Returns:
         `train/loss`, the mean over the steps trained; `train/loss_<part>`, which sum to it;
-        `train/learning_rate` of the last step; `train/progress`; what the objective has to say,
+        `train/learning_rate` of the last step; `train/progress`; the objective's own metrics,
         `train/<name>`; `perf/sentences_per_second`.
     """
     started, first = time.perf_counter(), state.step
@@ -201,7 +202,7 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
 
 
 def further_metrics(objective: Objective, *, beside: Collection[str]) -> dict[str, float]:
-    """What the objective reports, as `train/<name>`; TrainingError if a name is taken."""
+    """Return the objective's metrics as `train/<name>`. Raises TrainingError if a name is taken."""
     metrics = {f"train/{name}": value for name, value in objective.metrics().items()}
     if taken := sorted(metrics.keys() & set(beside)):
         kind = type(objective)
@@ -213,7 +214,7 @@ def further_metrics(objective: Objective, *, beside: Collection[str]) -> dict[st
 
 
 def losses_of(state: TrainingState, batch: Batch) -> dict[str, Tensor]:
-    """The parts of the objective's loss; TrainingError unless they are scalars by name."""
+    """Compute the parts of the loss. Raises TrainingError unless they are scalars by name."""
     parts = state.objective(state.student, batch)
     if isinstance(parts, dict) and parts and all(map(_is_loss, parts.items())):
         return parts
@@ -230,7 +231,7 @@ def _is_loss(part: tuple[object, object]) -> bool:
 
 
 def _describe(value: object) -> str:
-    """What something is, for people: tensors by their shape."""
+    """Describe a value in an error message: tensors by their shape."""
     if isinstance(value, Tensor):
         return f"a Tensor of shape {tuple(value.shape)}"
     if isinstance(value, dict):
@@ -239,10 +240,10 @@ def _describe(value: object) -> str:
 
 
 def training_batches(state: TrainingState, corpus: Corpus, *, until: int) -> Iterator[Batch]:
-    """The batches of the steps up to `until`.
+    """Yield the batches of the steps up to `until`.
 
-    Each epoch has its own order, drawn from (seed, epoch), so the step alone is the position. The
-    objective may put other sentences into a batch than those that are drawn.
+    Each epoch has its own order, drawn from (seed, epoch), so that the position follows from the
+    step. The objective may replace the sentences that were drawn for a batch.
     """
     size, per_epoch = state.config.batch_size, state.schedule.per_epoch
     epoch, order = -1, np.empty(0, dtype=np.int64)
@@ -258,13 +259,13 @@ def training_batches(state: TrainingState, corpus: Corpus, *, until: int) -> Ite
 
 
 def optimise(state: TrainingState, parts: dict[str, Tensor]) -> dict[str, Tensor]:
-    """One optimiser step down the sum of `parts`, which are returned detached."""
+    """Take one optimiser step on the sum of `parts`. Returns the parts, detached."""
     factor = state.schedule.learning_rate_factor(state.step)
     for group in state.optimizer.param_groups:
         rate = state.config.learning_rate * factor * group["learning_rate_factor"]
         set_learning_rate(group, rate)
     loss = torch.stack(list(parts.values())).sum()
-    # Autocast is for the forward pass: what flows back has the types that it left.
+    # Autocast is only for the forward pass; gradients have the types of their activations.
     arithmetic = state.config.arithmetic
     with computing_in("tf32" if arithmetic == "tf32" else "fp32", loss.device):
         torch.autograd.backward(state.scaler.scale(loss))

@@ -1,4 +1,4 @@
-"""What to do where the memory of a GPU does not do."""
+"""Explains what to do if the memory of a GPU is full."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from cse_methods.errors import TrainingError
 
 @contextmanager
 def advising_on_memory(config: TrainingConfig) -> Iterator[None]:
-    """Turn the error of a GPU whose memory is full into a TrainingError that says the way out."""
+    """Convert an out-of-memory error of a GPU into a TrainingError that names ways out."""
     try:
         yield
     except torch.OutOfMemoryError as problem:

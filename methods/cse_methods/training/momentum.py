@@ -5,16 +5,16 @@ from torch import Tensor, nn
 
 
 def enqueue(queue: Tensor, rows: Tensor, *, size: int) -> Tensor:
-    """The queue with a batch added, newest last, without the oldest beyond `size`.
+    """Append a batch to the queue, newest last, and drop the oldest rows beyond `size`.
 
     Args:
         queue: shape (Q, D); (0, D) before the first batch.
         rows: the batch, shape (B, D).
-        size: rows to keep, >= 1. A first batch stays whole even if it is larger, as in the
-            released code.
+        size: number of rows to keep, >= 1. A first batch is kept whole even if it is larger, as in
+            the released code.
 
     Returns:
-        A new tensor, constant.
+        A new tensor without gradients.
 
     Raises:
         ValueError: if the widths differ or the size is not 1 or more.
@@ -35,14 +35,14 @@ def enqueue(queue: Tensor, rows: Tensor, *, size: int) -> Tensor:
 
 @torch.no_grad()
 def moving_average_(target: nn.Module, source: nn.Module, *, momentum: float) -> None:
-    r"""Move every parameter of `target`, in place, a little towards that of `source`.
+    r"""Move every parameter of `target`, in place, towards that of `source`.
 
     .. math:: p_m \leftarrow m p_m + (1 - m) p
 
     Args:
         target: the module that follows.
-        source: the module being trained, of the same make.
-        momentum: m in [0, 1]; 1 leaves the target as it is.
+        source: the module being trained, of the same architecture.
+        momentum: m in [0, 1]; 1 leaves the target unchanged.
 
     Raises:
         ValueError: if the momentum is outside [0, 1], or the modules differ in their parameters.
@@ -57,5 +57,5 @@ def moving_average_(target: nn.Module, source: nn.Module, *, momentum: float) ->
     sizes = [sum(p.numel() for p in parameters) for parameters in (follows, leads)]
     if sizes[0] != sizes[1] or len(follows) != len(leads):
         raise ValueError(f"expected modules of as many parameters, got {sizes[0]} and {sizes[1]}")
-    # All at once: on a GPU a few launches, where each parameter would have its own.
+    # All at once: on a GPU this takes a few kernel launches instead of one per parameter.
     torch._foreach_lerp_(follows, leads, 1 - momentum)

@@ -1,4 +1,4 @@
-"""The nearest sentences of a corpus by a teacher, found once per machine, and batches of them."""
+"""Nearest neighbours of a corpus by a teacher's vectors, cached per machine, and their batches."""
 
 import logging
 from functools import partial
@@ -17,11 +17,11 @@ from cse_methods.files.cache import cache_folder, cache_key, cannot_store, writt
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors, vectors_depend_on
 
 MOST_NEIGHBOURS = 15
-"""Found of every sentence, so that one file serves every number that a search tries."""
+"""Neighbours stored per sentence, so that one file serves every number that a search tries."""
 _COSINES_AT_ONCE = 2**26
-"""A quarter of a gigabyte."""
+"""Cosines per block: a quarter of a gigabyte."""
 _REVISION = 1
-"""Raised when the neighbours change for reasons that the teacher's vectors do not show."""
+"""Increased when neighbours change for reasons that the teacher's vectors do not show."""
 
 _log = logging.getLogger(__name__)
 
@@ -29,17 +29,17 @@ _log = logging.getLogger(__name__)
 def nearest_sentences(
     teacher: TeacherSpec, corpus: Corpus, *, max_length: int, cache: Path | None = None
 ) -> NDArray[np.int32]:
-    """The places of the nearest other sentences of each sentence, by cosine, nearest first.
+    """Find the nearest other sentences of each sentence, by cosine, nearest first.
 
-    Every pair of sentences is compared. The first caller on a machine does it, the others wait and
-    then read the same file. `cache` is by default `neighbours` in CSE_CACHE, or in the user's
+    Every pair of sentences is compared. The first caller on a machine computes this; others wait
+    and then read the same file. `cache` is by default `neighbours` in CSE_CACHE, or in the user's
     cache; the other arguments are those of `teacher_vectors`.
 
     Returns:
-        `numpy.memmap` of shape (N, K), K = min(MOST_NEIGHBOURS, N - 1).
+        Indices into the corpus, a `numpy.memmap` of shape (N, K), K = min(MOST_NEIGHBOURS, N - 1).
 
     Raises:
-        BackboneError: if the teacher cannot be loaded, or what is found cannot be stored.
+        BackboneError: if the teacher cannot be loaded, or the result cannot be stored.
     """
     depends_on = {
         "revision": _REVISION,
@@ -56,14 +56,14 @@ def nearest_sentences(
 
 
 def with_neighbours(drawn: NDArray[np.int64], nearest: NDArray[np.int32]) -> NDArray[np.int64]:
-    """The first B different ones of: each drawn sentence followed by its neighbours.
+    """Return the first B distinct sentences of: each drawn one followed by its neighbours.
 
     Args:
-        drawn: B distinct places in the corpus.
-        nearest: those of the neighbours of each sentence of the corpus, shape (N, k).
+        drawn: B distinct indices into the corpus.
+        nearest: neighbours of each sentence of the corpus, shape (N, k).
 
     Returns:
-        Shape (B,).
+        Indices, shape (B,).
     """
     candidates = np.column_stack([drawn, nearest[drawn]]).ravel()
     _, places = np.unique(candidates, return_index=True)
@@ -92,7 +92,7 @@ def _write(vectors: NDArray[np.float32], stream: IO[bytes]) -> None:
 
 
 def _nearest(every: Tensor, start: int, end: int, most: int) -> Tensor:
-    """The `most` nearest of the unit vectors from `start` to `end`, which are not their own."""
+    """Find the `most` nearest unit vectors for each from `start` to `end`, excluding itself."""
     cosines = every[start:end] @ every.T
     rows = torch.arange(len(cosines), device=every.device)
     cosines[rows, start + rows] = -torch.inf

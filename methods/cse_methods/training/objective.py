@@ -1,4 +1,4 @@
-"""What a paper hands to the training loop."""
+"""The interface between a paper's loss and the training loop."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,95 +13,98 @@ from cse_methods.training.student import Batch, RowTemplate, Student, StudentPro
 
 
 class Objective(nn.Module):
-    """A paper's loss, with what it keeps between steps: further encoders, queues, projections.
+    """A paper's loss, with its state between steps: further encoders, queues, projections.
 
-    Its parameters that take gradients are trained beside the student's. Every checkpoint holds its
-    whole state.
+    Its parameters with gradients are trained together with the student's. Every checkpoint includes
+    its whole state.
     """
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The parts of the loss by name, each a weighted scalar; their sum is the loss.
+        """Compute the parts of the loss by name, each a weighted scalar; their sum is the loss.
 
         Args:
-            student: what is trained.
+            student: the student in training.
             batch: B training sentences.
         """
         raise NotImplementedError
 
     def batch_rows(self, drawn: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The places in the corpus of the sentences of a batch for which `drawn` were drawn.
+        """Choose the sentences of a batch, given those that were drawn.
 
-        They follow from `drawn` alone, so that a resumed trial goes on with the same batches.
+        The result must depend on `drawn` alone, so that a resumed trial continues with the same
+        batches.
 
         Args:
-            drawn: distinct places in the corpus at random, shape (B,).
+            drawn: distinct random indices into the corpus, shape (B,).
 
         Returns:
-            Places, shape (N,), mostly as many and distinct; by default those that were drawn.
+            Indices into the corpus, shape (N,), usually B distinct ones; by default `drawn`.
         """
         return drawn
 
     def parameter_groups(self, student: Student) -> Sequence[ParameterGroup]:
-        """What is not trained with the trial's learning rate and weight decay; by default nothing.
+        """Return groups with a learning rate or weight decay of their own; by default none.
 
-        Whatever takes a gradient in the student and in this objective is trained, in a group of
-        these or outside all.
+        All parameters with gradients in the student and in this objective are trained, whether or
+        not they are in one of these groups.
         """
         del student
         return ()
 
     def metrics(self) -> dict[str, float]:
-        """Numbers that are no part of the loss, by name, such as a learned temperature.
+        """Return numbers that are not part of the loss, by name, such as a learned temperature.
 
-        They are asked for at every dev point after a step, and reported as `train/<name>`.
+        The loop calls this at every dev point after step 0, and reports them as `train/<name>`.
         """
         return {}
 
     def evaluation_encoder(self, student: Student) -> Encoder:
-        """The encoder that is scored and saved: its vectors are the method's embeddings."""
+        """Return the encoder to score and save: its vectors are the method's embeddings."""
         return student.encoder
 
     def evaluation_encoders(self, student: Student) -> Sequence[Encoder]:
-        """Several encoders of which the best on dev is saved, at each dev point; mostly one."""
+        """Return the encoders to score at each dev point, usually one; the best on dev is saved."""
         return (self.evaluation_encoder(student),)
 
 
 @dataclass(frozen=True)
 class TwoViews:
-    """How the two views of a batch are read: the same word pieces, in one template each."""
+    """How the two views of a batch are read: the same word pieces, each in its own template."""
 
     contents: list[list[int]]
-    """The word pieces of B sentences, without special ones."""
+    """Word pieces of B sentences, without special ones."""
     templates: tuple[RowTemplate, RowTemplate]
 
 
 class TwoViewObjective(Objective):
-    """An objective on two views of each sentence, which another method can stand on.
+    """An objective on two views of each sentence, on which another method can build.
 
-    It says how the views are read, how they are encoded, and what their loss is. Whoever stands on
-    it calls these three one by one: RankCSE ranks the views, WhitenedCSE hands it a student whose
-    head whitens, and HiCL encodes the views by segments in its place.
+    It defines how the views are read, how they are encoded, and their loss. Methods that build on
+    it call these three separately: RankCSE also ranks the views, WhitenedCSE passes a student whose
+    head whitens, and HiCL encodes the views by segments instead.
     """
 
     def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
-        """How the two views of each sentence are read; by default each is the sentence as it is.
+        """Return how the two views of each sentence are read; by default, both are the sentence
+        itself.
 
         Args:
-            student: what is trained.
+            student: the student in training.
             batch: B training sentences.
         """
         template = student.encoder.template
         return TwoViews(student.pieces_of(batch, template), (template, template))
 
     def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
-        """The embeddings of the two views, shape (B, D) each, and whatever else `losses` takes.
+        """Compute the embeddings of the two views, shape (B, D) each, and any other input of
+        `losses`.
 
-        An objective with an `encode` of its own cannot be the base of a method that encodes parts
-        of sentences, such as HiCL.
+        An objective that overrides this cannot be the base of a method that encodes parts of
+        sentences, such as HiCL.
 
         Args:
-            student: what is trained.
-            views: what `views` gave for the batch.
+            student: the student in training.
+            views: the result of `views` for the batch.
         """
         return student.encode(views.contents, *views.templates)
 
@@ -114,20 +117,20 @@ class TwoViewObjective(Objective):
         student: StudentProtocol,
         batch: Batch,
     ) -> dict[str, Tensor]:
-        """The parts of the loss by name, as `forward` gives them.
+        """Compute the parts of the loss by name, as `forward` returns them.
 
         Args:
             first: embeddings of the first view, shape (B, D).
             second: embeddings of the second view, shape (B, D).
-            further: what `encode` gave beyond the two.
-            views: what `views` gave for the batch.
-            student: what is trained; it encodes whatever else the loss needs.
+            further: further results of `encode`.
+            views: the result of `views` for the batch.
+            student: the student in training; it encodes whatever else the loss needs.
             batch: B training sentences.
         """
         raise NotImplementedError
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The parts of the loss of whole sentences."""
+        """Compute the parts of the loss on whole sentences."""
         views = self.views(student, batch)
         encoded = self.encode(student, views)
         return self.losses(*encoded, views=views, student=student, batch=batch)

@@ -1,4 +1,4 @@
-"""What is trained and how: groups of parameters, and the optimisers that papers use."""
+"""Parameter groups, and the optimisers that papers use."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,42 +17,42 @@ EPSILON = {
     "bert_adamw": 1e-6,
     "rmsprop": 1e-7,
 }
-"""What each optimiser adds to the root of the mean square of a gradient."""
+"""The term that each optimiser adds to the root of a gradient's mean square."""
 _OF_THE_DEVICE = {"lr", "fused", "capturable"}
-"""Options of a group that follow from where its parameters lie."""
+"""Options of a group that depend on the device of its parameters."""
 SMOOTHING = 0.9
-"""The share of the earlier mean square that RMSprop keeps."""
+"""RMSprop's decay of the mean square."""
 
 
 @dataclass(frozen=True)
 class ParameterGroup:
-    """Modules whose trained parameters have a learning rate or a weight decay of their own."""
+    """Modules whose trained parameters have their own learning rate or weight decay."""
 
     modules: Sequence[nn.Module]
     learning_rate_factor: float = 1.0
-    """Times the learning rate of the trial, at every step."""
+    """Multiplies the learning rate of the trial at every step."""
     weight_decay: float | None = None
-    """Of every parameter, biases too; None is that of the trial, which leaves some out."""
+    """Applies to all parameters, biases too; None applies the trial's, which excludes some."""
 
 
 def grouped_parameters(
     trained: Sequence[nn.Module], own: Iterable[ParameterGroup], *, weight_decay: float
 ) -> list[dict[str, Any]]:
-    """Every trained parameter once, with those of the same learning rate and weight decay.
+    """Group every trained parameter once, by learning rate and weight decay.
 
-    Parameters of fewer than two dimensions do not decay, unless their group has a weight decay of
-    its own: these are biases, the weights of normalisation layers, and lone numbers.
+    Parameters of fewer than two dimensions (biases, weights of normalisation layers, scalars) do
+    not decay, unless their group has a weight decay of its own.
 
     Args:
-        trained: modules; what takes a gradient in them is trained.
+        trained: modules; their parameters with gradients are trained.
         own: groups of some of their parameters.
-        weight_decay: of all that is in no group with its own.
+        weight_decay: for parameters outside groups with their own.
 
     Returns:
-        Groups as optimisers of PyTorch take them, with a `learning_rate_factor`.
+        Groups for PyTorch's optimisers, with a `learning_rate_factor`.
 
     Raises:
-        TrainingError: if a parameter is in two groups, or in none of the modules that are trained.
+        TrainingError: if a parameter is in two groups, or in none of the trained modules.
     """
     parameters = {id(p): p for module in trained for p in module.parameters() if p.requires_grad}
     placed: dict[int, ParameterGroup] = {}
@@ -76,14 +76,14 @@ def grouped_parameters(
 
 
 def make_optimizer(config: TrainingConfig, groups: list[dict[str, Any]]) -> Optimizer:
-    """The optimiser that `config` names, for groups as `grouped_parameters` gives them."""
+    """Create the optimiser that `config` names, for groups from `grouped_parameters`."""
     name, rate = config.optimizer, config.learning_rate
     epsilon = config.optimizer_epsilon or EPSILON[name]
     if name == "adamw":
-        # Fused takes a third of the time of PyTorch's default, on CPU too.
+        # The fused version takes a third of the time of PyTorch's default, on CPU too.
         if not groups[0]["params"][0].is_cuda:
             return torch.optim.AdamW(groups, lr=rate, eps=epsilon, fused=True)
-        # All that changes from step to step lies on the GPU, as in a recorded graph of the step.
+        # Everything that changes between steps is on the GPU, as CUDA graphs require.
         own = [group | {"lr": group["params"][0].new_full((), rate)} for group in groups]
         return torch.optim.AdamW(own, eps=epsilon, fused=True, capturable=True)
     if name == "rmsprop":
@@ -93,7 +93,7 @@ def make_optimizer(config: TrainingConfig, groups: list[dict[str, Any]]) -> Opti
 
 
 def set_learning_rate(group: dict[str, Any], rate: float) -> None:
-    """Set the learning rate of an optimiser's group, in place where it is a tensor."""
+    """Set the learning rate of an optimiser's group, in place if it is a tensor."""
     if isinstance(group["lr"], Tensor):
         group["lr"].fill_(rate)
     else:
@@ -101,9 +101,9 @@ def set_learning_rate(group: dict[str, Any], rate: float) -> None:
 
 
 def restore_optimizer(optimizer: Optimizer, stored: dict[str, Any]) -> None:
-    """Load a stored state, also one of another device: how this one computes stays.
+    """Load a stored state, even from another device; device-specific options are kept.
 
-    Learning rates are this one's; each step sets them.
+    Learning rates are kept too; each step sets them.
     """
     groups = [
         theirs | {name: own[name] for name in _OF_THE_DEVICE & own.keys()}
@@ -113,7 +113,7 @@ def restore_optimizer(optimizer: Optimizer, stored: dict[str, Any]) -> None:
 
 
 class UncorrectedAdamW(Optimizer):
-    r"""AdamW without bias correction, whose first steps are longer.
+    r"""AdamW without bias correction, which makes the first steps longer.
 
     .. math::
         m \leftarrow \beta_1 m + (1 - \beta_1) g, \quad
@@ -126,8 +126,8 @@ class UncorrectedAdamW(Optimizer):
         betas: beta_1 and beta_2 in [0, 1).
         eps: epsilon > 0.
         weight_decay: lambda >= 0; eta lambda p is subtracted.
-        decays: whether the p of this is that "before" the step, as in BERT's own optimiser, or
-            that "after" it, as in the AdamW of transformers 3.
+        decays: whether p in that term is its value "before" the step, as in BERT's own optimiser,
+            or "after" it, as in the AdamW of transformers 3.
 
     Source:
         Kingma and Ba 2015 without the correction of section 3; Loshchilov and Hutter 2019.
@@ -150,7 +150,7 @@ class UncorrectedAdamW(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Take one step; parameters without a gradient stay, and do not decay."""
+        """Take one step; parameters without a gradient are unchanged and do not decay."""
         del closure
         for group in self.param_groups:
             (beta1, beta2), rate = group["betas"], group["lr"]

@@ -1,4 +1,4 @@
-"""The settings of methods that read a sentence's vector at the mask of a prompt."""
+"""Settings of methods that take a sentence's vector from the mask of a prompt."""
 
 from typing import Self
 
@@ -10,7 +10,7 @@ from cse_methods.errors import SettingError
 
 
 class PromptedConfig(TrainingConfig):
-    """The settings of a method that reads each of two views in a prompt of its own."""
+    """Settings of a method that reads each of two views in a prompt of its own."""
 
     pooler: Pooler = Field(
         default="mask",
@@ -38,5 +38,5 @@ class PromptedConfig(TrainingConfig):
         return self
 
     def test_prompt(self) -> str | None:
-        """The first prompt, for the pooler `mask`."""
+        """Return the first prompt, which needs the pooler `mask`."""
         return self.prompts[0]

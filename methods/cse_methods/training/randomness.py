@@ -1,7 +1,7 @@
-"""The random numbers of Python and NumPy: seeded for each trial, and kept in its checkpoints.
+"""Seeds the random generators of Python and NumPy for each trial, and keeps them in checkpoints.
 
-Those of torch are seeded by the training loop. A generator that a method makes for itself follows
-from nothing here.
+The training loop seeds torch's generators. Generators that a method creates itself are not
+affected.
 """
 
 import random
@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 _SEEDS = 2**32
-"""NumPy takes so many seeds."""
+"""Number of seeds that NumPy accepts."""
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed both, and put back afterwards what they were before."""
+    """Seed both generators, and restore their previous states afterwards."""
     before = random.getstate(), np.random.get_state()
     random.seed(seed)
     np.random.seed(seed % _SEEDS)
@@ -29,14 +29,14 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def random_states() -> dict[str, Any]:
-    """Both states, as plain numbers."""
+    """Return both states as plain numbers."""
     numpy: Any = np.random.get_state()
     kind, words, *rest = numpy
     return {"python_rng": random.getstate(), "numpy_rng": (kind, words.tolist(), *rest)}
 
 
 def restore_random_states(stored: dict[str, Any]) -> None:
-    """Bring both to where they were; those of a checkpoint that lacks them stay as they are."""
+    """Restore both states; they are unchanged if the checkpoint has none."""
     if "python_rng" in stored:
         random.setstate(stored["python_rng"])
         np.random.set_state(stored["numpy_rng"])

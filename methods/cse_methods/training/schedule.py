@@ -1,4 +1,4 @@
-"""When a trial warms up, reports and ends."""
+"""The schedule of a trial: warm-up, learning rate, reports and end."""
 
 import math
 from bisect import bisect_left
@@ -11,7 +11,7 @@ from cse_methods.errors import TrainingError
 
 @dataclass(frozen=True)
 class Schedule:
-    """When a trial ends, warms up, and reports; all in optimiser steps."""
+    """When a trial warms up, reports and ends, in optimiser steps."""
 
     total: int
     warmup: int
@@ -40,10 +40,10 @@ class Schedule:
         return min(self.total, (step // self.eval_steps + 1) * self.eval_steps)
 
     def learning_rate_factor(self, step: int) -> float:
-        """The factor for the step that follows `step` others: linear warm-up, then the schedule.
+        """Compute the factor for the step after `step` others: linear warm-up, then the schedule.
 
-        It is 0 at step 0 if there is a warm-up, and 1 at its end. The linear schedule is 0 after
-        `total` steps.
+        With a warm-up, it is 0 at step 0 and 1 at the end of the warm-up. The linear schedule
+        reaches 0 after `total` steps.
         """
         if step < self.warmup:
             return step / self.warmup
@@ -57,11 +57,11 @@ class Schedule:
 
 
 def piecewise_constant(step: int, boundaries: Sequence[int], values: Sequence[float]) -> float:
-    """The value of the first boundary that `step` is not above, or the last value.
+    """Return the value for the first boundary that is not below `step`, else the last value.
 
     Args:
-        step: steps done, >= 0.
-        boundaries: rising.
+        step: number of steps done, >= 0.
+        boundaries: ascending.
         values: one more than boundaries.
 
     Source:

@@ -16,23 +16,22 @@ from cse_methods.training.student import RowTemplate, StudentOf, StudentProtocol
 
 @dataclass(frozen=True)
 class Segments:
-    """The segments of a batch, sentence after sentence, in each of their views."""
+    """The encoded segments of a batch, in the order of their sentences, in each view."""
 
     views: tuple[Tensor, ...]
-    """One of shape (S, D) each."""
+    """One tensor of shape (S, D) per view."""
     sequence: Tensor
-    """The sentence of each segment, in [0, B), shape (S,)."""
+    """The sentence index of each segment, in [0, B), shape (S,)."""
     sentences: tuple[Tensor, ...]
-    """Their pooled vectors in each view, one of shape (B, D) each."""
+    """The pooled vectors of the sentences, one tensor of shape (B, D) per view."""
 
 
 class SlicedStudent(StudentOf):
-    """A student whose sentences are cut into segments, encoded by themselves, and pooled.
+    """A student that cuts sentences into segments, encodes these separately, and pools them.
 
-    Rows are never longer than a segment, so that the cost of a sentence grows with its length and
-    not with the square of it. A segment has `length` word pieces, without prompt, of which
-    `special` are special. If `weighted`, a segment counts by its length in the mean over a
-    sentence's segments.
+    Rows are never longer than a segment, so the cost of a sentence grows linearly with its length,
+    not quadratically. A segment has `length` word pieces, without prompt, of which `special` are
+    special. If `weighted`, the mean over a sentence's segments is weighted by their lengths.
     """
 
     def __init__(
@@ -51,9 +50,9 @@ class SlicedStudent(StudentOf):
         encoder: Encoder | None = None,
         edits: Edits = UNEDITED,
     ) -> tuple[Tensor, ...]:
-        """Encode sentences as `Student.encode`; a sentence's vector is pooled from its segments.
+        """Encode sentences as `Student.encode` does, with vectors pooled from their segments.
 
-        The rows that are edited are those of segments.
+        Edits apply to the rows of segments.
         """
         segments = self.encode_segments(
             contents, *templates, head=head, encoder=encoder, edits=edits
@@ -68,7 +67,7 @@ class SlicedStudent(StudentOf):
         encoder: Encoder | None = None,
         edits: Edits = UNEDITED,
     ) -> Segments:
-        """Encode every segment in each template, and pool them into vectors of sentences."""
+        """Encode every segment in each template, and pool them into sentence vectors."""
         sliced = [cut_segments(content, self.length - self.special) for content in contents]
         segments = [segment for own in sliced for segment in own]
         sequence = torch.tensor([row for row, own in enumerate(sliced) for _ in own])

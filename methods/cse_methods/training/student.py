@@ -1,4 +1,4 @@
-"""The student: the encoder that is trained, with its head, as objectives use it."""
+"""The student: the encoder in training with its head, as objectives use it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ from cse_methods.encoders.template import Template
 from cse_methods.training.tokenized_corpus import TokenizedCorpus
 
 Layers = tuple[Encoder] | tuple[Encoder, nn.Module]
-"""An encoder, and the head where it follows."""
+"""An encoder, followed by the head if it is used."""
 RowTemplate = Callable[[Sequence[int]], list[int]]
-"""Makes the row that the model reads from the word pieces of a sentence; a `Template` is one."""
+"""Builds a row of model input from the word pieces of a sentence; a `Template` is one."""
 
 
 @dataclass(frozen=True)
@@ -33,28 +33,28 @@ class Batch:
 
     sentences: list[str]
     rows: NDArray[np.int64]
-    """Their places in the corpus, shape (B,), to look up what belongs to a sentence."""
+    """Their indices in the corpus, shape (B,), to look up data of a sentence."""
     columns: tuple[list[str], ...] = ()
-    """Of a corpus with columns: all of them, of which the first is `sentences`."""
+    """For a corpus with columns: all of them; the first is `sentences`."""
     step: int = 1
-    """The optimiser step that it is for, from 1 to `total_steps`; schedules follow from it."""
+    """The optimiser step of the batch, from 1 to `total_steps`, for schedules."""
     total_steps: int = 1
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """The vectors of a batch's word pieces, special ones included."""
+    """The token vectors of a batch, special tokens included."""
 
     vectors: Tensor
-    """Shape (B, L, D), float32; what stands at padding means nothing."""
+    """Shape (B, L, D), float32; undefined at padding."""
     mask: Tensor
     """1 for word pieces, 0 for padding, shape (B, L)."""
     pooled: Tensor
-    """What the pooler makes of them, shape (B, D), before layers after it and the head."""
+    """The pooler's result, shape (B, D), before further layers and the head."""
 
 
 class StudentProtocol(Protocol):
-    """What an objective can ask of a student; `Student` says what each member gives."""
+    """The interface of a student for objectives; `Student` documents its members."""
 
     @property
     def encoder(self) -> Encoder: ...
@@ -95,12 +95,12 @@ class Student(nn.Module):
     """An encoder and the head that follows it in training.
 
     Args:
-        encoder: gives one vector a sentence.
+        encoder: gives one vector per sentence.
         head: follows the pooler in training; `nn.Identity()` for none.
-        max_length: sentences are cut here, in word pieces, special ones included.
-        chunks: a batch is encoded in this many pieces, and each is encoded again in the backward
-            pass, so that memory falls while the negatives stay the whole batch.
-        arithmetic: of the forward pass; embeddings, and so the losses, are float32 always.
+        max_length: sentences are truncated to this many word pieces, special ones included.
+        chunks: a batch is encoded in this many chunks, each encoded again in the backward
+            pass, which saves memory while all sentences of the batch remain negatives.
+        arithmetic: precision of the forward pass; embeddings and losses are always float32.
     """
 
     def __init__(
@@ -119,11 +119,11 @@ class Student(nn.Module):
         self.chunks = chunks
         self.arithmetic = arithmetic
         self.tokenized: TokenizedCorpus | None = None
-        """The corpus that batches are of, where its word pieces are kept on this machine."""
+        """The tokenized corpus of the batches, if it is cached on this machine."""
 
     @classmethod
     def from_config(cls, config: TrainingConfig) -> "Student":
-        """The backbone of `config`, and a fresh head where it asks for one."""
+        """Load the backbone of `config`, with a new head if it has one."""
         encoder = load_encoder(
             config.backbone,
             pooler=config.pooler,
@@ -144,7 +144,9 @@ class Student(nn.Module):
         )
 
     def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]:
-        """Cut sentences to word pieces without special ones, at most what a training row holds."""
+        """Tokenize sentences into word pieces without special ones, truncated to fit a training
+        row.
+        """
         return self.encoder.pieces(sentences, template, max_length=self.max_length)
 
     def pieces_of(
@@ -152,7 +154,7 @@ class Student(nn.Module):
     ) -> list[list[int]]:
         """Return the word pieces of a batch, from the tokenized corpus if there is one.
 
-        The tokenizer of `encoder` cuts them, where there is another one than the student's own.
+        They are cut by the tokenizer of `encoder` if that is given, else by the student's own.
         """
         if self.tokenized is None:
             by = encoder or self.encoder
@@ -163,10 +165,11 @@ class Student(nn.Module):
     def pieces_at(
         self, rows: NDArray[np.int64], texts: Corpus, template: Template, *, whole: bool = False
     ) -> list[list[int]]:
-        """Return the word pieces of `texts`, which a method has beside the corpus, at these rows.
+        """Return the word pieces, at these rows, of `texts` that a method has in addition to the
+        corpus.
 
-        Tokenized texts are kept where the corpus is. If `whole`, a text is cut where the model's
-        positions end and not at what a training row holds.
+        Tokenized texts are cached if the corpus is. If `whole`, texts are truncated to the model's
+        position limit instead of `max_length`.
         """
         max_length = self.encoder.limit if whole else self.max_length
         if self.tokenized is None:
@@ -182,17 +185,17 @@ class Student(nn.Module):
         encoder: Encoder | None = None,
         edits: Edits = UNEDITED,
     ) -> tuple[Tensor, ...]:
-        """One encoding of each content in each template.
+        """Encode each content in each template.
 
-        Without dropout and edits, rows that are the same are encoded once. A pass whose embeddings
-        or layers are edited is not cut into chunks.
+        Without dropout and edits, equal rows are encoded once. Passes with edits of embeddings or
+        layers are not split into chunks.
 
         Args:
-            contents: B >= 1 sentences' word pieces without special ones.
-            templates: each makes the rows of one view.
+            contents: word pieces of B >= 1 sentences, without special ones.
+            templates: each builds the rows of one view.
             head: whether the head follows the pooler.
-            encoder: another one of the same family in place of the student's own.
-            edits: of all these rows, the contents in the first template before those in the next.
+            encoder: another encoder of the same family, instead of the student's own.
+            edits: for all rows; those of the first template come before those of the next.
 
         Returns:
             A tensor of shape (B, D), float32, for each template.
@@ -215,7 +218,7 @@ class Student(nn.Module):
         encoder: Encoder | None = None,
         edits: Edits = UNEDITED,
     ) -> Tokens:
-        """The vectors of the word pieces of each content, which are not cut into chunks.
+        """Compute the token vectors of each content, without splitting into chunks.
 
         Args are those of `encode`.
 
@@ -251,10 +254,10 @@ class Student(nn.Module):
 
 
 class StudentOf:
-    """Another student, seen through: what a subclass encodes in its own way, it overrides.
+    """A wrapper of a student that forwards everything; subclasses override how they encode.
 
-    Word pieces are the student's, cut at its `max_length`; vectors of word pieces are those of
-    whole sentences.
+    Word pieces are truncated to the student's `max_length`; token vectors are those of whole
+    sentences.
     """
 
     def __init__(self, student: StudentProtocol) -> None:
@@ -269,19 +272,19 @@ class StudentOf:
         return self.student.head
 
     def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]:
-        """The student's."""
+        """Forward to the student."""
         return self.student.pieces(sentences, template)
 
     def pieces_of(
         self, batch: Batch, template: Template, *, encoder: Encoder | None = None
     ) -> list[list[int]]:
-        """The student's."""
+        """Forward to the student."""
         return self.student.pieces_of(batch, template, encoder=encoder)
 
     def pieces_at(
         self, rows: NDArray[np.int64], texts: Corpus, template: Template, *, whole: bool = False
     ) -> list[list[int]]:
-        """The student's."""
+        """Forward to the student."""
         return self.student.pieces_at(rows, texts, template, whole=whole)
 
     def encode(
@@ -292,7 +295,7 @@ class StudentOf:
         encoder: Encoder | None = None,
         edits: Edits = UNEDITED,
     ) -> tuple[Tensor, ...]:
-        """The student's."""
+        """Forward to the student."""
         return self.student.encode(contents, *templates, head=head, encoder=encoder, edits=edits)
 
     def encode_tokens(
@@ -303,14 +306,14 @@ class StudentOf:
         encoder: Encoder | None = None,
         edits: Edits = UNEDITED,
     ) -> Tokens:
-        """The student's."""
+        """Forward to the student."""
         return self.student.encode_tokens(contents, template, encoder=encoder, edits=edits)
 
 
 def dropout_views(
     student: StudentProtocol, sentences: Sequence[str], *, count: int
 ) -> tuple[Tensor, ...]:
-    """`count` encodings of each sentence, which differ by dropout alone.
+    """Encode each sentence `count` times; the encodings differ only by dropout.
 
     Returns:
         `count` tensors of shape (B, D), float32, after the head.

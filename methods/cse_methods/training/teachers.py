@@ -1,4 +1,4 @@
-"""Vectors of frozen teachers, encoded once per machine into files that all trials share."""
+"""Vectors of frozen teachers, encoded once per machine and shared by all trials as files."""
 
 import logging
 from collections.abc import Sequence
@@ -29,15 +29,15 @@ from cse_methods.losses.similarity import cosine_matrix
 from cse_methods.settings import Settings
 
 _CHUNK = 8192
-"""Sentences encoded between two writes: 32 MB at width 1024."""
+"""Sentences encoded per write: 32 MB at width 1024."""
 _REVISION = 1
-"""Raised when the vectors of a teacher change for reasons that its files do not show."""
+"""Increased when the vectors of a teacher change for reasons that its files do not show."""
 
 _log = logging.getLogger(__name__)
 
 
 class TeacherSpec(Settings):
-    """A frozen encoder that gives a ranking; a bare string stands for its `model`."""
+    """A frozen encoder that provides similarities; a bare string stands for its `model`."""
 
     model: str = Field(min_length=1, description="short name, hub id or folder of an encoder")
     pooler: Pooler | None = Field(
@@ -51,9 +51,9 @@ class TeacherSpec(Settings):
 
 
 class TeacherRanking:
-    """Similarities that teachers give the sentences of a batch, from vectors that are kept.
+    """Similarities that teachers give to the sentences of a batch, from cached vectors.
 
-    Sentences are cut at `max_length` word pieces of the teacher's own.
+    Sentences are truncated to `max_length` word pieces of the teacher's tokenizer.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class TeacherRanking:
         self.vectors = [teacher_vectors(one, corpus, max_length=max_length) for one in teachers]
 
     def similarities(self, rows: NDArray[np.int64]) -> Tensor:
-        """Weighted sum of the teachers' cosines, shape (B, B), on the CPU.
+        """Compute the weighted sum of the teachers' cosines, shape (B, B), on the CPU.
 
-        `rows` are the places of the batch's sentences in the corpus, shape (B,).
+        `rows` are the corpus indices of the batch's sentences, shape (B,).
         """
         total = torch.zeros(len(rows), len(rows))
         for weight, vectors in zip(self.weights, self.vectors, strict=True):
@@ -87,12 +87,12 @@ def teacher_vectors(
     first_layer: int | None = None,
     cache: Path | None = None,
 ) -> NDArray[np.float32]:
-    """The teacher's embeddings of every sentence of a corpus, as a read-only memory map.
+    """Return the teacher's embeddings of every sentence of a corpus, as a read-only memory map.
 
-    The first caller on a machine encodes, the others wait for it and then read the same file, which
-    is whole or absent. Sentences are cut at `max_length` word pieces of the teacher's tokenizer,
-    special ones included. `first_layer` is that of `load_encoder`. `cache` is by default `teachers`
-    in CSE_CACHE, or in the user's cache.
+    The first caller on a machine encodes; others wait for it and then read the same file, which is
+    complete or absent. Sentences are truncated to `max_length` word pieces of the teacher's
+    tokenizer, special ones included. `first_layer` is that of `load_encoder`. `cache` is by default
+    `teachers` in CSE_CACHE, or in the user's cache.
 
     Returns:
         `numpy.memmap` of shape (N, D), float32, C order; row i belongs to sentence i.
@@ -115,7 +115,7 @@ def teacher_vectors(
 def vectors_depend_on(
     teacher: TeacherSpec, corpus: Corpus, *, max_length: int, first_layer: int | None = None
 ) -> dict[str, Any]:
-    """All that the vectors of a teacher depend on, as JSON."""
+    """Return everything that the vectors of a teacher depend on, as JSON."""
     source = resolve_backbone(teacher.model)
     folder = fetch_backbone(source)
     own = own_pooling(source, folder)

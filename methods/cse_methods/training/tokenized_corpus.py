@@ -1,4 +1,4 @@
-"""The word pieces of a corpus: cut once on a machine, and read by all trials from one file."""
+"""The word pieces of a corpus, tokenized once per machine and shared by all trials as a file."""
 
 import hashlib
 from collections.abc import Hashable, Iterator
@@ -16,17 +16,17 @@ from cse_methods.errors import TrainingError
 from cse_methods.files.cache import cache_folder, cache_key, cannot_store, written_once
 
 _CHUNK = 8192
-"""Sentences that are cut between two writes."""
+"""Sentences tokenized per write."""
 _REVISION = 1
-"""Raised when the word pieces or the layout of a file change for reasons that no key shows."""
+"""Increased when word pieces or the file layout change for reasons that the key does not show."""
 
 
 class CorpusPieces:
     """The word pieces of N sentences, without special ones, as read-only memory maps.
 
     Args:
-        pieces: those of all sentences, one after another, shape (T,), int32.
-        ends: where each sentence ends among them, shape (N,), int64.
+        pieces: those of all sentences, concatenated, shape (T,), int32.
+        ends: the end of each sentence in `pieces`, shape (N,), int64.
     """
 
     def __init__(self, pieces: NDArray[np.int32], ends: NDArray[np.int64]) -> None:
@@ -36,16 +36,17 @@ class CorpusPieces:
         return len(self._ends)
 
     def rows(self, rows: NDArray[np.int64]) -> list[list[int]]:
-        """The word pieces of the sentences at these places of the corpus."""
+        """Return the word pieces of the sentences at these corpus indices."""
         ends = self._ends[rows]
         starts = np.where(rows == 0, 0, self._ends[rows - 1])
         return [self._pieces[a:b].tolist() for a, b in zip(starts, ends, strict=True)]
 
 
 class TokenizedCorpus:
-    """A corpus as an encoder's tokenizer cuts it, for each template that is asked for.
+    """A corpus tokenized by an encoder's tokenizer, for each template that is requested.
 
-    Sentences are cut so that a row is no longer than `max_length`, special pieces included.
+    Sentences are truncated so that a row has at most `max_length` word pieces, special ones
+    included.
     """
 
     def __init__(self, encoder: Encoder, corpus: Corpus, *, max_length: int) -> None:
@@ -55,7 +56,7 @@ class TokenizedCorpus:
         self._others: dict[Hashable, TokenizedCorpus] = {}
 
     def rows(self, rows: NDArray[np.int64], template: Template) -> list[list[int]]:
-        """As `Student.pieces` of the sentences at these places.
+        """Return the same as `Student.pieces` of the sentences at these indices.
 
         Raises:
             TrainingError: if the file of the word pieces cannot be written.
@@ -65,14 +66,16 @@ class TokenizedCorpus:
         return self._known[template].rows(rows)
 
     def beside(self, texts: Corpus, *, max_length: int) -> "TokenizedCorpus":
-        """Tokenize other texts alike, such as the corpus's negations, at most once each."""
+        """Tokenize other texts in the same way, such as the corpus's negations; cached."""
         key = texts.sha256, max_length
         if key not in self._beside:
             self._beside[key] = TokenizedCorpus(self._encoder, texts, max_length=max_length)
         return self._beside[key]
 
     def by(self, encoder: Encoder) -> "TokenizedCorpus":
-        """The same corpus as another encoder's tokenizer cuts it, such as a frozen model's."""
+        """Return the same corpus tokenized by another encoder's tokenizer, such as a frozen
+        model's.
+        """
         key = encoder.reading_key
         if key not in self._others:
             other = TokenizedCorpus(encoder, self._corpus, max_length=self._max_length)
@@ -81,7 +84,7 @@ class TokenizedCorpus:
 
     def _read_or_cut(self, template: Template) -> CorpusPieces:
         tokenizer = self._encoder.tokenizer.backend_tokenizer
-        tokenizer.no_truncation()  # an earlier call may have left its own there
+        tokenizer.no_truncation()  # an earlier call may have set a truncation
         parts = {
             "revision": _REVISION,
             "tokenizer": hashlib.sha256(tokenizer.to_str().encode()).hexdigest(),
@@ -112,7 +115,7 @@ class TokenizedCorpus:
 
 
 def _read(file: Path) -> CorpusPieces | None:
-    """The file's content, from its end on: the number of sentences, their ends, the pieces."""
+    """Read a file from its end: number of sentences, their ends, the pieces; None if invalid."""
     try:
         size = file.stat().st_size
         with file.open("rb") as stream:

@@ -1,4 +1,4 @@
-"""Folders that commands make for a user."""
+"""Makes the folders that export commands write to."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from cse_platform.errors import OutputError
 
 
 def make_empty(folder: Path) -> None:
-    """Make a folder to write to; OutputError if it cannot be made, or has something in it."""
+    """Make a folder to write to. Raises OutputError if that fails, or it is not empty."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         taken = next(folder.iterdir(), None)

@@ -28,15 +28,15 @@ from cse_platform.sweep.training_data import training_data
 from cse_platform.tracking.mlflow.registry import RegisteredVersion, RegistryEntry, register_model
 
 COMMON_POOLERS = ("cls", "avg")
-"""Poolers that sentence-transformers has, too; with another it refuses to load the model."""
+"""Poolers that sentence-transformers has too; with any other it refuses to load the model."""
 
 
 @contextmanager
 def kept_model(trial: TrialDetails) -> Iterator[Path]:
-    """Yield the folder of a trial's best checkpoint, a temporary copy if it lies elsewhere.
+    """Yield the folder of a trial's best checkpoint; a temporary copy if it is remote.
 
-    NotFoundError if none was kept, or it is gone or another trial's; BackboneError if it cannot be
-    reached.
+    Raises NotFoundError if none was kept, or it is gone or another trial's; BackboneError if its
+    location cannot be reached.
     """
     again = f"cse-leaderboard reproduce {trial.key[:8]} writes {trial.again}"
     if trial.model is None:
@@ -51,7 +51,7 @@ def kept_model(trial: TrialDetails) -> Iterator[Path]:
 
 
 def pooler_of(folder: Path) -> str:
-    """Read how a kept model pools; BackboneError if the folder does not say so readably."""
+    """Read the pooler of a kept model. Raises BackboneError if its files are unreadable."""
     pooling = read_pooling(folder)
     return pooling.pooler if pooling is not None else "avg"
 
@@ -67,13 +67,13 @@ def export_model(model: Path, folder: Path, *, card: str) -> None:
 
 
 def dev_pairs(trial: TrialDetails) -> DevPairs:
-    """Compute the cosine of each pair of the searched dev set, under the kept model.
+    """Compute the kept model's cosine for each pair of the dev set that the search climbs.
 
     Raises:
         NotFoundError: if the trial kept no model, or it is gone.
         BackboneError: if the model cannot be loaded.
-        DataError: if it climbs something else than one set of pairs, or that cannot be read or
-            holds other pairs by now.
+        DataError: if the search climbs something other than one set of pairs, or the set cannot be
+            read or has changed.
     """
     if len(several := sets_in(trial.dev.search)) > 1:
         raise DataError(f"the mean of {' and '.join(several)} has no pairs of its own")
@@ -86,8 +86,8 @@ def dev_pairs(trial: TrialDetails) -> DevPairs:
         )
     with kept_model(trial) as folder:
         encoder = load_sentence_encoder(str(folder)).to(default_device())
-        # The very batches of the training, in its precision: cosines that differ in a last digit
-        # rank otherwise. Older trials do not say what theirs was.
+        # Use the batches and the precision of the training, because pairs whose cosines differ in
+        # the last digit may rank differently. Older trials do not record their precision.
         arithmetic = cast(Arithmetic, trial.provenance.get("precision", "fp32"))
         suite = DevSuite(dev, data=data, arithmetic=arithmetic)
         cosines = suite.similarities(encoder)[trial.dev.search]
@@ -95,7 +95,7 @@ def dev_pairs(trial: TrialDetails) -> DevPairs:
 
 
 def data_setting_of(trial: TrialDetails) -> str | None:
-    """Find the setting `data` of a trial; if its file left that to CSE_DATA, what that named."""
+    """Return the setting `data` of a trial; if its file left it to CSE_DATA, what that named."""
     named: str | None = one_trial_sweep(trial)["data"]
     if named is None and trial.dev.source in ("builtin", "hub"):
         return trial.dev.source
@@ -106,11 +106,11 @@ _NEEDED = ("torch", "transformers")
 
 
 def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> RegisteredVersion:
-    """Register the model of a trial as a version of a model, unless it is one already.
+    """Register the model of a trial as a version of a registered model, unless it is one already.
 
-    `runs` is the folder that has the MLflow store, where CSE_MLFLOW_URI names no other. StoreError
-    if there is no model, no store or no run of the trial; OutputError if sentence-transformers
-    could not load the model.
+    `runs` is the folder with the MLflow store, unless CSE_MLFLOW_URI names another store. Raises
+    StoreError if there is no model, no store or no run of the trial; OutputError if
+    sentence-transformers cannot load the model.
     """
     runs = runs.absolute()
     if not (os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file()):

@@ -1,4 +1,4 @@
-"""Writes the README of an exported model: metadata for the model hub, then text for readers."""
+"""Writes the README of an exported model: metadata for the model hub, and text for readers."""
 
 import json
 from statistics import fmean, stdev
@@ -18,13 +18,13 @@ from cse_platform.render.text import render_template, to_markdown
 from cse_platform.tracking.provenance import SWEEP_PACKAGES
 
 _OF_THE_START = ("git_commit", "package_commit", "python", *SWEEP_PACKAGES)
-"""Facts of the sweep's start; host, folder and command line do not leave the lab."""
+"""Facts of the sweep's start to publish; host, folder and command line stay in the lab."""
 
 _OF_THE_WORKER = ("device", "gpu", "cpu", "threads", "precision", "attention")
 
 
 def model_card(trial: TrialDetails, *, pooler: str) -> str:
-    """Make the card, as Markdown. Which library can load the model depends on its pooler."""
+    """Make the card in Markdown. The pooler decides which library the card names."""
     seeds = trial.complete_values
     return render_template(
         "cse_platform.export",
@@ -42,7 +42,7 @@ def model_card(trial: TrialDetails, *, pooler: str) -> str:
 
 
 def _build_hub_metadata(trial: TrialDetails, pooler: str) -> dict[str, Any]:
-    """Build the metadata that the hub reads."""
+    """Build the metadata block that the hub reads."""
     library = "sentence-transformers"
     fields: dict[str, Any] = {"library_name": library} if pooler in COMMON_POOLERS else {}
     fields["pipeline_tag"] = "sentence-similarity"
@@ -55,7 +55,7 @@ def _build_hub_metadata(trial: TrialDetails, pooler: str) -> dict[str, Any]:
 
 
 def _find_base_model(trial: TrialDetails) -> str | None:
-    """Find the backbone's id on the hub; None if it is not there."""
+    """Return the backbone's id on the hub; None if it is not from the hub."""
     try:
         model = resolve_backbone(trial.backbone).model
     except BackboneError:
@@ -64,7 +64,7 @@ def _find_base_model(trial: TrialDetails) -> str | None:
 
 
 def _find_datasets(trial: TrialDetails) -> list[str]:
-    """Find the hub ids of those corpora that the hub has."""
+    """Return the hub ids of the training corpora that are on the hub."""
     names = [name for name in trial.corpus.split("+") if name in KNOWN]
     return list(dict.fromkeys(file.repository for name in names for file in KNOWN[name].hub))
 

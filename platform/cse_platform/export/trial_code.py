@@ -1,4 +1,4 @@
-"""Prints the code that a trial ran, and what changed in it from one trial to another."""
+"""Shows the code that a trial ran, and how it differs from another trial's."""
 
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -14,23 +14,24 @@ from cse_platform.tracking.method_code import METHOD_SOURCE
 
 @dataclass(frozen=True)
 class TrialCode:
-    """The code of one trial, as far as it is kept here."""
+    """The code of one trial, as far as it is kept."""
 
     trial: str
-    """How its key begins."""
+    """The first digits of its key."""
     hash: str | None
-    """The hash of its method's code; None where it is not known."""
+    """The hash of its method's code; None if unknown."""
     versions: tuple[str, ...]
-    """Sentences that name the code that is not among the texts, by version and commit."""
+    """Sentences that identify, by version and commit, the code that is not in `texts`."""
     texts: dict[str, str]
-    """The method's own files, and each diff of a repository from its commit, by name."""
+    """The method's own files, and the diff of each repository against its commit, by name."""
 
 
 def trial_code(trial: TrialDetails, *, runs: Path) -> TrialCode:
     """Collect the code of a trial.
 
-    `runs` is a runs folder that may have the journal of its sweep. NotFoundError if its sweep has
-    kept the source of its method in a folder that is not here; JournalError if that is damaged.
+    `runs` is a runs folder that may have the journal of its sweep. Raises NotFoundError if its
+    sweep has kept the source of its method in a folder that is not here; JournalError if that is
+    damaged.
     """
     code, kept = code_of_trial(trial), find_kept_code(trial, runs=runs)
     if kept is None and trial.starts and METHOD_SOURCE in trial.starts[0].provenance:
@@ -44,7 +45,7 @@ def trial_code(trial: TrialDetails, *, runs: Path) -> TrialCode:
         versions.append(f"{kept.package} {kept.version}, whose files follow")
         versions += [f"secrets in {name} are hidden" for name in kept.masked]
         versions += [f"{name} is not kept, because {why}" for name, why in kept.left_out.items()]
-        diffs.pop("method.diff", None)  # the files have what it changed
+        diffs.pop("method.diff", None)  # the files include its changes
     elif trial.method not in own_methods():
         whose = f"the method {trial.method!r}"
         versions += _name_repository(code.method, whose) or [f"{whose}: no source of it was kept"]
@@ -57,16 +58,16 @@ def trial_code(trial: TrialDetails, *, runs: Path) -> TrialCode:
 
 
 def format_code(code: TrialCode) -> str:
-    """Format a trial's code as one text: what names it, then each file under its name."""
+    """Format a trial's code as one text: the versions, then each file under its name."""
     lines = [f"# {line}" for line in code.versions]
     files = [f"==> {name} <==\n{text.rstrip()}" for name, text in code.texts.items()]
     return "\n\n".join(filter(None, ["\n".join(lines), *files])) + "\n"
 
 
 def format_code_changes(before: TrialCode, after: TrialCode) -> str:
-    """Format what changed from one trial's code to the other's, as `diff` does.
+    """Format the differences between two trials' code as `diff` does.
 
-    The lines with versions come first. If nothing that is recorded differs, the text says so.
+    Differences of versions come first. If nothing recorded differs, the text says so.
     """
     old, new = (
         {"": "".join(f"# {line}\n" for line in code.versions), **code.texts}
@@ -99,7 +100,7 @@ def _name_own_package(code: Code) -> list[str]:
 
 
 def _name_repository(repository: Repository | None, whose: str) -> list[str]:
-    """Name the commit of a repository; nothing where there is none."""
+    """Describe the commit of a repository; empty without a repository."""
     if repository is None:
         return []
     origin = f" of {repository.remote}" if repository.remote else ""

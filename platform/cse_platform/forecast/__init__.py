@@ -1,1 +1,1 @@
-"""Forecasts how long a sweep takes, before it runs and while it does."""
+"""Forecasts the duration of a sweep, before it starts and while it runs."""

@@ -1,4 +1,4 @@
-"""Measures how long a trial takes, from one step of it."""
+"""Measures the duration of a trial from one optimiser step."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
 
 STEPS = 2
-"""The first one warms up, the second is measured."""
+"""The first step warms up, the second is measured."""
 
 
 def measured_seconds(
@@ -26,10 +26,11 @@ def measured_seconds(
     steps: int,
     threads: int,
 ) -> float:
-    """Train two steps on some of the corpus. Returns the seconds of a trial of so many steps.
+    """Train two steps on part of the corpus. Returns the estimated seconds of a trial of `steps`.
 
-    Dev points are measured on the built-in dev set, whatever the configuration's are; the start of
-    a worker counts as what this process has used so far. Raises what the method raises.
+    Dev evaluations are timed on the built-in dev set, whatever the configuration's is; the start of
+    a worker is taken to need the CPU time that this process has used so far. Raises what the method
+    raises.
     """
     before, started_by = torch.get_num_threads(), time.process_time()
     watch = _Stopwatch()
@@ -53,7 +54,7 @@ def train_some(
     steps: int,
     eval_steps: int,
 ) -> None:
-    """Train so many steps on as much of the corpus as they need, with the built-in dev set."""
+    """Train `steps` steps on as many rows of the corpus as they need, with the built-in dev set."""
     with TemporaryDirectory(prefix="cse-measure-") as folder:
         changes = {
             "corpus": (
@@ -80,15 +81,15 @@ def _write_first_rows(corpus: Corpus, number: int, file: Path) -> CorpusSpec:
 
 
 class _Stopwatch:
-    """A `Run` that keeps the moment of each report and the speed of the last."""
+    """A `Run` that records the time of each report, and the speed in the last one."""
 
     def __init__(self) -> None:
         self.seed = 0
         self.resume_from: Path | None = None
         self.seconds: dict[int, float] = {}
-        """Seconds since the start, by step."""
+        """Seconds from the start to each report, by step."""
         self.speed = math.nan
-        """Sentences a second in the last step."""
+        """Sentences per second in the last step."""
         self._started = time.perf_counter()
 
     def report(

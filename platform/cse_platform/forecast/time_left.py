@@ -1,4 +1,4 @@
-"""Estimates how long further trials take, and how many of them fit into a budget."""
+"""Estimates how long further trials take, and how many fit a budget."""
 
 import math
 from collections.abc import Sequence
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from cse_platform.sweep.blocks import Budget
 
 GUESSED_SPREAD = 1 / 3
-"""Prior standard deviation of durations, relative to their mean, which further trials overcome."""
+"""Prior standard deviation of durations relative to their mean; observed durations override it."""
 RAY_SECONDS = (4.0, 40.0)
-"""Seconds that Ray takes to start or to be joined: alone, and beside other work."""
+"""Shortest and longest start of Ray in seconds: on an idle machine, and on a busy one."""
 A_PROJECTION = 0.5
-"""How many observations the running trials count as, if none has finished."""
+"""Number of observations that running trials count as, if none has finished."""
 
 _UNITS = (("h", 3600, 1), ("min", 60, 0), ("s", 1, 0))
-"""Name, seconds, decimals; the first of which the longer end has two or more is used."""
+"""Name, seconds, decimals; the first unit is used of which the upper end is at least two."""
 
 TimeInterval = tuple[float, float]
-"""Shortest and longest, in seconds."""
+"""Shortest and longest time, in seconds."""
 
 
 def time_left(
@@ -26,13 +26,13 @@ def time_left(
     """Estimate an interval for the time of further trials; it narrows with every duration.
 
     Args:
-        durations: seconds of trials, one or more, each more than 0.
-        trials: how many are still to run, parts of running ones included; more than 0.
-        at_once: how many run at the same time.
-        finished: False for projected durations of trials that still run.
+        durations: seconds of trials, one or more, each above 0.
+        trials: number of trials still to run, with fractions for running ones; above 0.
+        at_once: number of trials that run at the same time.
+        finished: False if `durations` are projected from running trials.
 
     Returns:
-        About the 95 % interval of a sum of log-normal durations whose mean is estimated, too.
+        About the 95 % interval of a sum of log-normal durations whose mean is estimated too.
     """
     observed = len(durations) if finished else A_PROJECTION
     mean = math.fsum(durations) / len(durations)
@@ -65,9 +65,9 @@ class Pace:
     """How fast a sweep runs trials and spends its budget."""
 
     seconds: float
-    """Seconds of a trial."""
+    """Seconds per trial."""
     at_once: int
-    """Trials that run at the same time."""
+    """Number of trials that run at the same time."""
     gpu: float
     """A trial's share of a GPU."""
 
@@ -79,9 +79,9 @@ class Pace:
         seconds: float = 0.0,
         gpu_seconds: float = 0.0,
     ) -> float | None:
-        """Estimate how many trials begin before a budget is spent; None if that is unknown.
+        """Estimate how many trials start before a budget is spent; None if nothing limits them.
 
-        `count` limits them too; `seconds` and `gpu_seconds` are spent already.
+        `count` is another limit; `seconds` and `gpu_seconds` are already spent.
         """
         room = [] if count is None else [float(count)]
         if budget is not None and budget.time is not None:

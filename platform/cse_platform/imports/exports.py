@@ -1,4 +1,4 @@
-"""Reads runs from files that other trackers write: a CSV table, and Trackio's database."""
+"""Reads runs from files of other trackers: CSV tables, and Trackio's database."""
 
 import ast
 import csv
@@ -27,17 +27,17 @@ _STATES = {
     "failed": "FAILED",
     "killed": "KILLED",
 }
-"""MLflow's names for W&B's states; other texts count as finished."""
+"""MLflow's run statuses by W&B's states; any other text counts as finished."""
 _LONGEST = timedelta(days=3650).total_seconds()
-"""A run that took longer did not; its seconds are something else, such as a time since 1970."""
+"""Durations above this are not durations of runs, but e.g. times since 1970."""
 
 
 class TableRuns:
-    """The runs of a CSV table, one a row; its columns are both their params and their metrics.
+    """The runs of a CSV table, one per row; its columns are both params and metrics.
 
-    Of W&B's columns `Name`, `State`, `User`, `Created` and `Runtime` say what they say there. A
-    cell with a dictionary, such as W&B's `config` and `summary`, becomes columns `config.NAME`.
-    ImportRefusedError if the file is no such table.
+    W&B's columns `Name`, `State`, `User`, `Created` and `Runtime` have their meaning in W&B. A cell
+    with a dictionary, such as W&B's `config` and `summary`, becomes columns `config.NAME`. Raises
+    ImportRefusedError if the file is not such a table.
     """
 
     kind = "CSV"
@@ -73,11 +73,11 @@ class TableRuns:
                 )
 
     def search(self, *_: Any, **__: Any) -> Iterable[LoggedRun]:
-        """Return all runs; a row that repeats another one is that run."""
+        """Return all runs; identical rows are one run."""
         return self._runs.values()
 
     def history(self, run: str, metric: str) -> list[LoggedValue]:
-        """Return the one value that a table has of a metric, at step 0."""
+        """Return the only value of a metric, at step 0."""
         row = self._runs[run]
         return [LoggedValue(0, row.started, row.metrics[metric])]
 
@@ -105,7 +105,7 @@ def _make_run(line: int, row: Mapping[str, str], written: datetime) -> LoggedRun
 
 
 def _flatten_cells(row: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the cells by column; a dictionary, as Python or JSON writes it, has one an entry."""
+    """Yield the cells by column; a dictionary in Python or JSON syntax gives a cell per entry."""
     for name, text in row.items():
         inner = _parse_dictionary(text)
         if inner is None:
@@ -126,7 +126,7 @@ def _parse_dictionary(text: str) -> dict[Any, Any] | None:
 
 
 def _format_value(value: Any) -> str:
-    """Format a value as JSON; what JSON has no form for, such as a set, as Python prints it."""
+    """Format a value as JSON; parts without a JSON form, such as sets, as Python prints them."""
     return value if isinstance(value, str) else json.dumps(value, default=str, skipkeys=True)
 
 
@@ -138,13 +138,13 @@ def _parse_number(text: str) -> float | None:
 
 
 def _parse_seconds(text: str) -> float:
-    """Parse a duration in seconds; 0 where there is none that a run can have."""
+    """Parse a duration in seconds; 0 if it is missing or not plausible for a run."""
     seconds = _parse_number(text) or 0.0
     return seconds if 0 < seconds <= _LONGEST else 0.0
 
 
 def _parse_time(text: str) -> datetime | None:
-    """Parse an ISO time, or milliseconds since 1970; UTC where it has no zone."""
+    """Parse an ISO time, or milliseconds since 1970; UTC if it has no time zone."""
     try:
         if text.isdecimal():
             return datetime.fromtimestamp(int(text) / 1000, UTC)
@@ -157,8 +157,8 @@ def _parse_time(text: str) -> datetime | None:
 class TrackioRuns:
     """The runs of a Trackio project: the file PROJECT.db in its TRACKIO_DIR.
 
-    Trackio does not record whether a run has ended, so all count as finished.
-    ImportRefusedError if the file is no such database.
+    Trackio does not record whether a run has ended, so all count as finished. Raises
+    ImportRefusedError if the file is not such a database.
     """
 
     kind = "Trackio"
@@ -171,7 +171,7 @@ class TrackioRuns:
             with closing(
                 sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
             ) as opened:
-                # Earlier versions tell runs apart by their names alone.
+                # Earlier versions identify runs only by their names.
                 known = {row[1] for row in opened.execute("PRAGMA table_info(metrics)")}
                 run = "run_id" if "run_id" in known else "run_name"
                 points = opened.execute(

@@ -1,4 +1,4 @@
-"""Reads logs of training scripts in the style of Hugging Face's Trainer, one file a trial."""
+"""Reads logs of training scripts in the style of Hugging Face's Trainer, one file per trial."""
 
 import ast
 import json
@@ -28,7 +28,7 @@ LogEntry = dict[str, float]
 
 
 def read_log(file: Path) -> list[LogEntry]:
-    """Read the dictionaries of a log, in order, without texts; ImportRefusedError if unreadable."""
+    """Read the numbers of all dictionaries in a log. Raises ImportRefusedError if unreadable."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -47,7 +47,7 @@ def _iter_dictionaries(text: str) -> Iterator[Mapping[str, Any]]:
         if isinstance(whole, dict):
             yield whole
             continue
-        for match in _DICT.finditer(line):  # a progress bar can stand before it
+        for match in _DICT.finditer(line):  # a progress bar can precede it
             if isinstance(entry := _parse_literal(match[0]), dict):
                 yield entry
 
@@ -82,13 +82,13 @@ DEV_KEYS: dict[DevTask, str] = {
     "sickr": "eval_sickr_spearman",
     "transfer_dev": "eval_avg_transfer",
 }
-"""Names of the dev scores in SimCSE's training script and those derived from it."""
+"""Names of the dev scores in SimCSE's training script and scripts derived from it."""
 
 SPEARMAN: tuple[DevTask, ...] = ("stsb", "sickr")
 
 
 class LogSettings(Settings):
-    """Settings that a log does not hold, and that the user adds."""
+    """Settings that a log does not contain and the user provides."""
 
     sweep: Slug
     method: Text
@@ -101,9 +101,10 @@ class LogSettings(Settings):
 
 
 def log_settings(values: Mapping[str, str], **given: Any) -> LogSettings:
-    """Make settings from a command line's options; ImportRefusedError names all that are refused.
+    """Make settings from command-line options. Raises ImportRefusedError, with all problems.
 
-    `values` are hyperparameters as text; they get the method's types, where it is one of ours.
+    `values` are hyperparameters as text; they are converted to the method's types, if it is one of
+    ours.
     """
     parsed = {name: parse_text(text) for name, text in values.items()}
     typed, problems = typed_values(given["method"], parsed)
@@ -122,16 +123,17 @@ def log_settings(values: Mapping[str, str], **given: Any) -> LogSettings:
 class LogsToImport:
     sweeps: dict[str, list[ImportedTrial]]
     source: str
-    """A readable name of where they come from."""
+    """A readable name of their source."""
     points: int
     repeated: int
-    """Further evaluations at a step, left out: the first values stay."""
+    """Number of repeated evaluations at a step, which are dropped: the first values stay."""
 
 
 def read_logs(files: Sequence[Path], settings: LogSettings) -> LogsToImport:
-    """Read logs, all or none: standard outputs of trainings, JSON lines or `trainer_state.json`.
+    """Read logs, all or none: standard output of trainings, JSON lines or `trainer_state.json`.
 
-    ImportRefusedError names every file that cannot be a trial, and why, or those that are rivals.
+    Raises ImportRefusedError with every file that is not a valid trial and why, or with rival
+    trials.
     """
     trials, problems, evaluations = [], [], 0
     for file in files:
@@ -164,7 +166,7 @@ def _make_trial(file: Path, lines: Sequence[LogEntry], settings: LogSettings) ->
         seed=settings.seed,
         dev=settings.dev,
         state="COMPLETE",
-        # A log has no times: its training ended when the file was last written to.
+        # A log has no times: the training ended when the file was last modified.
         started=written - timedelta(seconds=runtime or 0),
         finished=written,
         points=tuple(ImportedPoint(step, written, metrics) for step, metrics in points.items()),
@@ -180,7 +182,7 @@ def _make_trial(file: Path, lines: Sequence[LogEntry], settings: LogSettings) ->
 def _collect_points(
     file: Path, lines: Sequence[LogEntry], settings: LogSettings
 ) -> dict[int, LogEntry]:
-    """Collect by step the dev scores, and the training loss that was logged last before it."""
+    """Collect the dev scores by step, each with the last training loss logged before it."""
     key = DEV_KEYS[settings.dev]
     tasks = ("transfer_dev",) if settings.dev == "transfer_dev" else SPEARMAN
     points: dict[int, LogEntry] = {}

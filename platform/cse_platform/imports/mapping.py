@@ -1,4 +1,4 @@
-"""Reads the file that says what the parameters, tags and metrics of another lab's runs mean."""
+"""Reads mapping files, which translate the params, tags and metrics of another lab's runs."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,7 +35,7 @@ _FILE_KIND = "a mapping of runs"
 
 
 class Logged(Settings):
-    """A value that each run has logged, in a parameter or in a tag."""
+    """A value that each run has logged, as a param or a tag."""
 
     param: Text | None = None
     tag: Text | None = None
@@ -62,7 +62,7 @@ class LoggedMetric(Settings):
 
 
 class LoggedDevMetric(LoggedMetric):
-    """The metric that is the dev score; its history is the dev curve."""
+    """The metric with the dev score; its history is the dev curve."""
 
     set: DevTask = Field(default="stsb", description="the dev set that it is measured on")
 
@@ -90,14 +90,16 @@ class RunMapping(Settings):
         return scores
 
     def sweep_of(self, method: str, backbone: str) -> str:
-        """Name the sweep of a run; if runs can differ in method or backbone, each has its own."""
+        """Return the sweep of a run; if method or backbone vary between runs, each gets its own
+        sweep.
+        """
         sources = ((method, self.method), (backbone, self.backbone))
         differing = [value for value, source in sources if isinstance(source, Logged)]
         return "-".join([self.sweep, *differing])
 
 
 class MLflowMapping(RunMapping):
-    """A mapping of the runs of some MLflow experiments."""
+    """A mapping for the runs of some MLflow experiments."""
 
     experiments: tuple[Text, ...] = Field(min_length=1)
     filter: str = Field(default="", description="as MLflow's search has it")
@@ -107,7 +109,9 @@ _Mapping = TypeVar("_Mapping", bound=RunMapping)
 
 
 def load_mapping(path: Path, model: type[_Mapping]) -> tuple[_Mapping, YamlDocument]:
-    """Read a mapping file, with the line of each value; ImportRefusedError names every problem."""
+    """Read a mapping file, with the line of each value. Raises ImportRefusedError with all
+    problems.
+    """
     source = read_yaml_file(path, what=_FILE_KIND, refusal=ImportRefusedError)
     problems = list(source.problems)
     if not problems:
@@ -119,12 +123,12 @@ def load_mapping(path: Path, model: type[_Mapping]) -> tuple[_Mapping, YamlDocum
 
 
 def mapping_error(path: Path, problems: list[Problem], source: YamlDocument) -> ImportRefusedError:
-    """Make the error that names the problems of a mapping file, each with its line."""
+    """Make the error that lists the problems of a mapping file, each with its line."""
     return ImportRefusedError(problem_list(path, f"is not {_FILE_KIND}", problems, source))
 
 
 def parse_text(text: str) -> Any:
-    """Parse the YAML value that a text holds: a number, truth value, list or null; else the text.
+    """Parse a text as a YAML number, boolean, list or null; otherwise return the text.
 
     `None`, as Python prints it, is null too.
     """
@@ -138,7 +142,7 @@ def parse_text(text: str) -> Any:
 
 
 def config_of(method: str) -> type[MethodConfig] | None:
-    """Find the settings of a method; None if this installation does not have it."""
+    """Return the config class of a method; None if this installation does not have the method."""
     try:
         return get_method(method).config
     except UnknownMethodError:
@@ -146,9 +150,9 @@ def config_of(method: str) -> type[MethodConfig] | None:
 
 
 def typed_values(method: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """Convert values to the types of the method's settings. Also returns what does not fit.
+    """Convert values to the types of the method's settings. Also returns the problems.
 
-    A method that this installation does not have takes all values as they are.
+    The values of a method that this installation does not have are not converted.
     """
     config = config_of(method)
     if config is None:

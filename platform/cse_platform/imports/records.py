@@ -1,4 +1,4 @@
-"""Brings trials that ran elsewhere onto the leaderboard, once, as events."""
+"""Adds trials that ran elsewhere to the leaderboard as events, each only once."""
 
 import math
 from collections import defaultdict
@@ -40,7 +40,7 @@ SCORED_BY = dict.fromkeys((*STS_TASKS, AVG_STS), "spearman") | dict.fromkeys(
 AVERAGES = {AVG_STS: STS_TASKS, AVG_TRANSFER: TRANSFER_TASKS}
 
 RECORD = "imported_record"
-"""Key of a trial's provenance: the run or the file that it comes from."""
+"""Key in a trial's provenance: the run or file that it was imported from."""
 
 TEST_IDENTITY = canonical_hash([IMPORTED, "test"])
 
@@ -55,13 +55,14 @@ class ImportedPoint:
 
 @dataclass(frozen=True)
 class ImportedTrial:
-    """One run of another training script, in our terms."""
+    """A run of another training script, in our terms."""
 
     name: str
     """Its name in messages."""
     lab: str
-    """The name that it comes under. Different labs may use different code and data, so their trials
-    share no row."""
+    """The sweep name of the import. Different labs may use different code and data, so their trials
+    never share a row.
+    """
     method: str
     backbone: str
     values: dict[str, Any]
@@ -72,7 +73,7 @@ class ImportedTrial:
     started: datetime
     finished: datetime
     provenance: dict[str, str]
-    """Provenance of the trial, with `imported_record`."""
+    """Provenance of the trial, including `imported_record`."""
     points: tuple[ImportedPoint, ...] = ()
     final: dict[str, float] = field(default_factory=dict)
     """Dev metrics that were logged without a step."""
@@ -93,7 +94,7 @@ class ImportedTrial:
 
     @property
     def former_key(self) -> str:
-        """The key by which versions that did not tell labs apart stored it."""
+        """The key under which versions that did not distinguish labs stored it."""
         return canonical_hash([IMPORTED, canonical_hash(self._identifying_values), self.seed])
 
     @property
@@ -106,9 +107,9 @@ class ImportedTrial:
 
     @property
     def best(self) -> tuple[int | None, dict[str, float]]:
-        """Step and metrics of the best dev score among trained steps, the earliest of equal ones.
+        """Step and metrics of the best dev score among trained steps; the earliest step on ties.
 
-        Without any, the step is None and the metrics are those that were logged without one.
+        If there is none, the step is None and the metrics are those logged without a step.
         """
         name = dev_metric(self.dev)
         trained = [p for p in self.points if p.step > 0 and math.isfinite(p.metrics[name])]
@@ -119,10 +120,10 @@ class ImportedTrial:
 
     @property
     def identity(self) -> dict[str, str]:
-        """The dev set's record on the leaderboard.
+        """The record of its dev set on the leaderboard.
 
-        A lab's imports of one dev task can be compared, but with no other lab's, nor with a trial
-        of our own.
+        Its identity makes a lab's imports of one dev task comparable with each other, but not with
+        those of other labs or with our own trials.
         """
         return {
             "checkpoint": self.dev,
@@ -199,18 +200,18 @@ _Trials = Sequence[ImportedTrial]
 
 @dataclass(frozen=True)
 class Imported:
-    """The numbers of imported trials."""
+    """Counts of an import."""
 
     new: int
-    """New ones, and attempts at incomplete ones that come further."""
+    """Trials that are new, or better attempts at incomplete ones."""
     here: int
-    """Trials that were here already."""
+    """Trials that were already on the leaderboard."""
     gave_way: int
-    """Attempts at a trial of which a better one is taken."""
+    """Attempts at a trial that were dropped for a better one."""
 
 
 def refuse_rivals(sweeps: Mapping[str, _Trials]) -> None:
-    """Raise ImportRefusedError where several complete records are attempts at one trial."""
+    """Raise ImportRefusedError if several complete records are attempts at the same trial."""
     problems = [
         _describe_rivals(complete, tries[0].seed)
         for trials in sweeps.values()
@@ -221,15 +222,15 @@ def refuse_rivals(sweeps: Mapping[str, _Trials]) -> None:
 
 
 def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) -> Imported:
-    """Put the trials onto the leaderboard, by the events of our own journal.
+    """Add trials to the leaderboard, as events of our journal.
 
-    They come in slices of whole trials, and between two slices others can write. Nothing comes
-    where something is refused; what was cut off goes on when it is imported again.
+    They are written in slices of whole trials, between which others can write. Nothing is written
+    if anything is refused; an import that was interrupted is completed by running it again. Of the
+    attempts at a trial, a complete one is shown, else the one that came furthest.
 
-    Of the attempts at one trial a complete one stands for them, else the one that came furthest.
-    Each sweep's trials are all of one method and backbone, without rivals. `source` says where they
-    come from, without passwords. ImportRefusedError if a complete record is of a trial that another
-    record has completed on the leaderboard, or a sweep's name is taken by another sweep.
+    All trials of a sweep have one method and backbone, and no rivals. `source` is where they come
+    from, without passwords. Raises ImportRefusedError if a complete record is of a trial that
+    another record has completed on the leaderboard, or a sweep's name is taken by another sweep.
     """
     problems: list[str] = []
     events: list[Event] = []
@@ -243,7 +244,7 @@ def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) ->
             first = next_number(session, sweep)
             shown = ranks(session, [*stored.values()])
         stored |= {
-            former[key].key: known  # an earlier version brought this very record
+            former[key].key: known  # an earlier version imported this very record
             for key, known in stored.items()
             if key in former and known.provenance.get(RECORD) == former[key].record
         }
@@ -253,7 +254,7 @@ def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) ->
         events += _iter_events(sweep, fresh, first, source)
     _refuse_problems(problems)
     if events:
-        name = f"import {uuid4()}"  # of its own: it is no journal that goes on where it ended
+        name = f"import {uuid4()}"  # a new journal for each import, as imports never continue one
         for some in _iter_slices(events):
             take_over(board, name, some)
             board.let_others_write()
@@ -262,7 +263,7 @@ def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) ->
 
 
 def _iter_slices(events: Sequence[Event]) -> Iterator[list[tuple[int, Event]]]:
-    """Cut numbered events before trials, into slices of at least `SLICE_ROWS` but for the last."""
+    """Split numbered events before trials, into slices of at least `SLICE_ROWS` except the last."""
     some: list[tuple[int, Event]] = []
     for entry in enumerate(events, 1):
         if len(some) >= SLICE_ROWS and isinstance(entry[1], TrialStarted):
@@ -273,7 +274,7 @@ def _iter_slices(events: Sequence[Event]) -> Iterator[list[tuple[int, Event]]]:
 
 
 def _group_attempts(trials: _Trials) -> dict[str, list[ImportedTrial]]:
-    """Group attempts by key; the one that stands for a trial comes first."""
+    """Group attempts by key, best attempt first."""
     attempts: dict[str, list[ImportedTrial]] = defaultdict(list)
     for trial in sorted(trials, key=_rank_trial, reverse=True):
         attempts[trial.key].append(trial)
@@ -304,7 +305,7 @@ def _find_rival_problems(
 
 
 def _find_complete(tries: _Trials) -> dict[str, str]:
-    """Find the names of complete attempts by record: a copy of a record is no rival."""
+    """Find the names of complete attempts by record; copies of a record are not rivals."""
     return {trial.record: trial.name for trial in tries if trial.state == "COMPLETE"}
 
 
@@ -323,7 +324,7 @@ def _refuse_problems(problems: Sequence[str]) -> None:
 def _select_fresh(
     stored: Mapping[str, TrialRecord], shown: Mapping[str, Rank], attempts: Mapping[str, _Trials]
 ) -> list[ImportedTrial]:
-    """Select the trials that say more than the leaderboard knows, oldest first."""
+    """Select the trials that are new or better than the leaderboard's, oldest first."""
     fresh = []
     for key, (trial, *_) in attempts.items():
         known = stored.get(key)

@@ -1,4 +1,4 @@
-"""Reads runs of other trackers as trials, by a mapping file, and names every problem at once."""
+"""Converts runs of other trackers to trials by a mapping file; reports all problems at once."""
 
 import math
 from collections import Counter, defaultdict
@@ -31,17 +31,17 @@ from cse_platform.tracking.mlflow.tags import REHEARSAL
 
 UNFINISHED = ("RUNNING", "SCHEDULED")
 MAX_NAMED = 20
-"""How many problems of runs one message lists."""
+"""Maximum number of runs' problems in one message."""
 
 
 class RunSource(Protocol):
-    """The runs that another tracker has logged."""
+    """The runs logged by another tracker."""
 
     kind: str
-    """The name of the tracker, or of its file's format."""
+    """The name of the tracker, or of its file format."""
 
     def search(self, experiments: Sequence[str], *, condition: str = "") -> Iterable[LoggedRun]:
-        """Find the runs; only MLflow has experiments, and conditions."""
+        """Find the runs; only MLflow has experiments and filter conditions."""
 
     def history(self, run: str, metric: str) -> Sequence[LoggedValue]:
         """Read all values of a run's metric, in order of step and time."""
@@ -54,14 +54,14 @@ class RunsToImport:
     """The store that they come from, without passwords."""
     total: int
     unfinished: int
-    """Runs that were left out because they have not ended."""
+    """Number of runs that are left out because they have not ended."""
 
 
 def read_runs(uri: str, mapping_file: Path) -> RunsToImport:
-    """Read MLflow runs, all that the mapping file selects or none; the store is only read.
+    """Read all MLflow runs that the mapping file selects, or none; the store is only read.
 
-    ImportRefusedError names every problem of the mapping file, or of the runs; StoreError if the
-    store cannot be reached.
+    Raises ImportRefusedError with every problem of the mapping file, or of the runs; StoreError if
+    the store cannot be reached.
     """
     mapping, document = load_mapping(mapping_file, MLflowMapping)
     store = LoggedRuns(uri)
@@ -72,9 +72,9 @@ def read_runs(uri: str, mapping_file: Path) -> RunsToImport:
 def read_exported_runs(
     file: Path, mapping_file: Path, source: type[TableRuns | TrackioRuns]
 ) -> RunsToImport:
-    """Read the runs of a file that another tracker wrote, all or none.
+    """Read all runs of a file that another tracker wrote, or none.
 
-    ImportRefusedError names every problem of the mapping file, or of the runs.
+    Raises ImportRefusedError with every problem of the mapping file, or of the runs.
     """
     mapping, document = load_mapping(mapping_file, RunMapping)
     opened = source(str(file))
@@ -143,7 +143,7 @@ class _Reader:
         self.problems: list[str] = []
 
     def trial(self, run: LoggedRun) -> ImportedTrial | None:
-        """Make a trial of a run; if it cannot be one, add its problems and return None."""
+        """Convert a run to a trial; if that fails, add its problems and return None."""
         before = len(self.problems)
         if REHEARSAL in run.tags:
             self._add_problem(run, "a rehearsal, made by cse-sweep --smoke: it means nothing")
@@ -185,7 +185,7 @@ class _Reader:
         self.problems.append(f"{_format_name(run)}: {text}")
 
     def _read_text(self, run: LoggedRun, source: str | Logged) -> str:
-        """Read a fixed value of the mapping, or what the run logged in a param or tag."""
+        """Return a fixed value of the mapping, or what the run logged as a param or tag."""
         if isinstance(source, str):
             return source
         logged = run.params if source.param else run.tags
@@ -220,11 +220,11 @@ class _Reader:
         return values
 
     def _read_curve(self, run: LoggedRun) -> tuple[tuple[ImportedPoint, ...], dict[str, float]]:
-        """Read the dev curve or, for values logged without steps, the last value."""
+        """Read the dev curve, or only the last value if the values were logged without steps."""
         dev, name = self._mapping.dev, dev_metric(self._mapping.dev.set)
         if dev.metric not in run.metrics:
             return (), {}
-        # Of several values of one step the last stays, as MLflow shows it.
+        # Of several values at one step the last one counts, as in MLflow.
         by_step = {value.step: value for value in self._store.history(run.id, dev.metric)}
         points = tuple(
             ImportedPoint(

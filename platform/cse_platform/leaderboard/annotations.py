@@ -23,7 +23,7 @@ from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.tracking.events import Annotatable
 
 _BATCH = 500
-"""Names in one query: databases limit its parameters."""
+"""Names per query; databases limit the number of query parameters."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Annotation:
     """One note, tag or star."""
 
     text: str
-    """The note, or the tag; empty of a star."""
+    """The text of the note or tag; empty for a star."""
     who: str
     time: datetime
 
@@ -67,7 +67,7 @@ class BoardAnnotations:
 def annotations(
     session: Session, about: Annotatable, names: Collection[str] | None = None
 ) -> dict[str, Annotations]:
-    """Read the current annotations by name; if `names` is None, those of all things of the kind."""
+    """Read current annotations by name: those of `names`, or all of this kind if it is None."""
     query = select(AnnotationRecord).where(
         AnnotationRecord.about == about, AnnotationRecord.stands.is_(True)
     )
@@ -88,13 +88,13 @@ def annotations_of(session: Session, about: Annotatable, name: str) -> Annotatio
 def board_annotations(session: Session) -> BoardAnnotations:
     """Read all annotations of configurations and trials.
 
-    People write little, so a board reads them all at once.
+    There are few of them, so a board reads them all at once.
     """
     return BoardAnnotations(annotations(session, "configuration"), annotations(session, "trial"))
 
 
 def last_written(session: Session, about: Annotatable, name: str) -> datetime | None:
-    """Read when an annotation of a thing was last written or removed; None if never."""
+    """Read when the annotations of a trial, configuration or sweep last changed; None if never."""
     query = select(func.max(AnnotationRecord.time))
     return session.scalar(
         query.where(AnnotationRecord.about == about, AnnotationRecord.name == name)
@@ -102,7 +102,7 @@ def last_written(session: Session, about: Annotatable, name: str) -> datetime | 
 
 
 def select_tagged(about: Annotatable, tag: str) -> Select[str]:
-    """Select the names of the things that bear a tag."""
+    """Select the names of the trials, configurations or sweeps that have a tag."""
     return select(AnnotationRecord.name).where(
         AnnotationRecord.about == about,
         AnnotationRecord.field == "tag",
@@ -112,7 +112,7 @@ def select_tagged(about: Annotatable, tag: str) -> Select[str]:
 
 
 def written_tags(session: Session) -> set[str]:
-    """Read every tag that somebody has written."""
+    """Read every tag that an annotation currently sets."""
     query = select(AnnotationRecord.word).where(
         AnnotationRecord.field == "tag", AnnotationRecord.stands.is_(True)
     )
@@ -143,9 +143,9 @@ class Subject:
 
     about: Annotatable
     name: str
-    """A trial's key, a configuration's hash, a sweep's name."""
+    """A trial's key, a configuration's hash or a sweep's name."""
     sweep: str
-    """A sweep that has it."""
+    """The sweep itself, or a sweep that holds the trial or configuration."""
     experiment: str
     """The MLflow experiment of this sweep."""
 
@@ -157,12 +157,12 @@ class Subject:
 def find_subject(session: Session, reference: str) -> Subject:
     """Resolve a reference: a sweep, METHOD@CONFIGURATION, a trial's key or SWEEP#NUMBER.
 
-    The first 6 or more digits of a key or of a configuration's hash are enough; where both begin
-    so, it is the trial.
+    The first 6 or more digits of a key or of a configuration's hash are enough; if they match both
+    a trial and a configuration, the trial is returned.
 
     Raises:
-        NotFoundError: if it is none of them.
-        AmbiguousError: if several keys or hashes begin so.
+        NotFoundError: if nothing matches.
+        AmbiguousError: if several keys or hashes match.
     """
     if (sweep := sweep_or_none(session, reference)) is not None:
         return _make_subject("sweep", sweep.name, sweep)

@@ -69,7 +69,7 @@ class Leaderboard:
 
     Args:
         store: the open store.
-        published: a lab's own files of published numbers, beside those of the package.
+        published: a lab's own files of published numbers, in addition to those of the package.
     """
 
     def __init__(self, store: Store, *, published: Sequence[Path] = ()) -> None:
@@ -79,7 +79,7 @@ class Leaderboard:
     def _ask(
         self, question: Callable[Concatenate[Any, Asked], T], *asked: Asked.args, **by: Asked.kwargs
     ) -> T:
-        """Ask one question, a function of a session."""
+        """Call a query function with a session, and return its result."""
         with self._store.session() as session:
             return question(session, *asked, **by)
 
@@ -96,23 +96,23 @@ class Leaderboard:
     ) -> list[LeaderboardRow]:
         """A row per method, backbone and evaluation identity, with intervals, ranks and gaps.
 
-        The best average of the weights of several seeds has a row of its own beside that.
+        For each group, the best average of the weights of several seeds gets an additional row.
 
         Args:
-            filters: what the board is made from.
-            tasks: the family of test scores; left out, the rows have all of them, and the headline
-                is of the first that any row has.
-            per_configuration: a row for every configuration with a complete trial.
-            limit: only so many rows, those with the highest dev means.
-            ranked: with ranks and intervals over pairs, which take resampling; without, a board
-                of many rows is there at once.
-            sort: by which column, see `sort_rows`.
-            progress: of the resampling.
+            filters: which trials and rows the board is built from.
+            tasks: the family of test scores; by default, rows have the scores of all main families,
+                and the first family that any row has scores of gives the headline.
+            per_configuration: return a row for every configuration with a complete trial.
+            limit: maximum number of rows; those with the highest dev means are returned.
+            ranked: compute ranks and intervals over pairs by resampling; without them, even a board
+                of many rows is fast.
+            sort: the column to sort by; see `sort_rows`.
+            progress: called with the progress of the resampling.
 
         Raises:
             NotFoundError: for an unknown column.
-            StoreError: for what the database says.
-            PublishedError: if a file of published numbers means nothing.
+            StoreError: if the database fails.
+            PublishedError: if a file of published numbers is invalid.
         """
         from cse_platform.leaderboard.published.papers import find_gap
         from cse_platform.leaderboard.ranking import (
@@ -149,12 +149,12 @@ class Leaderboard:
     ) -> "pd.DataFrame":
         """The rows as a pandas frame, in the columns of `--format csv`.
 
-        Numbers, counts, truths and moments (UTC) have their type, also where some are missing;
-        objects and lists are what they are.
+        Columns of numbers, counts, booleans and times (UTC) keep their type even if values are
+        missing; objects and lists stay Python objects.
 
         Raises:
             NotFoundError: for an unknown column.
-            StoreError: for what the database says.
+            StoreError: if the database fails.
         """
         from cse_platform.leaderboard.render.board import Board
         from cse_platform.leaderboard.render.columns import data_columns, data_rows
@@ -170,12 +170,12 @@ class Leaderboard:
         """Find the one row that a reference names, and a name for it.
 
         Args:
-            reference: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
-            filters: narrow down what it means.
-            tasks: the family of test scores; a row that has some is meant before one without.
+            reference: METHOD, METHOD@CONFIGURATION or the beginning of a trial's key.
+            filters: narrow down the candidates.
+            tasks: the family of test scores; rows that have some are preferred.
 
         Raises:
-            QueryError: if it is not one row.
+            QueryError: if the reference does not name exactly one row.
         """
         from cse_platform.leaderboard.references import find_row
 
@@ -195,10 +195,10 @@ class Leaderboard:
             backbone: only rows of this encoder.
             method: only rows of this method.
             tables: only rows of these tables, each PAPER:TABLE, e.g. `rankcse:2`.
-            ablations: with the papers' tables that turn one switch, of which `tables` may name any.
+            ablations: include the papers' ablation tables; `tables` can name these in any case.
 
         Raises:
-            PublishedError: if a file means nothing, or there is no such table.
+            PublishedError: if a file is invalid, or a table does not exist.
         """
         from cse_platform.leaderboard.published.rows import merge_repeated_rows, published_rows
 
@@ -216,7 +216,7 @@ class Leaderboard:
 
         Raises:
             PublishedError: if there is no such table.
-            StoreError: for what the database says.
+            StoreError: if the database fails.
         """
         from cse_platform.leaderboard.published.papers import can_stand, paper_table
         from cse_platform.leaderboard.published.rows import published_rows, rows_of_table
@@ -233,14 +233,14 @@ class Leaderboard:
         return paper_table(paper, table, ours, files=self._published_files)
 
     def audit(self, paper: str | None = None) -> "Audit":
-        """Each claim of the papers' tables beside the noise that it must beat.
+        """Each claim of the papers' tables, with the noise that it must exceed.
 
         Args:
-            paper: only its tables.
+            paper: only the tables of this paper.
 
         Raises:
-            PublishedError: if there is no such paper, or a file of published numbers means nothing.
-            StoreError: for what the database says.
+            PublishedError: if there is no such paper, or a file of published numbers is invalid.
+            StoreError: if the database fails.
         """
         from cse_platform.leaderboard.published.audit import audit_claims
 
@@ -254,10 +254,10 @@ class Leaderboard:
         """Each table and figure of the papers: its sweep file, and how far our trials fill it.
 
         Raises:
-            PublishedError: if a file of published numbers means nothing, or the papers' sweep files
-                are not here.
-            SweepFileError: if one of these is no sweep.
-            StoreError: for what the database says.
+            PublishedError: if a file of published numbers is invalid, or the papers' sweep files
+                are missing.
+            SweepFileError: if one of the sweep files is invalid.
+            StoreError: if the database fails.
         """
         from cse_platform.leaderboard.published.paper_files import (
             paper_progress,
@@ -292,9 +292,9 @@ class Leaderboard:
 
         Args:
             sweep: its name.
-            choice: which of them, and their order; left out, all by number.
-            limit: so many of them.
-            offset: after so many others.
+            choice: which trials, and their order; by default all, by number.
+            limit: maximum number of trials.
+            offset: number of trials to skip.
 
         Raises:
             NotFoundError: if there is no such sweep, or it has no such hyperparameter.
@@ -316,7 +316,7 @@ class Leaderboard:
         return self._ask(count_trials, sweep, choice)
 
     def hyperparameters(self, sweep: str) -> "SweepHyperparameters":
-        """Which hyperparameters vary among the trials of a sweep, and what the others are.
+        """Which hyperparameters vary among the trials of a sweep, and the values of the others.
 
         Raises:
             NotFoundError: if there is no such sweep.
@@ -332,13 +332,15 @@ class Leaderboard:
             trial: its key, or the first 6 or more digits of it.
 
         Raises:
-            QueryError: if that is not one trial.
+            QueryError: if it does not name exactly one trial.
         """
         with self._store.session() as session:
             return dev_curve(session, find_trial(session, trial).key)
 
     def dev_curves(self, row: LeaderboardRow) -> dict[int, list[DevPoint]]:
-        """The dev curves of a row by seed, in the order of its seeds; empty where there is none."""
+        """The dev curves of a row by seed, in the order of its seeds; a curve without points is
+        empty.
+        """
         with self._store.session() as session:
             curves = dev_curves(session, list(row.keys.values()))
         return {seed: curves[row.keys[seed]] for seed in row.seeds}
@@ -351,7 +353,7 @@ class Leaderboard:
             task: one of the STS tasks.
 
         Raises:
-            QueryError: if that is not one trial, or it has none or several on the task.
+            QueryError: if that is not one trial, or it has no or several evaluations of the task.
         """
         from cse_platform.leaderboard.test_scores import similarities
 
@@ -365,7 +367,7 @@ class Leaderboard:
             trial: its key, or the first 6 or more digits of it.
 
         Raises:
-            QueryError: if that is not one trial.
+            QueryError: if it does not name exactly one trial.
         """
         from cse_platform.leaderboard.trial_details import trial_details
 
@@ -374,7 +376,7 @@ class Leaderboard:
     def neighbours(
         self, sweep: str, number: int
     ) -> "tuple[TrialSummary | None, TrialSummary | None]":
-        """The trials of a sweep before and after that number; None at an end.
+        """The trials of a sweep before and after a number; None where there is no such trial.
 
         Raises:
             NotFoundError: if there is no such sweep.
@@ -395,14 +397,14 @@ class Leaderboard:
         """Compare A with B: how much better it is, and how sure that is.
 
         Args:
-            a: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
+            a: METHOD, METHOD@CONFIGURATION or the beginning of a trial's key.
             b: the same.
-            filters: narrow down what these mean.
+            filters: narrow down the rows that these can name.
             tasks: the family of test scores.
-            progress: of the resampling.
+            progress: called with the progress of the resampling.
 
         Raises:
-            QueryError: if one of them is not one row, or they cannot be compared.
+            QueryError: if one of them does not name exactly one row, or they cannot be compared.
         """
         from cse_platform.leaderboard.comparisons import compare_rows
         from cse_platform.leaderboard.references import find_row
@@ -418,9 +420,9 @@ class Leaderboard:
         """Find all rows that a reference can mean, and a name for them.
 
         Args:
-            reference: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
-            filters: narrow down what it means.
-            tasks: the family of test scores; rows without are left out where others have some.
+            reference: METHOD, METHOD@CONFIGURATION or the beginning of a trial's key.
+            filters: narrow down the candidates.
+            tasks: the family of test scores; rows without any are dropped if other rows have some.
 
         Raises:
             QueryError: if it names nothing.
@@ -453,15 +455,15 @@ class Leaderboard:
         """Compare A with B on the dev set that both searches climb; opens no test set.
 
         Args:
-            a: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
+            a: METHOD, METHOD@CONFIGURATION or the beginning of a trial's key.
             b: the same.
-            pairs_of: gives what a trial's kept model says of the pairs; `cse_platform.export` has
-                one.
-            filters: narrow down what A and B mean.
-            progress: of the resampling.
+            pairs_of: returns the dev pairs with the cosines of a trial's kept model, by the trial's
+                key; `cse_platform.export` has one.
+            filters: narrow down the rows that A and B can name.
+            progress: called with the progress of the resampling.
 
         Raises:
-            QueryError: if one of them is not one row, or they cannot be compared.
+            QueryError: if one of them does not name exactly one row, or they cannot be compared.
         """
         from cse_platform.leaderboard.comparisons import compare_dev_rows
         from cse_platform.leaderboard.references import find_row
@@ -484,11 +486,11 @@ class Leaderboard:
         Args:
             filters: which rows.
             tasks: the family of test scores.
-            per_configuration: every configuration, not the best of each group.
-            progress: of the resampling.
+            per_configuration: compare all configurations, not only the best of each group.
+            progress: called with the progress of the resampling.
 
         Raises:
-            ComparisonError: if there are not two such rows that can be compared.
+            ComparisonError: if there are fewer than two comparable rows.
         """
         from cse_platform.leaderboard.comparisons import compare_all_rows
         from cse_platform.leaderboard.references import named_rows
@@ -511,18 +513,19 @@ class Leaderboard:
         *,
         tasks: FamilyName = "sts",
     ) -> "dict[int, Comparison]":
-        """Compare each row with one reference row. Returns comparisons by the place of the row.
+        """Compare each row with one reference row. Returns comparisons by the row's index in
+        `rows`.
 
-        That other row is left out, and so are rows that cannot be compared with it.
+        The reference row itself and rows that cannot be compared with it are left out.
 
         Args:
-            rows: of a board; those without test scores are left out.
-            reference: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
-            filters: narrow down what it means.
+            rows: rows of a board; those without test scores are left out.
+            reference: METHOD, METHOD@CONFIGURATION or the beginning of a trial's key.
+            filters: narrow down the rows that the reference can name.
             tasks: the family of test scores.
 
         Raises:
-            QueryError: if it is not one row.
+            QueryError: if the reference does not name exactly one row.
         """
         from cse_platform.leaderboard.comparisons import compare_rows
         from cse_platform.leaderboard.references import find_row
@@ -541,8 +544,8 @@ class Leaderboard:
         """The progress of sweeps; the one that was started last comes first.
 
         Args:
-            limit: so many of them; left out, all.
-            offset: after so many others.
+            limit: maximum number of sweeps; all by default.
+            offset: number of sweeps to skip.
         """
         from cse_platform.leaderboard.sweeps import sweep_overviews
 
@@ -565,7 +568,7 @@ class Leaderboard:
         return self._ask(sweep_overview, name)
 
     def best_of_sweep(self, sweep: str) -> "TrialSummary | None":
-        """The complete trial with the highest dev score, of those that keep the constraints.
+        """The complete trial with the highest dev score among those that satisfy the constraints.
 
         Raises:
             NotFoundError: if there is no such sweep.
@@ -575,16 +578,16 @@ class Leaderboard:
         return self._ask(best_of_sweep, sweep)
 
     def configuration_values(self, trial: str) -> dict[str, Any] | None:
-        """All hyperparameters of the trial of a whole key; None if there is none."""
+        """All hyperparameters of the trial with this key, given in full; None if there is none."""
         from cse_platform.leaderboard.trials import configuration_values
 
         return self._ask(configuration_values, trial)
 
     def stamps(self, sweep: str | None = None) -> "dict[str, SweepStamp]":
-        """Stamps that change when a sweep changes, by name: of all sweeps, or of one.
+        """Stamps of all sweeps, or of one, by name; a stamp changes when its sweep changes.
 
         Raises:
-            NotFoundError: if there is none of that name.
+            NotFoundError: if there is no sweep of that name.
         """
         from cse_platform.leaderboard.sweep_updates import sweep_stamps
 
@@ -618,9 +621,9 @@ class Leaderboard:
 
         Args:
             sweep: its name.
-            limit: of trials; where there are more, half of it are the best ones on dev, and the
-                rest is an even sample of the others. The answer says how many there are.
-            where: only the trials that pass.
+            limit: of trials; of more, half of the result are the best ones on dev, and the rest is
+                an even sample of the others. The result has the total number of trials.
+            where: only trials that satisfy these conditions.
 
         Raises:
             NotFoundError: if there is no such sweep, or it has no such hyperparameter.
@@ -632,7 +635,7 @@ class Leaderboard:
     def choice(self, sweep: str) -> "ChoiceWorth | None":
         """What choosing on dev was worth among the evaluated trials of a sweep.
 
-        They have clean scores. None where fewer than two configurations have such trials.
+        Only trials with clean scores count. None if fewer than two configurations have such trials.
 
         Raises:
             NotFoundError: if there is no such sweep.
@@ -649,7 +652,7 @@ class Leaderboard:
 
         Raises:
             NotFoundError: if there is no such sweep.
-            QueryError: if its search has one objective alone.
+            QueryError: if its search has only one objective.
         """
         from cse_platform.leaderboard.searches import sweep_front
 
@@ -667,7 +670,7 @@ class Leaderboard:
     def annotations(
         self, about: "Annotatable", names: "Collection[str]"
     ) -> "dict[str, Annotations]":
-        """The notes, tags and stars of these things by name; things without any are absent.
+        """The notes, tags and stars of these names; names without any are absent.
 
         Args:
             about: `trial`, `configuration` or `sweep`.
@@ -678,9 +681,9 @@ class Leaderboard:
         return self._ask(annotations, about, names)
 
     def sharing(self) -> AbstractContextManager[None]:
-        """Let the questions of this thread share one transaction, until the context ends.
+        """Let the queries of this thread share one transaction, until the context ends.
 
-        What they answer is then of one moment, and what several need is read once.
+        They then see the store at one moment, and read what several of them need only once.
         """
         return self._store.sharing()
 
@@ -701,8 +704,8 @@ def open_leaderboard(
     """Open a leaderboard for queries.
 
     Args:
-        where: a folder that a cse-sweep wrote to, a SQLite file, or a URL (`sqlite:///FILE`,
-            `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`); left out, `CSE_STORE`, else `runs`.
+        where: a runs folder of cse-sweep, a SQLite file, or a URL (`sqlite:///FILE`,
+            `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`); default: `CSE_STORE`, else `runs`.
         published: a lab's own files of published numbers.
 
     Raises:

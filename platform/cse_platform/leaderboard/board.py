@@ -1,4 +1,4 @@
-"""The rows of the ranking that `cse-leaderboard` shows.
+"""The rows of the ranking that `cse-leaderboard` shows, built from SQL.
 
 Scores are fractions.
 """
@@ -72,17 +72,16 @@ from cse_platform.tracking.history import COSTS, EPOCHS
 def selected_configurations(
     filters: Filters, *, per_configuration: bool, averages: bool, limit: int | None = None
 ) -> Subquery:
-    """Select the configurations to show, with the trials and GPU seconds of their choice.
+    """Select the configurations to show, with the number of trials and GPU seconds behind each.
 
-    The counts are those of all trials that each configuration was selected from.
-
-    The configurations are the best of each group by the rule of `best_key`. With
-    `per_configuration`, they are all that have a complete trial; a limit keeps those with the
-    highest means. With `averages`, averages of seeds stand beside them, by default the best of each
+    By default these are the best configuration of each group by the rule of `best_key`; with
+    `per_configuration`, all that have a complete trial, of which `limit` keeps those with the
+    highest means. With `averages`, averages of seeds are included: all of them, or the best of each
     group.
 
     Returns:
-        Columns `id`, `trials` (of any state) and `gpu_seconds`.
+        Columns `id`, `trials` and `gpu_seconds`. The latter two sum over the trials, of any state,
+        of the whole group that pass the filters.
     """
     if not filters.keeps_groups_whole:
         query = _select_among_trials(
@@ -106,7 +105,7 @@ def selected_configurations(
 
 
 def _exclude_averages(averages: bool) -> list[ColumnElement[bool]]:
-    """Build the condition that leaves averages of seeds out, unless they are wanted."""
+    """Build the condition that excludes averages of seeds; empty if `averages` is true."""
     return [] if averages else [ConfigurationRecord.averages.is_(None)]
 
 
@@ -150,7 +149,7 @@ def _select_among_trials(
 
 
 def _select_tried_configurations(filters: Filters) -> Select[Any]:
-    """Aggregate the trials that the filters let through by configuration."""
+    """Aggregate the trials that pass the filters by configuration."""
     complete = TrialRecord.state == "COMPLETE"
     query = (
         select(
@@ -172,9 +171,9 @@ def _select_tried_configurations(filters: Filters) -> Select[Any]:
 
 
 def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[int, set[str]]:
-    """Collect the tags of the sweeps that hold each configuration.
+    """Collect the tags of the sweeps that hold each configuration, by the configuration's id.
 
-    They are from the sweep files and from annotations.
+    Tags come from the sweep files and from annotations.
     """
     held = (
         select(TrialRecord.configuration_id, SweepRecord.id, SweepRecord.name)
@@ -199,11 +198,11 @@ def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[i
 
 
 _BATCH = 1000
-"""Configurations in one query: databases limit its parameters."""
+"""Configurations per query; databases limit the number of query parameters."""
 
 
 MAIN_FAMILIES: tuple[FamilyName, ...] = ("sts", "transfer", "long")
-"""Each of their tasks has one number, the one that papers report."""
+"""Families whose tasks each have one score, the one that papers report."""
 
 
 class _SharedLookups(NamedTuple):
@@ -228,8 +227,9 @@ def board_rows(
 
     With `per_configuration`, every configuration with a complete trial has a row. With `averages`,
     averages of seeds have rows of their own: all of them, or the best on dev of each group. A limit
-    keeps the rows with the highest dev means. `among` lets only those configurations have rows that
-    it says yes to: rows are made of many queries, and a store can hold very many configurations.
+    keeps the rows with the highest dev means. `among` keeps only the configurations that it returns
+    True for, before their rows are built: a row takes many queries, and a store can hold very many
+    configurations.
     """
     filters = filters or Filters()
     in_sql = limit if filters.identity is None else None  # identities are compared afterwards
@@ -255,8 +255,7 @@ def board_rows(
 def order_by_dev(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
     """Order rows by their dev means, highest first.
 
-    Equal ones stand by method; of equal configurations of a method, the one that `best_key` prefers
-    stands first.
+    Rows with equal means are ordered by method, and within a method by the rule of `best_key`.
     """
 
     def rank(row: LeaderboardRow) -> BestKey:
@@ -322,7 +321,10 @@ def _build_batch_rows(
 def _read_averaged_seeds(
     session: Session, configurations: Iterable[ConfigurationRecord]
 ) -> dict[int, AveragedSeeds]:
-    """Read the seeds that averages are of, with their dev scores, by the ids of the averages."""
+    """Read the seeds that each average of weights was made from, by the average's id.
+
+    Their mean dev score is None if one of the seeds is not stored.
+    """
     averages = {each.id: tuple(each.averages) for each in configurations if each.averages}
     if not averages:
         return {}
@@ -422,7 +424,8 @@ def _find_earlier_opening(
 ) -> datetime | None:
     """Find when a row's test sets were first opened, if that was before its first trial.
 
-    They are those of its scores; of a row without scores, those that are like its dev sets.
+    The test sets are those of the row's scores; for a row without scores, those whose source
+    (built-in or not) is that of its dev sets.
     """
     sources = {score.source or row.dev.source for score in evaluated.values()} or {row.dev.source}
     kinds = {source == BUILTIN for source in sources & TEST_SOURCES}
@@ -463,9 +466,9 @@ def _build_row(seeds: Sequence[Row[Any]], effort: Row[Any]) -> LeaderboardRow:
 
 
 def _estimate_costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:
-    """Estimate each cost over the seeds that know it.
+    """Estimate each cost over the seeds that have it.
 
-    If these ran on different hardware, all of it is named.
+    If the seeds ran on different hardware, the identity of the estimate names all of it.
     """
     costs = {}
     for name in COSTS:
@@ -478,9 +481,9 @@ def _estimate_costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:
 
 
 def _build_estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimate]:
-    """Estimate each score over the seeds that the filters let through, in the papers' order.
+    """Estimate each score over the seeds that pass the filters, in the papers' order.
 
-    Own test sets come last, by name.
+    A lab's own test sets come last, by name.
     """
     order = [column for family in BOARD_FAMILIES.values() for column in family.columns]
     estimates = {}
@@ -493,6 +496,6 @@ def _build_estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimat
 
 
 def _has_identity(row: LeaderboardRow, identity: str) -> bool:
-    """Whether the row's dev sets or one of its scores have an identity that begins so."""
+    """Whether the identity of the row's dev sets or of one of its scores starts with `identity`."""
     identities = [row.dev.identity, *(score.identity for score in row.scores.values())]
     return any(candidate.startswith(identity) for candidate in identities)

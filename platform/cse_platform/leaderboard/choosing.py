@@ -1,4 +1,4 @@
-"""The evaluated trials of a sweep, and what choosing one of their configurations was worth."""
+"""What choosing a configuration on dev was worth, from the stored evaluations of a sweep."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -35,29 +35,30 @@ from cse_platform.tracking.packing import unpack_cosines
 
 
 class _CleanTask(NamedTuple):
-    """A test set under the rows that the clean score of a trial keeps."""
+    """A test set, with the rows on which a trial's clean score is computed."""
 
     data_sha256: str
     kept: bytes
-    """The places of these rows."""
+    """The indices of these rows, as bytes of `intp`."""
 
 
 class _Trial(NamedTuple):
     configuration: str
     dev: float
     tasks: dict[str, tuple[_CleanTask, NDArray[np.float32]]]
-    """The cosines of all rows, by task."""
+    """The clean rows and the cosines of all rows, by task."""
 
 
 def sweep_choice(session: Session, name: str) -> ChoiceWorth | None:
     """Estimate what choosing on dev was worth among the evaluated trials of a sweep.
 
-    They are complete, and have clean scores and stored similarities. Of these, the ones that were
-    scored on the same rows of the most tasks count. Configurations that break a constraint of the
-    search, which chooses none of them, and averages of seeds are left out.
+    A trial counts if it is complete and has clean scores and stored similarities. Of these, only
+    the trials that were scored on the same rows of the most tasks count. Configurations that
+    violate a constraint of the search, which never chooses them, and averages of seeds are left
+    out.
 
     Returns:
-        None where fewer than two configurations have such trials.
+        None if fewer than two configurations have such trials.
 
     Raises:
         NotFoundError: if there is no such sweep.
@@ -90,9 +91,9 @@ def sweep_choice(session: Session, name: str) -> ChoiceWorth | None:
 
 
 def _find_feasible(session: Session, sweep: SweepRecord) -> set[str]:
-    """Find the configurations, by hash, that a search can choose: those that keep its constraints.
+    """Find the hashes of the configurations that satisfy the search's constraints.
 
-    They are judged by the means over their complete trials.
+    Constraints are checked on the means over a configuration's complete trials.
     """
     constraints = aims_of(sweep.spec).constraints
     seeds: dict[str, list[TrialSummary]] = defaultdict(list)
@@ -102,7 +103,7 @@ def _find_feasible(session: Session, sweep: SweepRecord) -> set[str]:
 
 
 def _read_trials(session: Session, sweep: int) -> list[_Trial]:
-    """Read the evaluated trials of a sweep, by number; of a task the last evaluation."""
+    """Read the evaluated trials of a sweep, by number; for each task the last evaluation."""
     from cse_methods.evaluation.identity import rows_of_clean
 
     clean = (
@@ -157,7 +158,7 @@ def _build_tasks(
     clean: Mapping[str, _CleanTask],
     configurations: Sequence[str],
 ) -> list[TaskRows]:
-    """Build the rows of the tasks; a row is shared if it is left out and repeats no earlier one."""
+    """Build the rows of each task. A row is `shared` if it is neither kept nor repeats another."""
     golds, groups = read_pair_sets(
         session, {clean[task].data_sha256 for task in tasks}, configurations
     )

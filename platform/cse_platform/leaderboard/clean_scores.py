@@ -1,4 +1,4 @@
-"""Which stored similarities have no clean score yet, and how their trials were chosen."""
+"""Finds stored similarities that have no clean score yet, and the sweeps of their trials."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -29,20 +29,20 @@ from cse_platform.sweep.training_data import training_data
 
 @dataclass(frozen=True)
 class StoredTask:
-    """The stored similarities of one trial on one test set, by name."""
+    """The stored similarities of one trial on one test set, without the cosines."""
 
     task: str
     identity: str
     settings: dict[str, Any]
-    """What the identity is the hash of."""
+    """The settings that the identity is the hash of."""
     data_sha256: str
     source: str | None
-    """The source of the data, as of `EvaluationRecord`."""
+    """The source of the data, as in `EvaluationRecord`."""
 
 
 @dataclass(frozen=True)
 class UncleanTrial:
-    """A trial with similarities of which some have no clean score yet; `tasks` are all of them."""
+    """A trial without clean scores for some of its stored similarities; `tasks` are all of them."""
 
     id: int
     key: str
@@ -54,7 +54,7 @@ class UncleanTrial:
 
 
 def find_unclean_trials(session: Session) -> list[UncleanTrial]:
-    """Find the trials with similarities on STS test sets that have no clean score, by age."""
+    """Find the trials with similarities on STS test sets that lack a clean score, oldest first."""
     settings = {record.identity: record for record in session.scalars(select(EvaluationRecord))}
     clean = select(ScoreRecord.trial_id, ScoreRecord.task, ScoreRecord.identity)
     done = {
@@ -88,7 +88,7 @@ def find_unclean_trials(session: Session) -> list[UncleanTrial]:
 
 
 def find_trials_without_similarities(session: Session) -> list[str]:
-    """Find the keys of the trials that have scores on STS test sets and no similarities."""
+    """Find the keys of the trials that have scores but no similarities on STS test sets."""
     has_similarities = (
         select(PairSimilaritiesRecord.trial_id)
         .where(
@@ -131,7 +131,7 @@ def read_similarities(
 
 
 def _select_first_sweeps() -> Any:
-    """Select each trial with the first sweep that holds it, its dev source and its file."""
+    """Select each trial with its dev source, and the name and spec of the first sweep with it."""
     first = (
         select(SweepTrialRecord.trial_id, func.min(SweepTrialRecord.sweep_id).label("sweep_id"))
         .group_by(SweepTrialRecord.trial_id)

@@ -1,4 +1,4 @@
-"""Compares rows on test sets or on dev, and tests whether a difference is more than chance."""
+"""Compares rows on test sets or on dev, and tests whether a difference is significant."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -41,8 +41,8 @@ def compare_rows(
     """Compare the first row with the second, on the tasks that both have.
 
     Raises:
-        ComparisonError: if they have no task in common, or were scored on other data or by another
-            protocol.
+        ComparisonError: if they have no task in common, or were scored on different data or by
+            different protocols.
     """
     tasks, average = shared_tasks(rows, family)
     _refuse_disjoint_rows(rows, tasks, family)
@@ -62,7 +62,7 @@ def compare_rows(
 
 
 def _describe_clean_change(rows: Mapping[str, LeaderboardRow], column: str) -> Iterator[str]:
-    """Say how much the difference of two rows changes by the rows that clean scores leave out."""
+    """Describe how much the difference of two rows changes if only clean rows are scored."""
     whole = task_of(column)
     if is_clean(column) and all(whole in row.scores for row in rows.values()):
         kept, all_rows = (_subtract_means(rows, score) for score in (column, whole))
@@ -108,9 +108,9 @@ def compare_all_rows(
 ) -> Matrix:
     """Compare every row with every other, on the mean over the tasks that all have scores on.
 
-    Rows are left out, and a note names them, if they lack the family's average and others have it,
-    or if they cannot be compared with the first of the others. The rows that matter most come
-    first. Of ranking, the tasks are those of its first metric.
+    A row is left out, and a note names it, if it lacks the family's average and others have it, or
+    if it cannot be compared with the first of the others; so `rows` should begin with the most
+    important. Of a family of ranking tasks, only those of the first metric are compared.
 
     Raises:
         ComparisonError: if there are fewer than two rows that can be compared.
@@ -182,7 +182,7 @@ def _make_progress_step(
 
 
 def _note_unknown_groups(contenders: Sequence[Contender]) -> set[str]:
-    """Note the tasks whose pairs are resampled one by one, as their sentences are not known."""
+    """Note the tasks whose pairs are resampled one by one because their sentences are not known."""
     unknown = sorted({task for each in contenders for task in each.gold.keys() - each.groups})
     if not unknown:
         return set()
@@ -205,7 +205,7 @@ def _read_settings(
 def _collect_reading_notes(
     settings: Mapping[str, dict[str, Any]], rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]
 ) -> set[str]:
-    """Note how two encoders read their texts differently; refuse any other difference."""
+    """Note how two encoders read their texts differently; raise on any other difference."""
     (a, mine), (b, other) = rows.items()
     notes: set[str] = set()
     for task in tasks:
@@ -222,9 +222,10 @@ def _collect_reading_notes(
 def _describe_reading_difference(
     a: str, b: str, task: str, mine: dict[str, Any] | None, other: dict[str, Any] | None
 ) -> str:
-    """Describe how two encoders read their texts differently.
+    """Describe how two encoders read their texts differently, such as in length or prompt.
 
-    Only reading may differ, because it is part of an encoder; anything else raises.
+    Only the reading may differ, because it is part of an encoder; other differences raise
+    ComparisonError.
     """
     if mine is None or other is None:
         raise ComparisonError(
@@ -248,7 +249,9 @@ def _describe_reading_difference(
 
 
 SAME_SCORE = 0.005
-"""A kept model scores as its trial did on dev, but for the last digits of another machine."""
+"""Tolerance between the dev score of a kept model and that of its trial: scores computed on
+different machines differ in the last digits.
+"""
 
 
 class DevPairs(NamedTuple):
@@ -261,7 +264,7 @@ class DevPairs(NamedTuple):
 
 
 PairsOf = Callable[[str], DevPairs]
-"""Gets the pairs by a trial's key; raises CseError if its model or its dev data is gone."""
+"""Returns the dev pairs by a trial's key; raises CseError if its model or its dev data is gone."""
 
 
 def compare_dev_rows(
@@ -269,11 +272,11 @@ def compare_dev_rows(
 ) -> Comparison:
     """Compare the first row with the second on the dev set that both searches climb.
 
-    Where the pairs of a row cannot be had, or a kept model does not score as its trial did, the
+    If the pairs of a row are not available, or a kept model does not score as its trial did, the
     intervals are over seeds only, and a note says why.
 
     Raises:
-        ComparisonError: if the rows are judged by unlike dev sets.
+        ComparisonError: if the rows have different dev sets.
     """
     (a, first), (b, second) = rows.items()
     if first.dev.identity != second.dev.identity:

@@ -1,8 +1,8 @@
 """Conditions that select trials of a sweep: `learning_rate:1e-4..3e-4,kind:a|b`.
 
-A condition is a name and what it may be: values with `|` between them, or `LOW..HIGH`, both ends
-included, one of which may be left out. A trial passes if all conditions hold. Where a name or a
-value has one of the signs `,` `|` `:` `%` or `..` in it, these are written as in a URL: `%2C`.
+A condition is a name and its allowed values: alternatives separated by `|`, or a range `LOW..HIGH`
+that includes both ends, one of which may be omitted. A trial passes if all conditions hold. The
+characters `,` `|` `:` `%` and `..` in a name or value are percent-encoded as in a URL: `%2C`.
 """
 
 import math
@@ -15,7 +15,7 @@ from cse_platform.sweep.space.dimensions import canonical_json
 
 EXAMPLE = "learning_rate:1e-4..3e-4,kind:a|b"
 NONE = "none"
-"""The value of a trial that has none: the hyperparameter took no part in it."""
+"""The value of a hyperparameter that is inactive in a trial."""
 
 _SIGNS = re.compile(r"[%,|:]|\.\.")
 
@@ -33,11 +33,11 @@ class Span:
 
 @dataclass(frozen=True)
 class Condition:
-    """The values that one hyperparameter, or one column of a trial, may have."""
+    """The allowed values of one hyperparameter, or of one column of a trial."""
 
     name: str
     allowed: tuple[Span | str, ...]
-    """One of these is enough. A text means the number, too, that it can be read as."""
+    """Alternatives. A text also matches the number that it can be parsed as."""
 
     def __str__(self) -> str:
         values = (
@@ -48,7 +48,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Where:
-    """Conditions that hold all together; without any, every trial passes."""
+    """Conditions that must all hold; without any, every trial passes."""
 
     conditions: tuple[Condition, ...] = ()
 
@@ -67,10 +67,10 @@ EVERY_TRIAL = Where()
 
 
 def read_where(text: str) -> Where:
-    """Parse the conditions of a text, in the syntax of the module.
+    """Parse conditions in the syntax of this module.
 
     Raises:
-        ValueError: says what means nothing, and the way out.
+        ValueError: explains what is wrong, and how to write it.
     """
     parts = [part for part in text.split(",") if part.strip()]
     return Where(tuple(dict.fromkeys(map(_parse_condition, parts))))
@@ -119,10 +119,10 @@ def _format_bound(number: float) -> str:
 
 
 def named_value(value: Any) -> str:
-    """Format a value of a hyperparameter for a condition: text as it is, anything else as JSON."""
+    """Format a hyperparameter's value for a condition: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else canonical_json(value)
 
 
 def encode_signs(text: str) -> str:
-    """Encode the signs of a condition in a name or a value."""
+    """Percent-encode the reserved characters in a name or a value."""
     return _SIGNS.sub(lambda match: "".join(f"%{ord(sign):02X}" for sign in match[0]), text)

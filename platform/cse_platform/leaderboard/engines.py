@@ -1,4 +1,4 @@
-"""Makes engines for the databases that a leaderboard can live in, and says their errors as ours."""
+"""Creates database engines for leaderboards, and translates database errors into ours."""
 
 import os
 import sqlite3
@@ -29,25 +29,28 @@ BUSY_SECONDS = 30
 """How long a SQLite writer waits for another one."""
 
 STATEMENT_SECONDS = 60
-"""How long a statement on a limited store of PostgreSQL may take."""
+"""Timeout of a statement on a PostgreSQL store with limits, in seconds."""
 
 STATEMENT_STEPS = 300_000_000
-"""How many steps of its virtual machine SQLite may take for such a statement: more than reading any
-table takes, and some ten seconds."""
+"""Steps of SQLite's virtual machine that one statement may take on a store with limits. That takes
+about ten seconds, and is more than a scan of any table needs.
+"""
 _STEPS_AT_ONCE = 100_000
 
 
 def redact_url(url: URL) -> str:
-    """Format a URL for people and logs: without password and options."""
+    """Format a URL for people and logs, without password and options."""
     return url.set(query={}).render_as_string(hide_password=True)
 
 
 def parse_url(url: str) -> URL:
-    """Parse the URL of a store. StoreError if it is no SQLite file and not on PostgreSQL."""
+    """Parse the URL of a store. Raises StoreError unless it is a SQLite file or a PostgreSQL
+    server.
+    """
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
-        # It is not repeated: where it cannot be parsed, its password cannot be hidden.
+        # The message omits the URL: its password cannot be masked if it cannot be parsed.
         raise StoreError(
             "the leaderboard's URL cannot be read; write sqlite:///FILE or "
             "postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
@@ -68,7 +71,7 @@ def parse_url(url: str) -> URL:
 
 
 def make_engine(url: URL) -> Engine:
-    """Make an engine that reads and writes. StoreError if its driver is not installed."""
+    """Make an engine that reads and writes. Raises StoreError if its driver is not installed."""
     sqlite = url.get_backend_name() == "sqlite"
     options = {"timeout": BUSY_SECONDS} if sqlite else connection_timeouts(url)
     try:
@@ -85,7 +88,7 @@ def make_engine(url: URL) -> Engine:
 
 
 def make_reading_engine(url: URL) -> Engine:
-    """Make an engine that only reads, and sees the store at one moment in each transaction."""
+    """Make a read-only engine whose transactions each see one snapshot of the store."""
     if url.get_backend_name() != "sqlite":
         return make_engine(url).execution_options(isolation_level="REPEATABLE READ")
     file = _make_read_only_uri(url)
@@ -103,8 +106,9 @@ def make_reading_engine(url: URL) -> Engine:
 def _make_read_only_uri(url: URL) -> str:
     """Make the URI that opens a SQLite file for reading only.
 
-    SQLite keeps files beside a store, even to read it. If it cannot write there it need not,
-    because nobody writes. What was written and not yet put into the store would then be missed.
+    SQLite creates files beside a store even to read it. In a folder that cannot be written to, the
+    file is opened as immutable instead, unless its write-ahead log holds data: that would be
+    missed.
     """
     file = Path(str(url.database)).absolute()
     left = file.with_name(f"{file.name}-wal")
@@ -114,7 +118,7 @@ def _make_read_only_uri(url: URL) -> str:
 
 
 def is_read_only(url: URL) -> bool:
-    """Return True if a store is a file that is there, in a folder that cannot be written to."""
+    """Return True if the store is an existing file in a folder that cannot be written to."""
     file = Path(str(url.database))
     sqlite = url.get_backend_name() == "sqlite"
     return sqlite and file.is_file() and not os.access(file.parent, os.W_OK)
@@ -127,13 +131,13 @@ def _prepare_sqlite(connection: SQLiteConnection, _record: Any) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # A writer takes the lock before it reads: two that read first could not both go on.
+    # A writer takes the lock before it reads: of two that read first, one would fail to upgrade.
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 def limit_statements(engine: Engine) -> None:
-    """Break off statements that do not end: SQLite's by their steps, PostgreSQL's by their time."""
+    """Abort statements that run too long: by steps on SQLite, by time on PostgreSQL."""
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _limit_steps)
     else:
@@ -144,7 +148,8 @@ def limit_statements(engine: Engine) -> None:
 def _limit_steps(connection: SQLiteConnection, _record: Any) -> None:
     """Limit the steps of each statement.
 
-    They are counted by statement: what runs between two rows that are fetched takes no step.
+    Steps are counted per statement, so the caller's own work between two fetched rows does not
+    count.
     """
     steps = 0
 
@@ -176,10 +181,10 @@ def _explain_limit(context: ExceptionContext) -> None:
 
 
 def keep_statistics(engine: Engine) -> None:
-    """Let SQLite collect statistics of what a writer leaves behind, for its query planner.
+    """Let SQLite collect statistics on the tables that were written, for its query planner.
 
-    This is what `PRAGMA optimize` runs; that one skips tables which this connection has not read.
-    Statistics are no reason to wait or to fail: while somebody else writes there are none.
+    `PRAGMA optimize` runs the same, but skips tables that this connection has not read. Nothing is
+    collected while another writer holds the lock: statistics are not worth a wait or an error.
     """
     with suppress(SQLAlchemyError), engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA busy_timeout = 0")
@@ -190,7 +195,7 @@ def keep_statistics(engine: Engine) -> None:
 
 @contextmanager
 def translate_errors(url: URL) -> Iterator[None]:
-    """Raise errors of the database as ours, with the redacted URL."""
+    """Raise database errors as our own, with the redacted URL in front."""
     try:
         yield
     except (StoreError, QueryError) as error:
@@ -203,7 +208,7 @@ def translate_errors(url: URL) -> Iterator[None]:
 
 
 def _classify_error(error: SQLAlchemyError) -> type[StoreError]:
-    """Choose our class for an error of the database."""
+    """Choose our error class for a database error."""
     if isinstance(error, OperationalError | InterfaceError | TimeoutError):
         return StoreDownError
     damaged = type(error) is DatabaseError  # such as "file is not a database"

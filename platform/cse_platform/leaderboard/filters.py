@@ -1,4 +1,4 @@
-"""Filters of a leaderboard, the order of its rows, and the rule of the best configuration."""
+"""Filters of a leaderboard, and the rule by which a group's best configuration is chosen."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,29 +23,31 @@ from cse_platform.leaderboard.tables import (
 
 @dataclass(frozen=True)
 class Filters:
-    """The filters of a leaderboard; None lets everything through."""
+    """The filters of a leaderboard; a filter that is None passes everything."""
 
     backbone: str | None = None
-    """One backbone, or several with commas between them; encoders that were released from one pass
-    too."""
+    """One backbone, or several separated by commas. Released encoders that were trained from one of
+    them pass too.
+    """
     method: str | None = None
     sweep: str | None = None
-    """Only trials that it holds."""
+    """Only trials that this sweep holds."""
     tag: str | None = None
-    """Only trials that bear this tag, or whose configuration or a sweep that holds them does."""
+    """Only trials that have this tag, or whose configuration or sweep has it."""
     configuration: str | None = None
-    """Only configurations whose hash begins so."""
+    """Only configurations whose hash starts with this."""
     identity: str | None = None
-    """Only rows whose dev sets or evaluations have an identity that begins so. It does not change
-    which configuration is selected on dev."""
+    """Only rows whose dev sets or evaluations have an identity that starts with this. It does not
+    change which configuration is selected on dev.
+    """
     hardware: str | None = None
-    """Only trials on a machine whose GPU, CPU or host has this in its name."""
+    """Only trials on a machine whose GPU, CPU or host name contains this."""
     since: datetime | None = None
-    """Only trials that finished then or later."""
+    """Only trials that finished at this time or later."""
 
     @property
     def keeps_groups_whole(self) -> bool:
-        """Whether a group is let through with all its trials or not at all."""
+        """Whether each group passes with all its trials or not at all."""
         narrower = (self.sweep, self.tag, self.configuration, self.hardware, self.since)
         return all(value is None for value in narrower)
 
@@ -61,7 +63,7 @@ def group_conditions(filters: Filters) -> list[ColumnElement[bool]]:
 
 
 def _match_backbones(backbones: Sequence[str]) -> ColumnElement[bool]:
-    """Match groups of these backbones, or of encoders released from one of them."""
+    """Match groups of these backbones, or of released encoders trained from one of them."""
     released = [
         part
         for name in names_of_released(backbones)
@@ -72,7 +74,7 @@ def _match_backbones(backbones: Sequence[str]) -> ColumnElement[bool]:
 
 
 def backbones_in(text: str) -> list[str]:
-    """Split the backbones that a filter names, with commas between them."""
+    """Split the comma-separated backbones of a filter."""
     return [name for part in text.split(",") if (name := part.strip())]
 
 
@@ -102,7 +104,7 @@ def _select_held_trials(sweeps: ColumnElement[bool]) -> Select[int]:
 
 
 def _select_tagged_trials(tag: str) -> CompoundSelect[int]:
-    """Select the trials that have a tag, or whose configuration or a sweep of theirs has it."""
+    """Select the trials that have a tag, or whose configuration or sweep has it."""
     in_file = select(SweepTagRecord.sweep_id).where(SweepTagRecord.tag == tag)
     sweeps = or_(SweepRecord.id.in_(in_file), SweepRecord.name.in_(select_tagged("sweep", tag)))
     configurations = ConfigurationRecord.hash.in_(select_tagged("configuration", tag))
@@ -125,7 +127,7 @@ class Catalogue:
 
 
 def catalogue(session: Session) -> Catalogue:
-    """Read the values of each filter that let something through."""
+    """Read, for each filter, the values that match something."""
 
     def values(column: InstrumentedAttribute[str]) -> set[str]:
         return {*session.scalars(select(column).distinct())}
@@ -140,36 +142,39 @@ def catalogue(session: Session) -> Catalogue:
 
 
 _UNIT = 1e12
-"""Means are compared in units of 1e-12. The store updates its means seed by seed, a filtered board
-takes SQL's `avg`, a sweep takes `fmean`. They add in another order, so that their means of equal
-seeds can differ in the last bit. No dev score is known to twelve digits, and a mean of fractions in
-this unit is a whole number that a float holds."""
+"""Mean dev scores are compared after rounding to 1e-12. The store updates a mean when a seed
+completes, a filtered board takes SQL's `avg` and a sweep `fmean`; these add in different orders, so
+means of equal seeds can differ in the last bit. No dev score is meaningful to twelve digits, and a
+multiple of 1e-12 in [-1, 1] is a whole number that a float represents exactly.
+"""
 
 BestKey = tuple[bool, int, str]
 
 
 def best_key(*, seeds: int, mean: float, configuration: str) -> BestKey:
-    """Return the sort key of a configuration; the best one has the highest.
+    """Return the sort key of a configuration; the best configuration has the highest key.
 
-    The mean is that of the dev scores of its complete seeds.
+    `mean` is the mean dev score of its complete seeds.
     """
     return seeds > 1, round(mean * _UNIT), configuration
 
 
 def best_first(seeds: Any, mean: Any, configuration: Any) -> tuple[ColumnElement[Any], ...]:
-    """Build the `ORDER BY` that follows `best_key`; configurations without a seed come last."""
+    """Build the `ORDER BY` equivalent to `best_key`; configurations without a complete seed come
+    last.
+    """
     return (seeds > 1).desc(), (seeds > 0).desc(), _round_mean(mean).desc(), configuration.desc()
 
 
 def _round_mean(mean: Any) -> ColumnElement[float]:
-    """Round a mean dev score to the unit that means are compared in."""
+    """Express a mean dev score in units of 1e-12, rounded."""
     return func.round(mean * _UNIT)
 
 
 def best_of_group() -> ColumnElement[Any]:
     """Select the id of each group's best configuration by the rule of `best_key`, with an index.
 
-    An average of seeds is none of them.
+    Averages of seeds are excluded.
     """
     return func.coalesce(
         _select_highest_of_group(lambda each: (each.n > 1) & each.averages.is_(None)),
@@ -183,11 +188,11 @@ def best_average_of_group() -> ColumnElement[Any]:
 
 
 def _select_highest_of_group(among: Callable[[Any], Any]) -> ColumnElement[Any]:
-    """Select the best configuration of a group, by the stored means.
+    """Select the best configuration of a group by the stored means.
 
-    Indices have the configurations in order of their means: all, those with several seeds, and
-    averages of seeds. Two look-ups in one, however many there are: the highest mean, and the means
-    that may equal it, among which `_round_mean` decides.
+    Indices hold the configurations in order of their means: all, those with several seeds, and
+    averages of seeds. So two index look-ups suffice for a group of any size: the highest mean, and
+    then the means within rounding of it, among which `_round_mean` decides.
     """
     candidate, other = aliased(ConfigurationRecord), aliased(ConfigurationRecord)
 

@@ -37,20 +37,20 @@ from cse_platform.leaderboard.tables import (
 from cse_platform.tracking.packing import unpack_cosines, unpack_gold
 
 PAIRED_AT_ONCE = 500
-"""Configurations in one query: databases limit its parameters."""
+"""Configurations per query; databases limit the number of query parameters."""
 
 Place = tuple[str, int, str, str]
 """Configuration's hash, seed, column and identity."""
 
 Rows = NDArray[np.intp] | slice
-"""The places of the pairs that a score is over."""
+"""Indices of the pairs that a score is computed over."""
 ALL_ROWS = slice(None)
 
 PAIR_COLUMNS = (
     *STS_TASKS,
     *(c for c in BOARD_FAMILIES["clean"].columns if task_of(c) in STS_TASKS),
 )
-"""The columns of correlations over pairs, beside those of own test sets."""
+"""Columns whose scores are correlations over pairs; those of a lab's own test sets are others."""
 
 
 def build_contenders(
@@ -60,10 +60,10 @@ def build_contenders(
     *,
     scored_on: Sequence[str] = (),
 ) -> list[Contender]:
-    """Build contenders, with the cosines of those tasks where every seed has them.
+    """Build contenders, with the cosines of the tasks for which every seed has them.
 
-    Each row has a score for each of the tasks, columns of one family without averages, and a seed
-    that has all of them. `scored_on` has further columns that the seeds must have.
+    `tasks` are columns of one family, without averages. Each row must have a score on each of them,
+    and a seed that has all of these. `scored_on` has further columns that the seeds must have.
     """
     cosines, gold, groups = _read_similarities(session, list(rows.values()), tasks)
     built = []
@@ -99,10 +99,11 @@ def _read_similarities(
 ) -> tuple[
     dict[Place, tuple[str, NDArray[np.float32]]], dict[str, NDArray[Any]], dict[str, Groups]
 ]:
-    """Read which pairs there are and the cosines by place, and gold and groups by which pairs.
+    """Read similarities of rows on tasks.
 
-    Groups that are not known are left out. A clean score is over some rows of the similarities that
-    its identity leads to.
+    Returns the id of the pairs and their cosines by place; gold scores by id; and groups by id
+    where they are known. A clean score is over a subset of the pairs of the similarities that its
+    identity refers to, so its id includes that identity.
     """
     hashes = sorted({row.configuration.hash for row in rows})
     behind = _read_rows_behind(session, rows, tasks)
@@ -140,9 +141,9 @@ def _read_similarities(
 def read_pair_sets(
     session: Session, checksums: Collection[str], configurations: Sequence[str]
 ) -> tuple[dict[str, Floats], dict[str, Groups]]:
-    """Read the gold scores of sets, and the groups of their pairs where these are known.
+    """Read the gold scores of pair sets, and the groups of their pairs where these are known.
 
-    `configurations` are the hashes of those that were scored on the sets.
+    `configurations` are the hashes of configurations that were scored on the sets.
     """
     sets = select(PairSetRecord.data_sha256, PairSetRecord.gold)
     sets = sets.where(PairSetRecord.data_sha256.in_(sorted(checksums)))
@@ -153,10 +154,10 @@ def read_pair_sets(
 def _read_groups(
     session: Session, gold: Mapping[str, Floats], configurations: Sequence[str]
 ) -> dict[str, Groups]:
-    """Find the groups of the pairs of each set: from the package's table, or as evaluations told.
+    """Find the groups of the pairs of each set: from the package's table, or from evaluations.
 
-    A lab's own sets, and copies that the table does not know, have them since evaluations tell
-    them; sets of older ones are left out.
+    The table has no groups of a lab's own sets and of unknown copies. Evaluations record these,
+    except those of older versions; sets without groups are left out.
     """
     found = {data: known for data, g in gold.items() if (known := known_groups(g)) is not None}
     if found.keys() == gold.keys():
@@ -186,9 +187,9 @@ def _read_groups(
 def _read_rows_behind(
     session: Session, rows: Sequence[LeaderboardRow], columns: Sequence[str]
 ) -> dict[str, tuple[str, Rows]]:
-    """Read the identity of the similarities behind each score, and which of their rows it is over.
+    """Read which similarities, and which of their rows, each score is computed over.
 
-    The result is by the identity of the score.
+    Returns the identity of the similarities and the rows, by the identity of the score.
     """
     found: dict[str, tuple[str, Rows]] = {
         score.identity: (score.identity, ALL_ROWS)
@@ -226,7 +227,7 @@ def _select_stored_similarities(
 
 
 def group_by_identity(rows: Sequence[LeaderboardRow]) -> dict[tuple[str | None, str], list[int]]:
-    """Group the places of rows that can be ranked together, by ranked column and identity."""
+    """Group the indices of rows that can be ranked together, by ranked column and identity."""
     groups: dict[tuple[str | None, str], list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
         if (score := row.ranked_score) is not None:
@@ -238,7 +239,7 @@ _RESAMPLES = 2000
 _SEED = 0
 
 Progress = Callable[[int, int], None]
-"""Called with how many correlations were computed since the last call, and with their total."""
+"""Called with the number of correlations computed since the last call, and the total."""
 
 
 def with_rank_intervals(
@@ -248,7 +249,7 @@ def with_rank_intervals(
     *,
     progress: Progress | None = None,
 ) -> list[LeaderboardRow]:
-    """Return the rows with their headline, their rank and the intervals of single seeds."""
+    """Return the rows with their headline, their rank, and intervals of scores of a single seed."""
     headline, made = headline_of(rows, family), with_headline(rows, family)
     sampled: list[Sampled | None] = [None] * len(made)
     for places in group_by_identity(made).values():
@@ -264,7 +265,7 @@ def with_rank_intervals(
 
 
 def with_headline(rows: Sequence[LeaderboardRow], family: BoardFamily) -> list[LeaderboardRow]:
-    """Return the rows with the column that their rank and gap are of."""
+    """Return the rows with the column that they are ranked and compared with papers by."""
     headline = headline_of(rows, family)
     return [replace(row, headline=headline) for row in rows]
 
@@ -272,7 +273,7 @@ def with_headline(rows: Sequence[LeaderboardRow], family: BoardFamily) -> list[L
 def headline_of(rows: Sequence[LeaderboardRow], family: BoardFamily) -> str | None:
     """Find the column that a board is ranked by; None for dev.
 
-    It is the family's average, or else its first task that any row has.
+    It is the family's first average, or else its first task, that any row has.
     """
     order = (*family.averages, *family.columns)
     return next((column for column in order if any(column in row.scores for row in rows)), None)
@@ -285,7 +286,7 @@ def _sample_rows(
     headline: str | None,
     progress: Progress | None,
 ) -> list[Sampled | None]:
-    """Draw the headline of each row over pairs; None for rows that lack some of its tasks."""
+    """Resample the headline of each row over pairs; None for rows that lack some of its tasks."""
     if headline is None:
         return [None] * len(rows)
     tasks = family.over(headline) if headline in family.averages else (headline,)
@@ -300,7 +301,7 @@ def _sample_rows(
 
 
 def _has_all_tasks(row: LeaderboardRow, tasks: Sequence[str], headline: str) -> bool:
-    """Whether every seed of the headline has every task."""
+    """Whether every seed with the headline has a score on each task."""
     seeds = row.scores[headline].values.keys()
     return all(task in row.scores and seeds <= row.scores[task].values.keys() for task in tasks)
 
@@ -322,7 +323,7 @@ def _compute_ranks(
 def _add_intervals(
     session: Session, row: LeaderboardRow, sampled: Sampled | None
 ) -> dict[str, Estimate]:
-    """Add intervals over pairs to the scores that have one seed and cosines."""
+    """Add intervals over pairs to scores that have a single seed and stored cosines."""
     draws = {} if sampled is None else dict(sampled.over_pairs)
     if sampled is not None and row.headline is not None:
         draws[row.headline] = np.mean(list(sampled.over_pairs.values()), axis=0)

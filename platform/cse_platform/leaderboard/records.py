@@ -1,4 +1,4 @@
-"""The records that the leaderboard answers with: rows and trials.
+"""The records that leaderboard queries return: rows and trials.
 
 Scores are fractions.
 """
@@ -23,11 +23,11 @@ from cse_platform.tracking.history import MEMORY, format_seed
 
 FamilyName = Literal["sts", "transfer", "ranking", "long", "clean", "own"]
 OWN: FamilyName = "own"
-"""A lab's own test sets; which ones there are is known from scores alone."""
+"""A lab's own test sets; their names are known only from stored scores."""
 
 RANKING_METRICS = ("kcc", "ndcg")
 CLEAN_METRIC = "clean"
-"""Spearman's correlation over the rows that neither a dev set nor an earlier task has."""
+"""Spearman's correlation over the rows of a test set that are in no dev set and no earlier task."""
 COLUMN_METRICS = (*RANKING_METRICS, CLEAN_METRIC)
 """The metrics that columns are named after: `stsb_kcc`, `stsb_clean`."""
 
@@ -38,12 +38,12 @@ class BoardFamily:
 
     name: FamilyName
     columns: tuple[str, ...]
-    """Task ids in the papers' order; of ranking and clean scores, task and metric: `stsb_kcc`."""
+    """Task ids in the papers' order; for ranking and clean scores, task and metric: `stsb_kcc`."""
     averages: tuple[str, ...]
-    """Columns that are means over the others; the first is the family's headline."""
+    """Those of `columns` that are means over others; the first is the family's headline."""
 
     def over(self, average: str) -> tuple[str, ...]:
-        """Return the columns that an average is over, of its own metric."""
+        """Return the columns that an average is computed over, which have its metric."""
         suffix = average.removeprefix(AVG_STS) if self.name == "ranking" else ""
         return tuple(c for c in self.columns if c not in self.averages and c.endswith(suffix))
 
@@ -76,12 +76,12 @@ _KNOWN_COLUMNS = frozenset(
 
 
 def is_own(column: str) -> bool:
-    """Whether a column is a lab's own test set: its name is none that has a meaning here."""
+    """Whether a column is a lab's own test set: it is not the name of a known column."""
     return column not in _KNOWN_COLUMNS
 
 
 def task_of(column: str) -> str:
-    """The task that a column is of: `stsb` of `stsb` and of `stsb_clean`."""
+    """Return the task of a column: `stsb` for `stsb` and for `stsb_clean`."""
     task, _, metric = column.rpartition("_")
     return task if metric in COLUMN_METRICS and not is_own(column) else column
 
@@ -92,13 +92,15 @@ def is_clean(column: str) -> bool:
 
 
 def families_beside(name: FamilyName) -> tuple[FamilyName, ...]:
-    """The family, and what stands beside it in a row: of clean scores, those of the papers."""
+    """Return the families to show together: clean scores come with those on all rows."""
     return (name, "sts") if name == "clean" else (name,)
 
 
 @dataclass(frozen=True)
 class DevSets:
-    """The dev sets behind a value."""
+    """The dev sets that picked the checkpoint and guided the search, their identity and data
+    source.
+    """
 
     checkpoint: str
     search: str
@@ -113,18 +115,18 @@ class Configuration:
     hash: str
     values: dict[str, Any]
     searched: list[str]
-    """The names among `values` that a sweep varied."""
+    """Those names among `values` that a sweep varied."""
     code: str | None = None
-    """Hash of the code of the method that its trials ran by; None where it is not known."""
+    """Hash of the method's code that its trials ran; None if it is unknown."""
 
 
 @dataclass(frozen=True)
 class AveragedSeeds:
-    """The trials of one configuration whose weights a row is the average of."""
+    """The trials of one configuration whose weights were averaged into a row."""
 
     keys: tuple[str, ...]
     dev_mean: float | None
-    """The mean of their own dev scores; None where one of them is not on this leaderboard."""
+    """The mean of their own dev scores; None if one of the trials is not on this leaderboard."""
 
 
 @dataclass(frozen=True)
@@ -132,19 +134,18 @@ class Estimate:
     """One score over seeds."""
 
     values: dict[int, float]
-    """By seed."""
+    """The scores by seed."""
     mean: float
     std: float | None
-    """The standard deviation, with n - 1; None for a single seed."""
+    """The sample standard deviation (ddof 1); None for a single seed."""
     best: float
-    """The highest of the seeds: what a paper reports that picks its seed."""
+    """The highest score of any seed, which papers report that pick their best seed."""
     interval: Interval | None = None
-    """The interval of the mean; None for one seed without pairs."""
+    """95 % confidence interval of the mean; None for a single seed without pairs."""
     identity: str = ""
     """The identity of the evaluation or dev sets; scores of equal identity can be compared."""
     source: str = ""
-    """The source of its data: `builtin`, `hub`, `senteval` or `imported`; empty where it is not
-    known."""
+    """The source of its data: `builtin`, `hub`, `senteval` or `imported`; empty if unknown."""
 
     @property
     def n(self) -> int:
@@ -154,7 +155,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Gap:
-    """The difference of a row to the published number on `column`."""
+    """The difference between a row and the published number on `column`."""
 
     column: str
     published: float
@@ -163,11 +164,11 @@ class Gap:
     """Paper and table, e.g. `rankcse table2`."""
     difference: float
     inside: bool | None
-    """Whether the published number lies inside our interval; None where there is no interval."""
+    """Whether the published number lies inside our interval; None if there is no interval."""
 
 
 class ConfigurationSetup(NamedTuple):
-    """The setup of a configuration, which decides in which rows of a paper it stands."""
+    """The setup of a configuration, which decides which rows of a paper it matches."""
 
     method: str
     backbone: str
@@ -181,32 +182,33 @@ class ConfigurationSetup(NamedTuple):
 
     @property
     def released(self) -> ReleasedEncoder | None:
-        """The released encoder that it scores; None if it trains its own."""
+        """The released encoder that it scores; None if it trains its own encoder."""
         return released_encoder(self.method, self.backbone, self.values)
 
 
 Place = Literal["corpus", "teachers", "dev"]
-"""Where sentences were seen: in the training corpus, in the corpora that the authors of teachers
-declare, or in a lab's own dev files."""
+"""Where sentences were seen: in the training corpus, in the corpora that a teacher's authors
+declare, or in a lab's own dev files.
+"""
 
 
 @dataclass(frozen=True)
 class SeenSentences:
-    """How many sentences of a set stand in what a trial was trained on or chosen by."""
+    """How many sentences of a set occur in the data that a trial was trained or selected on."""
 
     task: str
     split: Literal["dev", "test"]
     place: Place
     names: tuple[str, ...]
-    """The corpora or files that were looked through."""
+    """The corpora or files that were searched."""
     sentences: int
-    """The different sentences of the set."""
+    """The number of distinct sentences of the set."""
     found: int
-    """Those of them that stand there."""
+    """The number of these that occur there."""
 
     @property
     def share(self) -> float:
-        """The fraction of them that stand there."""
+        """`found` as a fraction of `sentences`."""
         return self.found / max(1, self.sentences)
 
 
@@ -220,11 +222,12 @@ def training_marks(
     values: Mapping[str, Any],
     seen: Sequence[SeenSentences],
 ) -> tuple[str, ...]:
-    """Name what a reader must know of how an encoder was trained; nothing for most.
+    """Return marks for what a reader must know about an encoder's training; most encoders have
+    none.
 
-    `released`: by its authors, not here. `transductive`: on the texts of test sets. `teacher saw
-    pairs`: by what the authors of a teacher say. `saw test sentences`: some stand in its corpus,
-    its teachers' corpora or its own dev files.
+    `released`: trained by its authors, not here. `transductive`: trained on the texts of test sets.
+    `teacher saw pairs`: a teacher was trained on sentence pairs, according to its authors. `saw
+    test sentences`: some occur in its corpus, its teachers' corpora or its own dev files.
     """
     declared = [declared_training(teacher) for teacher in teachers_of(values)]
     marks = {
@@ -249,53 +252,57 @@ class LeaderboardRow:
     """The first sweep that holds the configuration."""
     configuration: Configuration
     seeds: list[int]
-    """The complete seeds that the filters let through."""
+    """The complete seeds that pass the filters."""
     keys: dict[int, str]
     """The keys of their trials, by seed."""
     dev: DevSets
     dev_score: Estimate
     dev_untrained: float | None
-    """The mean score at step 0: the backbone before training."""
+    """The mean dev score at step 0, before training."""
     trials: int
-    """How many trials, of any state, the choice was made from."""
+    """The number of trials, of any state, that the configuration was selected from."""
     gpu_hours: float | None
-    """The hours of whole GPUs of these trials; 0 on CPUs, None for imported ones."""
+    """GPU-hours of these trials, in whole GPUs; 0 on CPUs, None for imported trials."""
     finished: datetime
-    """When its last seed finished."""
+    """When the last seed finished."""
     machines: list[str]
     """The machines on which its seeds ran: host and hardware."""
     tags: list[str]
     """Its own tags, those of its trials, and those of the sweeps that hold it."""
     corpus: str = ""
-    """Names of the training corpora, with `+` between."""
+    """The training corpora, joined with `+`."""
     scores: dict[str, Estimate] = field(default_factory=dict)
     """The test scores, by column (see `BOARD_FAMILIES`)."""
     wall_seconds: float | None = None
-    """The wall time of a trial, the mean over its seeds; None if it is not known."""
+    """The mean wall time of a trial over the seeds; None if unknown."""
     costs: dict[str, Estimate] = field(default_factory=dict)
-    """The costs of its trials, by name as in `COSTS`; unknown ones are left out. Costs of one
-    identity, the hardware, can be compared."""
+    """The costs of its trials, by name as in `COSTS`, without unknown ones. The identity of a cost
+    is its hardware; costs of equal identity can be compared.
+    """
     epochs: float | None = None
-    """The fewest epochs that one of its seeds went through; None where that is not known."""
+    """The fewest epochs of any seed; None if unknown."""
     test_opened: datetime | None = None
-    """When test sets, built-in or real as those of its scores, were first opened for the method on
-    the backbone, if that was before this configuration's first trial started: they may have helped
-    to pick it. One that was tried before that and promoted later has None."""
+    """When test sets were first opened for this method and backbone, if that was before the first
+    trial of this configuration started: they may have influenced its choice. Only openings of the
+    kind of test sets (built-in or real) that the scores are on count. None if the configuration was
+    tried before.
+    """
     starred: bool = False
-    """Whether somebody has given a star to it or to one of its trials."""
+    """Whether the configuration or one of its trials has a star."""
     notes: list[str] = field(default_factory=list)
-    """The notes that people wrote about it, then about its trials."""
+    """The notes on the configuration, then those on its trials."""
     other_code: bool = False
-    """Whether the newest trial of its group ran by other code than its own."""
+    """Whether the newest trial of the group ran different code than this configuration."""
     seen: tuple[SeenSentences, ...] = ()
-    """How many sentences of test and dev sets its trials have seen; empty where no evaluation has
-    counted them."""
+    """How many test and dev sentences its trials have seen; empty if no evaluation has counted
+    them.
+    """
     headline: str | None = None
-    """The column that `rank` and `gap` are of; None for dev."""
+    """The column that `rank` and `gap` refer to; None for dev."""
     averages: AveragedSeeds | None = None
-    """The seeds whose weights it averages; None for a configuration that was trained."""
+    """The seeds whose weights were averaged; None if the row was trained."""
     rank: RankInterval | None = None
-    """Among the shown rows whose headline has the same identity."""
+    """The rank among the shown rows whose headline has the same identity."""
     gap: Gap | None = None
 
     @property
@@ -305,40 +312,40 @@ class LeaderboardRow:
 
     @property
     def reference(self) -> str:
-        """METHOD@CONFIGURATION, as commands and the page take it."""
+        """METHOD@CONFIGURATION, as commands and the dashboard take it."""
         return f"{self.method}@{self.configuration.hash[:HASH_DIGITS]}"
 
     @property
     def released(self) -> ReleasedEncoder | None:
-        """The released encoder that the row is of; None where its trials were trained here."""
+        """The released encoder of the row; None if its trials were trained here."""
         return self.setup.released
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What a reader must know of how it was trained; see `training_marks`."""
+        """Marks of how it was trained; see `training_marks`."""
         values = self.configuration.values
         return training_marks(self.method, self.backbone, self.corpus, values, self.seen)
 
     @property
     def name_mark(self) -> str:
-        """What follows its name: trained on the texts of test sets, or an average of seeds."""
+        """The suffix of its name: trained on the texts of test sets, or an average of seeds."""
         transductive = TRANSDUCTIVE if TRANSDUCTIVE in self.corpus else ""
         averages = self.averages
         return transductive + (f" (average of {len(averages.keys)} seeds)" if averages else "")
 
     @property
     def shown_method(self) -> str:
-        """The method's name in tables for people, marked; for a released encoder, its system."""
+        """The method's name for people, with its mark; for a released encoder, its label."""
         return (self.released.label if self.released else self.method) + self.name_mark
 
     @property
     def shown_backbone(self) -> str:
-        """The backbone; for a released encoder, the model that it was trained from."""
+        """The backbone; for a released encoder, the backbone that it was trained from."""
         return self.released.trained_from if self.released else self.backbone
 
     @property
     def setup(self) -> ConfigurationSetup:
-        """The setup that the configuration was trained with."""
+        """The setup, which decides which rows of a paper it matches."""
         values = self.configuration.values
         scored = bool(self.scores)
         return ConfigurationSetup(
@@ -347,13 +354,13 @@ class LeaderboardRow:
 
     @property
     def best_trial(self) -> str | None:
-        """The key of the seed with the highest dev score."""
+        """The key of the trial of the seed with the highest dev score."""
         values = self.dev_score.values
         best = max(self.keys, key=lambda seed: values.get(seed, -inf), default=None)
         return None if best is None else self.keys[best]
 
     def cost(self, name: str) -> float | None:
-        """Return one of `COSTS`: the highest of any seed for memory, else the mean.
+        """Return one of `COSTS`: for memory the maximum over seeds, else the mean.
 
         None if it is unknown.
         """
@@ -362,17 +369,17 @@ class LeaderboardRow:
 
     @property
     def epoch_is_extrapolated(self) -> bool:
-        """Whether one of its seeds trained through a part of an epoch alone."""
+        """Whether one of its seeds trained for less than an epoch."""
         return self.epochs is not None and self.epochs < 1
 
     @property
     def ranked_score(self) -> Estimate | None:
-        """The score that the row is ranked by: the headline's, or dev; None if the row lacks it."""
+        """The score that the row is ranked by: the headline, or dev; None if the row lacks it."""
         return self.dev_score if self.headline is None else self.scores.get(self.headline)
 
 
 def family_named(name: str, rows: Iterable[LeaderboardRow] = ()) -> BoardFamily:
-    """Find the family of that name; own test sets are those of the rows, by name.
+    """Find the family of that name; the family `own` has the rows' own test sets, by name.
 
     Raises:
         NotFoundError: if there is none.
@@ -397,7 +404,7 @@ def family_of(rows: Sequence[LeaderboardRow]) -> FamilyName:
 
 
 def estimate(values: Mapping[int, float], identity: str, source: str) -> Estimate:
-    """Estimate one score over seeds, with Student's interval if there are several."""
+    """Summarise one score over seeds, with Student's interval if there are several."""
     mean = math.fsum(values.values()) / len(values)
     squares = math.fsum((value - mean) ** 2 for value in values.values())
     return Estimate(
@@ -443,55 +450,57 @@ class TrialSummary:
     """RUNNING, COMPLETE, PRUNED or FAIL."""
     seed: int
     role: str
-    """`search`; `confirm` and `repeat` are further seeds of what the search has tried."""
+    """`search`; `confirm` and `repeat` are further seeds of configurations of the search."""
     configuration: str
-    """Its hash: equal for all seeds."""
+    """The hash of its configuration, which all seeds share."""
     values: dict[str, Any]
-    """The searched hyperparameters that took part."""
+    """The searched hyperparameters that are active."""
     value: float | None
     """The dev score of the best checkpoint. For a pruned trial, the best until it was stopped; for
-    a running one, the last or the best that was reported, where the query asks for it."""
+    a running one, the last or best reported, if the query reads it.
+    """
     step: int | None
-    """The step that `value` is of, or the last one, where the query asks for it."""
+    """The step of `value`, or the last one, if the query reads it."""
     started: datetime
     finished: datetime | None
     sweep: str
-    """The sweep that `number` and `role` are of; where none was asked for, the first."""
+    """The sweep of `number` and `role`; the first that holds the trial if the query names none."""
     method: str
     backbone: str
     model: str | None = None
     """Folder of the best checkpoint."""
     error: str | None = None
     averages: int = 0
-    """The number of trials whose weights it averages; 0 for one that was trained."""
+    """The number of trials whose weights were averaged; 0 if it was trained."""
     weight: float = 1.0
-    """How many trials of the sweep it stands for: more than 1 where it is one of a sample."""
+    """The number of trials of the sweep that it represents; above 1 if it is one of a sample."""
     wall_seconds: float | None = None
-    """From its start to its end, on all machines that it has run on. This and what follows is there
-    where the query asks for it."""
+    """Seconds from start to end, over all machines that it ran on. This and the following fields
+    are set only if the query reads them.
+    """
     gpu_seconds: float = 0.0
     best_metrics: dict[str, float] = field(default_factory=dict)
-    """The metrics of the best step that are numbers."""
+    """The finite metrics of the best step."""
     first_reported: datetime | None = None
     """The time of its first dev point."""
 
     @property
     def best_value(self) -> float | None:
-        """The value that the search climbs, for objectives and constraints."""
+        """The value that the search climbs; objectives and constraints read it by this name."""
         return self.value
 
     @property
     def shown_seed(self) -> str:
-        """Say which seed it was trained with, or of how many ones it is the average."""
+        """The seed that it was trained with, or how many seeds it averages."""
         return format_seed(self.seed, averages=self.averages)
 
     @property
     def gpus(self) -> float:
-        """Its share of a GPU."""
+        """The number of GPUs that it used; a fraction if it shared one."""
         return self.gpu_seconds / self.wall_seconds if self.wall_seconds else 0.0
 
     def as_record(self) -> dict[str, Any]:
-        """Return the fields that commands print as JSON: those that every query asks for."""
+        """Return the fields that commands print as JSON: those that every query sets."""
         return {name: v for name, v in asdict(self).items() if name not in _ASKED_FOR}
 
 

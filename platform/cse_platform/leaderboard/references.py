@@ -1,4 +1,4 @@
-"""Finds the row of METHOD, METHOD@CONFIGURATION, a trial's key (its first digits) or SWEEP#N."""
+"""Finds the rows that METHOD, METHOD@CONFIGURATION, a trial's key or SWEEP#NUMBER refers to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,14 +31,15 @@ def find_row(
 ) -> tuple[str, LeaderboardRow]:
     """Find the one row that a reference names, with test scores of the family, and its name.
 
-    A method stands for its best configuration on dev. For a trial, the row holds its seed only. A
-    reference is METHOD, METHOD@CONFIGURATION (the hash or how it begins), the first 6 or more
-    digits of a trial's key, or SWEEP#NUMBER. Unless `scored`, a row without test scores is found if
-    there is no other. Without a family, rows have no test scores, and evaluations do not part them.
+    A reference is METHOD, METHOD@CONFIGURATION (the hash or its first digits), the first 6 or more
+    digits of a trial's key, or SWEEP#NUMBER. A method stands for its best configuration on dev; for
+    a trial, the row holds only its seed. Unless `scored`, a row without test scores is returned if
+    there is no other. Without a family, rows have no test scores, and one row covers all
+    evaluations.
 
     Raises:
         NotFoundError: if there is no such row.
-        AmbiguousError: if there are several; names them, and the way out.
+        AmbiguousError: if there are several; lists them, and says how to narrow them down.
     """
     name, rows = candidates(session, reference, filters, family=family)
     return name, _pick_only_row(reference, rows, family, scored=scored)
@@ -47,13 +48,13 @@ def find_row(
 def candidates(
     session: Session, reference: str, filters: Filters, *, family: FamilyName | None
 ) -> tuple[str, list[LeaderboardRow]]:
-    """Find all rows that a reference can mean, as `find_row` takes it, and their name.
+    """Find all rows that a reference of `find_row` can mean, and their name.
 
-    Rows without test scores are left out where others have some.
+    Rows without test scores are dropped if others have some.
 
     Raises:
         NotFoundError: if there is no such method, configuration or trial.
-        AmbiguousError: if it is how the keys of several trials begin.
+        AmbiguousError: if the keys of several trials start with it.
     """
     families = () if family is None else families_beside(family)
     method, at, configuration = reference.partition("@")
@@ -97,7 +98,7 @@ def _find_rows_of_trial(
 def _pick_only_row(
     reference: str, rows: Sequence[LeaderboardRow], family: FamilyName | None, *, scored: bool
 ) -> LeaderboardRow:
-    """Return the only row with test scores; say in an error why there is not one."""
+    """Return the only row with test scores; raise an error if there is not exactly one."""
     matches = [row for row in rows if row.scores] or ([] if scored else rows)
     if not rows:
         raise NotFoundError(
@@ -121,7 +122,7 @@ def _pick_only_row(
 def describe_row(row: LeaderboardRow, compared: Sequence[int] | None = None) -> str:
     """Describe a row in words: method and configuration, backbone, dev set and seeds.
 
-    Where only some of its seeds are compared, those are its seeds, and the others are named.
+    If only some of its seeds are compared, the others are listed as not scored.
     """
     used = row.seeds if compared is None else compared
     left = [seed for seed in row.seeds if seed not in used]
@@ -147,7 +148,8 @@ def shared_tasks(
 ) -> tuple[list[str], str | None]:
     """Find the tasks that all rows have a score on, and the average over exactly these.
 
-    Ranking has an average for each of its two metrics: its tasks come with no average.
+    The average is None if there is none; ranking has two averages, one per metric, so its is None
+    too.
     """
     known = family_named(family, rows.values())
     single = [column for column in known.columns if column not in known.averages]
@@ -157,7 +159,7 @@ def shared_tasks(
 
 
 def named_rows(rows: Sequence[LeaderboardRow]) -> Mapping[str, LeaderboardRow]:
-    """Name rows by method, or by the shortest longer name that differs for each of them."""
+    """Name each row by its method, or by the shortest longer name that makes all names distinct."""
     for name in (
         lambda row: row.method + row.name_mark,
         lambda row: f"{row.method}{row.name_mark} {row.backbone}",

@@ -1,4 +1,6 @@
-"""The schemas of a leaderboard: which one a store is of, and how the one before this is read."""
+"""The schema revisions of a leaderboard: detects a store's, and adapts the previous one for
+reading.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,23 +10,24 @@ from sqlalchemy import Connection, Engine, column, event, inspect, select, table
 from cse_platform.leaderboard.tables import Base
 
 VERSION_TABLE = "cse_schema_version"
-"""Not `alembic_version`, which Optuna and MLflow both claim."""
+"""Not `alembic_version`, which both Optuna and MLflow use."""
 
 HEAD_REVISION = "0012"
-"""The last of the migrations: this version's schema."""
+"""The newest migration: the schema of this version."""
 
 PREVIOUS_REVISION = "0011"
-"""The schema before, which this version reads, too."""
+"""The previous schema, which this version can read too."""
 
 ADDED_COLUMNS: Mapping[str, Mapping[str, str]] = {
     "configurations": {"averages": "NULL"},
 }
-"""The columns by which `HEAD_REVISION` differs from `PREVIOUS_REVISION`, by table, each with the
-SQL of what a reader finds where the store does not have it."""
+"""Columns of `HEAD_REVISION` that `PREVIOUS_REVISION` lacks, by table, each with the SQL value that
+readers get in their place.
+"""
 
 
 def stored_revision(connection: Connection) -> str | None:
-    """Read the revision of a store's schema; None if the database has no leaderboard."""
+    """Read the schema revision of a store; None if the database has no leaderboard."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     revision: str | None = connection.scalar(
@@ -34,7 +37,7 @@ def stored_revision(connection: Connection) -> str | None:
 
 
 def explain_newer(revision: str) -> str:
-    """Explain that a store is of a schema that this version does not know."""
+    """Explain that a store has a schema that this version does not know."""
     return (
         f"it was written by a newer version of cse-platform: its schema is {revision!r}, and this "
         f"version knows up to {HEAD_REVISION!r}; upgrade cse-platform"
@@ -42,9 +45,9 @@ def explain_newer(revision: str) -> str:
 
 
 def show_added_columns(engine: Engine) -> None:
-    """Let all connections to a store of `PREVIOUS_REVISION` see the columns that were added since.
+    """Make connections to a store of `PREVIOUS_REVISION` show the columns that were added since.
 
-    A temporary view, which its connection alone sees, stands before each table that lacks some.
+    Each table that lacks columns is shadowed by a temporary view, which only its connection sees.
     The store is not changed.
     """
     with engine.connect() as connection:
@@ -57,7 +60,7 @@ def show_added_columns(engine: Engine) -> None:
             cursor.execute(view)
         connection.commit()
 
-    engine.dispose()  # the connections that are open do not have them
+    engine.dispose()  # open connections do not have the views
     event.listen(engine, "connect", make_views)
 
 
@@ -71,7 +74,7 @@ def _make_view(engine: Engine, schema: str, name: str) -> str:
 
 
 def _cast_value(engine: Engine, kind: Any, value: str) -> str:
-    """SQLite stores JSON as text, and would make a number of what is cast to it."""
+    """Cast a value to a column's type; not on SQLite, where a cast to JSON yields a number."""
     if engine.dialect.name == "sqlite":
         return value
     return f"CAST({value} AS {kind.compile(engine.dialect)})"

@@ -1,4 +1,4 @@
-"""The trials of a search, its Pareto front, and what earlier searches leave for a new one."""
+"""The trials of a search, its Pareto front, and configurations that a new search can start from."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,18 +49,19 @@ class SearchHistory:
     dev: str
     """The dev set that the search climbs, or several, e.g. `stsb+sickr`."""
     space: Space
-    """Empty where the sweep's file is not known, as of an imported sweep."""
+    """Empty if the sweep's file is unknown, as for an imported sweep."""
     trials: tuple[TrialSummary, ...]
-    """The trials by number. If there are more than the limit, half of these are the best complete
-    ones on dev, and the others an even sample of the rest by their numbers."""
+    """The trials by number. If the sweep has more than the limit, half of these are the best
+    complete ones on dev, and the others are an even sample of the rest by number.
+    """
     total: int
-    """How many trials the sweep holds, or how many of them pass."""
+    """The number of trials of the sweep that match `where`."""
     sampler: str = ""
-    """The sampler that proposed them; empty if the sweep's file is not known."""
+    """The sampler that proposed them; empty if the sweep's file is unknown."""
     method: str = ""
-    """The method that it trains; empty if the sweep's file is not known."""
+    """The method that it trains; empty if the sweep's file is unknown."""
     sampled_from: tuple[TrialOutcome, ...] = ()
-    """The outcomes of all trials by number, if some trials were left out."""
+    """The outcomes of all trials by number, if `trials` is a sample."""
 
     @property
     def is_sample(self) -> bool:
@@ -69,17 +70,17 @@ class SearchHistory:
 
     @property
     def outcomes(self) -> Sequence[TrialOutcome | TrialSummary]:
-        """The outcomes of all trials by number; statistics are taken from these."""
+        """The outcomes of all trials by number, for statistics."""
         return self.sampled_from or self.trials
 
 
 def search_history(
     session: Session, name: str, *, limit: int, where: Where | None = None
 ) -> SearchHistory:
-    """Read the trials of a sweep and their outcomes; with `where`, of the trials that pass.
+    """Read the trials of a sweep and their outcomes; with `where`, of the trials that match.
 
-    Averages of seeds were not trained, and are left out. The limit is at least 2;
-    `SearchHistory.trials` says which trials are left out for it.
+    Averages of seeds are left out, because they were not trained. `limit` is at least 2;
+    `SearchHistory.trials` describes the sample if there are more trials.
 
     Raises:
         NotFoundError: if there is no such sweep, or it has no such hyperparameter.
@@ -129,7 +130,9 @@ def _read_outcomes(
 def _select_sample(
     session: Session, query: Select[*tuple[Any, ...]], held: Select[int], *, limit: int, total: int
 ) -> Select[*tuple[Any, ...]]:
-    """Select the best half, and an even sample of the others with their weights."""
+    """Select the best trials, up to half the limit, and an even sample of the others with their
+    weights.
+    """
     complete = held.join(SweepTrialRecord.trial).where(TrialRecord.state == "COMPLETE")
     best_first = complete.order_by(TrialRecord.best_value.desc(), SweepTrialRecord.number)
     best = select(best_first.limit(limit // 2).cte("best").c.trial_id)
@@ -149,7 +152,7 @@ _CONSTRAINTS = TypeAdapter(tuple[ConstraintText, ...])
 
 @dataclass(frozen=True)
 class Aims:
-    """The objectives and constraints of a search beside the dev score, from its stored file."""
+    """The objectives and constraints of a search, besides the dev score, from its stored file."""
 
     objectives: tuple[SearchObjective, ...] = ()
     constraints: tuple[str, ...] = ()
@@ -170,9 +173,9 @@ def aims_of(spec: Mapping[str, Any]) -> Aims:
 def measured_trials(
     session: Session, sweep: SweepRecord, space: Space = ANY_SPACE
 ) -> list[TrialSummary]:
-    """Read the complete trials of a sweep with all that they measured, by number.
+    """Read the complete trials of a sweep with their metrics and costs, by number.
 
-    Averages of seeds, which measure no costs of training, are left out.
+    Averages of seeds are left out, because they have no training costs.
     """
     at_best = (DevPointRecord.trial_id == TrialRecord.id) & (
         DevPointRecord.step == TrialRecord.best_step
@@ -198,19 +201,20 @@ class FrontRow:
     configuration: str
     """Its hash."""
     trial: int
-    """The number of its first one in the sweep."""
+    """The number of its first trial in the sweep."""
     key: str
     """The key of that trial."""
     seeds: tuple[int, ...]
     values: dict[str, Any]
-    """The searched hyperparameters that took part."""
+    """The searched hyperparameters that are active."""
     measured: dict[str, float]
-    """Each objective, by its name; correlations and accuracies are fractions."""
+    """The mean of each objective by name; correlations and accuracies are fractions."""
     feasible: bool
-    """Whether it keeps the search's constraints."""
+    """Whether it satisfies the search's constraints."""
     on_front: bool
-    """Whether no other feasible one is better in all objectives, or better in one and equal in the
-    others."""
+    """Whether no other feasible configuration dominates it: is better in one objective and worse in
+    none.
+    """
 
 
 @dataclass(frozen=True)
@@ -219,12 +223,13 @@ class ParetoFront:
 
     sweep: str
     dev: str
-    """The dev set that the search climbs, e.g. `stsb`: the objective `dev`."""
+    """The dev set that the search climbs, e.g. `stsb`; its score is the objective `dev`."""
     objectives: tuple[SearchObjective, ...]
     constraints: tuple[str, ...]
     rows: tuple[FrontRow, ...]
-    """The rows on the front first, each part by the first objective, the best first. Rows that
-    did not measure an objective are left out."""
+    """Rows on the front first, then the others, each sorted by the first objective, best first.
+    Configurations without a value of some objective are left out.
+    """
 
 
 def sweep_front(session: Session, name: str) -> ParetoFront:
@@ -232,7 +237,7 @@ def sweep_front(session: Session, name: str) -> ParetoFront:
 
     Raises:
         NotFoundError: if there is no such sweep.
-        QueryError: if its search has one objective alone.
+        QueryError: if its search has only one objective.
     """
     sweep = find_sweep(session, name)
     aims = aims_of(sweep.spec)
@@ -290,7 +295,7 @@ class LeadingConfiguration:
     """A good configuration of an earlier sweep, and its dev score."""
 
     sweep: str
-    """The first sweep that tried it."""
+    """The first other sweep that tried it."""
     backbone: str
     values: dict[str, Any]
     """The values of all its hyperparameters."""
@@ -302,10 +307,10 @@ class LeadingConfiguration:
 def leading_configurations(
     session: Session, *, method: str, backbone: str, dev_identity: str, but: str, limit: int
 ) -> list[LeadingConfiguration]:
-    """Find the best configurations of a method in sweeps other than `but`, the best first.
+    """Find the best configurations of a method in sweeps other than `but`, best first.
 
-    All are of one group, for means of several cannot be compared: of the same backbone if there is
-    any, and then with the same dev data; else of the backbone with the most trials.
+    All belong to one group, because means of different groups are not comparable: one of the same
+    backbone if there is any, preferably with the same dev data; else the one with the most trials.
     """
     for group in _sort_groups_by_kinship(session, method, backbone, dev_identity):
         if leading := list(_find_best_of_group(session, group, but=but, limit=limit)):
@@ -316,7 +321,7 @@ def leading_configurations(
 def _sort_groups_by_kinship(
     session: Session, method: str, backbone: str, dev_identity: str
 ) -> list[GroupRecord]:
-    """List all groups of a method, the most similar to ours first."""
+    """Sort the groups of a method: same backbone first, then same dev data, then most trials."""
     groups = session.scalars(select(GroupRecord).where(GroupRecord.method == method))
 
     def kinship(group: GroupRecord) -> tuple[bool, bool, int, int]:
@@ -355,26 +360,26 @@ def _find_best_of_group(
 
 @dataclass(frozen=True)
 class TriedConfiguration:
-    """A configuration that a sweep has completed."""
+    """A configuration with a complete trial in a sweep."""
 
     number: int
-    """The number of its first trial there."""
+    """The number of its first trial in the sweep."""
     backbone: str
     corpus: str
     dev_identity: str
     values: dict[str, Any]
     """The values of all its hyperparameters."""
     searched: tuple[str, ...]
-    """The hyperparameters that the sweep varied, or another one that tried this configuration."""
+    """The hyperparameters varied by this sweep, or by others that tried the configuration."""
     value: float
-    """The mean dev score of the sweep's complete trials of it, a fraction."""
+    """The mean dev score of its complete trials in the sweep, a fraction."""
 
 
 def tried_configurations(session: Session, name: str) -> tuple[str, list[TriedConfiguration]]:
     """Read the method of a sweep and the configurations that it has completed, by number.
 
     Raises:
-        NotFoundError: if there is no such sweep; names the nearest.
+        NotFoundError: if there is no such sweep; suggests the nearest name.
     """
     sweep = find_sweep(session, name)
     configuration, group = ConfigurationRecord, GroupRecord

@@ -38,20 +38,22 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.upgrade import Upgraded
 
 RETRY_SECONDS = 0.15
-"""More than the time after which a SQLite writer that waits tries again."""
+"""A little longer than the interval at which a waiting SQLite writer tries again."""
 
 SLICE_ROWS = 20_000
-"""About how many rows a long write puts into one transaction, so that nobody waits long for it."""
+"""Approximate number of rows that a long write puts into one transaction, so that others wait
+briefly.
+"""
 
 WRITING_LOCK = 0x0C5E_B0A4
-"""Any number that no other program on the server locks."""
+"""Key of an advisory lock; arbitrary, but not used by another program on the server."""
 
 
 class Store:
-    """An open store; safe to use from all threads.
+    """An open store; thread-safe.
 
     Raises:
-        StoreError: within its sessions, for whatever the database says, without its password.
+        StoreError: within its sessions, for any database error, without the password.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -61,7 +63,7 @@ class Store:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """Open a session for reading, or go on in the one that the thread shares.
+        """Open a session for reading, or use the session that the thread shares.
 
         Changes are rolled back.
         """
@@ -74,14 +76,14 @@ class Store:
                 try:
                     yield shared
                 except SQLAlchemyError:
-                    shared.rollback()  # so that the next question can be asked
+                    shared.rollback()  # so that the next query works
                     raise
 
     @contextmanager
     def sharing(self) -> Iterator[None]:
-        """Let all reading of this thread share one session, and so one transaction, until the end.
+        """Let all reads of this thread share one session, and so one transaction, until the end.
 
-        It begins with the first question. Other threads have sessions of their own.
+        The transaction begins with the first query. Other threads have sessions of their own.
         """
         with self.session() as session:
             before = getattr(self._shared, "session", None)
@@ -96,19 +98,21 @@ class Store:
     def writing(self, *, alone: bool = True) -> Iterator[Session]:
         """Open a transaction that is committed at the end, or not at all; one at a time.
 
-        If not `alone`, it does not wait on PostgreSQL for those who write other rows.
+        On PostgreSQL, a transaction that is not `alone` does not wait for writers of other rows.
         """
         engine = self._engine.execution_options(writes=True)
         self._has_written = True
         with translate_errors(self._engine.url), Session(engine) as session, session.begin():
-            if alone and session.get_bind().dialect.name == "postgresql":  # SQLite does of itself
+            if alone and session.get_bind().dialect.name == "postgresql":  # SQLite always locks
                 session.execute(text(f"SELECT pg_advisory_xact_lock({WRITING_LOCK})"))
             yield session
 
     def name_writer(self) -> str:
-        """Name who writes here: the login on PostgreSQL, or the user and host of this process.
+        """Return the name of the writer: the login on PostgreSQL, else user and host of this
+        process.
 
-        A login is what the server has checked; of a file the system knows who may write to it.
+        The server has authenticated a login; access to a file is controlled by the operating
+        system.
         """
         if self._engine.dialect.name == "sqlite":
             return user_and_host()
@@ -116,9 +120,9 @@ class Store:
             return str(session.scalar(text("SELECT session_user")))
 
     def let_others_write(self) -> None:
-        """Leave the store to others that wait to write, between two transactions of a long write.
+        """Pause between two transactions of a long write, so that waiting writers get their turn.
 
-        SQLite has no queue: who waits tries again each tenth of a second.
+        SQLite has no queue: a waiting writer tries again every tenth of a second.
         """
         if self._engine.dialect.name == "sqlite":
             time.sleep(RETRY_SECONDS)
@@ -138,14 +142,14 @@ class Store:
 
 
 def open_store(url: str, *, create: bool = True) -> Store:
-    """Open a store of this version's schema to write to it; a missing one is made.
+    """Open a store of this version's schema for writing; a missing one is created.
 
     The URL is `sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`.
 
     Raises:
-        NoStoreError: if there is none, and it must not be created.
-        StoreError: if the URL is none of the two, the store cannot be reached, or is of another
-            schema. `upgrade_store` alone upgrades one.
+        NoStoreError: if there is none and `create` is False.
+        StoreError: if the URL is neither of these, the store cannot be reached, or it has another
+            schema. Only `upgrade_store` upgrades a store.
     """
     parsed = parse_url(url)
     engine = make_engine(parsed)
@@ -161,16 +165,15 @@ def open_store(url: str, *, create: bool = True) -> Store:
 
 
 def open_for_reading(url: str) -> Store:
-    """Open a store of this version's schema, or of the one before, for questions.
+    """Open a store of this version's schema, or of the previous one, for queries.
 
-    A SQLite file in a folder that cannot be written to can be read all the same. Where columns are
-    missing because the store is of the schema before, they are as in an upgraded store that has
-    heard nothing of them.
+    This works for a SQLite file in a folder that cannot be written to. In a store of the previous
+    schema, missing columns have the values that an upgrade would give them.
 
     Raises:
         NoStoreError: if there is none.
-        StoreError: if the URL is none of the two, the store cannot be reached, or is of a schema
-            that this version does not read.
+        StoreError: if the URL is invalid, the store cannot be reached, or this version does not
+            read its schema.
     """
     parsed = parse_url(url)
     engine = make_reading_engine(parsed) if is_read_only(parsed) else make_engine(parsed)
@@ -186,7 +189,7 @@ def open_for_reading(url: str) -> Store:
 
 
 def refuse_other_schema(url: str) -> None:
-    """Raise StoreError unless a store is of this version's schema; it is only read.
+    """Raise StoreError unless a store has this version's schema; it is only read.
 
     Raises:
         NoStoreError: if there is none.
@@ -202,7 +205,7 @@ def refuse_other_schema(url: str) -> None:
 
 
 def upgrade_store(url: str, *, has_copy: bool = False) -> "Upgraded":
-    """Bring a store of an older schema to this version's, as `upgrade_schema` says.
+    """Upgrade a store of an older schema to this version's; see `upgrade_schema`.
 
     Raises:
         NoStoreError: if there is none.
@@ -220,13 +223,14 @@ def upgrade_store(url: str, *, has_copy: bool = False) -> "Upgraded":
 
 
 def open_read_only(url: str) -> Store:
-    """Open a store of any schema that is not to be changed; a session sees it at one moment.
+    """Open a store of any schema read-only; each session sees one snapshot.
 
-    A statement that does not end is broken off: a stranger's views can recur for ever.
+    Statements that run too long are aborted, because views of an untrusted file can recurse
+    forever.
 
     Raises:
         NoStoreError: if there is none.
-        StoreError: if the URL is none of the two, or the store cannot be reached.
+        StoreError: if the URL is invalid, or the store cannot be reached.
     """
     parsed = parse_url(url)
     engine = make_reading_engine(parsed)
@@ -237,7 +241,7 @@ def open_read_only(url: str) -> Store:
 
 
 def _read_revision(engine: Engine) -> str | None:
-    """Read the schema of the store; None if there is none."""
+    """Read the schema revision of the store; None if there is no leaderboard."""
     url = engine.url
     if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
         return None
@@ -266,18 +270,18 @@ def _make_tables(engine: Engine) -> None:
     if engine.url.get_backend_name() == "sqlite":
         file = Path(str(engine.url.database))
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()  # SQLite would keep a group out that may write to the folder
+        file.touch()  # SQLite would make it without the write permission of the folder's group
     with open_migration(engine) as connection:
         migrate(connection)
 
 
 @contextmanager
 def open_other_store(url: str) -> Iterator[Store]:
-    """Open a store to read from; a SQLite file of an older schema is copied and upgraded.
+    """Open a store to read from; a SQLite file of another schema is copied, and the copy upgraded.
 
     Raises:
         NoStoreError: if there is none.
-        StoreError: if it cannot be reached, or is on PostgreSQL and of another schema.
+        StoreError: if it cannot be reached, or is on PostgreSQL with another schema.
     """
     with open_read_only(url) as board, TemporaryDirectory(prefix="cse-leaderboard-") as folder:
         copy = _copy_if_older(board, Path(folder) / "leaderboard.db")
@@ -290,7 +294,7 @@ def open_other_store(url: str) -> Iterator[Store]:
 
 
 def _copy_if_older(board: Store, file: Path) -> str | None:
-    """Copy a store of an older schema. Returns the URL, or None if it is of this version's."""
+    """Copy a store that has another schema. Returns the copy's URL; None if no copy is needed."""
     with board.session() as session:
         connection = session.connection()
         if stored_revision(connection) == HEAD_REVISION:

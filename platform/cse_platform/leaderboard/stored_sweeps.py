@@ -1,4 +1,4 @@
-"""Finds a sweep by its name: its file, the driver that holds it, and pending requests."""
+"""Finds a sweep by its name, with its file, the driver that holds it, and pending requests."""
 
 import os
 import socket
@@ -30,7 +30,7 @@ from cse_platform.sweep.space.space import Space
 
 
 def sweep_or_none(session: Session, name: str) -> SweepRecord | None:
-    """Find the sweep of that name, if there is one; a session that is shared reads it once."""
+    """Find the sweep of that name, or None; a shared session reads each sweep once."""
     known: dict[str, SweepRecord] = session.info.get(SHARED_SWEEPS, {})
     if name not in known:
         query = select(SweepRecord).where(SweepRecord.name == name)
@@ -45,7 +45,7 @@ def find_sweep(session: Session, name: str) -> SweepRecord:
     """Find the sweep of that name.
 
     Raises:
-        NotFoundError: if there is none; names the nearest.
+        NotFoundError: if there is none; suggests the nearest name.
     """
     sweep = sweep_or_none(session, name)
     if sweep is not None:
@@ -63,21 +63,21 @@ def count_sweeps(session: Session) -> int:
 
 
 def next_number(session: Session, sweep: str) -> int:
-    """Return the number that the next trial of a sweep gets; 0 if there is no such sweep."""
+    """Return the number of the next trial of a sweep; 0 if there is no such sweep."""
     query = select(func.max(SweepTrialRecord.number)).join(SweepTrialRecord.sweep)
     last = session.scalar(query.where(SweepRecord.name == sweep))
     return 0 if last is None else last + 1
 
 
 def sampler_of(spec: Mapping[str, Any]) -> str:
-    """Name the sampler of a sweep, by its stored file; empty if that does not say so."""
+    """Return the sampler named in a sweep's stored file; empty if it names none."""
     search = spec.get("search")
     sampler = search.get("sampler", "") if isinstance(search, Mapping) else ""
     return str(sampler.get("kind", "") if isinstance(sampler, Mapping) else sampler)
 
 
 def space_of(spec: Mapping[str, Any]) -> Space:
-    """Parse the space of a sweep, by its stored file; empty if that cannot be read."""
+    """Parse the search space of a sweep's stored file; empty if it cannot be parsed."""
     try:
         return Space.model_validate(spec.get("space") or {})
     except ValidationError:  # of another version
@@ -85,7 +85,7 @@ def space_of(spec: Mapping[str, Any]) -> Space:
 
 
 LEASE_SECONDS = 60.0
-"""A driver that has not been heard of for so long has lost its sweep."""
+"""A driver that has sent no heartbeat for so long loses its sweep."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,13 @@ class LeaseOwner:
     silent: float
     """Seconds since its last heartbeat."""
     lives: bool
-    """Whether the sweep is its own still: not given back, and the driver neither dead nor silent
-    for too long."""
+    """Whether it still holds the sweep: it has not released it, and is neither dead nor silent for
+    too long.
+    """
 
 
 def lease_owners(session: Session, sweep: str | None = None) -> dict[str, LeaseOwner]:
-    """Read who holds or last held each sweep, or the named one; absent if it never ran here."""
+    """Read the owner of each sweep's lease, or of one; sweeps that never ran here are absent."""
     query = select(SweepLeaseRecord)
     if sweep is not None:
         query = query.where(SweepLeaseRecord.sweep == sweep)
@@ -114,8 +115,8 @@ def lease_owners(session: Session, sweep: str | None = None) -> dict[str, LeaseO
 
 
 def holder_of(record: SweepLeaseRecord, now: datetime) -> LeaseOwner:
-    """Describe the driver that holds a sweep, by its lease and the time of the server."""
-    # After the clock was set back, too, a heartbeat of long ago is none.
+    """Describe the driver of a lease, given the time of the database server."""
+    # The absolute value also expires an old heartbeat after the clock was set back.
     silent = abs((now - record.heartbeat).total_seconds())
     gone = record.machine == this_machine() and not _is_running(record.pid)
     return LeaseOwner(
@@ -129,7 +130,7 @@ def holder_of(record: SweepLeaseRecord, now: datetime) -> LeaseOwner:
 
 
 def server_time(session: Session) -> datetime:
-    """Read the clock of the database's machine, which all drivers are judged by."""
+    """Read the clock of the database server, which decides when a lease expires."""
     if session.get_bind().dialect.name == "sqlite":  # a file on this machine
         return datetime.now(UTC)
     now: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
@@ -137,9 +138,9 @@ def server_time(session: Session) -> datetime:
 
 
 def this_machine() -> str:
-    """Identify the boot of the kernel and the container.
+    """Return an identifier of the kernel's boot and the PID namespace.
 
-    Processes that share both know each other by number.
+    Processes for which it is equal can look each other up by PID.
     """
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -164,15 +165,17 @@ class SweepRequests:
     """The requests for one sweep."""
 
     waiting: tuple[str, ...] = ()
-    """The requests that its driver has not taken yet, in the order in which they were made."""
+    """Actions of the requests that its driver has not taken yet, in the order in which they were
+    made.
+    """
     paused: bool = False
     """Whether it was paused, and not resumed since."""
     enqueued: int = 0
-    """Configurations that were put in beside those that its search takes."""
+    """Number of configurations that were enqueued in addition to those of the search."""
 
 
 def requests_by_sweep(session: Session) -> Mapping[str, SweepRequests]:
-    """Read the requests for each sweep, by its name."""
+    """Read the requests of each sweep, by its name."""
     requests: dict[str, SweepRequests] = defaultdict(SweepRequests)
     for record in session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id)):
         known, action = requests[record.sweep], record.event["action"]
@@ -187,27 +190,27 @@ def requests_by_sweep(session: Session) -> Mapping[str, SweepRequests]:
 
 @dataclass(frozen=True)
 class RequestedSweep:
-    """The facts of a sweep that a request for it is checked by."""
+    """The facts of a sweep that a request is checked against."""
 
     name: str
     state: str
-    """As its journal says."""
+    """As stored, whether or not the driver is alive."""
     spec: dict[str, Any]
-    """Its file, as JSON."""
+    """The sweep file, as JSON."""
     trials: dict[int, str]
-    """The state of each by its number."""
+    """The states of its trials, by number."""
     holder: LeaseOwner | None
-    """Its driver, if that lives."""
+    """Its driver, if that is alive."""
     folder: Path | None
-    """The folder of its journal on the host of its last driver; None if it had none."""
+    """The folder of the last driver's journal, on that driver's host; None if it had none."""
     journals: frozenset[str]
-    """The journal of its last start, and the one that its last driver had."""
+    """Ids of the journals of its last start and of its last driver."""
     started_by: dict[str, str]
-    """Provenance of its last start."""
+    """The provenance of its last start."""
 
 
 def requested_sweep(session: Session, name: str) -> RequestedSweep:
-    """Read the facts of a sweep that a request for it is checked by.
+    """Read the facts of a sweep that a request is checked against.
 
     Raises:
         NotFoundError: if there is none of that name.

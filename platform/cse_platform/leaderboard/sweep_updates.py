@@ -1,4 +1,4 @@
-"""Updates of a sweep for those who follow it, read from the store."""
+"""Reads what is new in a sweep, for programs that follow its progress."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -36,17 +36,17 @@ class SweepUpdate:
     overview: SweepOverview
     constraints: tuple[str, ...]
     checkpoint: str
-    """The name of what picks checkpoints, e.g. `stsb`, or `stsb+sickr` of a mean."""
+    """The dev score that picks checkpoints, e.g. `stsb`, or `stsb+sickr` for a mean of both."""
     trials: tuple[TrialHistory, ...]
-    """Running trials without dev curves, and ended trials with their last points."""
+    """Running trials without their dev curves, and ended trials with their last points only."""
     points: tuple[TrialPoint, ...]
-    """The points of running trials, in the order of their steps."""
+    """The dev points of running trials, in order of steps."""
     messages: tuple[DriverMessage, ...]
     """The messages of its driver, oldest first."""
 
 
 def sweep_update(session: Session, name: str, *, since: datetime | None = None) -> SweepUpdate:
-    """Read the progress of a sweep, and what happened `since` that time or its first start.
+    """Read the progress of a sweep, and what happened since a time; without `since`, everything.
 
     Raises:
         NotFoundError: if there is none of that name.
@@ -158,25 +158,25 @@ def _read_running_points(
 
 
 def _restore_nan(stored: float | None) -> float:
-    """Return a stored number; NULL stands for NaN."""
+    """Return a stored number, with NaN for NULL."""
     return math.nan if stored is None else stored
 
 
 @dataclass(frozen=True)
 class SweepStamp:
-    """A stamp that equals an earlier one as long as nothing was heard of a sweep."""
+    """A stamp that changes when the store receives news of a sweep."""
 
     state: str
     """As in `SweepOverview`."""
     position: int
-    """How far its journal has been applied."""
+    """The offset up to which its journal has been applied."""
 
 
 def sweep_stamps(session: Session, name: str | None = None) -> dict[str, SweepStamp]:
-    """Read the stamp of each sweep by its name, or of the one of this name.
+    """Read the stamps of all sweeps, or of one, by name.
 
     Raises:
-        NotFoundError: if there is none of that name.
+        NotFoundError: if there is no sweep of that name.
     """
     columns = (SweepRecord.name, SweepRecord.state, JournalCursorRecord.position)
     query = select(*columns).outerjoin(

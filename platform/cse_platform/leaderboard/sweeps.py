@@ -37,10 +37,10 @@ from cse_platform.tracking.history import stored_dev
 
 @dataclass(frozen=True)
 class SweepActivity:
-    """The latest signs of life of a running sweep."""
+    """The recent activity of a running sweep."""
 
     ended: int
-    """The trials that ended since its start."""
+    """The number of trials that ended since its last start."""
     last: datetime
 
 
@@ -61,7 +61,7 @@ def count_by_state(session: Session, sweeps: Sequence[int]) -> dict[int, dict[st
 def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, TrialSummary]:
     """Read the complete trial with the highest dev score of each sweep, by the sweep's name.
 
-    Of trials with equal scores, it is the first one.
+    Of trials with equal scores, the first one counts.
     """
     query = select(SweepRecord.name, _select_best_of_sweep()).where(SweepRecord.id.in_(sweeps))
     best = {name: key for name, key in session.execute(query) if key is not None}
@@ -72,8 +72,8 @@ def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, TrialSumma
 def _select_best_of_sweep() -> ScalarSelect[str | None]:
     """Select the key of a sweep's best complete trial; NULL if it has none.
 
-    SQLite does not reorder an outer join. So it reads the sweep's own trials and looks each of them
-    up, whatever statistics it has; an inner join without statistics makes it scan all sweeps.
+    SQLite does not reorder an outer join, so it reads the sweep's own trials and looks up each,
+    with or without statistics; with an inner join and no statistics it would scan all sweeps.
     """
     held, trial = aliased(SweepTrialRecord), aliased(TrialRecord)
     return (
@@ -89,7 +89,7 @@ def _select_best_of_sweep() -> ScalarSelect[str | None]:
 
 
 def read_activity(session: Session, sweep: int, *, since: datetime) -> SweepActivity:
-    """Read the latest signs of life of a sweep since it was started."""
+    """Read the recent activity of a sweep since its last start."""
     held = (
         select(func.max(TrialRecord.started))
         .join(TrialRecord.places)
@@ -110,12 +110,10 @@ def read_activity(session: Session, sweep: int, *, since: datetime) -> SweepActi
 def room_left(
     session: Session, sweep: int, spec: SweepSpec, *, pace: float, now: datetime
 ) -> float | None:
-    """Forecast how many trials fit the budgets of a sweep, further seeds included.
+    """Forecast how many more trials, including further seeds, fit the budgets of a sweep.
 
-    None without budgets of time or of GPU-hours.
-
-    `pace` is the time from the end of one trial to that of the next, in seconds. What a trial took
-    of a GPU is taken from those that have ended.
+    None without a budget of time or of GPU-hours. `pace` is the number of seconds between the ends
+    of two trials. The GPU time of a trial is estimated from those that have ended.
     """
     budget = spec.search.budget
     if budget is None or budget.time is budget.gpu_hours is None:
@@ -147,7 +145,7 @@ def room_left(
 
 
 def _sum_covered_seconds(spans: list[tuple[datetime, datetime]]) -> float:
-    """Sum the seconds that lie in at least one of the spans."""
+    """Sum the seconds that are covered by at least one of the spans."""
     total, until = 0.0, None
     for begin, end in sorted(spans):
         begin = begin if until is None else max(begin, until)
@@ -158,7 +156,7 @@ def _sum_covered_seconds(spans: list[tuple[datetime, datetime]]) -> float:
 
 
 _BATCH = 500
-"""Sweeps in one query: databases limit its parameters."""
+"""Sweeps per query; databases limit the number of query parameters."""
 
 
 @dataclass(frozen=True)
@@ -169,16 +167,16 @@ class SweepOverview:
     method: str
     backbone: str
     tags: tuple[str, ...]
-    """The tags of its file, and those that people have written."""
+    """The tags of its file and those from annotations."""
     written: Annotations
     dev: str
     """The dev set that the search climbs, or several, e.g. `stsb+sickr`."""
     state: str
     """`RUNNING`, `COMPLETE` or `INTERRUPTED`."""
     holder: LeaseOwner | None
-    """The driver that holds it or held it last; None of one that was never run here."""
+    """The driver that holds or last held it; None if it was never run here."""
     paused: bool
-    """Whether it starts no trials until a person says so."""
+    """Whether it starts no trials until somebody resumes it."""
     asked: tuple[str, ...]
     """The requests that its driver has not taken yet: `stop`, `retry` and so on."""
     started: datetime
@@ -186,26 +184,31 @@ class SweepOverview:
     """Its last start."""
     finished: datetime | None
     counts: dict[str, int]
-    """Trials by state: RUNNING, COMPLETE, PRUNED, FAIL, each there, maybe 0."""
+    """Trials by state: RUNNING, COMPLETE, PRUNED and FAIL are always present."""
     ended_by: str | None
-    """The budget that ended its search, in words, where it was not the number of trials."""
+    """The budget that ended its search, in words; None if that was the number of trials."""
     planned: int
-    """How many trials there will be, further seeds included; of a complete sweep, and where its
-    file does not say, how many there are."""
+    """The planned number of trials, including further seeds; the actual number if the sweep is
+    complete or its file does not limit it.
+    """
     best: TrialSummary | None
-    """The complete trial with the highest dev score, of those that keep its constraints."""
+    """The complete trial with the highest dev score among those that satisfy its constraints."""
     objectives: tuple[str, ...]
-    """The objectives of its search if it has more than the dev score, e.g. `seconds (minimize)`."""
+    """The objectives of its search, e.g. `seconds (minimize)`; empty if the dev score is the only
+    one.
+    """
     constraints: tuple[str, ...]
     infeasible: int
-    """How many complete trials break its constraints."""
+    """The number of complete trials that violate its constraints."""
     elapsed: float
     """Seconds from the last start to the end, or until now."""
     left: float | None
-    """Seconds that the rest takes at the pace since the last start, within the budgets of time and
-    of GPU-hours; None unless it runs, a trial has ended since, and its file limits the search."""
+    """Estimated seconds until it ends, at the pace since the last start and within the budgets of
+    time and GPU-hours; None unless it runs, a trial has ended since, and its file limits the
+    search.
+    """
     quiet: float | None
-    """Seconds since anything was heard of it; None unless it runs."""
+    """Seconds since the last sign of activity; None unless it runs."""
 
     @property
     def trials(self) -> int:
@@ -229,13 +232,13 @@ def sweep_overviews(
     offset: int = 0,
     now: datetime | None = None,
 ) -> list[SweepOverview]:
-    """The progress of sweeps; the one that was started last comes first.
+    """Read the progress of sweeps; the one that was started last comes first.
 
     Args:
         session: of the leaderboard.
-        limit: so many of them.
-        offset: after so many others.
-        now: the time that running sweeps are judged at.
+        limit: maximum number of sweeps.
+        offset: number of sweeps to skip.
+        now: the time for which running sweeps are described; the current time by default.
     """
     last_start = (
         select(func.max(SweepStartRecord.started))
@@ -253,7 +256,7 @@ def sweep_overviews(
 
 
 def sweep_overview(session: Session, name: str, *, now: datetime | None = None) -> SweepOverview:
-    """The progress of a sweep.
+    """Read the progress of a sweep.
 
     Raises:
         NotFoundError: if there is none of that name.
@@ -263,7 +266,7 @@ def sweep_overview(session: Session, name: str, *, now: datetime | None = None) 
 
 
 def best_of_sweep(session: Session, name: str) -> TrialSummary | None:
-    """Read the complete trial with the highest dev score that keeps the sweep's constraints.
+    """Read the complete trial with the highest dev score that satisfies the sweep's constraints.
 
     Returns None if there is no such trial.
 
@@ -345,7 +348,7 @@ def _estimate_seconds_left(
 ) -> float | None:
     """Estimate the seconds until a sweep ends: by its planned trials, or sooner by its budgets.
 
-    None if it does not run, has ended no trial yet, or nothing says how many are to come.
+    None if it does not run, no trial has ended yet, or nothing limits it.
     """
     if pace is None:
         return None
@@ -360,7 +363,7 @@ def _estimate_seconds_left(
 
 
 def _select_feasible(session: Session, sweep: SweepRecord, aims: Aims) -> list[TrialSummary]:
-    """Keep the complete trials that satisfy the constraints."""
+    """Read the complete trials of a sweep that satisfy its constraints."""
     every = measured_trials(session, sweep)
     return [trial for trial in every if is_feasible(aims.constraints, [trial])]
 
@@ -370,9 +373,9 @@ def _find_best(trials: Sequence[TrialSummary]) -> TrialSummary | None:
 
 
 def state_of(stored: str, holder: LeaseOwner | None) -> str:
-    """Return the state of a sweep; a driver that was killed has left RUNNING behind.
+    """Return the state of a sweep: INTERRUPTED if it is stored as RUNNING but its driver is dead.
 
-    A sweep that came from another leaderboard, or from an older version, has had no holder here.
+    A sweep from another leaderboard or an older version has no holder, and keeps its stored state.
     """
     if stored == "RUNNING" and holder is not None and not holder.lives:
         return "INTERRUPTED"
@@ -388,14 +391,14 @@ def _parse_spec(record: SweepRecord) -> SweepSpec | None:
 
 
 def _count_planned(spec: SweepSpec, asked: SweepRequests) -> int | None:
-    """Count the trials that a sweep is to have; None if no number limits it."""
+    """Count the planned trials of a sweep; None if their number is not limited."""
     return None if spec.planned is None else spec.planned + asked.enqueued
 
 
 def running_trials(session: Session, name: str) -> list[TrialSummary]:
-    """Read the trials of a sweep that have not ended, the newest first, at most 50.
+    """Read the trials of a sweep that have not ended, newest first, at most 50.
 
-    Their `value` and `step` are of the last report; None before the first one.
+    Their `value` and `step` are those of the last report; None before the first.
 
     Raises:
         NotFoundError: if there is no such sweep.
@@ -406,7 +409,7 @@ def running_trials(session: Session, name: str) -> list[TrialSummary]:
 
 
 def _select_running(sweep: int) -> Select[Any]:
-    """Select the trials of a sweep that run, with their last report, newest first."""
+    """Select the running trials of a sweep with their last report, newest first."""
     last = aliased(DevPointRecord)
     at_last = (last.trial_id == TrialRecord.id) & (last.step == LAST_STEP)
     return (

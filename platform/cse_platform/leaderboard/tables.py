@@ -1,4 +1,4 @@
-"""The tables of the leaderboard. Their constraints refuse nonsense, whoever writes."""
+"""The tables of the leaderboard, with constraints that reject invalid rows from any writer."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -30,13 +30,13 @@ NAMES = {
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """A moment in UTC; SQLite forgets the zone, which is put back on reading."""
+    """A time in UTC; SQLite drops the time zone, so it is restored on reading."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Convert to UTC, because SQLite compares as text."""
+        """Convert to UTC, because SQLite compares times as text."""
         return None if value is None else value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
@@ -60,34 +60,36 @@ class Base(DeclarativeBase):
 
 
 def read_only(**options: Any) -> Any:
-    """Make a relationship that queries join or load by.
+    """Make a read-only relationship, for joins and eager loading in queries.
 
-    Access to what is not loaded with its row is refused.
+    Access raises an error unless the query has loaded it.
     """
     return relationship(viewonly=True, lazy="raise", **options)
 
 
 class AttemptColumns:
-    """The columns of an attempt: each journal has one, which goes on when the sweep is resumed."""
+    """The columns of an attempt at a trial; each journal has one, which continues on resume."""
 
     journal: Mapped[str] = mapped_column(default="")
-    """The journal that tells of it; empty where it was stored before attempts were told apart."""
+    """Id of the journal that the attempt is from; empty if stored before attempts were
+    distinguished.
+    """
     state: Mapped[str]
     started: Mapped[datetime]
     finished: Mapped[datetime | None]
     best_step: Mapped[int | None]
     best_value: Mapped[float | None]
     start_value: Mapped[float | None]
-    """The dev score at step 0: the untrained backbone."""
+    """The dev score at step 0, before training."""
     model: Mapped[str | None]
     model_deleted: Mapped[datetime | None]
-    """When the sweep deleted its model, to save disk; `model` is NULL then."""
+    """When the sweep deleted its model to save disk space; `model` is then NULL."""
     error: Mapped[str | None]
     why: Mapped[str | None]
-    """Why it was stopped early, where it was and that is known."""
+    """Why it was stopped early; NULL if it was not, or the reason is unknown."""
     wall_seconds: Mapped[float | None]
     costs: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    """Its costs by name, as far as they are known."""
+    """Its costs by name; unknown ones are absent."""
     machine_id: Mapped[int | None] = mapped_column(ForeignKey("machines.id"))
     provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)
 
@@ -105,14 +107,14 @@ POINT_COLUMNS = ("step", *PointColumns.__annotations__)
 
 
 def _make_best_first_index(name: str, which: str) -> Index:
-    """Index the configurations of a group that meet a condition, by their dev means."""
+    """Index the configurations that meet a condition, by group and then by dev mean."""
     condition = text(which)
     columns = ("group_id", "mean", "hash")
     return Index(name, *columns, sqlite_where=condition, postgresql_where=condition)
 
 
 class SweepRecord(Base):
-    """One sweep file."""
+    """A sweep: its file and its state."""
 
     __tablename__ = "sweeps"
     __table_args__ = (CheckConstraint("state IN ('RUNNING', 'COMPLETE', 'INTERRUPTED')", "state"),)
@@ -126,9 +128,9 @@ class SweepRecord(Base):
     started: Mapped[datetime]
     finished: Mapped[datetime | None]
     ended_by: Mapped[str | None]
-    """The budget that ended its search, in words, where it was not the number of trials."""
+    """The budget that ended its search, in words; NULL if that was the number of trials."""
     journal: Mapped[str] = mapped_column(default="")
-    """The one that has its last start: that decides the file and the state."""
+    """Id of the journal of its last start, which determines the file and the state."""
 
     starts: Mapped[list["SweepStartRecord"]] = read_only(order_by="SweepStartRecord.started")
     tags: Mapped[list["SweepTagRecord"]] = read_only(order_by="SweepTagRecord.tag")
@@ -136,7 +138,7 @@ class SweepRecord(Base):
 
 
 class SweepStartRecord(Base):
-    """One start of a sweep: the code and the machine that its trials from then on ran with."""
+    """One start of a sweep, with the code and the machine of the trials that it ran."""
 
     __tablename__ = "sweep_starts"
 
@@ -146,7 +148,7 @@ class SweepStartRecord(Base):
     packages: Mapped[dict[str, Any]]
     """Version of every installed distribution, by name."""
     diffs: Mapped[dict[str, Any]]
-    """The differences of the code from its commit, by repository."""
+    """Diffs of the code against its commit, by repository."""
 
 
 class DriverMessageRecord(Base):
@@ -167,7 +169,7 @@ class DriverMessageRecord(Base):
 
 
 class SweepTagRecord(Base):
-    """A tag that a sweep file gives to its sweep."""
+    """A tag in a sweep's file."""
 
     __tablename__ = "sweep_tags"
 
@@ -176,7 +178,7 @@ class SweepTagRecord(Base):
 
 
 class GroupRecord(Base):
-    """A group that a leaderboard compares within: a method, a backbone and its dev sets."""
+    """A group whose configurations compete: one method, one backbone, one dev identity."""
 
     __tablename__ = "contests"
     __table_args__ = (
@@ -192,13 +194,13 @@ class GroupRecord(Base):
     dev_search: Mapped[str]
     dev_source: Mapped[str]
     code: Mapped[str | None]
-    """Hash of the method's code that the newest trial ran by; None where it is not known."""
+    """Hash of the method's code that the newest trial ran; NULL if unknown."""
     code_since: Mapped[datetime | None]
-    """When that trial was started."""
+    """When that trial started."""
     trials: Mapped[int] = mapped_column(default=0)
     """The number of trials, of any state."""
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
-    """The seconds of whole GPUs of these trials."""
+    """GPU seconds of these trials, in whole GPUs."""
 
     configurations: Mapped[list["ConfigurationRecord"]] = read_only()
 
@@ -220,19 +222,19 @@ class ConfigurationRecord(Base):
     hash: Mapped[str] = mapped_column(unique=True)
     revision: Mapped[int]
     code: Mapped[str | None]
-    """Hash of the method's code; None where it is not known."""
+    """Hash of the method's code; NULL if unknown."""
     corpus: Mapped[str]
     values: Mapped[dict[str, Any]]
     searched: Mapped[list[str]]
     averages: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
-    """The keys of the trials whose weights it averages; NULL for one that is trained."""
+    """Keys of the trials whose weights it averages; NULL if it is trained."""
     trials: Mapped[int] = mapped_column(default=0)
-    """Trials of any state."""
+    """The number of trials, of any state."""
     n: Mapped[int] = mapped_column(default=0)
-    """Complete ones; `mean` and `m2` are over these."""
+    """The number of complete trials, which `mean` and `m2` are over."""
     mean: Mapped[float | None]
     m2: Mapped[float] = mapped_column(default=0.0)
-    """Sum of squared distances to the mean."""
+    """Sum of squared deviations from the mean."""
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
     """The GPU seconds of its trials."""
 
@@ -249,11 +251,11 @@ class MachineRecord(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     host: Mapped[str]
     hardware: Mapped[str]
-    """The GPU, or else the CPU, by its maker's name."""
+    """The GPU, else the CPU, as its maker names it."""
 
 
 class TrialRecord(AttemptColumns, Base):
-    """One configuration with one seed, and the attempt that stands for it."""
+    """One configuration with one seed, and the attempt that is shown for it."""
 
     __tablename__ = "trials"
     __table_args__ = (
@@ -269,7 +271,7 @@ class TrialRecord(AttemptColumns, Base):
     finished: Mapped[datetime | None] = mapped_column(index=True)
     machine_id: Mapped[int | None] = mapped_column(ForeignKey("machines.id"), index=True)
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
-    """The GPU seconds of all attempts in all sweeps together."""
+    """GPU seconds of all attempts in all sweeps."""
 
     configuration: Mapped[ConfigurationRecord] = read_only()
     machine: Mapped[MachineRecord | None] = read_only()
@@ -280,7 +282,7 @@ class TrialRecord(AttemptColumns, Base):
 
 
 class SweepTrialRecord(Base):
-    """The link of a trial to a sweep; a complete trial can be in several."""
+    """The link of a trial to a sweep; several sweeps can hold a complete trial."""
 
     __tablename__ = "sweep_trials"
     __table_args__ = (
@@ -294,9 +296,9 @@ class SweepTrialRecord(Base):
     role: Mapped[str]
     search_number: Mapped[int | None]
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
-    """Its GPU seconds in this sweep: wall seconds times its share of a GPU."""
+    """GPU seconds in this sweep: wall seconds times its share of a GPU."""
     reused: Mapped[datetime | None]
-    """When this sweep took it over; NULL where it ran here, or that is not known."""
+    """When this sweep reused it; NULL if it ran in this sweep, or that is unknown."""
     reused_from: Mapped[str | None]
     """The sweep that had completed it."""
 
@@ -324,11 +326,11 @@ class JournalCursorRecord(Base):
 
 
 FREE_METRICS = ("alignment", "effective_rank", "uniformity")
-"""The metrics that can lie outside [-1, 1]."""
+"""Metrics that can lie outside [-1, 1]."""
 
 
 class ScoreRecord(Base):
-    """One number of one finished trial on one task and split."""
+    """One score of a finished trial on a task and split."""
 
     __tablename__ = "scores"
     __table_args__ = (
@@ -340,24 +342,24 @@ class ScoreRecord(Base):
     split: Mapped[str] = mapped_column(primary_key=True)
     metric: Mapped[str] = mapped_column(primary_key=True)
     identity: Mapped[str] = mapped_column(primary_key=True)
-    """The identity of the evaluation; of a trial's own dev scores it is that of the dev sets."""
+    """The identity of the evaluation; for a trial's own dev scores, that of the dev sets."""
     value: Mapped[float]
     measured: Mapped[datetime]
 
 
 class EvaluationRecord(Base):
-    """The settings that an evaluation's identity is the hash of."""
+    """The settings of an evaluation, whose hash is its identity."""
 
     __tablename__ = "evaluations"
 
     identity: Mapped[str] = mapped_column(primary_key=True)
     settings: Mapped[dict[str, Any]]
     source: Mapped[str | None]
-    """The source of the data: builtin, hub, senteval or imported; None where it is not known."""
+    """The source of the data: builtin, hub, senteval or imported; NULL if unknown."""
 
 
 class PairSetRecord(Base):
-    """The gold scores of the pairs of one task, kept once for all trials."""
+    """The gold scores of the pairs of a task, stored once for all trials."""
 
     __tablename__ = "pair_sets"
     __table_args__ = (CheckConstraint("pairs > 0", "pairs"),)
@@ -367,7 +369,7 @@ class PairSetRecord(Base):
     split: Mapped[str]
     pairs: Mapped[int]
     subsets: Mapped[dict[str, Any]]
-    """Pairs of each subset, in order."""
+    """The number of pairs of each subset, in order."""
     gold: Mapped[bytes]
     """zlib of little-endian float64."""
 
@@ -389,7 +391,7 @@ class PairSimilaritiesRecord(Base):
 
 
 class TestAccessRecord(Base):
-    """An opening of test sets for a trial, whether or not a score came of it."""
+    """One opening of test sets for a trial, whether or not it led to a score."""
 
     __tablename__ = "test_releases"
     __table_args__ = (
@@ -407,7 +409,7 @@ class TestAccessRecord(Base):
 
 
 class OtherAttemptRecord(AttemptColumns, Base):
-    """An attempt at a trial whose row shows another one. It can still come to stand for it."""
+    """An attempt that its trial does not show, but may show later."""
 
     __tablename__ = "other_attempts"
     __table_args__ = (
@@ -417,7 +419,7 @@ class OtherAttemptRecord(AttemptColumns, Base):
     trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True)
     journal: Mapped[str] = mapped_column(primary_key=True)
     best_metrics: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    """The metrics of `best_step`; in the row of a trial these are its dev scores."""
+    """The metrics of `best_step`; a shown attempt has its dev scores in `scores` instead."""
 
 
 class OtherPointRecord(PointColumns, Base):
@@ -432,56 +434,57 @@ class OtherPointRecord(PointColumns, Base):
 
 
 class EarlyEventRecord(Base):
-    """An event on a trial that no journal has brought yet; it is applied when one does."""
+    """An event about a trial that is not stored yet; it is applied when the trial starts."""
 
     __tablename__ = "early_events"
 
     journal: Mapped[str] = mapped_column(primary_key=True)
     position: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     trial: Mapped[str] = mapped_column(index=True)
-    """Its key."""
+    """The trial's key."""
     event: Mapped[str]
     """As JSON."""
 
 
 class SweepLeaseRecord(Base):
-    """The driver that holds a sweep, or held it last. Times are the database server's."""
+    """The driver that holds a sweep, or held it last. Times are those of the database server."""
 
     __tablename__ = "sweep_leases"
 
     sweep: Mapped[str] = mapped_column(primary_key=True)
-    """Its name: a lease is taken before the sweep has a row."""
+    """The sweep's name, because a lease is taken before the sweep has a row."""
     holder: Mapped[str | None]
-    """A token that this driver alone knows; None once it has given the sweep back."""
+    """A secret token of the driver; NULL once it has released the sweep."""
     journal: Mapped[str]
-    """Identity of the journal that the sweep goes on from."""
+    """Id of the journal that the sweep continues from."""
     folder: Mapped[str]
     """The folder of the journal on the host."""
     host: Mapped[str]
     machine: Mapped[str]
-    """Equal where a process number means the same process; a host's name is not enough."""
+    """Equal if a PID refers to the same process on both sides; a host name does not ensure that."""
     pid: Mapped[int]
     since: Mapped[datetime]
     heartbeat: Mapped[datetime]
 
 
 class SweepRequestRecord(Base):
-    """A person's request for a sweep, made elsewhere. The driver takes it into its journal."""
+    """A person's request for a sweep, stored until its driver writes it to the journal."""
 
     __tablename__ = "sweep_requests"
 
     id: Mapped[int] = mapped_column(primary_key=True)
     sweep: Mapped[str] = mapped_column(index=True)
     event: Mapped[dict[str, Any]]
-    """As the journal gets it."""
+    """The event for the journal."""
     taken: Mapped[datetime | None]
-    """When it came here from the driver's journal; None before."""
+    """When it was applied from the driver's journal; NULL before."""
 
 
 class AnnotationRecord(Base):
     """A note, a star or a tag, as it was last written.
 
-    It refers to no other row: trials and sweeps that a journal brings anew find theirs again.
+    It has no foreign keys, so that a trial or sweep that is stored again from its journal has its
+    annotations at once.
     """
 
     __tablename__ = "annotations"
@@ -492,18 +495,19 @@ class AnnotationRecord(Base):
 
     about: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(primary_key=True)
-    """A trial's key, a configuration's hash, a sweep's name."""
+    """A trial's key, a configuration's hash or a sweep's name."""
     field: Mapped[str] = mapped_column(primary_key=True)
     word: Mapped[str] = mapped_column(primary_key=True)
-    """The tag; empty of a note or a star."""
+    """The tag; empty for a note or a star."""
     text: Mapped[str]
     """The text of a note."""
     stands: Mapped[bool]
-    """Whether it still stands. A removed one stays as a row, so that an older copy cannot bring it
-    back."""
+    """False if it was removed. The row is kept, so that an older copy cannot restore the
+    annotation.
+    """
     who: Mapped[str]
     time: Mapped[datetime]
 
 
 SHARED_SWEEPS = "sweeps"
-"""The key in a session's `info` of the sweeps by name that it has read, if it is shared."""
+"""Key in the `info` of a shared session for the sweeps that it has read, by name."""

@@ -1,4 +1,4 @@
-"""Test scores of configurations by their evaluation, and the cosines behind them."""
+"""Reads the test scores of configurations, by evaluation identity, and the cosines behind them."""
 
 import math
 from collections import defaultdict
@@ -36,7 +36,7 @@ LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
 
 @dataclass
 class SeedScores:
-    """The scores of one column under one identity, over the seeds of one configuration."""
+    """The scores of one column and identity over the seeds of a configuration."""
 
     values: dict[int, float] = field(default_factory=dict)
     """The scores by seed."""
@@ -44,20 +44,20 @@ class SeedScores:
 
     @property
     def weight(self) -> tuple[int, datetime]:
-        """The sort key: more seeds before fewer, then later measurements before earlier ones."""
+        """The sort key: more seeds weigh more, then a later measurement."""
         return len(self.values), self.last
 
 
 @dataclass(frozen=True)
 class EvaluationFacts:
-    """The facts that an identity stands for."""
+    """The settings of an evaluation identity that decide which scores share a row."""
 
     source: str = ""
-    """The source of the data; empty if it is not known."""
+    """The source of the data; empty if unknown."""
     reading: str = ""
-    """The way in which the encoder read its texts."""
+    """How the encoder read its texts."""
     members: frozenset[str] = frozenset()
-    """The identities that an average is over."""
+    """The identities of the scores that an average is over."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,12 @@ Evaluated = dict[str, ColumnScores]
 def scores_by_evaluation(
     session: Session, configurations: Sequence[int], families: Sequence[BoardFamily]
 ) -> dict[int, list[Evaluated]]:
-    """Read test scores by configuration, once for each evaluation identity.
+    """Read test scores by configuration, as one row for each evaluation identity.
 
-    An average is in one row with the scores that it is the mean of. A seed that has all of these
-    and lacks the average gets it. Scores without an average are in one row if the encoder read its
-    texts alike and the data is of one source. Where a task was scored under several identities,
-    there are several rows: the identity with the most seeds comes first, and of equal ones the one
-    that was measured last.
+    An average shares a row with the scores that it is over; a seed that has all of these but no
+    average gets it computed. Scores without an average share a row if the encoder read its texts in
+    the same way and the data has the same source. A task scored under several identities gives
+    several rows: the identity with the most seeds comes first, ties go to the latest measurement.
     """
     scored = _read_scores(session, configurations, families)
     families = [_add_own_columns(family, scored) for family in families]
@@ -135,7 +134,9 @@ def _read_scores(
 
 
 def _add_own_columns(family: BoardFamily, scored: Mapping[int, Scored]) -> BoardFamily:
-    """Add the sets that were read to the family of own ones; another one stays as it is."""
+    """Set the columns of the family of own test sets to those read; return other families as they
+    are.
+    """
     if family.name != OWN:
         return family
     read = {column for scores in scored.values() for column, _ in scores if is_own(column)}
@@ -173,9 +174,9 @@ def _build_rows(scored: Scored, families: Sequence[BoardFamily], facts: Facts) -
 def _group_family_scores(
     scored: Scored, family: BoardFamily, facts: Facts
 ) -> list[tuple[object, Scored]]:
-    """Group the scores of one family that stand together, best first.
+    """Group the scores of one family that share a row, best group first.
 
-    Each group comes with the reading and source that its scores share.
+    Each group comes with the reading and source of its scores.
     """
     mine = {key: scores for key, scores in scored.items() if key[0] in family.columns}
     groups: list[tuple[object, Scored]] = []
@@ -195,7 +196,7 @@ def _group_family_scores(
 
 
 def _fill_averages(group: Scored, family: BoardFamily, identity: str) -> None:
-    """Compute the average for seeds that have a score of each task and no average."""
+    """Compute the average for seeds that have a score on each task but no average."""
     for average in family.averages:
         over = family.over(average)
         members = [scores for (column, _), scores in group.items() if column in over]
@@ -207,7 +208,7 @@ def _fill_averages(group: Scored, family: BoardFamily, identity: str) -> None:
 
 
 def _group_without_average(scored: Scored, facts: Facts) -> list[tuple[object, Scored]]:
-    """Group scores without an average by reading and source, heaviest identities first."""
+    """Group scores without an average by reading and source; identities with most seeds first."""
     by_column: dict[tuple[object, str], list[tuple[str, SeedScores]]] = defaultdict(list)
     for (column, identity), scores in scored.items():
         by_column[_make_kind_key(facts, identity), column].append((identity, scores))
@@ -225,7 +226,7 @@ def _make_kind_key(facts: Facts, identity: str) -> object:
 
 
 def _weigh_group(group: Scored, family: BoardFamily) -> tuple[bool, tuple[int, datetime], str]:
-    """Return the sort key of a group; groups with an average are the heaviest."""
+    """Return the sort key of a group: with an average first, then by its heaviest scores."""
     whole = any(column in family.averages for column, _ in group)
     heaviest = max(scores.weight for scores in group.values())
     return whole, heaviest, min(identity for _, identity in group)
@@ -236,7 +237,7 @@ def read_seen_sentences(
 ) -> dict[int, tuple[SeenSentences, ...]]:
     """Read how many sentences of test and dev sets each configuration has seen.
 
-    It is what the last evaluation of any of its trials has counted, by set and place.
+    For each set and place, the last evaluation of any of its trials counts.
     """
     query = (
         select(
@@ -283,7 +284,7 @@ def _read_settings(session: Session, identities: Iterable[str]) -> dict[str, dic
 
 
 def _place_set(seen: SeenSentences) -> tuple[int, bool, int, str]:
-    """Return the sort key of a set: by place, test before dev, in the order of the papers."""
+    """Return the sort key of a set: by place, then test before dev, then in the papers' order."""
     places, tasks = CONTAMINATION_METRICS, (*STS_TASKS, *TRANSFER_TASKS)
     known = tasks.index(seen.task) if seen.task in tasks else len(tasks)
     return places.index(f"in_{seen.place}"), seen.split == "dev", known, seen.task
@@ -298,10 +299,10 @@ def similarities(
 ) -> "Similarities":
     """Read the cosines that a trial gives to the pairs of a task, and their gold scores.
 
-    Without an identity, it is the only evaluation on the task's test pairs.
+    Without an identity, the trial must have exactly one evaluation on the task's test pairs.
 
     Raises:
-        NotFoundError: if there are none.
+        NotFoundError: if there is none.
         AmbiguousError: if there are several and no identity is given.
     """
     which = (

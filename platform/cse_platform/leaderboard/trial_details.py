@@ -1,4 +1,4 @@
-"""Everything that the leaderboard knows about one trial. Scores are fractions."""
+"""Everything that the leaderboard stores about one trial. Scores are fractions."""
 
 import os
 from collections.abc import Sequence
@@ -62,27 +62,27 @@ class SweepPlace:
     number: int
     role: str
     host: str | None = None
-    """Where its driver runs, or ran last; None where it never ran on this leaderboard."""
+    """The host of its current or last driver; None if it never ran on this leaderboard."""
     folder: str | None = None
-    """The folder of its journal, on that host."""
+    """The folder of its journal on that host."""
 
 
 @dataclass(frozen=True)
 class SweepStart:
-    """One start of a sweep: the code and the machine that its trials ran with."""
+    """One start of a sweep, with the code and the machine of the trials that it ran."""
 
     sweep: str
     started: datetime
     provenance: dict[str, str]
     packages: dict[str, str]
-    """Version of every installed distribution, by name; empty where nobody recorded them."""
+    """Version of every installed distribution, by name; empty if not recorded."""
     diffs: dict[str, str]
-    """The differences of the code from its commit: `git`, the user's repository, and `package`."""
+    """Diffs of the code against its commit: `git` for the user's repository, and `package`."""
 
 
 @dataclass(frozen=True)
 class TrialDetails:
-    """Everything that the leaderboard knows of one trial."""
+    """Everything that the leaderboard stores about one trial."""
 
     key: str
     method: str
@@ -99,7 +99,7 @@ class TrialDetails:
     finished: datetime | None
     wall_seconds: float | None
     costs: dict[str, float]
-    """Its costs by name as in `COSTS`, and `epochs`; unknown ones are left out."""
+    """Its costs by name as in `COSTS`, and `epochs`; unknown ones are absent."""
     gpu_hours: float
     machine: str | None
     """Host and hardware."""
@@ -108,40 +108,42 @@ class TrialDetails:
     untrained: float | None
     """The dev score at step 0."""
     model: str | None
-    """Place of the best checkpoint."""
+    """Location of the best checkpoint."""
     model_deleted: datetime | None
-    """When the sweep deleted it; None where it did not."""
+    """When the sweep deleted the model; None if it did not."""
     provenance: dict[str, str]
     """The provenance of the worker."""
     sweeps: tuple[SweepPlace, ...]
     """The sweeps that hold it, in the order of their first starts."""
     tags: tuple[str, ...]
-    """Its own tags, those of its configuration and those of its sweeps."""
+    """Tags of the trial, of its configuration and of its sweeps."""
     written: Annotations
     """The annotations of this trial."""
     of_configuration: Annotations
     """The annotations of its configuration."""
     starts: tuple[SweepStart, ...]
-    """The starts of the sweep that ran it: the last at or before its own start, then those before
-    its end: it was cut off, and went on. Empty where no start is known."""
+    """The starts of the sweep that ran it: the last one at or before the trial's start, then
+    further ones before its end, at which it was resumed. Empty if no start is known.
+    """
     spec: dict[str, Any]
-    """The sweep file, as JSON, of the sweep that ran it."""
+    """The file of the sweep that ran it, as JSON."""
     curve: tuple[DevPoint, ...]
     scores: tuple[TrialScore, ...]
-    """The scores on dev at the best step, and on test."""
+    """Scores on dev at the best step, and on test."""
     seen: tuple[SeenSentences, ...]
-    """How many sentences of test and dev sets its configuration has seen; empty where no evaluation
-    has counted them."""
+    """How many test and dev sentences its configuration has seen; empty if no evaluation has
+    counted them.
+    """
     test_accesses: tuple[TestAccess, ...]
     """When test sets were opened for this trial."""
     siblings: tuple[TrialSummary, ...]
-    """The same configuration with other seeds, by seed."""
+    """Trials of the same configuration with other seeds, by seed."""
     averages: tuple[TrialSummary, ...] = ()
-    """The trials whose weights it averages, by seed, as far as they are on this leaderboard."""
+    """The trials whose weights it averages, by seed, if they are on this leaderboard."""
 
     @property
     def shown_seed(self) -> str:
-        """Say which seed it was trained with, or which ones it is the average of."""
+        """The seed that it was trained with, or the seeds that it averages, in words."""
         if not self.averages:
             return f"seed {self.seed}"
         seeds = ", ".join(str(trial.seed) for trial in self.averages)
@@ -149,21 +151,21 @@ class TrialDetails:
 
     @property
     def imported_from(self) -> str | None:
-        """Where another program logged the trial; None for a trial of our own."""
+        """Source of a trial that was logged by another program; None for our own trials."""
         return self.starts[0].provenance.get("imported_from") if self.starts else None
 
     def journal_folders(self, runs: Path | None) -> list[Path]:
-        """List where the journals of its sweeps can lie on this machine, the likeliest first.
+        """List the folders on this machine where its sweeps' journals may be, most likely first.
 
-        That is where their drivers had them, and below `runs`, where a copy may lie.
+        These are the folders that their drivers used, then those below `runs`, for copies.
         """
         return [folder for folder, _ in self._list_folders(runs)]
 
     def find_output(self, runs: Path | None) -> Path | None:
-        """Find the file of what it has printed; None where it has printed nothing.
+        """Find the file of the trial's output; None if it has printed nothing.
 
-        NotFoundError if it was imported, or if no journal of its sweeps lies here, so that such a
-        file may lie elsewhere.
+        Raises NotFoundError if the trial was imported, or if no journal folder of its sweeps is on
+        this machine, so that the file may be elsewhere.
         """
         if self.imported_from is not None:
             raise NotFoundError(
@@ -184,7 +186,7 @@ class TrialDetails:
 
     @property
     def journal_places(self) -> str:
-        """Say in words where the drivers of its sweeps had the journals."""
+        """The journal folders of its sweeps and their hosts, in words."""
         known = [f"{p.folder} on {p.host}" for p in self.sweeps if p.folder is not None]
         return " or ".join(known) or "a folder that is not recorded"
 
@@ -195,13 +197,13 @@ class TrialDetails:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What a reader must know of how it was trained; see `training_marks`."""
+        """Marks of how it was trained; see `training_marks`."""
         values = self.configuration.values
         return training_marks(self.method, self.backbone, self.corpus, values, self.seen)
 
     @property
     def why_no_model(self) -> str:
-        """Why `model` is None, in a few words."""
+        """Why `model` is None, in words."""
         if self.imported_from is not None:
             return "it was imported, without its model"
         if self.model_deleted is not None:
@@ -213,19 +215,19 @@ class TrialDetails:
 
     @property
     def again(self) -> str:
-        """Describe in a few words the files that reproducing the trial writes."""
+        """What reproducing the trial writes, in words."""
         if self.imported_from is not None:
             return "a sweep file of what is known of it, for a trial of another key"
         return "what trains it again"
 
     @property
     def can_come_out_again(self) -> bool:
-        """Whether there is a dev value that running the trial again should give."""
+        """Whether running the trial again should give the stored dev value."""
         return self.state == "COMPLETE" and self.imported_from is None
 
     @property
     def main_scores(self) -> tuple[TrialScore, ...]:
-        """The scores that tables of papers have: Spearman's rho, accuracy, KCC, NDCG."""
+        """The scores that papers report: Spearman's rho, accuracy, KCC, NDCG, and clean scores."""
         return tuple(score for score in self.scores if score.metric in MAIN)
 
     @property
@@ -270,7 +272,7 @@ def trial_details(session: Session, key: str) -> TrialDetails:
     """Read everything about a trial.
 
     Raises:
-        NotFoundError: if it names no trial.
+        NotFoundError: if the reference names no trial.
         AmbiguousError: if it names several.
     """
     key = find_trial(session, key).key
@@ -345,18 +347,19 @@ def _copy_columns(trial: TrialRecord) -> dict[str, Any]:
 
 
 def _format_facts(stored: Any) -> dict[str, str]:
-    """Format facts by name as texts.
+    """Convert the values of stored facts to text.
 
-    They may come from another leaderboard, so they can be any JSON.
+    The facts can be any JSON, because they may come from another leaderboard.
     """
     facts = stored if isinstance(stored, dict) else {"stored": stored}
     return {k: v if isinstance(v, str) else canonical_json(v) for k, v in facts.items()}
 
 
 def _find_starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepStart, ...]:
-    """Find the starts that the trial ran under, as `TrialDetails.starts` describes.
+    """Find the starts that the trial ran under; see `TrialDetails.starts`.
 
-    Of the sweeps that hold the trial, the last one started before it is the one that ran it.
+    Of the sweeps that hold the trial, the one that was started last before it is taken to have run
+    it.
     """
     starts = sorted(
         (
@@ -381,7 +384,7 @@ def _find_starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[Swe
 
 
 def _find_spec(sweeps: Sequence[SweepRecord], starts: Sequence[SweepStart]) -> dict[str, Any]:
-    """Find the file of the sweep that ran the trial; of the first sweep if that is unknown."""
+    """Return the file of the sweep that ran the trial, or of the first sweep if that is unknown."""
     ran = starts[0].sweep if starts else sweeps[0].name
     return next(sweep.spec for sweep in sweeps if sweep.name == ran)
 

@@ -1,4 +1,4 @@
-"""Finds trials by reference: a key, its first digits, or SWEEP#NUMBER; and their neighbours."""
+"""Finds trials by reference (a key, its first digits, or SWEEP#NUMBER), and their neighbours."""
 
 import re
 from collections.abc import Sequence
@@ -23,17 +23,17 @@ from cse_platform.leaderboard.trials import (
 )
 
 _BATCH = 500
-"""Keys in one query: databases limit its parameters."""
+"""Keys per query; databases limit the number of query parameters."""
 
 _NAMED = 3
-"""How many keys an error names of those that begin alike."""
+"""Maximum number of matches that an error lists."""
 
 _KEY = re.compile(r"[0-9a-f]{6,64}")
 _IN_SWEEP = re.compile(r"(?P<sweep>[^#/]+)#(?P<number>\d{1,9})")
 
 
 def is_trial_reference(text: str) -> bool:
-    """Whether a text has the form of a trial's key, of its first digits, or of SWEEP#NUMBER."""
+    """Whether a text has the form of a trial's key, its first digits, or SWEEP#NUMBER."""
     return bool(_KEY.fullmatch(text.lower()) or _IN_SWEEP.fullmatch(text))
 
 
@@ -41,8 +41,8 @@ def find_trial(session: Session, reference: str) -> TrialSummary:
     """Find the one trial of a key, of its first digits, or of SWEEP#NUMBER.
 
     Raises:
-        NotFoundError: if there is no such trial or sweep, or the reference is something else.
-        AmbiguousError: if several trials' keys begin so, or it is a configuration's hash.
+        NotFoundError: if there is no such trial or sweep, or the reference has another form.
+        AmbiguousError: if several keys start with it, or it is a configuration's hash.
     """
     if place := _IN_SWEEP.fullmatch(reference):
         return _find_by_number(session, place["sweep"], int(place["number"]))
@@ -65,16 +65,16 @@ def find_trial(session: Session, reference: str) -> TrialSummary:
 
 
 def begins_with(column: InstrumentedAttribute[str], digits: str) -> ColumnElement[bool]:
-    """Match keys or hashes that begin with these digits, as a range that an index answers.
+    """Match keys or hashes that start with these digits, as a range that can use an index.
 
-    No index answers LIKE, neither in SQLite nor under most collations of PostgreSQL.
+    LIKE cannot use the index in SQLite, nor with most collations in PostgreSQL.
     """
     digits = digits.lower()
     return (column >= digits) & (column < f"{digits}g")  # hexadecimal digits end with f
 
 
 def _explain_no_trial(session: Session, prefix: str) -> NotFoundError | AmbiguousError:
-    """Make the error for a prefix of no trial's key: it may be a configuration's hash."""
+    """Make the error for digits that no key starts with, but maybe a configuration's hash."""
     configurations = session.scalars(
         select(ConfigurationRecord.id)
         .where(begins_with(ConfigurationRecord.hash, prefix))
@@ -105,13 +105,13 @@ def _find_by_number(session: Session, sweep: str, number: int) -> TrialSummary:
 
 
 def trial_of_key(session: Session, key: str) -> TrialSummary | None:
-    """Find the trial of a whole key; None if it is not on this leaderboard."""
+    """Find the trial of a full key; None if it is not stored."""
     summaries = find_summaries(session, TrialRecord.key == key)
     return summaries[0] if summaries else None
 
 
 def stored_trials(session: Session, keys: Sequence[str]) -> dict[str, TrialRecord]:
-    """Read those of these trials that are on the leaderboard, by key."""
+    """Read the stored ones among these trials, by key."""
     trials: dict[str, TrialRecord] = {}
     for start in range(0, len(keys), _BATCH):
         query = select(TrialRecord).where(TrialRecord.key.in_(keys[start : start + _BATCH]))
@@ -124,7 +124,7 @@ def best_kept_trial(
 ) -> TrialSummary | None:
     """Find the complete trial with the highest dev score that kept its model.
 
-    Of equal trials it is the older one.
+    Of trials with equal scores, the older one counts.
     """
     best = (
         select(TrialRecord.id)
@@ -147,7 +147,7 @@ def best_kept_trial(
 def neighbours(
     session: Session, sweep: str, number: int
 ) -> tuple[TrialSummary | None, TrialSummary | None]:
-    """Find the trials with the next lower and the next higher number; None at an end.
+    """Find the trials with the next lower and next higher number; None if there is none.
 
     Raises:
         NotFoundError: if there is no such sweep.

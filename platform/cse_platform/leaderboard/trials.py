@@ -1,4 +1,4 @@
-"""Queries of trials: lists, curves, durations, kept models and test access."""
+"""Queries of trials: summaries, dev curves, durations, kept models and test access."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -23,8 +23,9 @@ from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import MODEL_DIGITS
 
 ANY_SPACE = Space({})
-"""The space of a sweep whose file is not read or not known: then the values are those that the
-first sweep with this configuration searched."""
+"""The space of a sweep whose file is not read or unknown: summaries then have the values that the
+first sweep with the configuration searched.
+"""
 
 
 _SUMMARY: dict[str, Any] = {
@@ -48,25 +49,25 @@ _SUMMARY: dict[str, Any] = {
     "all_values": ConfigurationRecord.values,
     "searched": ConfigurationRecord.searched,
 }
-"""What `summarize` reads, by name."""
+"""Columns that `summarize` reads, by label."""
 
 
 def _of_points(quantity: Any) -> ScalarSelect[Any]:
-    """Select one quantity over the dev points of a trial."""
+    """Select an aggregate over the dev points of a trial."""
     query = select(quantity).where(DevPointRecord.trial_id == TrialRecord.id)
     return query.correlate(TrialRecord).scalar_subquery()
 
 
 BEST_SCORE = func.coalesce(TrialRecord.best_value, _of_points(func.max(DevPointRecord.value)))
-"""The dev score of the best checkpoint; of a trial that runs, the best so far."""
+"""The dev score of the best checkpoint; for a running trial, the best so far."""
 LAST_STEP = _of_points(func.max(DevPointRecord.step))
 FIRST_REPORTED = _of_points(func.min(DevPointRecord.reported_at))
 
 
 def select_trials(*columns: Any) -> Select[Any]:
-    """Select columns of trials, of their places in sweeps and of their configurations.
+    """Select columns of trials, of their links to sweeps and of their configurations.
 
-    A trial comes once for each sweep that holds it.
+    A trial appears once for each sweep that holds it.
     """
     return (
         select(*columns)
@@ -77,9 +78,9 @@ def select_trials(*columns: Any) -> Select[Any]:
 
 
 def select_summaries(**columns: Any) -> Select[Any]:
-    """Select trials in all their sweeps, to be filtered further; `summarize` reads the lines.
+    """Select trials in all their sweeps, to be filtered further; `summarize` reads the result rows.
 
-    `columns` are further fields of `TrialSummary`, or other values for its fields, by name.
+    `columns` add fields of `TrialSummary` by name, or replace the values of fields.
     """
     labelled = (column.label(name) for name, column in (_SUMMARY | columns).items())
     return select_trials(*labelled).join(SweepTrialRecord.sweep).join(ConfigurationRecord.group)
@@ -88,9 +89,9 @@ def select_summaries(**columns: Any) -> Select[Any]:
 def summarize(
     line: Row[Any], space: Space = ANY_SPACE, *, searched_only: bool = True
 ) -> TrialSummary:
-    """Turn a line of `select_summaries` into a summary.
+    """Turn a result row of `select_summaries` into a summary.
 
-    It has the searched hyperparameters that took part, or also those that were not searched.
+    Its hyperparameters are the active searched ones, or all active ones if not `searched_only`.
     """
     fields = dict(line._mapping)
     del fields["id"]
@@ -109,7 +110,7 @@ def summarize(
 
 
 def drop_inactive_values(space: Space, values: dict[str, Any]) -> dict[str, Any]:
-    """Drop the values of hyperparameters that took no part; the order stays."""
+    """Drop the values of inactive hyperparameters; the order is kept."""
     return {
         name: value
         for name, value in values.items()
@@ -124,13 +125,13 @@ def find_summaries(session: Session, *conditions: ColumnElement[bool]) -> list[T
 
 
 def configuration_values(session: Session, key: str) -> dict[str, Any] | None:
-    """Read all hyperparameters of the trial of a whole key; None if it is not stored."""
+    """Read all hyperparameters of the trial of a full key; None if it is not stored."""
     query = select(ConfigurationRecord.values).join(ConfigurationRecord.seeds)
     return session.scalar(query.where(TrialRecord.key == key))
 
 
 def _is_first_place() -> ColumnElement[bool]:
-    """Match the place of a trial in the first sweep that holds it."""
+    """Match the link of a trial to the first sweep that holds it."""
     link = aliased(SweepTrialRecord)
     query = select(func.min(link.sweep_id)).where(link.trial_id == TrialRecord.id)
     return SweepTrialRecord.sweep_id == query.correlate(TrialRecord).scalar_subquery()
@@ -142,10 +143,10 @@ class DevPoint:
 
     step: int
     value: float | None
-    """The dev score, a fraction; None where it was NaN."""
+    """The dev score, a fraction; None if it was NaN."""
     metrics: dict[str, float | None]
     kept: bool = False
-    """Whether it is of the best checkpoint, as `dev: {checkpoint: …}` chose it."""
+    """Whether the best checkpoint, chosen by `dev: {checkpoint: …}`, is of this step."""
 
 
 def dev_curve(session: Session, trial: str) -> list[DevPoint]:
@@ -168,7 +169,7 @@ def dev_curves(session: Session, trials: Sequence[str]) -> dict[str, list[DevPoi
 
 
 def dev_point(stored: DevPointRecord, *, best_step: int | None) -> DevPoint:
-    """Turn a stored point into one of the curve of a trial with that best step."""
+    """Convert a stored dev point; `best_step` is the trial's."""
     return DevPoint(stored.step, stored.value, stored.metrics, kept=stored.step == best_step)
 
 
@@ -177,19 +178,19 @@ class CompleteCurve:
     """The dev curve of a complete trial."""
 
     trial: str
-    """Its key."""
+    """The trial's key."""
     configuration: str
-    """Its hash: equal for all seeds."""
+    """The configuration's hash, which all seeds share."""
     values: dict[int, float]
-    """The dev score by step, a fraction; steps where it was NaN are left out."""
+    """The dev score by step, a fraction; steps with NaN are left out."""
 
 
 def complete_curves(
     session: Session, *, method: str, backbone: str, dev_identity: str, corpus: str, limit: int
 ) -> list[CompleteCurve]:
-    """Read the curves of the newest complete trials of a method on a backbone, in all sweeps.
+    """Read the dev curves of the newest complete trials of a method on a backbone, in all sweeps.
 
-    Only trials that were trained on that corpus, and whose dev scores can be compared.
+    Only trials with this corpus and these dev sets count.
     """
     newest = (
         select(TrialRecord.id)
@@ -222,13 +223,13 @@ def complete_curves(
 
 
 NEWEST = 50
-"""The number of trials that are read."""
+"""Number of trials that `past_trials` reads."""
 
 
 def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> list[TrialSummary]:
-    """Read the newest complete trials of a method on a backbone, on a GPU or without one.
+    """Read the newest complete trials of a method on a backbone, with a GPU or without.
 
-    They have their durations, their last steps and all their hyperparameters.
+    They have their durations, their last steps and all their active hyperparameters.
     """
     durations = {"wall_seconds": TrialRecord.wall_seconds, "first_reported": FIRST_REPORTED}
     query = (
@@ -255,8 +256,8 @@ _FOLDER = re.compile(rf"models/([0-9a-f]{{{MODEL_DIGITS}}})")
 def used_elsewhere(session: Session, keys: Sequence[str], *, sweep: str) -> set[str]:
     """Find the trials of a sweep whose models other sweeps need.
 
-    These are trials that other sweeps hold too, and models that a stored configuration names, as
-    its teacher, or that trials have as their backbone.
+    These are trials that other sweeps hold too, and trials whose models a stored configuration uses
+    as teacher or a group as backbone.
     """
     named = set(_find_named_models(session)) if keys else set()
     return {key for key in keys if key[:MODEL_DIGITS] in named} | _find_held_elsewhere(
@@ -266,7 +267,7 @@ def used_elsewhere(session: Session, keys: Sequence[str], *, sweep: str) -> set[
 
 def _find_held_elsewhere(session: Session, keys: Sequence[str], sweep: str) -> set[str]:
     """Find the trials that other sweeps hold too."""
-    # By name: the leaderboard may be behind the journal, and not have this sweep yet.
+    # By name, because the leaderboard may lag the journal and not have this sweep yet.
     places = select(TrialRecord.key).join(TrialRecord.places).join(SweepTrialRecord.sweep)
     query = places.where(SweepRecord.name != sweep)
     held: set[str] = set()
@@ -277,7 +278,7 @@ def _find_held_elsewhere(session: Session, keys: Sequence[str], sweep: str) -> s
 
 
 def _find_named_models(session: Session) -> Iterator[str]:
-    """Find the models that stored configurations or backbones name."""
+    """Find the model folders that stored configurations or backbones name."""
     values = cast(ConfigurationRecord.values, Text)
     for column in (values, GroupRecord.backbone):
         for text in session.scalars(select(column).where(column.contains("models/"))):
@@ -285,9 +286,9 @@ def _find_named_models(session: Session) -> Iterator[str]:
 
 
 BUILTIN = "builtin"
-"""The source of the project's own sets: what they show says nothing about real ones."""
+"""The source of the project's own generated data, whose scores say nothing about real data."""
 TEST_SOURCES = frozenset({BUILTIN, "hub", "senteval"})
-"""The sources of the test sets that can be opened."""
+"""The sources that test sets can have."""
 
 
 @dataclass(frozen=True)
@@ -303,17 +304,16 @@ class TestAccess:
 
 
 def as_test_access(trial: str, stored: TestAccessRecord) -> TestAccess:
-    """Turn a stored opening of test sets into one for the trial of that key."""
+    """Convert a stored opening of test sets; `trial` is the trial's key."""
     return TestAccess(trial, stored.opened, stored.who, stored.command, stored.tasks, stored.source)
 
 
 def first_test_accesses(session: Session) -> dict[tuple[str, str, bool], datetime]:
-    """Find when test sets were first opened for a trial of a method on a backbone.
+    """Find when test sets were first opened for each method and backbone.
 
-    What they showed may have helped to pick any configuration whose first trial started later. A
-    configuration that was tried before, and promoted since, counts as picked before. The key is
-    the method, the backbone and whether the sets were the built-in ones, whatever the trial's dev
-    sets were.
+    Their scores may have influenced the choice of any configuration whose first trial started
+    later; one that had been tried before counts as chosen before. Keys are the method, the backbone
+    and whether the sets were built-in, whatever the trial's dev sets were.
     """
     first = func.min(TestAccessRecord.opened)
     query = (
@@ -324,6 +324,6 @@ def first_test_accesses(session: Session) -> dict[tuple[str, str, bool], datetim
         .group_by(GroupRecord.method, GroupRecord.backbone, TestAccessRecord.source)
         .order_by(first.desc())
     )
-    # Hub and folder are one kind: of the two, the earlier comes last and overwrites the later.
+    # Hub and SentEval count as one kind: the earlier comes last and overwrites the later.
     lines = session.execute(query)
     return {(method, backbone, source == BUILTIN): at for method, backbone, source, at in lines}

@@ -1,4 +1,4 @@
-"""The trials of a sweep as a table, which the database filters, sorts, counts and pages."""
+"""The trials of a sweep as a table that the database filters, sorts, counts and pages."""
 
 import json
 import math
@@ -65,18 +65,17 @@ TEXTS: dict[str, ColumnElement[Any]] = {
     "key": TrialRecord.key.expression,
 }
 OWN_COLUMNS = NUMBERS | TEXTS
-"""The columns that every sweep's trials have; the others are hyperparameters."""
+"""Columns that trials of every sweep have; all others are hyperparameters."""
 PERCENT = ("score",)
-"""The columns that are shown and filtered x 100."""
+"""Columns that are shown and filtered as percentages."""
 
 
 class TrialColumns:
-    """The columns of the trials of one sweep, hyperparameters included, in SQL.
+    """The columns of a sweep's trials, including hyperparameters, as SQL for the session's
+    database.
 
-    They are written for the kind of database that the session is on.
-
-    A hyperparameter has no value where its condition in the sweep's space does not hold. SQL reads
-    its JSON anew for each mention, which is most of the time that a filter takes.
+    A hyperparameter has no value in trials in which its `when` condition does not hold. SQL parses
+    the JSON again for each mention of a hyperparameter, which takes most of the time of a filter.
     """
 
     def __init__(self, session: Session, space: Space) -> None:
@@ -96,7 +95,7 @@ class TrialColumns:
         return every if active is None else [case((active, expression)) for expression in every]
 
     def conditions(self, where: Where) -> list[ColumnElement[bool]]:
-        """Build the conditions that all passing trials meet."""
+        """Build the SQL conditions of `where`."""
         return [
             or_(*(self._match_allowed(condition, allowed) for allowed in condition.allowed))
             for condition in where.conditions
@@ -118,7 +117,7 @@ class TrialColumns:
             in_span = number <= high if math.isinf(low) else number >= low
         else:
             in_span = number.between(low, high)
-        # In SQLite a text is above every number, and a truth is one.
+        # In SQLite, texts compare above all numbers, and booleans are numbers.
         return (
             in_span
             if name in OWN_COLUMNS
@@ -145,12 +144,12 @@ class TrialColumns:
         return self._require_active(name, is_met & self._is_number(name))
 
     def _require_active(self, name: str, condition: ColumnElement[bool]) -> ColumnElement[bool]:
-        """Add to a condition that the hyperparameter takes part."""
+        """Restrict a condition to trials in which the hyperparameter is active."""
         active = self._make_active_condition(name)
         return condition if active is None else condition & active
 
     def _make_active_condition(self, name: str) -> ColumnElement[bool] | None:
-        """Build the condition that a hyperparameter takes part; None if it always does."""
+        """Build the condition that a hyperparameter is active; None if it always is."""
         when = self._space[name].when if name in self._space else {}
         parents = [
             or_(
@@ -174,7 +173,7 @@ class TrialColumns:
     def _select_value(self, name: str) -> ColumnElement[Any]:
         """Select a hyperparameter's value.
 
-        Lists and mappings are JSON; PostgreSQL makes everything a text.
+        Lists and mappings are JSON text; on PostgreSQL every value is text.
         """
         values = ConfigurationRecord.values
         if self._sqlite:
@@ -203,7 +202,7 @@ def _match_own_column(name: str, value: str, scale: int) -> ColumnElement[bool]:
 
 
 def _list_spellings(value: str) -> list[str]:
-    """List the spellings of a value; those of a list or a mapping differ between databases."""
+    """List the JSON spellings of a value; for lists and mappings, databases differ."""
     if value[:1] not in ("[", "{"):
         return [value]
     with suppress(ValueError):
@@ -213,19 +212,19 @@ def _list_spellings(value: str) -> list[str]:
 
 
 _AT_ONCE = 500
-"""Trials in one query: databases limit its parameters."""
+"""Trials per query; databases limit the number of query parameters."""
 
 
 @dataclass(frozen=True)
 class TrialChoice:
-    """The choice of trials of a sweep, and their order."""
+    """Which trials of a sweep to return, and in which order."""
 
     where: Where = EVERY_TRIAL
     state: str | None = None
     sort: str = "number"
     """A hyperparameter, or one of `OWN_COLUMNS`."""
     descending: bool = False
-    """Trials without a value come last, whichever way."""
+    """Trials without a value come last in either direction."""
 
 
 @dataclass(frozen=True)
@@ -233,9 +232,9 @@ class SweepHyperparameters:
     """The hyperparameters of a sweep's trials."""
 
     varying: tuple[str, ...] = ()
-    """The names of which two trials have different values, in the order of the sweep file."""
+    """Names for which trials have different values, in the order of the sweep file."""
     same: tuple[tuple[str, Any], ...] = ()
-    """The other names, with the value that all trials have."""
+    """The other names, with the value that all trials share."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -246,7 +245,7 @@ class SweepHyperparameters:
 def varying_hyperparameters(session: Session, name: str) -> SweepHyperparameters:
     """Find which hyperparameters vary among the trials of a sweep, and the common values.
 
-    Only what a sweep searches is looked at: trials cannot differ in anything else.
+    Only searched hyperparameters are examined, because trials cannot differ in others.
 
     Raises:
         NotFoundError: if there is no such sweep.
@@ -274,7 +273,7 @@ def varying_hyperparameters(session: Session, name: str) -> SweepHyperparameters
 
 
 def count_trials(session: Session, name: str, choice: TrialChoice) -> int:
-    """Count the trials of a sweep that pass.
+    """Count the trials of a sweep that match.
 
     Raises:
         NotFoundError: if there is no such sweep, or it has no such hyperparameter.
@@ -295,9 +294,9 @@ def trial_lines(
     limit: int | None = None,
     offset: int = 0,
 ) -> Iterator[TrialSummary]:
-    """Iterate over the trials of a sweep that pass: `limit` of them, after `offset` others.
+    """Iterate over the trials of a sweep that match: at most `limit`, after skipping `offset`.
 
-    They have all hyperparameters that took part, the best score so far and the last step.
+    They have all active hyperparameters, the best score so far and the last step.
 
     Raises:
         NotFoundError: if there is no such sweep, or it has no such hyperparameter.
@@ -315,7 +314,7 @@ def trial_lines(
 
 
 def passing_trials(session: Session, sweep: SweepRecord, where: Where) -> Select[int]:
-    """Select the ids of a sweep's trials that pass.
+    """Select the ids of a sweep's trials that match.
 
     Raises:
         NotFoundError: if the sweep has no such hyperparameter.
@@ -362,7 +361,7 @@ def _match_sweep(sweep: SweepRecord) -> Any:
 
 
 def _find_searched_names(session: Session, sweep: SweepRecord) -> list[str]:
-    """Find what the trials' own sweeps searched, for a sweep whose file does not say."""
+    """Find the hyperparameters recorded as searched, for a sweep whose file has no space."""
     lists = (
         select_trials(cast(ConfigurationRecord.searched, Text))
         .where(_match_sweep(sweep))
@@ -376,7 +375,7 @@ def _has_several_values(
 ) -> bool:
     """Whether any trial has another value than the first.
 
-    Most searches show it at once.
+    In most searches, one of the first rows decides it.
     """
     value = columns.order(name)[-1]
     every = select_trials(value).where(_match_sweep(sweep))

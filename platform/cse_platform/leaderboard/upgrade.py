@@ -1,6 +1,6 @@
-"""Brings a store to the schema of this version, under a lock that holds others off.
+"""Creates the schema of a store, and upgrades older stores, under a lock.
 
-Nothing but `cse-leaderboard upgrade` brings an older store there, and what makes a new one.
+Only `cse-leaderboard upgrade` changes the schema of an existing store.
 """
 
 from collections.abc import Iterator
@@ -28,32 +28,32 @@ from cse_platform.leaderboard.stored_sweeps import lease_owners
 from cse_platform.leaderboard.tables import Base, SweepLeaseRecord
 
 MIGRATION_LOCK = 0x0C5E_1EAD
-"""Any number that no other program on the server locks."""
+"""Key of an advisory lock; arbitrary, but not used by another program on the server."""
 
 
 def migration_options() -> dict[str, Any]:
-    """Return the options of alembic for our tables."""
+    """Return alembic's options for our tables."""
     return {
         "target_metadata": Base.metadata,
         "version_table": VERSION_TABLE,
-        "render_as_batch": True,  # SQLite alters a table by making it anew
+        "render_as_batch": True,  # on SQLite, a table is altered by recreating it
     }
 
 
 @contextmanager
 def open_migration(engine: Engine) -> Iterator[Connection]:
-    """Open a transaction in which tables that others refer to may be made anew.
+    """Open a transaction in which tables with references to them can be recreated.
 
-    SQLite would count the rows of a dropped table as deleted, so that its foreign keys are
-    checked at the end instead.
+    SQLite would count the rows of a dropped table as deleted, so its foreign keys are checked only
+    at the end.
 
     Raises:
-        StoreLostError: if a row then refers to one that is not there.
+        StoreLostError: if a row then refers to a missing one.
     """
     with engine.execution_options(writes=True).connect() as connection:
         sqlite = connection.dialect.name == "sqlite"
         driver = connection.connection
-        if sqlite:  # within a transaction it would do nothing
+        if sqlite:  # within a transaction the pragma has no effect
             driver.cursor().execute("PRAGMA foreign_keys = OFF")
         try:
             with connection.begin():
@@ -69,7 +69,7 @@ def migrate(connection: Connection) -> None:
     """Bring an empty or older store to this schema, in a transaction of `open_migration`.
 
     Raises:
-        StoreError: if the store is of a schema that this version does not know.
+        StoreError: if the store has a schema that this version does not know.
     """
     lock_schema(connection)
     config = alembic_config(connection)
@@ -81,7 +81,7 @@ def migrate(connection: Connection) -> None:
 
 
 def lock_schema(connection: Connection) -> None:
-    """Hold off others who would change the schema; on SQLite the transaction itself locks."""
+    """Lock out others who would change the schema; on SQLite the transaction itself locks."""
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
 
@@ -91,25 +91,25 @@ class Upgraded:
     """The outcome of an upgrade."""
 
     before: str
-    """The schema that the store was of."""
+    """The previous schema revision of the store."""
     copy: Path | None
-    """The copy of the store as it was; None on PostgreSQL, or where nothing was to be done."""
+    """The copy of the store before the upgrade; None on PostgreSQL, or if nothing was done."""
 
     @property
     def changed(self) -> bool:
-        """Whether the store was of an older schema."""
+        """Whether the store had an older schema."""
         return self.before != HEAD_REVISION
 
 
 def upgrade_schema(engine: Engine, *, has_copy: bool) -> Upgraded:
-    """Bring an older store to this schema: all of it, or nothing.
+    """Upgrade a store to this schema, all or nothing.
 
-    Of a SQLite file a copy is made beside it, of the moment before. For a database on PostgreSQL
-    `has_copy` says that somebody has made one.
+    A SQLite file is copied before, into the same folder. For PostgreSQL, `has_copy` confirms that
+    somebody has made a copy.
 
     Raises:
-        StoreError: if it is of a newer schema, a driver holds a sweep, or a database on PostgreSQL
-            has no copy; the message says how to make one.
+        StoreError: if the schema is newer, a driver holds a sweep, or a PostgreSQL database has no
+            copy; the message says how to make one.
     """
     with open_migration(engine) as connection:
         lock_schema(connection)
@@ -155,7 +155,7 @@ def _copy_beside(engine: Engine, revision: str, *, has_copy: bool) -> Path | Non
 
 
 def alembic_config(connection: Connection) -> Config:
-    """Make the settings of alembic for work on an open connection."""
+    """Make alembic's configuration for work on an open connection."""
     config = Config(attributes={"connection": connection})
     folder = str(Path(__file__).parent / "migrations")
     config.set_main_option("script_location", folder.replace("%", "%%"))

@@ -1,4 +1,4 @@
-"""Makes the output of `cse-evaluate`: a page for people, a record for programs."""
+"""Builds the output of `cse-evaluate`: a page for people, and a record for programs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -42,11 +42,11 @@ SEEN = {
 }
 
 Values = Mapping[tuple[str, str, str], float]
-"""By task, split and metric."""
+"""Values by task, split and metric."""
 
 
 def evaluation_page(evaluation: "Evaluation") -> Page:
-    """Make a page of everything that was scored; correlations, accuracies and rankings x 100."""
+    """Build a page of all scores; correlations, accuracies and rankings are x 100."""
     values: Values = {(s.task, str(s.split), s.metric): s.value for s in evaluation.scores}
     sts, transfer = (*STS_TASKS, AVG_STS), (*TRANSFER_TASKS, AVG_TRANSFER)
     return [
@@ -63,7 +63,7 @@ def evaluation_page(evaluation: "Evaluation") -> Page:
 
 
 def _find_own_sets(values: Values) -> Sequence[str]:
-    """Find the lab's own sets among the tasks, in their order."""
+    """Find the lab's own test sets among the tasks, in their order."""
     known = {*STS_TASKS, AVG_STS, *TRANSFER_TASKS, AVG_TRANSFER, *LONG_TASKS}
     return [task for task in _find_tests(values) if task not in known]
 
@@ -74,7 +74,7 @@ def _find_tests(values: Values) -> Sequence[str]:
 
 
 def evaluation_record(model: str, evaluation: "Evaluation") -> dict[str, Any]:
-    """Make a record for programs: fractions, with every identity and what it is the hash of."""
+    """Build a record for programs: scores as fractions, and what each identity is the hash of."""
     return {
         "model": model,
         "scores": [asdict(score) for score in evaluation.scores],
@@ -91,7 +91,7 @@ def evaluation_record(model: str, evaluation: "Evaluation") -> dict[str, Any]:
 def _make_table(
     title: str, values: Values, keys: Mapping[str, tuple[str, str]], tasks: Sequence[str]
 ) -> Iterator[Block]:
-    """Make a table with a row for each key and a column for each task that has any of them."""
+    """Make a table with a row for each key and a column for each task that has any value."""
     shown = [task for task in tasks if any((task, *key) in values for key in keys.values())]
     rows = [
         (name, *(percent(values.get((task, *key))) for task in shown))
@@ -119,7 +119,7 @@ def _make_geometry_blocks(values: Values, evaluation: "Evaluation") -> Iterator[
 
 
 def _count_histogram(evaluation: "Evaluation") -> dict[str, list[int]]:
-    """Count pairs of the dev set by bucket of gold, in 40 equal bins of cosine; empty if none."""
+    """Count the dev pairs in 40 equal bins of cosine, by bucket of gold; empty without pairs."""
     from cse_methods.evaluation.measures.geometry import histogram
 
     dev = [pairs for pairs in evaluation.similarities if pairs.split == "dev"]
@@ -136,7 +136,7 @@ def _list_absent_values(evaluation: "Evaluation") -> Iterator[Block]:
 
 
 def _describe_reading(evaluation: "Evaluation") -> Iterator[Block]:
-    """Describe how the encoder read its texts, and where the time went."""
+    """Describe how the encoder read its texts, and how long each part took."""
     readings = [parts["reading"] for parts in evaluation.identities.values() if "reading" in parts]
     if readings:
         listed = ", ".join(f"{name} {value}" for name, value in readings[0].items())

@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import Any
 
 HASH_DIGITS = 8
-"""How many digits of a hash or a trial's key are shown."""
+"""Number of digits that are shown of a hash or a trial's key."""
 LEAST_P = 0.001
 LINE_LENGTH = 1000
-"""Most characters of a line of foreign text; a longer one is cut."""
+"""Maximum length of a line of foreign text in characters; longer lines are cut."""
 
 
 def percent(fraction: float | None) -> str:
@@ -44,7 +44,7 @@ def format_count(number: int, thing: str) -> str:
 
 
 def clock(seconds: float | None) -> str:
-    """Format a duration: `2 h 05 min`, `3 min 20 s`, `12 s`; in days from two on."""
+    """Format a duration: `2 h 05 min`, `3 min 20 s`, `12 s`; from two days on as days and hours."""
     if seconds is None:
         return ""
     whole = round(seconds)
@@ -58,7 +58,7 @@ def clock(seconds: float | None) -> str:
 
 
 def stopwatch(seconds: float) -> str:
-    """Format a duration that is shown while it grows: `2:05:20` or `3:20`."""
+    """Format a running duration: `2:05:20` or `3:20`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
@@ -70,7 +70,7 @@ def utc(time: datetime) -> str:
 
 
 def cut_line(text: str) -> str:
-    """Cut a line to at most `LINE_LENGTH` characters: head, how many are left out, tail."""
+    """Cut a long line to its head, the number of omitted characters, and its tail."""
     if len(text) <= LINE_LENGTH:
         return text
     head, tail = text[: LINE_LENGTH // 2], text[-LINE_LENGTH // 4 :]

@@ -1,4 +1,4 @@
-"""Makes the pages of `cse-sweep describe`."""
+"""Builds the pages of `cse-sweep describe`."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ def methods_overview(descriptions: Sequence[Description]) -> Page:
 
 
 def methods_reference(descriptions: Sequence[Description]) -> Page:
-    """Make the whole reference of the methods, with a note on how it was generated."""
+    """Make the full reference of the methods, with a note on how it was generated."""
     title = Heading("Methods and their settings", 1)
     return [
         title,
@@ -28,7 +28,7 @@ def methods_reference(descriptions: Sequence[Description]) -> Page:
 
 
 def methods_page(descriptions: Sequence[Description]) -> Page:
-    """Make a section for each method; settings that they share stand once, at the end."""
+    """Make a section for each method; settings that methods share are listed once, at the end."""
     blocks: list[Block] = []
     shared: dict[str, dict[SettingRow, None]] = {}
     for description in descriptions:

@@ -1,4 +1,4 @@
-"""Pages for people, of headings, paragraphs, tables and curves."""
+"""Pages for people, made of headings, paragraphs, tables and curves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ BARS = " ▁▂▃▄▅▆▇█"
 
 
 def bars(counts: Sequence[float]) -> str:
-    """Draw a bar for each count, from nothing for 0 to a whole block for the highest."""
+    """Draw a bar for each count, from a blank for 0 to a full block for the highest."""
     most = max((*counts, 0)) or 1
     return "".join(BARS[ceil(count * (len(BARS) - 1) / most)] for count in counts)
 
 
 def sparkline(values: Sequence[float | None], *, width: int = 60) -> str:
-    """Draw a curve from its lowest to its highest value; a missing value is a blank.
+    """Draw a curve scaled between its lowest and highest values; a missing value is a blank.
 
-    Where there are more values than `width` characters, the means of neighbours are drawn.
+    With more values than `width` characters, neighbouring values are averaged.
     """
     size = min(len(values), width)
     parts = [values[n * len(values) // size : (n + 1) * len(values) // size] for n in range(size)]
@@ -41,7 +41,7 @@ Point = tuple[int, float | None]
 
 @dataclass(frozen=True)
 class Heading:
-    """The title of what follows, up to the next heading of its level."""
+    """The title of the following blocks, up to the next heading of its level."""
 
     kind: ClassVar[str] = "heading"
 
@@ -51,7 +51,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Running text, as Markdown."""
+    """A paragraph of Markdown."""
 
     kind: ClassVar[str] = "paragraph"
 
@@ -60,7 +60,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Curve:
-    """A dev curve; at least one of its points has a value."""
+    """A dev curve in which at least one point has a value."""
 
     kind: ClassVar[str] = "curve"
 

@@ -1,4 +1,4 @@
-"""Makes tables, JSON, CSV and pandas frames from rows, by their columns."""
+"""Builds tables, JSON, CSV and pandas frames from rows and column definitions."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 Align = Literal["left", "right"]
 Emphasis = Literal["none", "best", "second"]
 Markup = Literal["text", "code", "markdown"]
-"""How a cell is written in Markdown: escaped, as code, or as Markdown already."""
+"""How a cell's text is written in Markdown: escaped, as code, or as Markdown already."""
 
 
 @dataclass(frozen=True)
@@ -21,24 +21,24 @@ class Cell:
 
     text: str = ""
     spread: str = ""
-    """A standard deviation, without its sign."""
+    """A standard deviation, without the plus-minus sign."""
     mark: str = ""
-    """The marks of notes, with blanks between them."""
+    """Footnote marks, separated by blanks."""
     emphasis: Emphasis = "none"
-    """Of `text`."""
+    """The emphasis of `text`."""
     link: str = ""
-    """The address that `text` leads to, in the formats that have links."""
+    """The target of a link on `text`, in formats that have links."""
     markup: Markup = "text"
 
     @property
     def rest(self) -> str:
-        """The spread and the marks after the text, as characters."""
+        """The spread and the marks, to follow the text."""
         spread = f"±{self.spread}" if self.spread else ""
         return " ".join(filter(None, (spread, self.mark)))
 
     @property
     def plain(self) -> str:
-        """The whole cell as characters."""
+        """The whole cell as plain text."""
         return " ".join(filter(None, (self.text, self.rest)))
 
 
@@ -49,7 +49,7 @@ class ColumnHead:
     name: str
     align: Align = "left"
     sort: str = ""
-    """What its rows can be sorted by under this head; empty if by nothing."""
+    """The order by which this head can sort the rows; empty if by none."""
 
 
 TableRow = tuple[Cell, ...]
@@ -57,13 +57,13 @@ TableRow = tuple[Cell, ...]
 
 @dataclass(frozen=True)
 class Table:
-    """A table for people. The first cell of a row names the row."""
+    """A table for people. The first cell of each row names the row."""
 
     kind: ClassVar[str] = "table"
 
     heads: tuple[ColumnHead, ...]
     groups: tuple[tuple[TableRow, ...], ...]
-    """Groups of rows, each with as many cells as there are heads. A line separates two groups."""
+    """Groups of rows, separated by lines; each row has as many cells as there are heads."""
     title: str = ""
     notes: tuple[str, ...] = ()
     """Lines below the table."""
@@ -78,7 +78,7 @@ _R = TypeVar("_R")
 
 
 def as_text(value: Any) -> str:
-    """Format a value: empty for None, ISO 8601 for times, lists with blanks or semicolons."""
+    """Format a value: None as empty, times as ISO 8601, lists joined by blanks or semicolons."""
     match value:
         case None:
             return ""
@@ -95,7 +95,7 @@ def as_text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Order(Generic[_R]):
-    """An order of rows: its name, the key that it sorts by, and whether the highest is first."""
+    """A sort order of rows: its name, its key, and whether the highest comes first."""
 
     name: str
     key: Callable[[_R], Any]
@@ -104,30 +104,30 @@ class Order(Generic[_R]):
 
 @dataclass(frozen=True)
 class Column(Generic[_R]):
-    """A column: its name, its value for a row, and what people see of it.
+    """A column: its name, its value for a row, and how people see it.
 
-    JSON and pandas take the value, CSV its text. People see the format under the title.
+    JSON and pandas use the value, CSV its text. People see the formatted value under the title.
     """
 
     name: str
     value: Callable[[_R], Any]
     format: Callable[[Any], Cell | str] = as_text
-    """Formats for people a value that is neither None nor a cell already."""
+    """Formats a value for people, unless it is None or already a cell."""
     title: str = ""
-    """The head for people; left out, the name with blanks for underscores."""
+    """The head for people; by default, the name with blanks for underscores."""
     align: Align = "left"
     dtype: str = "object"
-    """Pandas' name for the type of the values."""
+    """The pandas dtype of the values."""
     compared: Callable[[_R], float | None] | None = None
-    """The fraction by which the best and the second row of the column are found, if they are."""
+    """Returns the fraction that decides the best and second-best rows; None to compare none."""
     order: "Order[Any] | None" = None
-    """The order by this column, where rows can be sorted by it."""
+    """The order by this column, if rows can be sorted by it."""
     shown: Callable[[_R], Any] | None = None
-    """The value that people see, where it is another."""
+    """Returns the value that people see, if it differs."""
     csv: Callable[[Any], str] = as_text
-    """Writes for CSV a value that is not None."""
+    """Formats a value for CSV, unless it is None."""
     parts: "tuple[Column[_R], ...]" = ()
-    """The columns that CSV and pandas have in place of one whose value is an object."""
+    """Columns that replace this one in CSV and pandas, if its value is an object."""
 
     def cell(self, row: _R) -> Cell:
         """Make the cell that people see for a row."""
@@ -139,7 +139,7 @@ class Column(Generic[_R]):
 
     @property
     def head(self) -> ColumnHead:
-        """The head that people see above the column."""
+        """The head of the column for people."""
         sort = self.order.name if self.order else ""
         return ColumnHead(self.title or self.name.replace("_", " "), self.align, sort)
 
@@ -154,11 +154,11 @@ def to_table(
     compare_groups: bool = False,
     apart: Callable[[_R], Hashable] = lambda _row: None,
 ) -> Table:
-    """Make a table of rows, without the columns that are empty.
+    """Make a table of rows, without columns that are empty.
 
-    A line separates two groups. The legend has the meaning of each mark; those that no cell bears
-    are left out. With `compare_groups`, each group has a best and a second row of its own; so have
-    the rows that `apart` tells apart.
+    Groups are separated by lines. `legend` explains marks; marks that no cell has are left out.
+    With `compare_groups`, the best and second-best rows are found in each group. They are also
+    found separately for each value of `apart`.
     """
     kept = [list(group) for group in groups if group]
     parts = kept if compare_groups else [list(chain.from_iterable(kept))]
@@ -178,9 +178,9 @@ def to_table(
 def text_table(
     heads: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", markup: Markup = "text"
 ) -> Table:
-    """Make a table of texts, without the columns that are empty; the first column has names.
+    """Make a table of texts, without columns that are empty; the first column has names.
 
-    The markup is that of all columns but the first.
+    `markup` applies to all columns but the first, which is code.
     """
 
     def column(index: int, head: str) -> Column[Sequence[str]]:
@@ -194,7 +194,7 @@ def text_table(
 def _make_cells(
     columns: Sequence[Column[_R]], rows: Sequence[_R], apart: Callable[[_R], Hashable]
 ) -> Iterator[TableRow]:
-    """Make the cells of rows; rows of one kind are compared with each other."""
+    """Make the cells of rows; rows with the same value of `apart` are compared with each other."""
     written = [[column.cell(row) for row in rows] for column in columns]
     kinds = group_by(range(len(rows)), lambda index: apart(rows[index])).values()
     for cells, column in zip(written, columns, strict=True):
@@ -208,9 +208,10 @@ def _make_cells(
 
 
 def find_emphasis(fractions: Sequence[float | None]) -> list[Emphasis]:
-    """Find the best and the second of a column's fractions.
+    """Find the best and the second-best of a column's fractions.
 
-    They are compared as they are shown: equal ones share a place. A single one is neither.
+    They are compared as displayed, so that equal ones share a place. A single value has no
+    emphasis.
     """
     shown = [None if each is None else round(100 * each, 2) for each in fractions]
     present = [each for each in shown if each is not None]
@@ -223,7 +224,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 def group_by(rows: Iterable[_R], key: Callable[[_R], _Key]) -> dict[_Key, list[_R]]:
-    """Group rows by key, in the order in which keys appear."""
+    """Group rows by key, in the order in which keys first appear."""
     groups: dict[_Key, list[_R]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
@@ -235,22 +236,22 @@ if TYPE_CHECKING:
 
 
 def flatten(columns: Iterable[Column[_R]]) -> list[Column[_R]]:
-    """List the columns, with their parts in place of those that have some."""
+    """List the columns, with columns that have parts replaced by these."""
     return [part for column in columns for part in column.parts or (column,)]
 
 
 def to_record(columns: Sequence[Column[_R]], row: _R) -> dict[str, Any]:
-    """Collect the values of a row by the names of the columns."""
+    """Return the values of a row by column name."""
     return {column.name: column.value(row) for column in columns}
 
 
 def to_json(value: Any) -> str:
-    """Dump anything as JSON with a final line break; records keep names, times are ISO 8601."""
+    """Dump anything as JSON with a final line break; dataclasses become objects, times ISO 8601."""
     return json.dumps(value, indent=2, default=_to_json_value) + "\n"
 
 
 def to_csv(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> str:
-    """Write a line per row under the names of the columns, or of their parts."""
+    """Write a CSV line per row under the names of the columns, or of their parts."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     flat = flatten(columns)
@@ -263,7 +264,9 @@ def to_csv(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> str:
 
 
 def to_frame(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> "pd.DataFrame":
-    """Make a pandas frame; numbers, counts, truths and times keep their type if some lack."""
+    """Make a pandas frame; numbers, counts, booleans and times keep their dtype if values are
+    missing.
+    """
     import pandas as pd
 
     records = [to_record(columns, row) for row in rows]

@@ -1,4 +1,4 @@
-"""Prints pages on standard output, by rich."""
+"""Prints pages and progress to the terminal with rich."""
 
 import re
 import sys
@@ -17,20 +17,20 @@ from cse_platform.render.page import Page
 from cse_platform.render.table import Cell, Emphasis, Table
 
 UNBOUNDED = 100_000
-"""Width in characters of a console that folds nothing."""
+"""Width of a console that never folds, in characters."""
 LINES = Box("    \n    \n ── \n    \n ── \n    \n    \n    \n")
-"""A line below the head, and between two groups of rows."""
+"""A box with a line below the head, and between groups of rows."""
 SILENCE_SECONDS = 60.0
-"""Seconds that a log may be silent."""
+"""Seconds without output after which a progress line is due."""
 STYLES: dict[Emphasis, str] = {"none": "", "best": "bold", "second": "underline"}
 
 
 def print_page(page: Page, *, wide: bool = False) -> None:
-    """Print a page with a blank line between two blocks.
+    """Print a page with a blank line between blocks.
 
-    A terminal folds what is wider than it is. Elsewhere nothing is folded or cut, and no line ends
-    with blanks. A note that several tables share stands below the first of them only. If `wide`, a
-    terminal folds nothing either.
+    A terminal folds cells that do not fit its width, unless `wide`. Elsewhere nothing is folded or
+    cut, and trailing blanks are removed. A note shared by several tables is printed only below the
+    first.
     """
     console = Console(highlight=False, markup=False, emoji=False)
     if wide or not console.is_terminal:
@@ -53,10 +53,10 @@ def print_page(page: Page, *, wide: bool = False) -> None:
 
 
 class Silence:
-    """Measures how long nothing has been printed, for outputs such as the log of a batch job.
+    """Measures the time since the last output, for logs such as those of batch jobs.
 
     Args:
-        clock: gives seconds that only grow.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -64,12 +64,12 @@ class Silence:
         self._broken = clock()
 
     def end(self) -> None:
-        """Note that something has been printed now."""
+        """Note that something has just been printed."""
         self._broken = self._clock()
 
     @property
     def is_long(self) -> bool:
-        """Whether a line about the progress is due."""
+        """Whether a progress line is due."""
         return self._clock() - self._broken >= SILENCE_SECONDS
 
 
@@ -78,7 +78,7 @@ def progress_lines(what: str, silence: Silence | None = None) -> Iterator[Callab
     """Show a bar on standard error as `progress_bar` does; without a terminal, a line a minute.
 
     Yields:
-        Moves on, by `description`, `completed` and `total`.
+        Updates the progress, with `description`, `completed` and `total`.
     """
     log = Console(stderr=True, highlight=False, markup=False)
     silence = silence or Silence()
@@ -95,10 +95,10 @@ def progress_lines(what: str, silence: Silence | None = None) -> Iterator[Callab
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[..., None]]:
-    """Show a bar on a terminal's standard error, and nothing elsewhere.
+    """Show a bar on standard error if it is a terminal, else nothing.
 
     Yields:
-        Moves the bar on, by what `rich.progress.Progress.update` takes.
+        Updates the bar, with the arguments of `rich.progress.Progress.update`.
     """
     console = Console(stderr=True)
     columns = (
@@ -126,7 +126,7 @@ def _print_table(console: Console, table: Table, printed_notes: set[str]) -> Non
 
 
 def _make_rich_table(table: Table, *, narrow: bool = False) -> RichTable:
-    """Make rich's table; a narrow one folds numbers between words, and has gaps of one blank."""
+    """Make a rich table; if narrow, numbers fold between words, and gaps are one blank wide."""
     shown = RichTable(
         box=LINES,
         padding=(0, 0 if narrow else 1, 0, 0),

@@ -1,4 +1,4 @@
-"""Writes pages and tables as Markdown, LaTeX and HTML, by Jinja templates."""
+"""Writes pages and tables as Markdown, LaTeX and HTML, with Jinja templates."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ LATEX_SPECIAL = {
     "≈": r"$\approx$",
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
-    # LaTeX would read these two as options of the line's end before them.
+    # After the end of a row (\\), LaTeX would read these two as its options.
     "[": "{[}",
     "*": "{*}",
 }
@@ -42,27 +42,27 @@ LATEX_MARKS = str.maketrans(
     }
 )
 LONG_TEXT = 24
-"""LaTeX breaks longer texts into lines."""
+"""Texts longer than this many characters are broken into lines in LaTeX."""
 LONG_COLUMN = r"p{0.22\linewidth}"
 NEGATIVE = re.compile(r"(?<!\w)-(?=\d)")
-"""A minus sign, which LaTeX would set as a hyphen."""
+"""A hyphen before a number, to be written as a minus sign."""
 
 
 def to_markdown(page: Page) -> str:
-    """Write a page as GitHub's Markdown: the best numbers bold, the second ones underlined.
+    """Write a page as GitHub's Markdown: best numbers bold, second-best underlined.
 
-    Markdown has no lines between rows, so groups follow each other.
+    Markdown has no lines between rows, so groups are not separated.
     """
     return render_template("cse_platform.render", "page.md.j2", page=page)
 
 
 def to_latex(tables: Sequence[Table]) -> str:
-    """Write floating tables with caption, label and notes, by booktabs; empty for no tables.
+    """Write floating tables with caption, label and notes, for booktabs; empty without tables.
 
-    The best numbers are bold, the second ones underlined, standard deviations small after a
-    plus-minus sign, and marks raised.
+    Best numbers are bold, second-best underlined, standard deviations small after a plus-minus
+    sign, and marks superscripts.
     """
-    # LaTeX is full of braces, so its template has other signs for what is filled in.
+    # LaTeX is full of braces, so its template has other delimiters.
     signs = {
         "block_start_string": "<%",
         "block_end_string": "%>",
@@ -83,7 +83,7 @@ def to_latex(tables: Sequence[Table]) -> str:
 
 
 def to_html(tables: Sequence[Table]) -> str:
-    """Write a fragment of HTML that stands alone; heads of columns and rows have a scope."""
+    """Write a self-contained HTML fragment; column and row heads have a scope."""
     environment = _make_environment("cse_platform.render", autoescape=True)
     return environment.get_template("tables.html.j2").render(tables=tables)
 
@@ -95,10 +95,9 @@ def render_template(
     filters: Mapping[str, Callable[..., Any]] | None = None,
     **values: Any,
 ) -> str:
-    """Fill in a Markdown template.
+    """Render a Markdown template from the package's folder `templates`.
 
-    It is in the package's folder `templates`. `filters` stand beside `markdown`, which escapes
-    text.
+    `filters` are added to `markdown`, which escapes text.
     """
     environment = _make_environment(package)
     environment.filters.update(filters or {})
@@ -106,7 +105,9 @@ def render_template(
 
 
 def escape_markdown(text: str, markup: Markup = "text") -> str:
-    """Escape one line of a table, so that no character has a meaning; code and Markdown stay."""
+    """Escape text for one line of a table, so that no character is markup; code and Markdown are
+    kept.
+    """
     line = re.sub(r"\s+", " ", text)
     if markup == "text":
         return MARKDOWN_SPECIAL.sub(r"\\\1", line)
@@ -115,13 +116,13 @@ def escape_markdown(text: str, markup: Markup = "text") -> str:
 
 
 def escape_latex(text: str) -> str:
-    """Escape one line, so that no character has a meaning."""
+    """Escape text for one line, so that no character is a command."""
     line = NEGATIVE.sub("−", re.sub(r"\s+", " ", text))
     return "".join(LATEX_SPECIAL.get(character, character) for character in line)
 
 
 def _align_latex_columns(table: Table) -> list[str]:
-    """Find how each column is aligned, or that its texts are broken into lines."""
+    """Return the alignment of each column; long texts get a paragraph column."""
     longest = [max((len(row[n].plain) for row in table.rows), default=0)
                for n in range(len(table.heads))]  # fmt: skip
     return [
@@ -136,7 +137,7 @@ def _make_slug(text: str) -> str:
 
 @cache
 def _make_environment(package: str, **options: Any) -> Environment:
-    """Make the environment of a package's templates; a name that is not given is an error."""
+    """Make the environment of a package's templates, in which undefined names are errors."""
     made = Environment(
         loader=PackageLoader(package),
         undefined=StrictUndefined,

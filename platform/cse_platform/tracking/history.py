@@ -1,4 +1,4 @@
-"""The history of a sweep, built from its journal. The driver decides by it alone."""
+"""The state of a sweep, rebuilt from its journal, on which alone the driver bases its decisions."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -15,16 +15,17 @@ from cse_platform.tracking import events
 TRAIN_MINUTES, EPOCH_MINUTES, EPOCHS = "train_minutes", "epoch_minutes", "epochs"
 SPEED, GPU_MEMORY, HOST_MEMORY = "sentences_per_second", "gpu_memory_gib", "host_memory_gib"
 COSTS = (TRAIN_MINUTES, EPOCH_MINUTES, SPEED, GPU_MEMORY, HOST_MEMORY)
-"""The costs of a trial, beside its time by the clock. Minutes are those of optimiser steps alone:
-the start of a worker, reading the corpus and evaluations are left out."""
+"""The costs of a trial other than wall time. Minutes are those of optimiser steps only, without the
+start of a worker, reading the corpus, and evaluations.
+"""
 
 _PREFIX = "perf/"
 MEMORY = {GPU_MEMORY: "gpu_peak_memory_mib", HOST_MEMORY: "peak_memory_mib"}
-"""The worker's names of these costs; it counts MiB since it began with the trial."""
+"""The worker's names of these costs; it counts MiB since it began the trial."""
 
 
 def stored_dev(spec: Mapping[str, Any]) -> DevSelection:
-    """Return the dev sets of a stored spec; the default ones if another version wrote them."""
+    """Return the dev sets of a stored spec; the defaults if they cannot be parsed."""
     try:
         return DevSelection.model_validate(spec.get("dev") or {})
     except ValidationError:
@@ -37,14 +38,14 @@ def costs_of_report(
     """Convert the costs in a worker's report to metrics of its dev point.
 
     Args:
-        metrics: the metrics of the report, with the speed since the report before.
-        provenance: the facts of the worker, with its peak memory until now.
-        epoch_sentences: number of sentences in an epoch of the trial; None where unknown.
+        metrics: the metrics of the report, with the speed since the previous report.
+        provenance: the facts of the worker, with its peak memory so far.
+        epoch_sentences: number of sentences in an epoch of the trial; None if unknown.
 
     Returns:
-        `perf/gpu_memory_gib` and `perf/host_memory_gib`, the most that was used since the trial
-        began in its process, and `perf/epoch_minutes`, the time of an epoch at this speed. What is
-        unknown is left out.
+        `perf/gpu_memory_gib` and `perf/host_memory_gib`, the peak since the trial began in its
+        process, and `perf/epoch_minutes`, the time of an epoch at this speed. Unknown ones are
+        absent.
     """
     costs = {
         _PREFIX + name: int(provenance[key]) / 1024
@@ -59,17 +60,17 @@ def costs_of_report(
 
 @dataclass
 class TrialCosts:
-    """Adds up the costs of a trial from its dev points, in the order of their steps.
+    """Sums the costs of a trial over its dev points, in the order of their steps.
 
-    Each step counts once, also where a trial that goes on repeats some: its minutes are the sum
-    over all processes that it ran in, and its memory is the most of any.
+    Each step counts once, even if a resumed trial repeats some. Minutes are summed over all
+    processes that it ran in; memory is the maximum over these.
     """
 
     step: int = 0
     sentences: int = 0
-    """Number of sentences that were trained on until this step."""
+    """Number of sentences trained on up to this step."""
     seconds: float | None = 0.0
-    """Time in optimiser steps; None once the speed of some is unknown."""
+    """Time in optimiser steps; None once the speed of some steps is unknown."""
     epoch_sentences: int | None = None
     memory: dict[str, float] = field(default_factory=dict)
 
@@ -89,9 +90,9 @@ class TrialCosts:
             self.epoch_sentences = round(60 * epoch * speed)
 
     def totals(self) -> dict[str, float]:
-        """Compute the costs that are known, and `epochs`, the number of passes over the corpus.
+        """Compute the known costs, and `epochs`, the number of passes over the corpus.
 
-        Of a part of an epoch, `epoch_minutes` is the time of a whole one at the same speed.
+        After less than an epoch, `epoch_minutes` is extrapolated at the same speed.
         """
         costs = dict(self.memory)
         if self.seconds:
@@ -104,23 +105,23 @@ class TrialCosts:
 
 
 def _read_positive(metrics: Mapping[str, float], name: str) -> float | None:
-    """Read a metric of costs; None where it is unknown or no number above 0."""
+    """Read a cost metric; None if it is unknown or not a finite number above 0."""
     value = metrics.get(_PREFIX + name, math.nan)
     return value if 0 < value < math.inf else None
 
 
 class SearchEffort:
-    """Adds up the time of a search from a sweep's events; further seeds do not count."""
+    """Sums the time that a search takes from a sweep's events; further seeds do not count."""
 
     def __init__(self) -> None:
         self.gpu_seconds = 0.0
-        """Seconds of whole GPUs, used by the trials that have ended."""
+        """GPU seconds of ended trials, in whole GPUs."""
         self._seconds = 0.0
         self._running: set[str] = set()
         self._last: datetime | None = None
 
     def apply(self, event: events.Event) -> None:
-        """Apply one event; an event that is repeated changes nothing."""
+        """Apply one event; applying it again changes nothing."""
         if isinstance(event, events.SweepStarted):  # nothing ran while the driver was away
             self._running.clear()
         self._seconds = self.seconds(event.time)
@@ -132,14 +133,14 @@ class SearchEffort:
             self.gpu_seconds += (event.wall_seconds or 0.0) * event.gpus
 
     def seconds(self, now: datetime) -> float:
-        """Return the seconds during which at least one trial of the search ran, until now."""
+        """Return the seconds during which at least one trial of the search ran, up to `now`."""
         if not self._running or self._last is None:
             return self._seconds
         return self._seconds + max((now - self._last).total_seconds(), 0.0)
 
 
 def format_seed(seed: int, *, averages: int) -> str:
-    """Say which seed a trial was trained with, or of how many ones it is the average."""
+    """Format the seed that a trial was trained with, or the number of seeds that it averages."""
     return f"average of {averages} seeds" if averages else f"seed {seed}"
 
 
@@ -158,58 +159,62 @@ class TrialHistory:
     searched: tuple[str, ...]
     started: datetime
     averages: tuple[str, ...] = ()
-    """The keys of the trials whose weights it averages; none for a trial that is trained."""
+    """Keys of the trials whose weights it averages; empty for a trained trial."""
     environment: str | None = None
-    """The environment of the sweep's start under which the trial was last started."""
+    """`SweepStarted.environment` of the sweep's start under which the trial was last started."""
     reused_from: str | None = None
-    """The sweep whose values the trial has; None for one that ran here."""
+    """The sweep that the trial was reused from; None if it ran here."""
     resumed_from: int | None = None
-    """The step that the trial last resumed from; None for one that was started once."""
+    """The step that the trial last resumed from; None if it never did."""
     state: Literal["RUNNING"] | events.TrialState = "RUNNING"
     curve: dict[int, float] = field(default_factory=dict)
     """The search's dev score by optimiser step."""
     kept: dict[int, float] = field(default_factory=dict)
-    """The value of the checkpoint that would be kept if the trial ended there, by trained step. The
-    curve does not fall where one dev set picks and is climbed. NaN while there is no checkpoint."""
+    """By trained step, the value of the checkpoint that would be kept if the trial ended there.
+    This curve never falls if the dev set that picks checkpoints is the one the search climbs. NaN
+    while there is no checkpoint.
+    """
     last_metrics: dict[str, float] = field(default_factory=dict)
     """All metrics of the last report."""
     tops: dict[str, events.TrialPoint] = field(default_factory=dict)
-    """The trained step with the highest value of each dev metric, the earliest of equal ones. Other
-    steps are kept in the curve only: a long search would fill the driver's memory."""
+    """For each dev metric, the trained step with the highest value, the earliest on ties. Of other
+    steps only the curve is kept, to limit the driver's memory in a long search.
+    """
     costs: TrialCosts = field(default_factory=TrialCosts)
-    """The costs until the last report, beside time by the clock."""
+    """The costs up to the last report, other than wall time."""
     checkpoint: tuple[int, str] | None = None
-    """Step and place of the last whole checkpoint."""
+    """Step and location of the last complete checkpoint."""
     best_step: int | None = None
     best_value: float | None = None
     best_metrics: dict[str, float] = field(default_factory=dict)
     """All metrics of the best step."""
     wall_seconds: float | None = None
-    """The time that the trial took, once it has ended."""
+    """The wall time of the trial, once it has ended."""
     gpus: float = 0.0
     """Its share of a GPU, once it has ended."""
     model: str | None = None
-    """Folder of the best checkpoint, where it was kept."""
+    """Folder of the best checkpoint, if it was kept."""
     model_deleted: bool = False
-    """Whether the model was deleted since, because other trials were better."""
+    """Whether the model was deleted because other trials are better."""
     error: str | None = None
     cause: events.FailureCause | None = None
-    """The cause of a failure, where that is known."""
+    """The cause of a failure, if known."""
     why: str | None = None
-    """The reason why the trial was stopped early, where it was."""
+    """The reason why the trial was stopped early, if it was."""
     finished: datetime | None = None
     busy_seconds: float = 0.0
-    """The time that the trial ran, without interruptions."""
+    """Seconds that the trial ran, without interruptions."""
     last_heard: datetime | None = None
     asked_again: bool = False
-    """Whether a person wants the trial tried again, and it was not since."""
+    """Whether a retry of the trial was requested that has not started yet."""
     evaluated: dict[str, set[str]] = field(default_factory=dict)
-    """The tasks that the trial was scored on, by the settings of the evaluation: single tasks,
-    `ranking`, `geometry`."""
+    """The tasks that the trial was scored on, by the evaluation's settings: single tasks,
+    `ranking`, `geometry`.
+    """
 
     @property
     def shown_seed(self) -> str:
-        """Say which seed it was trained with, or of how many ones it is the average."""
+        """The seed that it was trained with, or the number of seeds that it averages."""
         return format_seed(self.seed, averages=len(self.averages))
 
     @property
@@ -218,36 +223,37 @@ class TrialHistory:
 
     @property
     def batch_size(self) -> int | None:
-        """Sentences a step; None for a method that has no such setting."""
+        """Sentences per step; None if the method has no such setting."""
         size = self.values.get("batch_size")
         return size if isinstance(size, int) and size > 0 else None
 
     @property
     def searched_values(self) -> dict[str, Any]:
-        """The values of the active dimensions."""
+        """The values of the active searched hyperparameters."""
         return {name: self.values[name] for name in self.searched if name in self.values}
 
     def ran_until(self, time: datetime) -> None:
-        """Add the time since the last event to the time that the trial ran."""
+        """Add the time since the last event to `busy_seconds`."""
         if self.last_heard is not None:
             self.busy_seconds += (time - self.last_heard).total_seconds()
         self.last_heard = time
 
     def busy_until(self, now: datetime) -> float:
-        """Return the seconds that a running trial has run until now."""
+        """Return the seconds that a running trial has run up to `now`."""
         return self.busy_seconds + (now - (self.last_heard or now)).total_seconds()
 
     def best(self, *, checkpoint: str) -> events.TrialPoint | None:
         """Return the report of the best checkpoint among trained steps; None if there is none.
 
-        `checkpoint` is the name of what picks it, e.g. `stsb`, or `stsb+sickr` of a mean. The
-        earliest of equal ones wins, and never one whose score is not a number.
+        `checkpoint` names the dev score that picks it, e.g. `stsb`, or `stsb+sickr` for a mean.
+        Ties go to the earliest step. None also if the best checkpoint's value for the search is
+        NaN.
         """
         top = self.tops.get(dev_metric(checkpoint))
         return None if top is None or math.isnan(top.value) else top
 
     def add_point(self, point: events.TrialPoint, *, checkpoint: str) -> None:
-        """Add one report; `checkpoint` is the name of what picks the best one."""
+        """Add one report; `checkpoint` names the dev score that picks the best one."""
         self.curve[point.step], self.last_metrics = point.value, point.metrics
         self.costs.add(point.step, point.metrics, batch_size=self.batch_size)
         for name, value in point.metrics.items():
@@ -261,7 +267,7 @@ class TrialHistory:
 
 
 class History:
-    """All trials of one sweep by key, in the order they were started."""
+    """The state of a sweep; its trials are by key, in the order in which they were started."""
 
     def __init__(self, past: Iterable[events.Event] = ()) -> None:
         self.spec: dict[str, Any] | None = None
@@ -273,33 +279,33 @@ class History:
         self.learned: tuple[events.LearnedTrial, ...] = ()
         """The trials of other sweeps that the sampler learns from."""
         self.content: dict[str, Any] = {}
-        """What the numbers of the trials follow from, at the last start."""
+        """Revision and hashes that the trials' numbers depend on, at the last start."""
         self.environment: str | None = None
-        """What a failure can come from, at the last start."""
+        """Hash of possible causes of failures, at the last start."""
         self.complete = False
         self.paused = False
-        """Whether no trial is to be started until a person says so."""
+        """Whether no trial is started until somebody resumes the sweep."""
         self.asked_trials = 0
-        """Number of trials a person asked for while the search ran; its file may ask for more."""
+        """Number of trials that a request asked for; the sweep file may ask for more."""
         self.enqueued: dict[str, dict[str, Any]] = {}
-        """Configurations that were asked for beside the search's own, by request."""
+        """Configurations that people enqueued, by request."""
         self.spent: str | None = None
-        """The budget that has ended the search, in words, where it was not the number of trials."""
+        """The budget that ended the search, in words; None if that was the number of trials."""
         self.search_limit: int | None = None
-        """Number of trials that the search takes after its budget has ended it."""
+        """Limit on the number of trials of a search that its budget has ended."""
         self.effort = SearchEffort()
         self.messages: list[events.DriverMessage] = []
         """Messages of the driver since its last start."""
         self.requests: set[str] = set()
-        """All requests that the driver has heard."""
+        """Ids of all requests that the driver has received."""
         self.trials: dict[str, TrialHistory] = {}
         self.attempts: dict[int, TrialHistory] = {}
-        """Trials of the search by their number in the study, with those that were tried again."""
+        """Trials of the search by their Optuna number, including retried ones."""
         for event in past:
             self.apply(event)
 
     def apply(self, event: events.Event) -> None:
-        """Apply one event; an event that is repeated changes nothing."""
+        """Apply one event; applying it again changes nothing."""
         self.effort.apply(event)
         match event:
             case events.SweepStarted():
@@ -349,7 +355,7 @@ class History:
         return sum(trial.role != "confirm" for trial in self.trials.values())
 
     def configurations(self) -> dict[str, list[TrialHistory]]:
-        """Group the complete trials by configuration, without averages, which are no seeds."""
+        """Group the complete trials by configuration, without averages, which are not seeds."""
         groups: dict[str, list[TrialHistory]] = {}
         for trial in self.trials.values():
             if trial.state == "COMPLETE" and not trial.averages:
@@ -375,7 +381,7 @@ class History:
             case "retry":
                 for trial in self.trials.values():
                     if trial.averages:
-                        continue  # made anew whenever it is missing
+                        continue  # a missing average is made again in any case
                     asked = trial.number in event.numbers and trial.state == "PRUNED"
                     trial.asked_again |= asked or (
                         trial.state == "FAIL"
@@ -397,11 +403,11 @@ class History:
         known.environment = self.environment
         known.last_heard, known.resumed_from = event.time, event.resumed_from
         if known.checkpoint is not None and known.checkpoint[0] != event.resumed_from:
-            known.checkpoint = None  # it was gone
+            known.checkpoint = None  # it was missing, as the trial did not resume from it
 
     def _drop_failed(self, event: events.TrialStarted | events.TrialReused) -> None:
-        """Drop the failed trial that has the number of this second attempt, and another key."""
-        if event.number < len(self.trials):  # numbers count up, except those of second attempts
+        """Drop the failed trial with another key whose number this retry has taken."""
+        if event.number < len(self.trials):  # numbers count up, except those of retries
             for key, trial in list(self.trials.items()):
                 if trial.number == event.number and key != event.trial:
                     del self.trials[key]
@@ -451,9 +457,10 @@ class History:
 
 
 def _reconstruct_kept(reused: events.TrialReused) -> dict[int, float]:
-    """Reconstruct the values that would have been kept, by step, as far as they are known.
+    """Reconstruct `TrialHistory.kept` of a reused trial, as far as it is known.
 
-    The event has the curve that the search climbs, and not that of another set that picks.
+    The event has the curve of the dev set that the search climbs, but not of another one that picks
+    checkpoints.
     """
     steps = sorted(step for step in reused.curve if step > 0)
     rising = dict(zip(steps, accumulate((reused.curve[step] for step in steps), max), strict=True))

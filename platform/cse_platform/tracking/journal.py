@@ -1,10 +1,10 @@
-"""The journal of a sweep: an append-only file of JSON lines that outlives its process.
+"""The journal of a sweep: an append-only file of JSON lines that survives its process.
 
-The first line is a header with the journal's identity and version; every further line is one
-event. An offset is the place in bytes after a line; 0 stands for the beginning.
+The first line is a header with the journal's id and version; each further line is one event. An
+offset is the byte position after a line; 0 is the beginning of the file.
 
-A version that has other events raises `JOURNAL_VERSION`, and gives it as `version` to each event
-that an older one would misread. So an older one refuses them as what they are.
+A version of this package whose events an older one would misread raises `JOURNAL_VERSION` and
+writes it as `version` into each such event, so that older ones refuse these as too new.
 """
 
 import errno
@@ -33,23 +33,23 @@ from cse_platform.secrets import escape_values
 from cse_platform.tracking.events import EVENT, Event
 
 JOURNAL_VERSION = 1
-"""The version of the journals that this one writes; a header without any is of the first."""
+"""The version of the journals that this code writes; a header without a version is of version 1."""
 
 SYNC_SECONDS = 0.2
-"""The most time whose events a power cut may cost."""
+"""Interval of syncs to disk: a power cut can lose the events of this many seconds."""
 
 _UNWRITABLE = re.compile(rb"\\u(0000|d[89a-f])")
-"""Escapes in a line of characters that some store refuses: null and surrogates."""
+"""Escapes of characters that some store refuses: null and surrogates."""
 
 _log = logging.getLogger(__name__)
 
 
 class Journal:
-    """A journal, opened by the one process that may write to it. Safe to use from all threads.
+    """A journal, opened by the one process that may write to it; thread-safe.
 
-    The file and its folder are made where they do not exist. A last line that was torn by a crash
-    is cut off. JournalError if another process has it open, it cannot be opened, it is damaged
-    before its last line, or its sweep is archived or being deleted.
+    The file and its folder are created if missing, and a last line that a crash has torn is
+    removed. Raises JournalError if another process has it open, it cannot be opened, a line before
+    the last is damaged, or its sweep is archived or being deleted.
     """
 
     def __init__(self, path: Path) -> None:
@@ -83,14 +83,14 @@ class Journal:
 
     @property
     def durable(self) -> int:
-        """The offset up to which events survive a power cut, and stores are filled."""
+        """The offset up to which events survive a power cut; stores are filled up to here."""
         return self._durable
 
     def append(self, event: Event) -> tuple[int, Event]:
-        """Write one event whole, so that a kill cannot take it any more.
+        """Write one event, after which it survives a kill of the process.
 
-        Returns (end offset, event) as `read` does: characters that some store refuses are written
-        out. Where it cannot be written (disk full, read-only), this holds and retries until it can.
+        Returns (end offset, event) as `read` does; characters that some store refuses are escaped.
+        If the file cannot be written (disk full, read-only), this blocks and retries until it can.
         """
         line = _encode_line(event.model_dump(mode="json"))
         if _UNWRITABLE.search(line):
@@ -108,13 +108,14 @@ class Journal:
         return read_journal(self.path, offset=offset)
 
     def count_after(self, offset: int) -> int:
-        """Count the events after `offset`, which is 0 or the end of an event."""
+        """Count the events after `offset`, which is 0 or the end offset of an event."""
         return len(self._ends) - max(bisect_right(self._ends, offset), 1)
 
     def refuse_older_copy(self, offset: int) -> None:
-        """Raise JournalError unless a former process can have applied the journal up to `offset`.
+        """Raise JournalError unless an earlier process can have applied the journal up to `offset`.
 
-        A store would take what is appended to an older copy for what it has applied already.
+        In an older copy of the journal, new events would get offsets that a store has applied
+        already.
         """
         index = bisect_right(self._ends, offset)
         if offset > self._opened_at or (offset and self._ends[index - 1] != offset):
@@ -124,7 +125,7 @@ class Journal:
             )
 
     def on_durable(self, callback: Callable[[], None]) -> None:
-        """Call `callback`, from a thread of the journal's own, whenever `durable` has grown."""
+        """Call `callback`, from the journal's own thread, whenever `durable` has grown."""
         self._on_durable = callback
 
     def close(self) -> None:
@@ -142,12 +143,13 @@ class Journal:
         self.close()
 
     def _write_line(self, line: bytes) -> int:
-        """Try once to write a line, and return its end.
+        """Try once to write a line. Returns its end offset.
 
-        Between attempts no lock is held: a warning can wait for another thread that writes here.
+        No lock is held between attempts, because the warning may wait for another thread that
+        writes here.
         """
         with self._writing:
-            if os.fstat(self._fd).st_size > self.end:  # half a line of an attempt that failed
+            if os.fstat(self._fd).st_size > self.end:  # part of a line, from a failed attempt
                 os.ftruncate(self._fd, self.end)
             if os.write(self._fd, line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -180,10 +182,10 @@ class Journal:
 
 
 def read_journal(path: Path, *, offset: int = 0) -> Iterator[tuple[int, Event]]:
-    """Yield (end offset, event) of everything after `offset` in a journal that others may write.
+    """Yield (end offset, event) of everything after `offset`, even while another process writes.
 
-    That of an archived sweep is read as it was before. JournalError names file and line where
-    something else than an event stands.
+    The journal of an archived sweep is read from its compressed file, with the same offsets. Raises
+    JournalError, with file and line, for a line that is not an event.
     """
     with _open_to_read(path) as file:
         end = file.seek(offset)
@@ -216,21 +218,21 @@ def _describe_damage(path: Path, offset: int, number: int, line: bytes, error: V
 
 
 DELETION = "deletion.json"
-"""A file beside the journal of a sweep whose deletion has begun."""
+"""A file beside the journal that marks a sweep whose deletion has begun."""
 
 
 def has_journal(path: Path) -> bool:
-    """Whether there is a journal, be its sweep archived or not."""
+    """Whether there is a journal, whether or not its sweep is archived."""
     return path.exists() or is_archived(path)
 
 
 def is_archived(path: Path) -> bool:
-    """Whether the sweep of a journal is archived: the journal is there compressed alone."""
+    """Whether the sweep of a journal is archived: only the compressed journal exists."""
     return not path.exists() and compressed_journal(path).exists()
 
 
 def compressed_journal(path: Path) -> Path:
-    """Return the path that a journal has while its sweep is archived."""
+    """Return the path of the compressed journal of an archived sweep."""
     return path.with_name(f"{path.name}.gz")
 
 
@@ -256,14 +258,14 @@ def refuse_begun_deletion(path: Path) -> None:
 
 
 def read_journal_id(path: Path) -> str:
-    """Read the identity of a journal. JournalError if its first line is no header."""
+    """Read the id of a journal. Raises JournalError if its first line is not a header."""
     return _read_header(path)[0]
 
 
 def compress_journal(path: Path) -> None:
-    """Compress a locked journal; offsets stay those of the text.
+    """Compress a locked journal; offsets continue to refer to the uncompressed text.
 
-    A kill at any moment leaves one of the two files whole, or both.
+    A kill at any moment leaves at least one of the two files complete.
     """
     target = compressed_journal(path)
     part = target.with_name(f"{target.name}.part")
@@ -277,7 +279,7 @@ def compress_journal(path: Path) -> None:
 
 
 def restore_journal(path: Path) -> None:
-    """Undo `compress_journal`; nothing is done to a journal that is not compressed."""
+    """Undo `compress_journal`; does nothing if the journal is not compressed."""
     packed, part = compressed_journal(path), path.with_name(f"{path.name}.part")
     if not path.exists():
         with _open_to_read(path) as source, part.open("wb") as text:
@@ -300,7 +302,7 @@ def _rename_synced(part: Path, target: Path) -> None:
 
 @contextmanager
 def _open_to_read(path: Path) -> Iterator[IO[bytes]]:
-    """Open the text of a journal; JournalError where the compressed one is damaged."""
+    """Open the text of a journal. Raises JournalError if the compressed file is damaged."""
     packed = compressed_journal(path)
     try:
         with gzip.open(packed) if is_archived(path) else path.open("rb") as file:
@@ -310,7 +312,7 @@ def _open_to_read(path: Path) -> Iterator[IO[bytes]]:
 
 
 def lock_journal(path: Path) -> FileLock:
-    """Lock the journal against other processes; the lock file names the one that writes."""
+    """Lock the journal against other processes; the lock file holds the PID of the writer."""
     held = path.with_name(path.name + ".lock")
     lock = FileLock(held, thread_local=False)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -324,7 +326,7 @@ def lock_journal(path: Path) -> FileLock:
 
 
 def _cut_torn_line(path: Path) -> None:
-    """Cut the last line off unless it is whole JSON: a crash can tear no other line."""
+    """Remove the last line unless it is complete JSON; a crash can tear only that one."""
     content = path.read_bytes()
     start = content.rfind(b"\n", 0, -1) + 1
     if content and not _is_whole(content[start:]):
@@ -343,7 +345,7 @@ _NEWER = "was written by a newer version of cse-platform; upgrade this one, the 
 
 
 def _is_of_newer_version(line: bytes, error: ValueError) -> bool:
-    """Whether a line is an event all the same: of a kind, or with a field, that is not known."""
+    """Whether an unreadable line is an event of a newer version: unknown kind, field or version."""
     if not isinstance(error, ValidationError):
         return False
     found = {problem["type"] for problem in error.errors()}
@@ -378,14 +380,14 @@ def _read_header(path: Path) -> tuple[str, int]:
 
 
 def _encode_line(content: dict[str, object]) -> bytes:
-    # Not pydantic's own JSON, which writes a NaN as null and cannot read it back.
+    # Not by pydantic, which writes NaN as null and cannot read it back.
     return json.dumps(content, separators=(",", ":")).encode() + b"\n"
 
 
 def _decode_line(line: bytes) -> Event:
-    """Decode the event in a line; ValueError if there is none.
+    """Decode the event in a line. Raises ValueError if there is none.
 
-    Older journals hold characters that `append` writes out.
+    Characters that `append` escapes are escaped here too, because older journals hold them.
     """
     if _UNWRITABLE.search(line):
         line = json.dumps(escape_values(json.loads(line))).encode()

@@ -1,4 +1,4 @@
-"""Keeps the source of another package's method beside the journal, once by its hash."""
+"""Keeps the source of another package's method beside the journal, in a file named by its hash."""
 
 import hashlib
 import json
@@ -15,40 +15,40 @@ from cse_platform.secrets import mask_text
 from cse_platform.tracking.provenance import normalise_name
 
 METHOD_SOURCE = "method_source"
-"""The name, in the provenance of a start, of the hash of the method's source."""
+"""Key of the source's hash in the provenance of a sweep's start."""
 MAX_SOURCE_BYTES = 2**20
-"""The most that is kept of one method. Files beyond it are named, and not kept."""
+"""Maximum total size of the kept files of a method; files beyond it are only named."""
 
 
 @dataclass(frozen=True)
 class MethodCode:
-    """The source of a method of another package, and of the methods that it stands on."""
+    """The source of a method of another package, and of the methods that it is based on."""
 
     package: str
-    """The name of its distribution, as indexes write it."""
+    """The normalised name of its distribution."""
     version: str
     methods: dict[str, str]
-    """The module that registers each method, by its name."""
+    """The module that registers each method, by the method's name."""
     files: dict[str, str]
-    """Each file's text, by its path below the package's root; secrets are hidden."""
+    """The text of each file, with secrets masked, by its path below the package's root."""
     masked: list[str] = field(default_factory=list)
-    """The files in which secrets are hidden."""
+    """The files with masked secrets."""
     left_out: dict[str, str] = field(default_factory=dict)
-    """Why a file is not kept, by its path."""
+    """Why a file was not kept, by its path."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether the files are what the method ran."""
+        """Whether all files are kept unchanged."""
         return not self.masked and not self.left_out
 
 
 def list_outside(method: Method) -> list[str]:
-    """List a method and those that it stands on, as far as other packages hold them."""
+    """List those of a method and its bases that are from other packages."""
     return [name for name in (method.name, *method.config.bases) if name not in own_methods()]
 
 
 def find_distribution(method: str) -> tuple[str, str]:
-    """Find the name and version of the package that a method is from."""
+    """Find the name and version of the distribution that a method is from."""
     for entry in outside_methods().get(method, ()):
         if entry.dist is not None:
             return normalise_name(entry.dist.name), entry.dist.version
@@ -56,10 +56,10 @@ def find_distribution(method: str) -> tuple[str, str]:
 
 
 def collect_method_code(method: Method) -> MethodCode | None:
-    """Read the source of a method; None for one of ours, or where it cannot be read.
+    """Read the source of a method; None for a method of ours, or if it cannot be read.
 
-    These are the modules that the trial's key hashes, and the files that they name. Of ours, the
-    commit and the version tell.
+    The files are the modules that the trial's key hashes, and the files that these name. Our own
+    code is identified by commit and version instead.
     """
     outside, sources = list_outside(method), outside_sources(method)
     if not outside or not sources:
@@ -91,7 +91,7 @@ def collect_method_code(method: Method) -> MethodCode | None:
 def keep_method_code(code: MethodCode, folder: Path) -> str:
     """Write a method's source into the folder of a journal, unless it is there. Returns its hash.
 
-    OSError if it cannot be written.
+    Raises OSError if it cannot be written.
     """
     content = json.dumps(asdict(code), sort_keys=True, indent=1).encode()
     sha256 = hashlib.sha256(content).hexdigest()
@@ -105,14 +105,14 @@ def keep_method_code(code: MethodCode, folder: Path) -> str:
 
 
 def read_method_code(folders: Iterable[Path], sha256: str) -> MethodCode | None:
-    """Read a method's source by its hash from the first of these journals' folders that has it.
+    """Read a method's source by its hash, from the first of these journal folders that has it.
 
-    JournalError if what lies there is damaged.
+    Raises JournalError if the file is damaged.
     """
     for file in (_locate_code(folder, sha256) for folder in folders):
         try:
             content = file.read_bytes()
-        except OSError:  # it is not there, or nobody here may look
+        except OSError:  # missing, or no permission
             continue
         if hashlib.sha256(content).hexdigest() != sha256:
             raise JournalError(f"{file} is damaged: its sha256 is not its name; put a copy back")

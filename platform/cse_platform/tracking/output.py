@@ -1,24 +1,24 @@
-"""Keeps what a trial prints in a file beside the journal: compressed, the oldest and the newest."""
+"""Keeps a trial's output in a compressed file beside the journal: its beginning and its end."""
 
 import gzip
 import zlib
 from pathlib import Path
 
 KEPT_BYTES = 2**18
-"""So much of the oldest and as much of the newest is kept; what is between them can go."""
+"""Number of bytes that are kept at least from the beginning and from the end of a long output."""
 LEFT_OUT = f"… left out: all between the first and the last {KEPT_BYTES >> 10} KiB …\n"
 
 
 def output_file(folder: Path, number: int) -> Path:
-    """Return the file of what a trial prints, inside the folder of its sweep."""
+    """Return the path of a trial's output file, inside the folder of its sweep."""
     return folder / "output" / f"trial-{number}.txt.gz"
 
 
 class OutputFile:
-    """The file of one trial, opened by the driver that appends to it.
+    """The output file of one trial, opened by the driver that appends to it.
 
-    It consists of whole gzip members, so that `zcat` reads it at any time. One that was torn by a
-    crash is written anew. OSError if it cannot be read or written.
+    It consists of complete gzip members, so that `zcat` can read it at any time. A file that was
+    torn by a crash is repaired. Raises OSError if it cannot be read or written.
     """
 
     def __init__(self, file: Path) -> None:
@@ -29,7 +29,7 @@ class OutputFile:
             self._rewrite_file(content)
 
     def append(self, text: str) -> None:
-        """Append text, and leave out the middle of what has become too long."""
+        """Append text, and drop the middle of an output that has become too long."""
         content = text.encode(errors="replace")
         self._file.parent.mkdir(parents=True, exist_ok=True)
         with self._file.open("ab") as stream:
@@ -39,7 +39,7 @@ class OutputFile:
             self._rewrite_file(_drop_middle(_read_members(self._file)[0]))
 
     def compress(self) -> None:
-        """Write all of it as one member, which takes a fraction of many small ones."""
+        """Rewrite the file as one member, which is much smaller than many short ones."""
         self._rewrite_file(_read_members(self._file)[0])
 
     def _rewrite_file(self, content: bytes) -> None:
@@ -50,12 +50,12 @@ class OutputFile:
 
 
 def read_output(file: Path) -> str:
-    """Read what a trial has printed so far; empty if there is no such file."""
+    """Read a trial's output so far; empty if there is no such file."""
     return _read_members(file)[0].decode(errors="replace")
 
 
 def _drop_middle(content: bytes) -> bytes:
-    """Keep whole lines from the beginning and from the end, and say once what is left out."""
+    """Keep whole lines from the beginning and the end, with one line that marks the gap."""
     oldest, _, _ = content.partition(LEFT_OUT.encode())
     first = oldest[:KEPT_BYTES].rpartition(b"\n")
     last = content[-KEPT_BYTES:].partition(b"\n")
@@ -63,7 +63,7 @@ def _drop_middle(content: bytes) -> bytes:
 
 
 def _read_members(file: Path) -> tuple[bytes, bool]:
-    """Read all members of a file, and whether the last one is whole."""
+    """Read all members of a file. Also returns whether the last one is complete."""
     if not file.exists():
         return b"", True
     rest, content = file.read_bytes(), b""

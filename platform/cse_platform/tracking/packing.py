@@ -1,7 +1,6 @@
-"""Packs arrays of an evaluation as text, and an evaluation as an event of the journal.
+"""Packs an evaluation as an event of the journal, with its arrays as text.
 
-Packed text is the base64 of the zlib of little-endian numbers; the leaderboard keeps the zlib
-alone.
+Packed text is base64 of zlib of little-endian numbers; the leaderboard stores only the zlib part.
 """
 
 import zlib
@@ -16,18 +15,18 @@ from cse_methods.data.source import source_name
 from cse_methods.tasks import Tasks
 from cse_platform.tracking.events import PairSimilarities, TrialEvaluated, TrialScore
 
-if TYPE_CHECKING:  # whoever only reads the journal must not get at the test sets' code
+if TYPE_CHECKING:  # readers of the journal must not import code that opens test sets
     from cse_methods.evaluation.results import Evaluation, Similarities
 
 
 def pack(values: NDArray[np.floating[Any]]) -> str:
-    """Pack numbers as text without loss, in the precision they have."""
+    """Pack numbers as text, lossless and in their own precision."""
     little_endian = values.astype(values.dtype.newbyteorder("<"), copy=False)
     return b64encode(zlib.compress(little_endian.tobytes())).decode()
 
 
 def compressed(packed: str) -> bytes:
-    """Return the zlib within a packed text."""
+    """Return the zlib data within a packed text."""
     return b64decode(packed, validate=True)
 
 
@@ -44,7 +43,7 @@ def unpack_gold(compressed: bytes) -> NDArray[np.float64]:
 def accessed_source(tasks: Tasks, data: str | None) -> Literal["builtin", "hub", "senteval"]:
     """Return the source of the test sets that are about to be opened.
 
-    A lab's own file is real data, as a folder's files are, whatever `data` is.
+    A lab's own files count as real data, like those of a folder, whatever `data` is.
     """
     source = source_name(data)
     return "senteval" if tasks.own and source == "builtin" else source
@@ -56,8 +55,8 @@ def evaluation_event(
     """Convert an evaluation of a trial's kept checkpoint to an event of the journal.
 
     `source` is the source of the data: `builtin`, `hub` or `senteval`. `settings` are those of the
-    sweep's evaluation: other settings are another evaluation. ValueError if the cosines of a task
-    are not as many as its gold scores, or as the pairs of its subsets.
+    sweep's evaluation; with other settings, it is a different evaluation. Raises ValueError if a
+    task has different numbers of cosines, gold scores and pairs in its subsets.
     """
     return TrialEvaluated(
         sweep=sweep,

@@ -1,4 +1,4 @@
-"""Collects where numbers come from: code, command, machine and library versions, as text."""
+"""Collects the provenance of numbers as text: code, command, machine and library versions."""
 
 import getpass
 import os
@@ -19,11 +19,11 @@ from cse_platform.tracking.submission import read_submission
 
 MAX_DIFF_BYTES = 2**20
 NOT_WHOLE = "### not whole: "
-"""Beginning of the last line of a diff that cannot be applied; no diff has such a line itself."""
+"""Beginning of the last line of a diff that cannot be applied; git never writes such a line."""
 
 _TIMEOUT_SECONDS = 10
-# Whatever a user has configured: colours, other prefixes and filters make a diff that git cannot
-# apply.
+# Override the user's configuration: with colours, other prefixes or filters, git could not apply
+# the diff.
 _DIFF = (
     *("diff", "HEAD", "--binary", "--no-color", "--no-ext-diff", "--no-textconv"),
     *("--no-relative", "--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules=dirty"),
@@ -33,8 +33,8 @@ _DIFF = (
 def git_state(folder: Path) -> dict[str, str]:
     """Read `commit`, `dirty` and `remote` of the repository around a folder; {} outside of one.
 
-    `dirty` is "true" when tracked files differ from the commit. `remote` is the URL of `origin`,
-    left out where there is none; it can hold a password.
+    `dirty` is "true" if tracked files differ from the commit. `remote` is the URL of `origin`,
+    absent if there is none; it can contain a password.
     """
     commit = _run_git(folder, "rev-parse", "HEAD")
     status = _run_git(folder, "status", "--porcelain", "--untracked-files=no")
@@ -46,10 +46,10 @@ def git_state(folder: Path) -> dict[str, str]:
 
 
 def git_diff(folder: Path) -> str | None:
-    """Diff tracked files against the commit, as `git apply` takes it; None if nothing differs.
+    """Diff tracked files against the commit, for `git apply`; None if nothing differs.
 
-    A diff that is longer than `MAX_DIFF_BYTES` is cut, and one that is not UTF-8 loses characters;
-    either then ends in a line that begins with `NOT_WHOLE`.
+    A diff longer than `MAX_DIFF_BYTES` is truncated, and one that is not UTF-8 loses characters;
+    both then end in a line that begins with `NOT_WHOLE`.
     """
     diff = _read_output("git", "-C", str(folder), *_DIFF)
     if not diff:
@@ -66,12 +66,12 @@ def git_diff(folder: Path) -> str | None:
 
 
 def can_be_applied(diff: str) -> bool:
-    """Return True if a diff of `git_diff` can be applied."""
+    """Return True if a diff from `git_diff` is complete."""
     return not diff.rstrip("\n").rpartition("\n")[2].startswith(NOT_WHOLE)
 
 
 def is_tracked(file: Path) -> bool:
-    """Return True if git tracks the file; a copy in a venv of a repository is not tracked."""
+    """Return True if git tracks the file; it does not track a copy in a repository's venv."""
     return bool(_run_git(file.parent, "ls-files", "--error-unmatch", file.name))
 
 
@@ -86,7 +86,7 @@ def _run_git(folder: Path, *arguments: str) -> str | None:
 
 
 def _read_output(*command: str) -> bytes | None:
-    # Without locks: another git may be at work in the same repository.
+    # Without locks, because another git process may be working in the same repository.
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:
         done = subprocess.run(
@@ -104,26 +104,27 @@ _TRIAL_PACKAGES = ("cse-platform", "torch", "transformers")
 
 
 def user_and_host() -> str:
-    """Return who runs this process, and on which host: `USER@HOST`."""
+    """Return the user and host of this process: `USER@HOST`."""
     try:
         user = getpass.getuser()
-    except (OSError, KeyError):  # a container without a user of that number
+    except (OSError, KeyError):  # a container without an account for this uid
         user = str(os.getuid())
     return f"{user}@{socket.gethostname()}"
 
 
 def sweep_provenance(repository: Path | None, *, method: Path | None = None) -> dict[str, str]:
-    """Collect what a sweep is started from: git state, command line, host and library versions.
+    """Collect the provenance of a sweep's start: git state, command line, host and library
+    versions.
 
-    Keys: `git_commit`, `git_dirty` ("true" when tracked files differ from the commit) and
-    `git_remote` (the URL of origin) of the repository; the same as `package_…` where this package
-    runs from a checkout of its own code, and as `method_…` where `method`, the module of another
-    package's method, lies in one; `command`, `folder` (where it was given), `host`,
-    `python`, `platform`, and the version of each library by name. Passwords are hidden. What cannot
-    be found out is left out. Without `repository`, a folder in the user's repository, it is the
-    working directory. Of a sweep that was submitted to a cluster, the repositories, `command` and
-    `folder` are those of the machine that has submitted it; `job`, `cluster` and `submitted_by` say
-    how.
+    Keys: `git_commit`, `git_dirty` ("true" if tracked files differ from the commit) and
+    `git_remote` (the URL of origin) of the user's repository, which contains the folder
+    `repository`, by default the working directory; the same as `package_…` if this package runs
+    from a checkout, and as `method_…` if `method`, the module of another package's method, is in
+    one; `command`, `folder` (the working directory), `host`, `python`, `platform`, and the version
+    of each library by name. Passwords are masked. Unknown facts are absent.
+
+    For a sweep that was submitted to a cluster, the repositories, `command` and `folder` are those
+    of the submitting machine; `job`, `cluster` and `submitted_by` describe the submission.
     """
     return {
         **{
@@ -144,7 +145,7 @@ def sweep_provenance(repository: Path | None, *, method: Path | None = None) -> 
 def installed_packages() -> dict[str, str]:
     """List the version of every installed distribution, by its normalised name, sorted.
 
-    Of two with one name it is the one that Python imports.
+    Of two with the same name, it is the one that Python imports.
     """
     versions: dict[str, str] = {}
     for distribution in distributions():
@@ -154,12 +155,12 @@ def installed_packages() -> dict[str, str]:
 
 
 def normalise_name(package: str) -> str:
-    """Normalise a distribution's name as indexes do (PEP 503)."""
+    """Normalise a distribution's name as package indexes do (PEP 503)."""
     return re.sub(r"[-_.]+", "-", package).lower()
 
 
 def code_diffs(repository: Path | None, *, method: Path | None = None) -> dict[str, str]:
-    """Diff the code against its commits, in the form of `git_diff`, where it differs.
+    """Diff the code against its commits, in the form of `git_diff`; unchanged code is absent.
 
     Keys: `git`, the user's repository (around `repository`, or the working directory), `package`,
     this package's own checkout, and `method`, that of another package's method.
@@ -178,12 +179,12 @@ def _mask_secrets(diff: str) -> str:
 def trial_provenance(
     *, device: str, precision: str, attention: str, threads: int
 ) -> dict[str, str]:
-    """Collect what a trial runs on; call it once in the worker, because it asks `nvidia-smi`.
+    """Collect what a trial runs on; call it once per worker, because it runs `nvidia-smi`.
 
     Keys: the arguments; `host`, `python`, `cpu`, `cpu_count` and library versions; on a GPU also
-    `gpu`, `gpu_driver` and `cuda`. What cannot be found out is left out. `device` is torch's name
-    of it, e.g. `cuda:0`; `precision` is that of the forward pass, `tf32` of a GPU included,
-    `attention` the kernel, e.g. `sdpa`, and `threads` the number of CPU threads of torch.
+    `gpu`, `gpu_driver` and `cuda`. Unknown facts are absent. `device` is torch's name, e.g.
+    `cuda:0`; `precision` is that of the forward pass, including `tf32` on a GPU; `attention` is the
+    kernel, e.g. `sdpa`; `threads` is the number of CPU threads of torch.
     """
     facts = {
         "device": device,
@@ -205,7 +206,7 @@ def trial_packages() -> dict[str, str]:
 
 
 def peak_memory(device: str) -> dict[str, str]:
-    """Measure the most memory that the calling process has used until now.
+    """Measure the peak memory of the calling process so far.
 
     Keys: `peak_memory_mib`, of the process since it began or `reset_peak_memory` was called; on a
     GPU (`cuda:0`) also `gpu_peak_memory_mib`, of torch's allocator.
@@ -219,7 +220,7 @@ def peak_memory(device: str) -> dict[str, str]:
 
 
 def reset_peak_memory() -> None:
-    """Reset what `peak_memory` counts; where the system cannot, as on macOS, it counts on."""
+    """Reset the peak of `peak_memory`; where the system cannot, as on macOS, it remains."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM to what is used now
     if (torch := sys.modules.get("torch")) and torch.cuda.is_initialized():
@@ -227,7 +228,7 @@ def reset_peak_memory() -> None:
 
 
 def _find_repositories(repository: Path | None, method: Path | None) -> dict[str, Path]:
-    """Find a folder in each repository that numbers follow from."""
+    """Find a folder in each repository with code that numbers depend on."""
     modules = {"package": Path(__file__), "method": method}
     tracked = {name: file.parent for name, file in modules.items() if file and is_tracked(file)}
     return {"git": repository or Path(), **tracked}
@@ -259,7 +260,7 @@ def _read_cpu_name() -> str:
 
 def _read_peak_memory_mib() -> int:
     try:
-        # Linux's ru_maxrss begins with what the parent held when it started this process.
+        # On Linux, ru_maxrss starts at the parent's memory when it forked this process.
         status = Path("/proc/self/status").read_text()
         return int(status.partition("VmHWM:")[2].split()[0]) >> 10
     except (OSError, IndexError):
@@ -268,7 +269,7 @@ def _read_peak_memory_mib() -> int:
 
 
 def _is_torch_on_gpu(device: str) -> bool:
-    """Return True if torch can be asked about the GPU without importing it, which takes seconds."""
+    """Return True if torch is already imported, which takes seconds, and the device is a GPU."""
     return device.startswith("cuda") and "torch" in sys.modules
 
 

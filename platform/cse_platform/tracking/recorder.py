@@ -1,4 +1,4 @@
-"""Records every event of a sweep: into the journal, and from there into the stores."""
+"""Records every event of a sweep in the journal, and fills the stores from it in the background."""
 
 import logging
 import threading
@@ -16,9 +16,9 @@ from cse_platform.tracking.journal import Journal
 _BATCH = 500
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0
-"""Seconds between attempts on a sink that is down."""
+"""First and longest delay between attempts on a sink that is down, in seconds."""
 FLUSH_SECONDS = 60.0
-"""Time that the end of a sweep or an evaluation waits for stores that are behind."""
+"""Seconds that the end of a sweep or an evaluation waits for stores that are behind."""
 
 _log = logging.getLogger(__name__)
 
@@ -26,39 +26,40 @@ _log = logging.getLogger(__name__)
 class Sink(Protocol):
     """A store that mirrors journals, each up to a position of its own.
 
-    Called from one background thread only. Whatever it raises is retried later with the same
-    entries, so `apply` is atomic or idempotent.
+    Only one background thread calls it. After any exception, the same entries are applied again
+    later, so `apply` must be atomic or idempotent.
     """
 
     name: str
-    """The name for people and messages, e.g. `leaderboard`."""
+    """The name in messages, e.g. `leaderboard`."""
     can_be_refilled: bool
-    """Whether it can take a journal from its beginning again, and only add what it lacks."""
+    """Whether it can apply a journal from its beginning again, adding only what it lacks."""
     rest: float
-    """Seconds that it is left alone after it has taken all there is, so that the next events come
-    together; nobody who waits for the sink waits for that."""
+    """Seconds to pause after it has applied everything, to collect further events into a batch; the
+    pause ends at once if somebody waits for the sink.
+    """
 
     def position(self, journal: str) -> int:
         """Return the end offset of the last event applied from this journal; 0 for a new one."""
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
-        """Apply (end offset, event) pairs, at least one; `position` is then the last offset."""
+        """Apply one or more (end offset, event) pairs; `position` is then the last offset."""
 
 
 @dataclass(frozen=True)
 class SinkHealth:
     name: str
     behind: int
-    """Events of the journal that the sink does not have yet."""
+    """Number of events of the journal that the sink does not have yet."""
     error: str | None
-    """Why the last attempt failed; None while all is well."""
+    """Why the last attempt failed; None if it did not."""
 
 
 class Recorder:
-    """Appends events to the journal and fills the sinks from it, each by a thread of its own.
+    """Appends events to the journal and fills the sinks from it, each in a thread of its own.
 
-    A sink that is down is tried again until it is back, and catches up; nothing that happens in a
-    sink reaches the caller. Whatever a former process left unapplied is applied first. The recorder
+    A sink that is down is retried until it is back, and then catches up; the caller never sees a
+    sink's errors. Events that an earlier process left unapplied are applied first. The recorder
     owns the journal, and closes it.
     """
 
@@ -69,7 +70,7 @@ class Recorder:
         self._wake_feeders()
 
     def record(self, event: Event) -> Event:
-        """Append to the journal, and return the event as it stands there.
+        """Append an event to the journal. Returns the event as written.
 
         It blocks only while the journal itself cannot be written.
         """
@@ -79,9 +80,9 @@ class Recorder:
         return [feeder.health() for feeder in self._feeders]
 
     def flush(self, timeout: float, *, only: str | None = None) -> list[SinkHealth]:
-        """Wait until every sink, or `only` the one of this name, has all that is recorded now.
+        """Wait until all sinks, or only the one named, have everything recorded so far.
 
-        It waits `timeout` seconds at most.
+        Waits at most `timeout` seconds.
         """
         goal, deadline = self._journal.end, time.monotonic() + timeout
         for feeder in self._feeders:
@@ -92,7 +93,7 @@ class Recorder:
     def close(self, timeout: float) -> list[SinkHealth]:
         """Flush for at most `timeout` seconds, then stop the threads and close the journal.
 
-        What a sink still lacks then waits in the journal for the next start.
+        Events that a sink still lacks are applied at the next start.
         """
         health = self.flush(timeout)
         for feeder in self._feeders:
@@ -121,11 +122,11 @@ class _Feeder:
         self._error: str | None = None
         self._stopped = False
         self._goal = 0
-        """The offset that somebody waits for."""
+        """The highest offset that somebody waits for."""
         self._news = threading.Event()
         self._hurry = threading.Event()
         self._moved = threading.Condition()
-        # A daemon: a sink that hangs for good must not keep the process alive.
+        # A daemon, because a sink that hangs forever must not keep the process alive.
         self._thread = threading.Thread(
             target=self._run_forever, name=f"feed {sink.name}", daemon=True
         )
@@ -139,18 +140,18 @@ class _Feeder:
         return SinkHealth(self._sink.name, behind, self._error)
 
     def wait_until(self, goal: int, *, timeout: float) -> None:
-        """Wait for the sink to reach an offset, and cut its rest, or that after an error, short."""
+        """Wait for the sink to reach an offset, without pauses after a batch or an error."""
         with self._moved:
             self._goal = max(self._goal, goal)
             self._hurry.set()
             self._moved.wait_for(lambda: self._stopped or self._has_reached(goal), timeout)
 
     def _has_reached(self, goal: int) -> bool:
-        # Of a journal without events a sink has all, and stands at 0, before the header.
+        # Without events in the journal, the position stays 0, which is before the header.
         return self._position >= goal or not self._journal.count_after(self._position)
 
     def stop(self) -> None:
-        """Stop after the batch in hand; a sink that hangs is left behind."""
+        """Stop after the current batch; do not wait for a sink that hangs."""
         with self._moved:
             self._stopped = True
             self._hurry.set()
@@ -174,7 +175,7 @@ class _Feeder:
                 self._news.wait()
 
     def _rest(self) -> None:
-        """Leave the sink alone for its rest, unless somebody waits for it."""
+        """Pause before the next batch, unless somebody waits for the sink."""
         with self._moved:
             if self._has_reached(self._goal) and not self._stopped:
                 self._hurry.clear()
@@ -191,7 +192,7 @@ class _Feeder:
     def _restore_position(self) -> None:
         """Move to the sink's position, or to the beginning if the journal is an older copy.
 
-        JournalError if the sink cannot be refilled.
+        Raises JournalError if it is and the sink cannot be refilled.
         """
         position = self._sink.position(self._journal.id)
         try:
@@ -204,7 +205,7 @@ class _Feeder:
         self._move_to(position)
 
     def _read_next_batch(self) -> list[tuple[int, Event]]:
-        # A sink that were ahead of the disk would, after a power cut, miss what comes then.
+        # If a sink were ahead of the disk, a power cut would make it miss later events.
         durable = self._journal.durable
         news = takewhile(lambda entry: entry[0] <= durable, self._journal.read(self._position))
         return list(islice(news, _BATCH))

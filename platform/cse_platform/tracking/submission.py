@@ -1,22 +1,22 @@
-"""Names that a submitted sweep and the machine that submitted it agree on."""
+"""Names shared by a submitted sweep and the machine that submitted it."""
 
 import json
 import os
 from pathlib import Path
 
 SUBMISSION = "CSE_SUBMISSION"
-"""A variable of the driver's environment with a JSON file, which has the key `submission`."""
+"""Environment variable of the driver: a JSON file with the key `submission`."""
 ORDER_FILE = "order.json"
-"""A file in the job's folder: what to run, and what the head needs for it."""
+"""File in the job's folder: what to run, and what the cluster's head node needs for it."""
 LACKS = "the head lacks: "
-"""Prefix of the line that names missing packages, for the submitter to send them too."""
+"""Prefix of the output line that lists missing packages, which the submitter then sends."""
 EXIT_LACKS = 3
 BEGUN, ENDED = "has begun", "has ended"
-"""Ends of the job's lines that tell whether a driver has the sweep now."""
+"""Suffixes of the job's output lines that tell whether a driver now holds the sweep."""
 
 
 def read_submission(what: str) -> dict[str, str]:
-    """Read the submitter's `provenance` or `diffs`; {} for a sweep that was not submitted."""
+    """Read the submitter's `provenance` or `diffs`; {} if the sweep was not submitted."""
     file = os.environ.get(SUBMISSION)
     if file is None:
         return {}

@@ -1,4 +1,4 @@
-"""Spread of cosines within buckets of gold scores (RankCSE, figure 5)."""
+"""Distribution of cosines within buckets of gold scores (RankCSE, figure 5)."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -27,9 +27,9 @@ from cse_platform.leaderboard.records import LeaderboardRow
 
 
 def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
-    """Show the distribution of cosines by gold score of an STS task.
+    """Show the distribution of cosines by gold score on an STS task.
 
-    Each row is shown by its best seed on dev that has been scored.
+    Each row is represented by its best seed on dev among those scored on the task.
     """
     labelled, left = first_rows(rows)
     scored = _read_similarities(reader, labelled, task)
@@ -58,7 +58,7 @@ def _read_similarities(
     similarities = {}
     for label, row in labelled.items():
         if (trial := best_scored_trial(row, task)) is not None:
-            with suppress(QueryError):  # imported scores come without the cosines behind them
+            with suppress(QueryError):  # imported scores have no stored cosines
                 similarities[label] = reader.similarities(trial, task)
     return similarities
 
@@ -66,7 +66,7 @@ def _read_similarities(
 def draw_buckets(similarities: Mapping[str, Similarities], styles: Mapping[str, Style]) -> Drawn:
     """Draw a panel for each method: the density of the cosines in each bucket of gold scores.
 
-    A line within a ridge is the bucket's mean.
+    The line within a ridge is the bucket's mean.
     """
     cosines = {
         (label, bucket): one.cosines[inside].round(4)
@@ -96,7 +96,7 @@ def draw_buckets(similarities: Mapping[str, Similarities], styles: Mapping[str, 
         violingap=0,
         violinmode="overlay",
     )
-    # All share the range of the first, which warns in the browser where it shares its own.
+    # All axes match the first; the first must not match itself, which warns in the browser.
     figure.update_xaxes(matches="x").update_layout(xaxis_matches=None)
     return Drawn(figure, data)
 

@@ -25,8 +25,8 @@ def differences(comparison: Comparison) -> Picture:
 def draw_differences(comparison: Comparison) -> Drawn:
     """Draw the mean of A minus that of B with its 95 % interval, and Holm's p beside it.
 
-    The average over the tasks, the lowest line, has the p of a single test. A marker is hollow
-    where the interval holds zero, or is not known.
+    The lowest line is the average over the tasks, with the uncorrected p of its single test. A
+    marker is hollow if its interval contains zero or is unknown.
     """
     tasks = [*comparison.tasks, *([comparison.average] if comparison.average else [])]
     metrics = {score_quantity(task.task).title.rpartition(", ")[2] for task in tasks}

@@ -1,4 +1,4 @@
-"""The leaderboard as a plot: one line per row, the best on top."""
+"""The leaderboard as a plot: one line per row, best on top."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -29,23 +29,24 @@ KINDS: dict[str, dict[str, Any]] = {
     "one seed, no interval": {"symbol": "triangle-up"},
     "published": {"symbol": "circle-open", "line_width": 2},
 }
-"""How each kind of row is marked, in its method's colour. An interval over the pairs of a single
-seed looks unlike one over seeds: how other seeds would do is not in it."""
+"""The marker of each kind of row, in its method's colour. Intervals over the pairs of a single seed
+have a marker of their own, because they do not cover the spread over seeds.
+"""
 _WHISKERS = {"color": colour(6), "thickness": 1.5, "width": 5}
 _OVER_PAIRS = "over the pairs of a single seed; how other seeds would do is not in them"
 
 Published = Sequence[tuple[str, PublishedRow]]
-"""Published rows, each with the label of its line."""
+"""Published rows, each with the label of its line in front."""
 
 
 def leaderboard_pictures(
     rows: Rows, published: Sequence[PublishedRow] = (), family: FamilyName | None = None
 ) -> list[Picture]:
-    """Show the rows on their headline, or on dev where no row has a test score.
+    """Show the rows on their headline, or on dev if no row has a test score.
 
-    There is a picture for each source of the test data; without test scores, for each dev set.
-    Published rows on test sets with that headline are shown too. Left out, `family` is the first of
-    which any row has test scores.
+    There is a picture for each source of the test data or, without test scores, for each dev set.
+    Published rows on test sets with that headline are included. By default, `family` is the first
+    one that any row has test scores of.
     """
     column = Board(rows, family=family or family_of(rows)).headline
     theirs = [row for row in published if row.split == "test" and column in row.scores]
@@ -106,7 +107,7 @@ def _name_dev_set(row: LeaderboardRow) -> str:
 
 
 def _label_rows(rows: Rows) -> dict[str, LeaderboardRow]:
-    """Name rows by method and backbone, and add what it takes to give each row its own label."""
+    """Label rows by method and backbone, plus the configuration if that is not unique."""
     for name in (_make_label, lambda row: f"{_make_label(row)} @{row.configuration.hash[:8]}"):
         named = {name(row): row for row in rows}
         if len(named) == len(rows):
@@ -123,7 +124,7 @@ def _make_label(row: LeaderboardRow) -> str:
 
 
 def _place_published(published: Sequence[PublishedRow], rows: Rows) -> Published:
-    """Put each published row on our first row of its method and backbone, or on its own line."""
+    """Label each published row like our first row of its method and backbone, else by its name."""
     lines: dict[tuple[str, str], str] = {}
     for label, row in _label_rows(rows).items():
         system = row.released.system if row.released else row.method
@@ -163,7 +164,7 @@ def draw_leaderboard(
     column: str | None = None,
     published: Published = (),
 ) -> Drawn:
-    """Draw means by label with 95 % intervals; published ones of `column` are hollow markers."""
+    """Draw means by label with 95 % intervals; published scores of `column` are hollow markers."""
     theirs = [(label, row) for label, row in published if column in row.scores]
     data = _build_data(scores, quantity, methods, theirs, column)
     best = data.drop_duplicates("row")  # ours come first
@@ -260,7 +261,7 @@ def _make_markers(kind: str, data: pd.DataFrame, quantity: Quantity) -> go.Scatt
 
 
 def _make_legend_key(kind: str) -> go.Scatter:
-    """Draw the kind's entry in the legend, in a colour that no method has."""
+    """Make the legend entry of a kind, in a colour that no method has."""
     marker = {"size": 10, "color": colour(6), **KINDS[kind]}
     return go.Scatter(
         name=kind, x=[None], y=[None], mode="markers", marker=marker, legendgroup=kind

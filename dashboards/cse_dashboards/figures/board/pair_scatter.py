@@ -1,4 +1,4 @@
-"""Cosines of the same pairs under two methods."""
+"""Cosines of the same pairs under two methods, against each other."""
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -16,9 +16,9 @@ from cse_platform.leaderboard.records import LeaderboardRow
 def pair_scatter(
     reader: Leaderboard, row_a: LeaderboardRow, row_b: LeaderboardRow, task: str
 ) -> Picture:
-    """Show the cosine of every pair of an STS task under one method against the other method's.
+    """Plot the cosine of every pair of an STS task under one row against that under another.
 
-    Each row is shown by its best seed on dev that has been scored.
+    Each row is represented by its best seed on dev among those scored on the task.
     """
     caption = (
         "Every test pair, each method by its best scored seed on dev; the diagonal: both alike."

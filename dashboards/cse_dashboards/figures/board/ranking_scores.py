@@ -26,7 +26,7 @@ from cse_platform.leaderboard.records import BOARD_FAMILIES, Estimate, Leaderboa
 _RANKING = BOARD_FAMILIES["ranking"].averages
 
 Scores = Mapping[str, Estimate]
-"""Estimates by column, under one evaluation."""
+"""Estimates by column, all from one evaluation."""
 
 
 def ranking_pictures(reader: Leaderboard, rows: Rows) -> list[Picture]:
@@ -64,7 +64,7 @@ def _make_picture(scores: Mapping[str, Scores], styles: Mapping[str, Style], add
 def draw_ranking_scores(
     scores: Mapping[str, Scores], columns: Sequence[str], styles: Mapping[str, Style]
 ) -> Drawn:
-    """Draw a panel per measure, a bar per method: mean over seeds, ± their standard deviation."""
+    """Draw a panel per measure and a bar per method: mean over seeds, ± standard deviation."""
     data = pd.DataFrame(
         [
             {
@@ -97,7 +97,7 @@ def _make_bars(title: str, data: pd.DataFrame, styles: Mapping[str, Style]) -> g
         name=title,
         x=data["method"].tolist(),
         y=data["mean"].tolist(),
-        # A grey that is seen on every bar, and on white as on black.
+        # A grey that is visible on every bar, and on white and black.
         error_y={"array": replace_missing(data["std"]), "color": colour(6)},
         texttemplate="%{y:.2f}",
         textposition="inside",
@@ -110,10 +110,9 @@ def _make_bars(title: str, data: pd.DataFrame, styles: Mapping[str, Style]) -> g
 def ranking_estimates(
     reader: Leaderboard, labelled: Mapping[str, LeaderboardRow]
 ) -> tuple[dict[str, Scores], str]:
-    """Average KCC and NDCG over each row's own seeds. Returns them with a note for the caption.
+    """Average KCC and NDCG over each row's own seeds. Also returns a note for the caption.
 
-    Of each row one evaluation is used, the one that most rows have; rows without scores are
-    left out.
+    Of each row, the evaluation that most rows share is used; rows without scores are left out.
     """
     evaluations = {label: _estimate_ranking(reader, row) for label, row in labelled.items()}
     return _choose_shared_evaluation(
@@ -122,7 +121,7 @@ def ranking_estimates(
 
 
 def _estimate_ranking(reader: Leaderboard, row: LeaderboardRow) -> list[Scores]:
-    """Average KCC and NDCG over a row's seeds, once for each evaluation of them."""
+    """Average KCC and NDCG over a row's seeds, separately for each evaluation."""
     same = Filters(backbone=row.backbone, method=row.method, configuration=row.configuration.hash)
     rows = reader.rows(same, tasks="ranking", per_configuration=True, ranked=False)
     estimates = [
@@ -145,10 +144,7 @@ def _restrict_to_seeds(score: Estimate | None, seeds: Sequence[int]) -> Estimate
 def _choose_shared_evaluation(
     evaluations: Mapping[str, Sequence[Scores]],
 ) -> tuple[dict[str, Scores], str]:
-    """Choose for each row the evaluation that most rows have.
-
-    Returns them with a note for the caption.
-    """
+    """Choose for each row the evaluation that most rows share. Also returns a caption note."""
     shared = Counter(
         _list_identities(scores) for several in evaluations.values() for scores in several
     )

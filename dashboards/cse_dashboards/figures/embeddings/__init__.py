@@ -1,1 +1,1 @@
-"""Figures of what models make of sentences; these open kept models."""
+"""Figures of sentence embeddings; these open kept models."""

@@ -1,4 +1,4 @@
-"""Rankings of graded targets by models and by people (RankCSE, tables 1 and 12)."""
+"""Rankings of graded targets by models and by gold scores (RankCSE, tables 1 and 12)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,14 +22,14 @@ from cse_methods.evaluation.measures.ranking import kendall
 
 GOLD = "gold"
 LETTERS = 46
-"""The most letters of a sentence on the axis; the hover text has all."""
+"""Most characters of a sentence on the axis; the hover text has the whole sentence."""
 
 
 def case_study(embeddings: Embeddings, trials: Trials, query: str | None = None) -> Picture:
     """Show how each model ranks the graded targets of a sentence of STS-B dev.
 
-    The query has 3 targets or more; left out, it is the sentence in most pairs. Where no sentence
-    is in more than three, pairs of different sentences are ranked instead.
+    The query must have at least 3 targets; by default, it is the sentence in most pairs. If no
+    sentence is in more than three pairs, pairs of different sentences are ranked instead.
     """
     return embeddings_picture(
         "case_study", "Ranking case study", lambda: _make_case_study(embeddings, trials, query)
@@ -70,10 +70,10 @@ def draw_case_study(
     *,
     title: str,
 ) -> Drawn:
-    """Draw ranks by gold on the left, each model's beside it; lines that cross are wrong orders.
+    """Draw ranks by gold on the left and each model's beside it; crossing lines are wrong orders.
 
-    Targets have the highest gold first: a sentence each, or the two of a pair. The score stands at
-    each mark. Of equal scores the earlier target has the better rank.
+    Targets are in order of gold, highest first: one sentence each, or the two of a pair. The score
+    is written at each mark. Ties are ranked in the order of the targets.
 
     Source:
         Liu et al. 2023 (RankCSE), tables 1 and 12.

@@ -1,4 +1,4 @@
-"""Spread of STS-B dev cosines within buckets of gold scores (RankCSE, figure 5)."""
+"""Distribution of STS-B dev cosines within buckets of gold scores (RankCSE, figure 5)."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from cse_methods.evaluation.results import Similarities
 
 
 def dev_buckets(embeddings: Embeddings, trials: Trials) -> Picture:
-    """Show the distribution of the cosines of STS-B dev by gold score, with a panel per model."""
+    """Show the distribution of STS-B dev cosines by gold score, with a panel per model."""
     return embeddings_picture(
         "buckets_stsb_dev",
         "Cosines by gold score, STS-B dev",

@@ -26,11 +26,11 @@ from cse_dashboards.figures.embeddings.sentences import (
 from cse_dashboards.figures.picture import Drawn, Picture, colour, cut_text, make_panels
 
 WHITENED_TOGETHER = 256
-"""The most sentences whitened together."""
+"""Most sentences that are whitened together."""
 NAMED_SENTENCES = 5
 """The number of sentences whose positives are highlighted."""
 USUAL_POSITIVES = 3
-"""Positives per sentence if the configuration names no number: as in WhitenedCSE."""
+"""Positives per sentence if the configuration does not set it, as in WhitenedCSE."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +40,13 @@ class WhiteningSide:
     background: NDArray[Any]
     """Points of all sentences in the plane, shape (N, 2)."""
     positives: Mapping[str, NDArray[Any]]
-    """Positives of some sentences, shape (m, 2) in the same plane."""
+    """Points of the positives of some sentences, shape (m, 2), in the same plane."""
     axes: tuple[str, str]
     """The names of the plane's two axes."""
     distances: NDArray[Any]
-    """The mean cosine distance of each sentence's positives, shape (N,)."""
+    """Mean cosine distance between each sentence's positives, shape (N,)."""
     others: float
-    """The mean cosine distance of different sentences."""
+    """Mean cosine distance between different sentences."""
 
 
 def diversity(embeddings: Embeddings, trials: Trials) -> Picture:
@@ -58,10 +58,10 @@ def diversity(embeddings: Embeddings, trials: Trials) -> Picture:
 
 
 def _make_diversity(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
-    """Draw the positives that the model of the first trial makes, before and after whitening.
+    """Draw the positives of the first trial's model, before and after whitening.
 
-    Positives and groups are as many as the configuration says, and so are the positives that one
-    encoding is whitened to; without, 3, a group for each two coordinates, and 1.
+    The configuration sets the number of positives, of groups, and of positives made by whitening
+    one encoding; defaults are 3, one group per two coordinates, and 1.
     """
     dev, (label, trial) = dev_of(embeddings, trials), next(iter(trials.items()))
     values = embeddings.details(trial).configuration.values
@@ -84,7 +84,7 @@ def _make_diversity(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]
 
 
 def _describe_positives(times: int, copies: int) -> str:
-    """Say for the caption how positives are made."""
+    """Describe for the caption how positives are made."""
     if copies == 1:
         return (
             f"Positives are {times} encodings under dropout; on the right each of these is whitened"
@@ -116,7 +116,7 @@ def _measure_side(views: Array, sentences: list[str]) -> WhiteningSide:
 
 
 def draw_diversity(sides: Mapping[str, WhiteningSide]) -> Drawn:
-    """Draw all sentences with the positives of some, and bars of how far apart positives are.
+    """Draw all sentences with the positives of some, and bars of the distances between positives.
 
     Source:
         Zhuo et al. 2023 (WhitenedCSE), figure 1.

@@ -24,18 +24,18 @@ from cse_dashboards.figures.embeddings.sentences import (
 from cse_dashboards.figures.picture import BETWEEN, ROW, Drawn, Picture, make_panels
 
 MOST_SENTENCES = len(ascii_uppercase)
-"""The most sentences: each has a letter."""
+"""Most sentences, as each is named by a letter."""
 LEGIBLE = 10
-"""The most sentences whose numbers fit into the cells."""
+"""Most sentences for which numbers fit into the cells."""
 LINE, LINES = 28, 2
-"""The most letters per line and lines of a sentence on an axis; the hover text has all."""
+"""Most characters per line, and most lines, of a sentence on an axis; the hover text is full."""
 
 
 def heat_map(embeddings: Embeddings, trials: Trials, sentences: Sequence[str] = ()) -> Picture:
-    """Show the similarities of sentences to each other under each model (CompCSE, figure 4).
+    """Show the similarities between sentences under each model (CompCSE, figure 4).
 
-    There are 2 to 26 different sentences; left out, three pairs of STS-B dev, of high, middle and
-    low gold.
+    `sentences` are 2 to 26 different ones; by default, three pairs of STS-B dev with high, middle
+    and low gold.
     """
     return embeddings_picture(
         "heat_map", "Similarity of sentences", lambda: _make_heat_map(embeddings, trials, sentences)
@@ -65,7 +65,7 @@ def _make_heat_map(
 
 
 def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, NDArray[Any]]) -> Drawn:
-    """Draw the cosine of each sentence with each other, a panel per model (CompCSE, figure 4).
+    """Draw the cosine of every two sentences, with a panel per model (CompCSE, figure 4).
 
     Cosines have shape (N, N); there are at most 26 different sentences.
     """

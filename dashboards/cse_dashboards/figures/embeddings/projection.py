@@ -60,7 +60,7 @@ def draw_projection(
     lengths: Sequence[int],
     planes: Mapping[str, tuple[Points, tuple[str, str]]],
 ) -> Drawn:
-    """Draw where each model puts the sentences, a panel per model, coloured by length."""
+    """Draw the sentences' positions, coloured by length, with a panel per model."""
     figure = make_panels(
         {
             name: [_make_points(name, sentences, lengths, points)]

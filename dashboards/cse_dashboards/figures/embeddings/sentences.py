@@ -1,7 +1,7 @@
-"""Shared by figures of embeddings: the dev sentences of the first trial, and vectors by trial.
+"""Shared by figures of embeddings: the dev sentences, and vectors by trial.
 
-Trials come by label. All of them read the dev sentences of the first, so that they can be laid
-side by side. A model that is gone is named in the caption; without any the picture says why.
+Trials are given by label. All are shown on the dev sentences of the first one, so that they can be
+compared. A missing model is named in the caption; if all are missing, the picture says why.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,16 +21,16 @@ from cse_methods.data.pairs import PairSet
 from cse_methods.errors import CseError
 
 Trials = Mapping[str, str]
-"""Keys of trials, or their beginnings, by label."""
+"""Keys of trials, or their first digits, by label."""
 
 POINTS = 2000
-"""The most sentences in a plane."""
+"""Most sentences in a plane."""
 HEAT_MAP_PAIRS = 3
-"""The number of dev pairs in a heat map without given sentences."""
+"""Number of dev pairs in a heat map if no sentences are given."""
 
 
 class LacksError(DashboardError):
-    """Something that a picture needs is not there."""
+    """Something that a picture needs is missing."""
 
 
 def embeddings_picture(name: str, title: str, draw: Callable[[], tuple[Drawn, str]]) -> Picture:
@@ -54,7 +54,7 @@ def vectors_of(
 ) -> tuple[dict[str, Vectors], str]:
     """Encode the sentences with each model.
 
-    Returns vectors by label, and a caption note on trials that have none.
+    Returns vectors by label, and a caption note on trials without vectors.
     """
     vectors, absent = {}, []
     for label, trial in trials.items():
@@ -77,7 +77,7 @@ def sentences_in_plane(dev: PairSet) -> list[str]:
 
 
 def usual_pairs(dev: PairSet) -> list[int]:
-    """Choose the dev pairs of a heat map: of high, middle and low gold. Returns their numbers."""
+    """Choose dev pairs for a heat map, of high, middle and low gold. Returns their indices."""
     return spread_by_gold(dev, differing_pairs(dev), HEAT_MAP_PAIRS)
 
 

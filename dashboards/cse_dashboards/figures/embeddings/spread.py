@@ -20,7 +20,7 @@ from cse_dashboards.figures.picture import Drawn, Picture, colour, make_panels
 
 CIRCLE = np.linspace(0, 2 * np.pi, 97)
 EDGE = 1.05
-"""The end of both axes: the sphere's edge is at 1."""
+"""Limit of both axes; the sphere's edge is at 1."""
 
 
 def spread(embeddings: Embeddings, trials: Trials) -> Picture:
@@ -47,7 +47,7 @@ def _make_spread(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
 def draw_spread(
     sentences: Sequence[str], planes: Mapping[str, Plane], measured: Mapping[str, float]
 ) -> Drawn:
-    """Draw a panel per model within the sphere's outline; its title has the uniformity.
+    """Draw a panel per model within the sphere's outline, titled with the uniformity.
 
     Source:
         Zhuo et al. 2023 (WhitenedCSE), figure 1.

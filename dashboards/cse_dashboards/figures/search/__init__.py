@@ -1,1 +1,1 @@
-"""Figures of a search: what its hyperparameters do to the score."""
+"""Figures of a search: how its hyperparameters affect the score."""

@@ -20,7 +20,7 @@ from cse_platform.search.restoring import NUMBER
 
 
 def contour(study: ReplayedSearch, x: str | None = None, y: str | None = None) -> Picture:
-    """Show the score over two hyperparameters, by default as `pair_of` chooses them."""
+    """Show the score over two hyperparameters, by default those of `pair_of`."""
     caption = (
         "The dev score between the complete trials of the search, as Optuna interpolates it; where "
         "several trials share a point, the best of them counts."
@@ -62,7 +62,7 @@ def _draw_contour(study: ReplayedSearch, x: str, y: str) -> Drawn:
 
 
 def _name_points(study: ReplayedSearch, figure: go.Figure, x: str, y: str) -> None:
-    """Link points to their trials. Optuna draws those that have both, in the study's order."""
+    """Link points to their trials. Optuna draws trials with both values, in the study's order."""
     [points] = figure.select_traces(selector={"name": "trial"})
     both = [trial for trial in study.replayed if trial.params.keys() >= {x, y}]
     if len(both) == len(points.x):

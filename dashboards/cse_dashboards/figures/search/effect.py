@@ -49,7 +49,7 @@ def hyperparameter_effects(history: SearchHistory) -> list[Picture]:
 
 
 def weighted_note(history: SearchHistory) -> str:
-    """Describe for captions of means how a sample of the trials is weighted, if it is one."""
+    """Describe for captions of means how a sample of trials is weighted, if it is one."""
     return sample_note(history) + (_WEIGHTED if history.is_sample else "")
 
 
@@ -67,7 +67,7 @@ def _make_picture(history: SearchHistory, name: str) -> Picture:
 
 
 def _describe_means(history: SearchHistory, name: str) -> str:
-    """Describe the means that are drawn beside the trials."""
+    """Describe the means that are drawn besides the trials."""
     results = by_value(history.trials, name)
     if not do_recur(results.values(), history.space[name]):
         return ""
@@ -83,10 +83,10 @@ def draw_effect(
 ) -> Drawn:
     """Draw a marker per trial, and the mean over the configurations of each value.
 
-    Around the mean lies one standard deviation over seeds, pooled over the configurations of that
-    value that have several: a band where all values of a number have it, else bars. Where nearly
-    every configuration has a value of its own there is no mean. Values that are no numbers stand
-    side by side. Incomplete trials, and those without the hyperparameter, are left out.
+    The mean is drawn with one standard deviation over seeds, pooled over the configurations of that
+    value that have several: as a band if all values are numbers and have one, else as bars. There
+    is no mean if nearly every configuration has a value of its own. Non-numeric values are
+    categories. Incomplete trials, and those without the hyperparameter, are left out.
     """
     results = {place: at for (place,), at in by_value(trials, name).items()}
     numeric = all(map(is_number, results))

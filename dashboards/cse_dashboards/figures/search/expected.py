@@ -12,7 +12,7 @@ TRIALS, EXPECTED, LOW, HIGH = "trials", "expected best", "low", "high"
 
 
 def expected_best_picture(study: ReplayedSearch) -> Picture:
-    """Show what more trials bring (after Dodge et al. 2019, figure 1)."""
+    """Show what more trials would bring (after Dodge et al. 2019, figure 1)."""
     name, title = "search_expected", "Expected best of n trials"
     caption = (
         "The best dev score that n trials of the search are expected to reach, with the 95 % "

@@ -22,7 +22,7 @@ _TITLE = "Pareto front"
 
 
 def pareto_front_picture(front: ParetoFront) -> Picture:
-    """Show the first objective against the second; further ones are in the data."""
+    """Show the first objective against the second; further ones are only in the data."""
     caption = (
         "A marker a configuration, by the means over its seeds. None is better than one on the "
         "front in every objective: " + ", ".join(map(str, front.objectives)) + "."
@@ -77,7 +77,7 @@ def _draw_front(front: ParetoFront) -> Drawn:
 
 
 def _make_traces(data: pd.DataFrame, *, x: str, y: str, joined: bool) -> Iterator[go.Scatter]:
-    """Draw a trace for each standing; a line can join the markers of the front."""
+    """Make a trace for each standing; if `joined`, a line connects the markers of the front."""
     for standing, marker in _MARKERS.items():
         shown = data[data[STANDING] == standing]
         if shown.empty:

@@ -16,7 +16,7 @@ from cse_platform.search.findings import (
 
 
 def hyperparameter_importances(study: ReplayedSearch) -> Picture:
-    """Show how much each hyperparameter decides; the evaluator is named."""
+    """Show how much each hyperparameter matters; the title names the evaluator."""
     caption = (
         "How much each hyperparameter decides whether a trial is among the best, by Optuna's "
         "PED-ANOVA: it compares the best trials with all, and fits no model. The lines go from the "
@@ -39,7 +39,7 @@ def hyperparameter_importances(study: ReplayedSearch) -> Picture:
 
 
 def _draw_importances(study: ReplayedSearch, findings: SearchFindings | None) -> Drawn:
-    """Draw the importances of the findings, or compute them where there are no findings."""
+    """Draw the importances of the findings; without findings, compute them."""
     importances = (findings and findings.importances) or bootstrap_importances(study.optuna)
     data = pd.DataFrame(
         {

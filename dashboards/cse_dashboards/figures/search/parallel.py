@@ -1,4 +1,4 @@
-"""One line per trial through its hyperparameters and its score; ranges can be brushed."""
+"""Parallel coordinates: a line per trial through its hyperparameters and score, with brushing."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -23,32 +23,32 @@ from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 
 FEW_LINES, LIGHTEST = 50, 0.4
-"""More lines than these would hide each other and the numbers, so they are transparent."""
+"""With more lines than `FEW_LINES`, lines are transparent, down to the opacity `LIGHTEST`."""
 SCORE = "score"
 TICKS = 5
 _AROUND = 0.03
 """Half the length of a choice's brush on its axis, in [0, 1]."""
 BRUSH = {"color": colour(1), "width": 8}
 _OTHERS = {"color": fade_colour(6, 0.15), "width": 1}
-"""The style of trials that do not pass."""
+"""Style of trials that do not match the filter."""
 _TITLE = "Hyperparameters and scores"
 
 
 @dataclass(frozen=True)
 class ParallelAxis:
-    """One of the vertical axes, from 0 at the bottom to 1 at the top."""
+    """A vertical axis, from 0 at the bottom to 1 at the top."""
 
     name: str
-    """The name in a filter of trials."""
+    """The name in filters of trials."""
     title: str
     low: float = 0.0
     high: float = 1.0
     log: bool = False
     choices: tuple[Any, ...] = ()
-    """Choices, instead of a range."""
+    """Choices, if it has no range."""
 
     def place(self, value: Any) -> float:
-        """Return where a value of the range, or a choice, lies on the axis."""
+        """Return the position of a value or choice on the axis, in [0, 1] for the range."""
         if self.choices:
             return self.choices.index(value) / max(1, len(self.choices) - 1)
         low, high, own = map(self._scale_value, (self.low, self.high, value))
@@ -59,7 +59,7 @@ class ParallelAxis:
 
     @property
     def ticks(self) -> Iterator[tuple[float, str]]:
-        """Places and their labels."""
+        """Positions and labels of the ticks."""
         if self.choices:
             yield from ((self.place(choice), value_text(choice)) for choice in self.choices)
             return
@@ -69,7 +69,7 @@ class ParallelAxis:
             yield place, number(math.exp(value) if self.log else value)
 
     def kept(self, allowed: Span | str) -> tuple[float, float] | None:
-        """Return the range that a condition keeps; None if it names no place on this axis."""
+        """Return the interval that a condition keeps; None if it matches nothing on this axis."""
         if isinstance(allowed, Span):
             if self.choices or allowed.high < self.low or allowed.low > self.high:
                 return None
@@ -79,7 +79,7 @@ class ParallelAxis:
 
     @property
     def brush_data(self) -> dict[str, Any]:
-        """The data from which the browser makes a filter of a brush."""
+        """The data from which the browser builds a filter out of a brush."""
         if self.choices:
             return {
                 "name": encode_signs(self.name),
@@ -96,7 +96,7 @@ class ParallelAxis:
 def parallel_coordinates(
     study: ReplayedSearch, among: ReplayedSearch | None = None, where: Where = EVERY_TRIAL
 ) -> Picture:
-    """Show the trials that pass, and faintly the others of `among`."""
+    """Show the trials that match the filter, and faintly the others of `among`."""
     caption = (
         "Each line is a trial; the higher its dev score, the stronger its colour. Drag along an "
         "axis to keep the trials that pass there, on several axes one after another. Click twice "
@@ -114,7 +114,7 @@ def parallel_coordinates(
 
 
 def _draw_axes(study: ReplayedSearch, every: ReplayedSearch, where: Where) -> Drawn:
-    """Draw the lines of a study over those of every trial, and the brushed ranges."""
+    """Draw the lines of a study over those of all trials, and the brushed ranges."""
     passing = [trial for trial in study.complete if trial.value is not None]
     kept = {trial.number for trial in passing}
     others = [o for o in every.complete if o.value is not None and o.number not in kept]
@@ -164,7 +164,7 @@ def _make_axis(name: str, dimension: Dimension) -> ParallelAxis:
 
 
 def _shade_line(clear: float, height: float) -> dict[str, Any]:
-    """Style the line of a trial by the height of its score, in [0, 1]."""
+    """Style a trial's line by the position of its score, in [0, 1]."""
     return {"color": fade_colour(0, round(clear * (0.2 + 0.8 * height), 3)), "width": 1 + height}
 
 
@@ -198,7 +198,7 @@ def _label_ticks(at: int, axis: ParallelAxis) -> Iterator[dict[str, Any]]:
 
 
 def _draw_brushes(axes: Sequence[ParallelAxis], where: Where) -> Iterator[dict[str, Any]]:
-    """Draw the ranges that the conditions keep, on the axes that they are about."""
+    """Draw the ranges that the conditions keep, on their axes."""
     places = {axis.name: at for at, axis in enumerate(axes)}
     for condition in where.conditions:
         at = places.get(condition.name)

@@ -1,4 +1,4 @@
-"""Score against each hyperparameter, one panel each, drawn by Optuna."""
+"""Score against each hyperparameter, with a panel each, drawn by Optuna."""
 
 from collections.abc import Sequence
 
@@ -46,7 +46,7 @@ def _draw_slices(study: ReplayedSearch, names: Sequence[str]) -> Drawn:
     numbers, line = list_trial_numbers(study.optuna), {"color": colour(6)}
     for trace in figure.data:
         places = [numbers[place] for place in trace.marker.color]
-        # None: the one of the template, which stands out from what is behind the figure.
+        # None: use the template's scale, which contrasts with the background.
         marker = {"color": places, "colorscale": None, "colorbar": bar, "line": line}
         trace.update(name="trial", marker=marker, ids=list(map(str, places)), hovertemplate=HOVER)
     for axis in figure.select_xaxes(selector={"type": "log"}):

@@ -1,4 +1,4 @@
-"""A search as its figures take it: its trials, and an Optuna study of them."""
+"""A search prepared for its figures: its trials, and an Optuna study of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -25,17 +25,18 @@ from cse_platform.search.findings import (
 from cse_platform.search.restoring import NUMBER, Replay, replay_study
 
 MOST_MARKS = 200
-"""Trials of the figures that grow heavy: parallel coordinates are a trace a trial, and browsers do
-not come to an end with a contour over a thousand values of each hyperparameter."""
+"""Most trials in figures that get slow: parallel coordinates have a trace per trial, and browsers
+never finish a contour over a thousand values of each hyperparameter.
+"""
 LEAST_MARKS = 3
-"""The fewest trials of a figure that relates hyperparameters to scores."""
+"""Fewest trials for a figure that relates hyperparameters to scores."""
 TRIAL_COLUMN, KEY_COLUMN = "trial", "key"
 PAIR = ("tau2", "tau3")
 """The hyperparameters of RankCSE's figure 3."""
 
 
 class ReplayedSearch:
-    """The search of one sweep; the Optuna study is made once, when a figure first needs it."""
+    """The search of one sweep; its Optuna study is made once, when a figure first needs it."""
 
     def __init__(self, history: SearchHistory) -> None:
         self.history = history
@@ -52,12 +53,12 @@ class ReplayedSearch:
 
     @property
     def optuna(self) -> Study:
-        """The study, with scores as they are drawn; further seeds are not in it."""
+        """The study, with scores as drawn, without further seeds."""
         return self._replayed_search.study
 
     @property
     def left_out(self) -> int:
-        """The number of trials whose values are not in the space; the study lacks them."""
+        """The number of trials that the study lacks because their values are not in the space."""
         return self._replayed_search.left_out
 
     @property
@@ -66,7 +67,7 @@ class ReplayedSearch:
 
     @property
     def data(self) -> pd.DataFrame:
-        """The study's complete trials: number, key, score, and a column each hyperparameter."""
+        """The study's complete trials: number, key, score, and a column per hyperparameter."""
         score = self.quantity.title
         keys = {trial.number: trial.key for trial in self.complete}
         numbers = [trial.user_attrs[NUMBER] for trial in self.replayed]
@@ -86,7 +87,9 @@ class ReplayedSearch:
 
     @cached_property
     def shown_trials(self) -> "ReplayedSearch":
-        """A search of as many trials as a heavy figure takes: the best, and some others evenly."""
+        """A search with at most `MOST_MARKS` trials: the best half, and an even sample of the
+        others.
+        """
         complete = sort_by_value(self.complete)
         if len(complete) <= MOST_MARKS:
             return self
@@ -98,12 +101,12 @@ class ReplayedSearch:
 
     @cached_property
     def even_sample(self) -> "ReplayedSearch":
-        """A selection for a figure that counts, made by `subsample_history`."""
+        """An even sample of the trials, made by `subsample_history`, for unbiased statistics."""
         return ReplayedSearch(subsample_history(self.history))
 
 
 def trial_record(trial: TrialSummary, quantity: Quantity) -> dict[str, Any]:
-    """Return what figures show of a trial: number, key, configuration, seed and score."""
+    """Return the data of a trial for figures: number, key, configuration, seed and score."""
     return {
         TRIAL_COLUMN: trial.number,
         KEY_COLUMN: trial.key,
@@ -121,10 +124,10 @@ def search_picture(
     hyperparameters: int = 0,
     trials: int = 1,
 ) -> Picture:
-    """Add to the picture `blank` its figure, or the reason why there is none.
+    """Add a figure to the picture `blank`, or the reason why there is none.
 
-    `hyperparameters` and `trials` are the fewest that it takes. One that takes several trials says
-    below ten that it says little.
+    `hyperparameters` and `trials` are the minimum that the figure needs. If it needs several trials
+    and there are fewer than ten, the caption warns that it says little.
     """
     history = study.history
     searched = len(history.space)
@@ -155,7 +158,7 @@ def search_picture(
 
 
 def sample_note(history: SearchHistory) -> str:
-    """Describe for a caption that some trials are not shown."""
+    """Format a caption note if some trials are not shown."""
     if not history.is_sample:
         return ""
     return (
@@ -173,7 +176,7 @@ def nothing_searched(history: SearchHistory) -> str:
 
 
 def pair_of(history: SearchHistory, x: str | None, y: str | None) -> Sequence[str]:
-    """Choose two hyperparameters: those asked for, then the paper's or those with most values.
+    """Choose two hyperparameters: those requested, then the paper's, or those with most values.
 
     There are fewer than two if the search has no more.
     """

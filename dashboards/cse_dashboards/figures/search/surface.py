@@ -28,7 +28,7 @@ from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
 
 FEW = 12
-"""The most values that have a line of cells each."""
+"""Most values of a hyperparameter in a heat map."""
 FINE = 40
 """Points along each side of the grid of a contour."""
 
@@ -36,7 +36,7 @@ Found = Mapping[tuple[Any, Any], AtValue]
 
 
 def surface(history: SearchHistory, x: str | None = None, y: str | None = None) -> Picture:
-    """Show two hyperparameters against the score, by default as `pair_of` chooses them."""
+    """Show the score over two hyperparameters, by default those of `pair_of`."""
     title = "Two hyperparameters and the score"
     caption = (
         "Mean on dev over the configurations of each pair of values, each the mean of its seeds. "
@@ -61,9 +61,9 @@ def draw_surface(
 ) -> Drawn:
     """Draw the mean over configurations at each pair of values.
 
-    A heat map where both hyperparameters have few values that recur; else points, over a filled
-    contour that is linear between them where both are numbers. Incomplete trials, and those without
-    both hyperparameters, are left out.
+    It is a heat map if both hyperparameters have few, recurring values. Otherwise it has points
+    and, if both are numeric, a linearly interpolated contour behind them. Incomplete trials, and
+    those without both hyperparameters, are left out.
     """
     results = by_value(trials, x, y)
     sides = [list(dict.fromkeys(place[side] for place in results)) for side in (0, 1)]
@@ -130,7 +130,7 @@ def _make_points(results: Found, quantity: Quantity) -> go.Scatter:
 def _interpolate_contour(
     results: Found, x: Dimension, y: Dimension, quantity: Quantity
 ) -> go.Contour | None:
-    """Interpolate linearly between the points, on the scales of the axes, and not beyond them.
+    """Interpolate linearly between the points, on the scales of the axes, without extrapolation.
 
     Returns None if the points lie on one line, or are fewer than three.
     """
@@ -149,7 +149,7 @@ def _interpolate_contour(
         x=_unscale_values(lines[0], x),
         y=_unscale_values(lines[1], y),
         z=[[None if np.isnan(height) else height for height in line] for line in heights.tolist()],
-        # A colour axis shared with the points would do, but then Plotly's contours never end.
+        # Not by a colour axis shared with the points: with one, Plotly's contours never finish.
         zmin=min(values),
         zmax=max(values),
         **_make_colorbar(quantity),

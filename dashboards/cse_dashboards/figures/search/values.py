@@ -1,4 +1,4 @@
-"""Results of a search by value of a hyperparameter, and the axes of these values."""
+"""Results of a search by value of a hyperparameter, and axes for these values."""
 
 import math
 from collections import defaultdict
@@ -12,32 +12,32 @@ from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_js
 
 TINY = 1e-3
 LOG_TICKS = 4
-"""With 4 ticks Plotly marks 1, 2 and 5 of each power of ten, except on very short or long axes."""
+"""With 4 ticks, Plotly marks 1, 2 and 5 of each power of ten, except on very short or long axes."""
 
 
 @dataclass(frozen=True)
 class AtValue:
-    """Results of a search with one value of a hyperparameter, as fractions."""
+    """Results of a search at one value of a hyperparameter, as fractions."""
 
     mean: float
-    """The mean over configurations, each the mean of its seeds, with the weights of a sample."""
+    """The mean over configurations, each the mean of its seeds, weighted if trials are a sample."""
     std: float | None
-    """The standard deviation over seeds, with n - 1 per configuration; None if none has two."""
+    """The standard deviation over seeds, pooled within configurations; None if none has two."""
     configurations: int
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether a value has a place on an axis of numbers."""
+    """Whether a value belongs on a numeric axis."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def on_axis(value: Any) -> Any:
-    """Return a number as it is, anything else by its name."""
+    """Return numbers and texts as they are, anything else as JSON."""
     return value if is_number(value) or isinstance(value, str) else canonical_json(value)
 
 
 def scored_with(trials: Sequence[TrialSummary], *names: str) -> list[TrialSummary]:
-    """Return the complete trials that have all of these hyperparameters."""
+    """Return the complete trials with a score that have all of these hyperparameters."""
     return [
         trial
         for trial in trials
@@ -72,16 +72,16 @@ def _aggregate_configurations(configurations: Sequence[Sequence[TrialSummary]]) 
 
 
 def do_recur(found: Collection[AtValue], dimension: Dimension) -> bool:
-    """Whether some value of a hyperparameter belongs to several configurations.
+    """Whether values of a hyperparameter are shared by several configurations.
 
-    Values of a list do; values of a range do if each is tried twice on average.
+    Choices are; values of a range are if each is tried twice on average.
     """
     tried = sum(at.configurations for at in found)
     return isinstance(dimension, Choices) or 2 * len(found) <= tried
 
 
 def spread_kind(found: Collection[AtValue], *, numeric: bool) -> Literal["band", "bars"] | None:
-    """Choose how the spread over seeds is drawn: a band takes numbers that all have one."""
+    """Choose how to draw the spread over seeds: a band needs numbers that all have one."""
     known = [at.std is not None for at in found]
     if not any(known):
         return None
@@ -103,10 +103,11 @@ def axis_of(dimension: Dimension, *, numeric: bool) -> Mapping[str, Any]:
 
 
 def log_axis(dimension: Dimension) -> dict[str, Any]:
-    """Lay out a log axis with whole numbers at its ticks: Plotly's own write `2` for 0.2 and 20.
+    """Lay out a log axis with full numbers at its ticks; Plotly's default writes `2` for 0.2 and
+    20.
 
-    From values below a thousandth on, ticks are powers such as `2e-5`. Up to two powers of ten have
-    ticks at 1, 2 and 5 of each; left alone, Plotly writes all nine over each other.
+    If values go below a thousandth, ticks are powers such as `2e-5`. Over up to two powers of ten,
+    ticks are at 1, 2 and 5 of each; by default, Plotly writes all nine over each other.
     """
     numbers = (
         [float(choice) for choice in dimension.choices if is_number(choice)]

@@ -1,1 +1,1 @@
-"""Figures of training: dev curves, geometry along the way, and how far a sweep is."""
+"""Figures of training: dev curves, alignment and uniformity, machine load, progress of a sweep."""

@@ -29,7 +29,7 @@ PLANE_METRICS = {"uniformity": "dev/uniformity", "alignment": "dev/alignment"}
 
 
 def alignment_uniformity(reader: Leaderboard, rows: Rows) -> list[Picture]:
-    """Show where training moves the embeddings, with one picture per source of the dev data."""
+    """Show how training moves the embeddings, with one picture per source of dev data."""
     return picture_per_dev_data(rows, lambda shown: _make_picture(reader, shown))
 
 
@@ -58,10 +58,11 @@ def _make_picture(reader: Leaderboard, rows: Rows) -> Picture:
 def draw_alignment_uniformity(
     curves: Mapping[str, SeedCurves], styles: Mapping[str, Style]
 ) -> Drawn:
-    """Draw a line per method through the means over seeds at each step; low on both axes is better.
+    """Draw a line per method through the means over seeds at each step; lower is better on both
+    axes.
 
-    It begins at a hollow marker before training; its star is the mean over the checkpoints that
-    were kept, one a seed. Seeds without both measures are left out.
+    It starts at a hollow marker before training; a star marks the mean over the kept checkpoints,
+    one per seed. Seeds without both measures are left out.
     """
     records = [
         {"method": label, **record}

@@ -33,12 +33,10 @@ def best_so_far(history: SearchHistory) -> Picture:
 
 
 def draw_best(data: pd.DataFrame, *, title: str, x: str, y: str) -> Drawn:
-    """Draw a marker per trial, and a line at the best until then.
+    """Draw a marker per trial, and a line at the best value so far.
 
-    The line stands for the best trial, as markers do for theirs: where they meet, both say
-    the same.
-
-    The trials are in the order of `x`; x and y are each a column and the name of its axis.
+    The line has the ids of the best trial, so that where it meets a marker, both show the same
+    note. Trials are in order of `x`; `x` and `y` are column names and axis titles.
     """
     data = data.assign(**{BEST: data[y].cummax()})
     holder = data["trial"].where(~data[BEST].duplicated()).ffill().astype(int)

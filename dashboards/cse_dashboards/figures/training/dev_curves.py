@@ -24,9 +24,9 @@ MEAN, KEPT = "mean over seeds", "kept checkpoint"
 
 
 def dev_curve_pictures(reader: Leaderboard, rows: Rows, metric: str) -> list[Picture]:
-    """Show a metric, e.g. `dev/stsb_spearman`, against the step, with a band over the seeds.
+    """Plot a metric, e.g. `dev/stsb_spearman`, against the step, with a band over the seeds.
 
-    Metrics on dev sets have a picture for each source of the dev data. More rows than there are
+    Metrics on dev sets have a picture for each source of dev data. Rows beyond the number of
     colours are left out.
     """
     if not metric.startswith("dev/"):
@@ -69,8 +69,8 @@ def draw_dev_curves(
 ) -> Drawn:
     """Draw the mean over seeds, a band from the lowest to the highest seed, and stars.
 
-    A star marks the checkpoint of each seed that was kept. A single seed has no band; seeds without
-    the metric are left out. `keys` are those of the trials, by label and seed.
+    A star marks each seed's kept checkpoint. A single seed has no band; seeds without the metric
+    are left out. `keys` are the trials' keys, by label and seed.
     """
     quantity = metric_quantity(metric)
     records = [

@@ -1,4 +1,4 @@
-"""What the machine did while a trial trained: speed, processor, memory, by step."""
+"""Machine load while a trial trained: speed, processor, memory and power, by step."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,9 @@ MACHINE_METRICS = (
 
 
 def machine_picture(curve: Sequence[DevPoint]) -> Picture:
-    """Show each measurement of the machine against the step, between two dev points each."""
+    """Plot each measurement of the machine against the step; each covers the time between dev
+    points.
+    """
     shown = [m for m in MACHINE_METRICS if any(point.metrics.get(m) is not None for point in curve)]
     name, title = "machine", "The machine by step"
     caption = (

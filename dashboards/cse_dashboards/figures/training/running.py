@@ -14,7 +14,7 @@ NAME, TITLE = "running_curves", "Dev curves of the trials that run"
 
 
 def running_curves(reader: Leaderboard, trials: Sequence[TrialSummary], metric: str) -> Picture:
-    """Draw a metric against the step, a line per trial, for the newest trials that get a colour."""
+    """Plot a metric against the step, a line per trial, for the newest trials that get a colour."""
     shown = trials[: len(PALETTE)]
     labelled = {f"#{trial.number} {values_line(trial.values)}".strip(): trial for trial in shown}
     curves: dict[str, SeedCurves] = {

@@ -1,4 +1,4 @@
-"""The dev curves of a configuration's seeds, combined."""
+"""Combines the dev curves of a configuration's seeds."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -13,10 +13,7 @@ SeedCurves = Mapping[int, Sequence[DevPoint]]
 def curves_of(
     reader: Leaderboard, labelled: Mapping[str, LeaderboardRow], *metrics: str
 ) -> tuple[dict[str, SeedCurves], str]:
-    """Read the dev curves of the rows' seeds that have these metrics.
-
-    Returns them with a caption note.
-    """
+    """Read the dev curves of rows, for seeds with these metrics. Also returns a caption note."""
     whole = {label: reader.dev_curves(row) for label, row in labelled.items()}
     curves = {
         label: kept
@@ -30,7 +27,7 @@ def curves_of(
 
 
 def seeds_having(seeds: SeedCurves, *metrics: str) -> SeedCurves:
-    """Return the seeds with a point that has all of these metrics."""
+    """Return the seeds with at least one point that has all of these metrics."""
     return {
         seed: points
         for seed, points in seeds.items()
@@ -41,8 +38,8 @@ def seeds_having(seeds: SeedCurves, *metrics: str) -> SeedCurves:
 def over_seeds(seeds: SeedCurves, metric: str) -> dict[int, list[float]]:
     """Return the values of a metric over the seeds, by step, in order of steps.
 
-    Seeds that never have the metric are left out. So are steps at which one of the other seeds has
-    no value: a mean over fewer seeds would jump.
+    Seeds that never have the metric are left out. Steps at which one of the other seeds has no
+    value are left out too, because a mean over fewer seeds would jump.
     """
     curves = [dict(_list_values(points, metric)) for points in seeds_having(seeds, metric).values()]
     shared = set.intersection(*map(set, curves)) if curves else set()
@@ -52,7 +49,7 @@ def over_seeds(seeds: SeedCurves, metric: str) -> dict[int, list[float]]:
 def at_kept(seeds: SeedCurves, metric: str) -> list[tuple[int, float]]:
     """Return for each seed the step of the kept checkpoint and the metric there.
 
-    Seeds without the metric there are left out.
+    Seeds without the metric at that step are left out.
     """
     kept = [[point for point in points if point.kept] for points in seeds.values()]
     return [found for points in kept for found in _list_values(points, metric)]

@@ -1,4 +1,4 @@
-"""Progress of a sweep: its trials by state, and those to come."""
+"""Progress of a sweep: its trials by state, and those still to come."""
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -13,7 +13,7 @@ COLOURS = {
     "RUNNING": colour(0),
     "PLANNED": fade_colour(6, 0.35),
 }
-"""Colours by state, in the order of the bar's parts."""
+"""Colours by state, in the order of the bar's segments."""
 
 
 def state_picture(overview: SweepOverview) -> Picture:

@@ -1,4 +1,4 @@
-"""The leaderboard, first without ranks, and the papers' tables; as pages and as files."""
+"""The leaderboard, at first without ranks, and the papers' tables; as pages and as files."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -28,19 +28,19 @@ from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.render.table import Table, TableRow
 
 SHOWN = 200
-"""The most rows shown when every configuration is asked for."""
+"""Most rows if all configurations are shown."""
 DOWNLOADS: dict[str, tuple[TextFormat, str, str]] = {
     "csv": ("csv", "CSV", "text/csv"),
     "json": ("json", "JSON", "application/json"),
     "md": ("markdown", "Markdown", "text/markdown"),
     "tex": ("latex", "LaTeX", "application/x-tex"),
 }
-"""By file ending: the format, its name, and its MIME type."""
+"""By file extension: the format, its display name, and its MIME type."""
 
 
 @pages.get("/")
 def show_board() -> str:
-    """Render all that needs no resampling."""
+    """Render everything that needs no resampling."""
     address = read_address(BoardAddress)
     quick = _read_rows(address, ranked=False)
     known = site().standings.known(_make_ranking_key(address), quick)
@@ -71,7 +71,7 @@ def file(form: str) -> Response:
 
 
 def document_file(make: Callable[[], Document], form: str, *, name: str) -> Response:
-    """Make a document to download, its form by the file ending; AddressError if that is unknown."""
+    """Make a download; the file extension decides the format. Raises AddressError if unknown."""
     if form not in DOWNLOADS:
         raise AddressError(f"no file ends in {form!r}; expected {', '.join(DOWNLOADS)}")
     kind, _, mimetype = DOWNLOADS[form]
@@ -81,7 +81,7 @@ def document_file(make: Callable[[], Document], form: str, *, name: str) -> Resp
 
 
 def _make_ranking_key(address: BoardAddress) -> BoardAddress:
-    """Keep the choices that ranks depend on: neither order nor published rows change them."""
+    """Keep only the choices that ranks depend on, without the order and published rows."""
     return address.model_copy(
         update={"sort": "dev", "published": False, "against": None, "search": None}
     )
@@ -108,7 +108,7 @@ def _rank_rows(address: BoardAddress) -> list[LeaderboardRow]:
 def _build_board(
     address: BoardAddress, rows: list[LeaderboardRow], *, marked: bool = False
 ) -> Board:
-    """Build the board; `marked` adds the marks of significance, which need resampling."""
+    """Build the board; `marked` adds marks of significance, which need resampling."""
     published = (
         reader().published(backbone=address.backbone, method=address.method)
         if address.published
@@ -123,7 +123,7 @@ def _build_board(
 
 
 def _has_words(row: LeaderboardRow, search: str | None) -> bool:
-    """Tell whether each word of the search is somewhere in a row, in any case."""
+    """Whether a row contains each word of the search, case-insensitively."""
     values = (f"{name}={value}" for name, value in row.configuration.values.items())
     shown = (method_name(row.shown_method), backbone_name(row.shown_backbone))
     names = (row.reference, row.backbone, row.shown_backbone, *shown)
@@ -141,7 +141,7 @@ def _compare_rows(
 
 
 def _list_references(rows: list[LeaderboardRow]) -> list[str]:
-    """List rows to mark others against: by method, and configuration if a method has several."""
+    """List reference rows to choose from: by method, or with the configuration if ambiguous."""
     scored = [row for row in rows if row.scores]
     times = Counter(row.method for row in scored)
     return [row.method if times[row.method] == 1 else row.reference for row in scored]
@@ -150,7 +150,7 @@ def _list_references(rows: list[LeaderboardRow]) -> list[str]:
 def _build_context(
     address: BoardAddress, rows: list[LeaderboardRow], *, whole: bool
 ) -> dict[str, Any]:
-    """Build the variables of the templates."""
+    """Build the template's variables."""
     board = _build_board(address, rows, marked=whole)
     tables = [arrange_columns(table) for table in board_tables(board, wide=True)]
     return {
@@ -211,7 +211,7 @@ def _render_tables(
 
 
 def _add_links(listed: list[PaperProgress]) -> Iterator[Table]:
-    """Link the names in the list to the tables that have printed numbers."""
+    """Link the names in the list to tables with printed numbers."""
     printed = {(progress.paper, progress.table) for progress in listed if progress.is_printed}
     papers = dict.fromkeys(progress.paper for progress in listed)
 

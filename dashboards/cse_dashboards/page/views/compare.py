@@ -27,22 +27,22 @@ from cse_platform.render.table import Cell, Column, Table, text_table, to_table
 
 NamedRows = Mapping[str, LeaderboardRow]
 DEV_LINE = "dev"
-"""The table line that holds the dev scores."""
+"""The line of the table with the dev scores."""
 
 
 @dataclass(frozen=True)
 class Differing:
-    """The facts in which rows differ, and those that all of them share."""
+    """The facts in which rows differ, and those that they all share."""
 
     table: Table
-    """One column per row."""
+    """A column per row."""
     same: tuple[tuple[str, str], ...]
     descriptions: dict[str, str]
     """The differing hyperparameters of each row, in one line."""
 
 
 def shown_names(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
-    """Name rows by the shortest text that differs, with methods as their authors write them."""
+    """Name rows by the shortest unique text, with methods by their display names."""
     return {
         name.replace(row.method, method_name(row.method), 1): row
         for name, row in named_rows(rows).items()
@@ -50,7 +50,7 @@ def shown_names(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
 
 
 def differing_hyperparameters(rows: NamedRows) -> Differing:
-    """Compare what rows are trained from, on and with; absent values are empty cells."""
+    """Compare the rows' methods, backbones, data and hyperparameters; absent values are empty."""
     facts = {name: _list_facts(row) for name, row in rows.items()}
     order = list(dict.fromkeys(fact for values in facts.values() for fact in values))
     lines = {fact: [values.get(fact, "") for values in facts.values()] for fact in order}
@@ -62,11 +62,11 @@ def differing_hyperparameters(rows: NamedRows) -> Differing:
 
 
 def scores_table(rows: NamedRows, against: Mapping[str, Comparison], tasks: FamilyName) -> Table:
-    """Make the table of each row's scores, and of how far each other row is above the first.
+    """Make the table of each row's scores, and of its differences from the first row.
 
     Args:
-        rows: by name, the first of them the one that the others are compared with.
-        against: by name, those that can be compared with it, each as A against the first.
+        rows: by name; the others are compared with the first.
+        against: by name, the comparisons of rows (as A) with the first, where possible.
         tasks: the family of test scores.
     """
     first = next(iter(rows))
@@ -119,7 +119,7 @@ def _make_score_column(name: str, row: LeaderboardRow) -> Column[str]:
 
 
 def _index_by_task(comparison: Comparison) -> dict[str, tuple[TaskComparison, float | None]]:
-    """Index differences and their p by task: Holm's for tasks, that of one test for the average."""
+    """Index differences and their p by task: Holm's p for tasks, the single p for the average."""
     differences = {task.task: (task, task.p_holm) for task in comparison.tasks}
     if comparison.average is not None:
         differences[comparison.average.task] = (comparison.average, comparison.average.p)
@@ -146,24 +146,24 @@ def _find_p_value(
 
 @dataclass(frozen=True)
 class RequestedRow:
-    """A row that the address names, and its candidates."""
+    """A reference in the address, and the rows that it can mean."""
 
     reference: str
     candidates: tuple[LeaderboardRow, ...] = ()
     problem: str = ""
-    """The reason why there is no candidate."""
+    """Why there is no candidate."""
     unknown: bool = False
-    """Whether no row has that name."""
+    """Whether no row matches the reference."""
 
     @property
     def row(self) -> LeaderboardRow | None:
-        """The row that is meant, if there is exactly one candidate."""
+        """The row, if there is exactly one candidate."""
         return self.candidates[0] if len(self.candidates) == 1 else None
 
 
 @dataclass(frozen=True)
 class Offer:
-    """One of several candidates of a name, and the link that chooses it."""
+    """One of several candidates of a reference, and the link that selects it."""
 
     link: str
     text: str
@@ -171,7 +171,7 @@ class Offer:
 
 @pages.get("/compare")
 def show_compare() -> str | BaseResponse:
-    """Render the form, and if all rows are known the placeholders of the slower parts."""
+    """Render the form and, if all rows are known, the placeholders of the slower parts."""
     address = read_address(CompareAddress)
     if {"a", "b"} & request.args.keys():
         return redirect(address.link())
@@ -207,7 +207,7 @@ def show_compare() -> str | BaseResponse:
 
 @pages.get("/parts/differences/compare")
 def compare_differences() -> str:
-    """Render all scores, and each row against the first."""
+    """Render all scores, and the comparison of each row with the first."""
     from cse_dashboards.figures.board.differences import differences
 
     address, rows = _read_known_rows()
@@ -217,7 +217,7 @@ def compare_differences() -> str:
     refused: dict[str, str] = {}
     for name in others:
         if not (named[name].scores and named[first].scores):
-            continue  # the page has said that they lack test scores
+            continue  # the page already says that they lack test scores
         try:
             comparisons[name] = _compare_pair(address, {name: named[name], first: named[first]})
         except ComparisonError as error:
@@ -276,7 +276,7 @@ def _find_candidates(address: CompareAddress, reference: str) -> RequestedRow:
 
 
 def _make_offers(address: CompareAddress, asked: RequestedRow) -> list[Offer]:
-    """Offer the candidates of a name; two evaluations of one row are told apart by identity."""
+    """Offer the candidates of a reference; evaluations of the same row are offered by identity."""
     references = [row.reference for row in asked.candidates]
     offers = []
     for row in asked.candidates:
@@ -292,7 +292,7 @@ def _make_offers(address: CompareAddress, asked: RequestedRow) -> list[Offer]:
 
 
 def _read_known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
-    """Read the rows, by how the address names them; the others are compared with the first."""
+    """Read the rows by their references in the address; the others are compared with the first."""
     address = read_address(CompareAddress)
     asked = [_find_candidates(address, reference) for reference in address.rows]
     rows = {asked_row.reference: asked_row.row for asked_row in asked if asked_row.row}
@@ -306,7 +306,7 @@ def _read_known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
 
 
 def _compare_pair(address: CompareAddress, rows: Mapping[str, LeaderboardRow]) -> Comparison:
-    """Compare the first of two with the second; the result is kept while their scores last."""
+    """Compare the first of two rows with the second; cached while their scores stay the same."""
     question = (tuple(rows), address.tasks)
     return site().comparisons.ask(
         question, list(rows.values()), lambda: reader().compare_two(rows, tasks=address.tasks)
@@ -316,7 +316,7 @@ def _compare_pair(address: CompareAddress, rows: Mapping[str, LeaderboardRow]) -
 def _choose_pair(
     address: CompareAddress, rows: Mapping[str, LeaderboardRow]
 ) -> tuple[LeaderboardRow, LeaderboardRow]:
-    """Choose the two rows whose pairs of sentences are shown."""
+    """Choose the two rows whose sentence pairs are plotted."""
     x, y, *_ = rows
     for side in (address.x, address.y):
         if side is not None and side not in rows:
@@ -325,6 +325,6 @@ def _choose_pair(
 
 
 def _find_shared_tasks(pair: tuple[LeaderboardRow, LeaderboardRow], tasks: FamilyName) -> list[str]:
-    """Find the tasks of pairs that both rows are scored on."""
+    """Find the tasks of sentence pairs on which both rows have scores."""
     shared, _ = shared_tasks(dict(zip("xy", pair, strict=True)), tasks)
     return [task for task in shared if task in STS_TASKS or is_own(task)]

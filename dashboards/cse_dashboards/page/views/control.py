@@ -1,7 +1,7 @@
 """Views that change something: notes, tags, stars, and requests to sweeps.
 
-These addresses answer only where the page was started with `--allow-control`. A form leads back to
-the page that it was on, which then says what became of it.
+They refuse all requests unless the page was started with `--allow-control`. After a form is sent,
+the browser is redirected to the page of the form, which shows the outcome.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from cse_platform.leaderboard.annotations import Annotations
 
 controls = Blueprint("controls", __name__)
 SAID = 1000
-"""The most characters of a refusal: a cookie holds it, and browsers drop long ones."""
+"""Most characters of a refusal: it is kept in a cookie, and browsers drop long ones."""
 
 
 @controls.before_request
@@ -38,7 +38,7 @@ def _check_admission() -> None:
 
 @controls.get("/sweeps/<name>/stop")
 def confirm_stop(name: str) -> str:
-    """Ask before a sweep, or one trial of it, is stopped."""
+    """Ask for confirmation before a sweep, or one of its trials, is stopped."""
     address = read_address(StopAddress, name=name)
     return render_template("stop.html", address=address, overview=read_overview(name))
 
@@ -73,12 +73,12 @@ def annotate_configuration(key: str) -> BaseResponse:
 
 @controls.post("/sweeps/<name>/request")
 def ask_sweep(name: str) -> BaseResponse:
-    """Send a sweep the request of its buttons, as `cse-sweep stop`, `retry` and `enqueue` do."""
+    """Send a sweep the request of a button, as `cse-sweep stop`, `retry` and so on do."""
     return _act_and_redirect(partial(_send_sweep_request, name), f"/sweeps/{quote(name, safe='')}")
 
 
 def _act_and_redirect(act: Callable[[], str], back: str) -> BaseResponse:
-    """Act, show the outcome or the refusal, and redirect back."""
+    """Act, flash the outcome or the refusal, and redirect back."""
     try:
         flash(act(), "done")
     except CseError as error:

@@ -35,7 +35,7 @@ def show_geometry() -> str:
 
 @pages.get("/parts/numbers/geometry")
 def geometry_numbers() -> str:
-    """Render the figures that the leaderboard has numbers for; no model is opened."""
+    """Render the figures whose numbers are on the leaderboard; no model is opened."""
     from cse_dashboards.figures.board.buckets import buckets
     from cse_dashboards.figures.board.ranking_scores import ranking_pictures
     from cse_dashboards.figures.training.alignment_uniformity import alignment_uniformity
@@ -52,7 +52,7 @@ def geometry_numbers() -> str:
 
 @pages.get(f"/parts/<any({', '.join(WHAT)}):what>/geometry")
 def geometry_encoded(what: Encoded) -> str:
-    """Render a figure that opens the kept models; a picture that could be made is made once."""
+    """Render a figure that needs kept models; a successful picture is cached."""
     address = read_address(GeometryAddress)
     trials = _list_best_trials(_read_rows(address))
     question = (what, address.model_copy(update={"show": None}))
@@ -92,6 +92,6 @@ def _read_rows(address: GeometryAddress) -> list[LeaderboardRow]:
 
 
 def _list_best_trials(rows: list[LeaderboardRow]) -> dict[str, str]:
-    """List the best trial of each of the first rows, by the row's label."""
+    """Return the best trial of each of the first rows, by the row's label."""
     named = labelled_rows(rows[:PANELS])
     return {name: row.best_trial for name, row in named.items() if row.best_trial}

@@ -1,6 +1,6 @@
-"""Figures of a sweep's search; slow ones are kept for as long as no trial ends.
+"""Figures of a sweep's search; slow ones are cached until a trial starts or ends.
 
-While a sweep runs, the page shows those of a little earlier, and makes new ones behind.
+While a sweep runs, the page shows cached figures, and new ones are made in the background.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -43,7 +43,7 @@ def sweep_hyperparameters(name: str) -> str:
 
 @pages.get("/parts/pair/sweeps/<name>")
 def sweep_pair(name: str) -> str:
-    """Render two hyperparameters against the score."""
+    """Render the score over two hyperparameters."""
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
     names = list(_replay_search(site().studies, reader(), address, overview).history.space)
     for side in (address.x, address.y):
@@ -61,9 +61,9 @@ def sweep_pair(name: str) -> str:
 
 
 Told = tuple[list[Picture], Sequence[str]]
-"""Pictures of a search, and sentences about it."""
+"""Figures of a search, and sentences about it."""
 Make = Callable[[Leaderboard, ReplayedSearch, SweepOverview], Told]
-"""Makes the pictures; it may run outside of a request."""
+"""Makes the figures; it may run outside of a request."""
 
 
 def _make_search_pictures(address: SweepAddress, studies: Memory[ReplayedSearch]) -> Make:
@@ -117,7 +117,7 @@ def _render_part(part: str, title: str, address: SweepAddress, make: Make) -> st
 def _load_search_part(
     part: str, address: SweepAddress, overview: SweepOverview, make: Make
 ) -> SearchPart:
-    """Return the figures at once, if any are known, even if they are stale."""
+    """Return cached figures at once, even if they are stale; make them if there are none."""
     board, studies = reader(), site().studies
 
     def compute() -> SearchPart:
@@ -135,7 +135,7 @@ def _replay_search(
     address: SweepAddress,
     overview: SweepOverview,
 ) -> ReplayedSearch:
-    """Replay the search of the trials that pass, which the parts of a page share."""
+    """Read the search of the trials that match the filter; the parts of a page share it."""
     return studies.ask(
         (address.name, address.where),
         _stamp_search(overview),
@@ -144,5 +144,5 @@ def _replay_search(
 
 
 def _stamp_search(overview: SweepOverview) -> Hashable:
-    """Identify the state of a search: it changes when a trial begins or ends."""
+    """Identify the state of a search; it changes when a trial starts or ends."""
     return (*overview.counts.items(), overview.planned, overview.restarted, overview.finished)

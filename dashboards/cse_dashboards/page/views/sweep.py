@@ -1,4 +1,4 @@
-"""The list of sweeps, one sweep, the table of its trials, and stamps that say what has changed."""
+"""The list of sweeps, a sweep with the table of its trials, and stamps that detect changes."""
 
 import csv
 import io
@@ -34,22 +34,22 @@ from cse_platform.secrets import mask_url
 from cse_platform.sweep.space.dimensions import canonical_json
 
 TRIALS_SHOWN = 50
-"""Trials on one page."""
+"""Trials per page."""
 BEFORE, AFTER = ("state", "score"), ("seed", "step", "seconds", "error", "key")
 """Columns on either side of the hyperparameters; the number is always first."""
 STATES = {"RUNNING": "running", "COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
 _FALLING = ("score", "number")
 """Columns that the first click sorts in descending order."""
 _FIELDS = {"score": "value", "seconds": "wall_seconds"}
-"""The field of `TrialSummary` of a column, where it has another name."""
+"""The `TrialSummary` fields of columns with another name."""
 
 
 @dataclass(frozen=True)
 class TrialsColumn:
-    """One column of the table of trials."""
+    """A column of the table of trials."""
 
     name: str
-    """The column's name in an address."""
+    """The column's name in addresses."""
     title: str
     searched: bool = False
     """Whether it is a hyperparameter."""
@@ -59,7 +59,7 @@ class TrialsColumn:
         return "left" if self.name in TEXTS else "right"
 
     def toggle_order(self, sort: str) -> str:
-        """Return the order after a click on the head, for trials now sorted by `sort`."""
+        """Return the new order after a click on the head, if trials are now sorted by `sort`."""
         if sort.removeprefix("-") == self.name:
             return self.name if sort.startswith("-") else f"-{self.name}"
         return f"-{self.name}" if self.name in _FALLING else self.name
@@ -67,7 +67,7 @@ class TrialsColumn:
 
 @pages.get("/parts/trials/sweeps/<name>")
 def sweep_trials(name: str) -> str:
-    """Render the table alone."""
+    """Render only the table."""
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
     return render_template(
         "sweep_trials_part.html",
@@ -79,9 +79,9 @@ def sweep_trials(name: str) -> str:
 
 @pages.get("/as/csv/sweeps/<name>")
 def trials_file(name: str) -> Response:
-    """Send all trials that pass, in the table's order; scores are fractions."""
+    """Send all trials that match the filter, in the table's order; scores are fractions."""
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
-    reader().count_trials(name, address.choice)  # refuses an invalid choice before a line is sent
+    reader().count_trials(name, address.choice)  # raise on an invalid choice before sending
     columns = [column.name for column in _choose_columns(address, _list_columns(overview))]
     lines = reader().trials(name, address.choice)
     text = stream_with_context(_format_csv(["number", *columns], lines))
@@ -91,7 +91,7 @@ def trials_file(name: str) -> Response:
 
 
 def trials_table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
-    """Build the variables of the table's template; an invalid choice is explained in its place."""
+    """Build the variables of the table's template; for an invalid choice, the explanation."""
     try:
         return _build_trials_table(address, overview)
     except QueryError as error:
@@ -118,14 +118,14 @@ def _build_trials_table(address: SweepAddress, overview: SweepOverview) -> dict[
 
 
 def _read_hyperparameters(overview: SweepOverview) -> SweepHyperparameters:
-    """Read the hyperparameters, again only if there are more trials: old ones do not change."""
+    """Read the hyperparameters; cached until there are more trials, as old ones never change."""
     name = overview.name
     known_for = (overview.started, overview.trials)
     return site().hyperparameters.ask(name, known_for, lambda: reader().hyperparameters(name))
 
 
 def _list_columns(overview: SweepOverview) -> list[TrialsColumn]:
-    """List all columns but the number; errors only if a trial may have one."""
+    """List all columns except the number, with errors only if a trial can have one."""
     varying = _read_hyperparameters(overview).varying
     titles = {"score": task_words(f"dev {overview.dev} × 100")}
     stopped = overview.counts["FAIL"] or overview.counts["PRUNED"]
@@ -137,7 +137,7 @@ def _list_columns(overview: SweepOverview) -> list[TrialsColumn]:
 
 
 def _choose_columns(address: SweepAddress, offered: Sequence[TrialsColumn]) -> list[TrialsColumn]:
-    """Choose the columns that the address names; all, if it names none."""
+    """Choose the columns that the address names; all columns if it names none."""
     known = [column.name for column in offered]
     for name in address.columns:
         if name not in known:
@@ -148,7 +148,7 @@ def _choose_columns(address: SweepAddress, offered: Sequence[TrialsColumn]) -> l
 
 
 def _format_csv(columns: Sequence[str], lines: Iterator[TrialSummary]) -> Iterator[str]:
-    """Format trials as CSV, in texts of a few lines each."""
+    """Format trials as CSV, in chunks of several lines."""
     written = io.StringIO()
     writer = csv.writer(written)
     writer.writerow(columns)
@@ -170,9 +170,9 @@ def _format_field(line: TrialSummary, name: str) -> str:
 
 
 SEEDS = 8
-"""Trials read for each of the best configurations, if some trials are filtered out."""
+"""Trials to read per shown configuration, if trials are filtered."""
 BEST = 8
-"""Configurations that are shown, and whose dev curves are drawn."""
+"""Number of configurations that are shown with their dev curves."""
 OFFERED_CURVES = (
     "dev/stsb_spearman",
     "dev/sickr_spearman",
@@ -180,13 +180,13 @@ OFFERED_CURVES = (
     "dev/alignment",
     "dev/uniformity",
 )
-"""Metrics offered beside the one that the search climbs."""
+"""Metrics to choose from, besides the one that the search climbs."""
 
 
 @pages.get("/sweeps/<name>")
 def show_sweep(name: str) -> str:
-    """Render what a single read of the store gives."""
-    # The stamp is read first: what changes in between is then read again, and not missed.
+    """Render everything that needs no slow query."""
+    # The stamp is read first, so that changes in between cause a refresh and are not missed.
     address, stamp = read_address(SweepAddress, name=name), sweep_stamp(name)
     overview, spec = read_overview(name), reader().sweep_spec(name)
     file = io.StringIO()
@@ -203,7 +203,7 @@ def show_sweep(name: str) -> str:
 
 @pages.get("/parts/live/sweeps/<name>")
 def sweep_live(name: str) -> str:
-    """Render the progress, and the trials that run."""
+    """Render the progress and the running trials."""
     return render_template(
         "sweep_live.html",
         **_build_progress(read_address(SweepAddress, name=name), read_overview(name)),
@@ -239,7 +239,7 @@ def sweep_best(name: str) -> str:
 
 @pages.get("/parts/running/sweeps/<name>")
 def sweep_running(name: str) -> str:
-    """Render the dev curves of the trials that run."""
+    """Render the dev curves of the running trials."""
     from cse_dashboards.figures.training.running import running_curves
 
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
@@ -250,7 +250,7 @@ def sweep_running(name: str) -> str:
 
 
 def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
-    """Read the best configurations among the trials that pass, by all their seeds in the sweep."""
+    """Read the best configurations among matching trials, each with all its seeds in the sweep."""
     if not address.where:
         filters = Filters(sweep=address.name)
         return reader().rows(filters, per_configuration=True, limit=BEST, ranked=False)
@@ -271,7 +271,7 @@ def _read_configuration_rows(sweep: str, configuration: str) -> list[Leaderboard
 
 @pages.get("/sweeps/<name>/mlflow")
 def sweep_mlflow(name: str) -> BaseResponse:
-    """Redirect to its run on the MLflow server, which is asked only for this link."""
+    """Redirect to the sweep's run on the MLflow server, which is contacted only for this link."""
     server, spec = site().mlflow, reader().sweep_spec(name)
     if server is None:
         raise NotFoundError("no MLflow server is known; start cse-dashboard with --mlflow http://…")
@@ -284,7 +284,7 @@ def sweep_mlflow(name: str) -> BaseResponse:
 
 
 SWEEPS_SHOWN = 50
-"""Sweeps on one page."""
+"""Sweeps per page."""
 
 
 @pages.get("/sweeps")
@@ -295,7 +295,7 @@ def show_sweeps() -> str:
 
 @pages.get("/parts/listed/sweeps")
 def sweeps_listed() -> str:
-    """Render the list alone, which is refreshed while a sweep runs."""
+    """Render only the list, which is refreshed while a sweep runs."""
     return render_template("sweeps_listed.html", **_list_sweeps(read_address(SweepsAddress)))
 
 
@@ -317,9 +317,10 @@ def answer_of_sweeps() -> Response:
 
 
 def sweep_stamp(name: str) -> dict[str, Any]:
-    """Return the state of a sweep. Each part of its page names what makes it old.
+    """Return the state of a sweep; each part of its page names the entries that make it stale.
 
-    While the sweep runs, each minute changes the stamp too: the page shows the elapsed time.
+    While the sweep runs, the stamp also changes every minute, because the page shows the elapsed
+    time.
     """
     stamp = reader().stamps(name)[name]
     runs = stamp.state == "RUNNING"
@@ -335,7 +336,7 @@ def sweep_stamp(name: str) -> dict[str, Any]:
 
 
 def sweeps_stamp() -> dict[str, Any]:
-    """Return the state of all sweeps; where there are none yet, one may begin at any time."""
+    """Return the state of all sweeps; without sweeps, `runs` is true because one may start."""
     stamps = reader().stamps()
     text = repr(sorted(stamps.items()))
     return {
@@ -350,7 +351,7 @@ def _count_trials(name: str) -> tuple[int, int]:
 
 
 def _answer_with_etag(stamp: dict[str, Any]) -> Response:
-    """Answer with an ETag: a browser that has the stamp already gets an empty 304."""
+    """Respond with an ETag, so that a browser with the same stamp gets an empty 304."""
     answer = jsonify(stamp)
     answer.headers["Cache-Control"] = "no-cache"
     answer.add_etag()

@@ -1,4 +1,4 @@
-"""Everything about one trial, and the numbers of a picture as a file."""
+"""The page of a trial, and the data of any picture as a CSV file."""
 
 import shlex
 from contextlib import suppress
@@ -28,7 +28,7 @@ MOST_LINES, MOST_PRINTED = 200, 20_000
 
 @dataclass(frozen=True)
 class TrialPlace:
-    """The place of a trial in one of its sweeps."""
+    """A trial's place in one of its sweeps, and its neighbours."""
 
     sweep: str
     number: int
@@ -37,7 +37,7 @@ class TrialPlace:
     best: TrialSummary | None
     """The best trial of the sweep, which may be this one."""
     best_values: dict[str, Any] | None
-    """The hyperparameters of the best trial, unless that is this one."""
+    """The hyperparameters of the best trial, unless it is this one."""
 
 
 @pages.get("/trials/<key>")
@@ -64,9 +64,9 @@ def show_trial(key: str) -> str:
 
 
 def _read_last_lines(details: TrialDetails) -> str:
-    """Read the last lines that the trial has printed; empty where there are none on this machine.
+    """Read the last lines of the trial's output; empty if it is not on this machine.
 
-    The page says nothing of what lies on another: `cse-sweep logs` does.
+    `cse-sweep logs` tells where it is.
     """
     with suppress(NotFoundError, OSError):
         file = details.find_output(site().opened.folder)
@@ -90,7 +90,7 @@ def _make_place(details: TrialDetails, place: SweepPlace) -> TrialPlace:
 
 
 def _list_metrics(details: TrialDetails) -> list[str]:
-    """List the metrics of a trial's points, in the order in which they were first reported."""
+    """List the metrics of a trial's dev points, in the order of their first report."""
     return list(dict.fromkeys(name for point in details.curve for name in point.metrics))
 
 
@@ -108,7 +108,9 @@ def _draw_curve(details: TrialDetails, metric: str) -> Picture:
 
 
 def csv_address(picture: Picture) -> str:
-    """Return the address of the picture's numbers, which would double the page's own size."""
+    """Return the URL of the picture's data, which is not embedded as it would double the page's
+    size.
+    """
     _list_shown_pictures()[picture.name] = picture
     query = request.query_string.decode()
     return f"/csv/{picture.name}{quote(request.path)}" + (f"?{query}" if query else "")
@@ -117,7 +119,7 @@ def csv_address(picture: Picture) -> str:
 @pages.get("/csv/<name>/", defaults={"view": ""})
 @pages.get("/csv/<name>/<path:view>")
 def picture_numbers(name: str, view: str) -> Response:
-    """Make the view again, and send the numbers of one of its pictures."""
+    """Render the view again, and send the data of one of its pictures."""
     addresses = current_app.url_map.bind_to_environ(request.environ)
     endpoint, path = addresses.match(f"/{view}", "GET")
     if endpoint != request.endpoint:
@@ -130,7 +132,7 @@ def picture_numbers(name: str, view: str) -> Response:
 
 
 def _list_shown_pictures() -> dict[str, Picture]:
-    """Return the pictures of the view that is being made, by name."""
+    """Return the pictures of the view that is being rendered, by name."""
     if "pictures" not in g:
         g.pictures = {}
     shown: dict[str, Picture] = g.pictures

@@ -1,1 +1,1 @@
-"""The built-in corpus and data sets, drawn from a small grammar."""
+"""The built-in corpus and data sets, generated from a small grammar."""

@@ -1,6 +1,7 @@
-"""Events, words and sentence shapes of the grammar, drawn at random.
+"""Random events, words and sentence shapes of the grammar.
 
-Of all that Random offers, only random() is promised to stay the same across versions.
+Only `Random.random()` is used, because no other method of `Random` is guaranteed to give the same
+numbers in all Python versions.
 """
 
 from collections.abc import Sequence
@@ -14,13 +15,13 @@ from cse_methods.data.builtin.vocabulary import ACTIONS, ANTONYMS, OPENINGS, PEO
 _T = TypeVar("_T")
 
 DENIED, PLACE_FIRST, OPENED, REWORDED = 0.1, 0.3, 0.6, 0.2
-"""Shares: of denied events, of sentences with the place in front or an opening, and of the words
-that the second sentence of a graded pair draws anew."""
+"""Probabilities that an event is denied, that a sentence has its place in front, that it has an
+opening, and that the second sentence of a graded pair draws a word anew."""
 CLAUSES: tuple[Clause, ...] = ("active", "active", "two_objects", "passive", "cleft")
 
 
 def below(rng: Random, bound: int) -> int:
-    """A number from 0 to bound - 1."""
+    """Draw an integer from 0 to bound - 1."""
     return int(rng.random() * bound)
 
 
@@ -29,7 +30,7 @@ def pick(rng: Random, items: Sequence[_T]) -> _T:
 
 
 def draw_scene(rng: Random) -> Scene:
-    """An event of two different people; one in ten is denied."""
+    """Draw an event of two different people; one in ten is denied."""
     subject = pick(rng, SLOTS["subject"])
     return Scene(
         subject=subject,
@@ -42,7 +43,7 @@ def draw_scene(rng: Random) -> Scene:
 
 
 def changed(rng: Random, event: Scene, *, slots: int) -> Scene:
-    """The event with other concepts in that many slots."""
+    """Replace the concepts of `slots` random slots of an event by other ones."""
     left, concepts = list(SLOTS), asdict(event)
     for _ in range(slots):
         slot = left.pop(below(rng, len(left)))
@@ -52,7 +53,7 @@ def changed(rng: Random, event: Scene, *, slots: int) -> Scene:
 
 
 def opposite(rng: Random, event: Scene) -> Scene:
-    """The event denied or affirmed, or with the antonym of its action."""
+    """Return the event denied or affirmed, or with the antonym of its action."""
     antonyms = [a for pair in ANTONYMS if event.action in pair for a in pair - {event.action}]
     if antonyms and rng.random() < 0.5:
         return replace(event, action=antonyms[0])
@@ -76,7 +77,7 @@ def draw_lexicon(rng: Random) -> Lexicon:
 
 
 def reworded(rng: Random, lexicon: Lexicon) -> Lexicon:
-    """The lexicon of a speaker who shares most words."""
+    """Draw the lexicon of a speaker who shares most words with this one."""
     new = draw_lexicon(rng)
     nouns, verbs = dict(lexicon.nouns), dict(lexicon.verbs)
     nouns.update({key: word for key, word in new.nouns.items() if rng.random() < REWORDED})
@@ -85,7 +86,7 @@ def reworded(rng: Random, lexicon: Lexicon) -> Lexicon:
 
 
 def contrary(rng: Random, lexicon: Lexicon) -> Lexicon:
-    """The lexicon of a speaker who shares no word."""
+    """Draw the lexicon of a speaker who shares no word with this one."""
     nouns = {
         words[0]: pick(rng, [word for word in words if word != lexicon.nouns[words[0]]])
         for words in (*PEOPLE, *THINGS, *PLACES)

@@ -1,9 +1,10 @@
-"""A small grammar of events: one meaning, many wordings, and a gold score for two meanings.
+"""A small grammar of events: one meaning has many wordings, and two meanings have a gold score.
 
-An event is a transfer: somebody (subject) does something (action) with a thing (object), another
-person has a part in it (role), and it happens somewhere (place). A wording chooses synonyms, active
-or passive voice, the verb's converse (`lend to` and `borrow from` describe one event), where place
-and receiver stand, and an opening without meaning. Gold follows from the events, never from words.
+An event is a transfer: a person (subject) does something (action) with a thing (object), another
+person takes part (role), and it happens somewhere (place). A wording chooses synonyms, active or
+passive voice, the verb or its converse (`lend to` and `borrow from` describe one event), the
+positions of place and receiver, and an opening without meaning. The gold score depends on the
+events only, never on the words.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ SLOTS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Scene:
-    """A meaning: a concept for each slot, and whether the action is denied."""
+    """A meaning: one concept for each slot, and whether the action is denied."""
 
     subject: str
     action: str
@@ -37,7 +38,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """The word that a speaker uses for every concept."""
+    """The word that a speaker uses for each concept."""
 
     nouns: dict[str, str]
     verbs: dict[str, Verb]
@@ -45,7 +46,11 @@ class Lexicon:
 
 @dataclass(frozen=True)
 class Frame:
-    """The shape of a sentence: `the` with the simple present, or `a` with the progressive."""
+    """The shape of a sentence.
+
+    A progressive sentence has the article `a` and the present progressive, any other one `the` and
+    the simple present.
+    """
 
     clause: Clause = "active"
     place_first: bool = False
@@ -54,11 +59,12 @@ class Frame:
 
 
 def gold(first: Scene, second: Scene) -> float:
-    """How far two events agree in meaning, 0 to 5, the same in either order.
+    """Return how far two events agree in meaning, 0 to 5; symmetric.
 
-    One point for each of subject, action, object, role and place that means the same. Opposite
-    actions, denied or antonyms, earn no point and halve what the other slots earn, because the
-    sentences then contradict each other. People who trade parts agree in neither subject nor role.
+    Subject, action, object, role and place give one point each if they are the same. If the actions
+    are opposite (one is denied, or they are antonyms), the sentences contradict each other: the
+    action gives no point, and the points of the other slots are halved. If two people swap their
+    parts, neither subject nor role gives a point.
     """
     agreeing = {slot for slot in SLOTS if getattr(first, slot) == getattr(second, slot)}
     if opposed(first, second):
@@ -67,16 +73,18 @@ def gold(first: Scene, second: Scene) -> float:
 
 
 def opposed(first: Scene, second: Scene) -> bool:
-    """Whether one event affirms the action that the other denies, or does its antonym."""
+    """Whether one event affirms the action that the other one denies, or has the antonym of its
+    action.
+    """
     if first.action == second.action:
         return first.denied != second.denied
     return first.denied == second.denied and {first.action, second.action} in ANTONYMS
 
 
 def sentence_of(event: Scene, lexicon: Lexicon, frame: Frame) -> str:
-    """The event as one English sentence.
+    """Word an event as one English sentence.
 
-    A verb that does not take two objects is written in the active clause instead.
+    If the clause has two objects but the verb does not take them, the active clause is used.
     """
     verb, place = lexicon.verbs[event.action], lexicon.nouns[event.place]
     clause = _clause(event, verb, lexicon, frame)

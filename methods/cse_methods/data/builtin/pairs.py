@@ -1,9 +1,10 @@
-"""The built-in corpus and dev sets, drawn from the grammar with fixed seeds: no file, no network.
+"""The built-in corpus and dev sets, generated from the grammar with fixed seeds, without files.
 
-Five kinds of pairs make the dev sets. `graded` pairs agree in none to all slots, mostly in the same
-words but in another sentence shape. `near` pairs share shape and every word they can, though up to
-four slots differ; `far` pairs mean nearly the same and share no word of it. In `traded` pairs the
-two people trade parts; in `opposed` pairs the action is denied or reversed; both in the same words.
+The dev sets consist of five kinds of pairs. `graded` pairs agree in none to all slots, mostly use
+the same words, and have different sentence shapes. `near` pairs have the same shape and as many
+words in common as possible, but differ in one to four slots. `far` pairs mean nearly the same, but
+have no content word in common. In `traded` pairs the two people swap their parts, and in `opposed`
+pairs the action is denied or reversed; both use the same words in both sentences.
 """
 
 from collections.abc import Mapping
@@ -45,7 +46,9 @@ MIXES: dict[DevTask, dict[PairKind, int]] = {
 
 @cache
 def builtin_corpus() -> tuple[str, ...]:
-    """6000 different sentences, in both styles of the dev sets; none stands in a dev set."""
+    """Return 6000 different sentences in the styles of both dev sets, none of which is in a dev
+    set.
+    """
     rng = Random(CORPUS_SEED)
     dev = {sentence for task in MIXES for pair in builtin_pairs(task) for sentence in pair[:2]}
     sentences: dict[str, None] = {}
@@ -60,9 +63,9 @@ def builtin_corpus() -> tuple[str, ...]:
 
 @cache
 def builtin_pairs(task: DevTask) -> tuple[GradedPair, ...]:
-    """400 pairs for stsb in the simple present, 250 for sickr in the progressive.
+    """Return 400 pairs in the simple present for stsb, 250 in the progressive for sickr.
 
-    Gold is that of the grammar: 0 to 5 for stsb, brought to 1 to 5 for sickr.
+    Gold scores are those of the grammar: 0 to 5 for stsb, rescaled to 1 to 5 for sickr.
     """
     pairs = draw_pairs(MIXES[task], like=task, seed=DEV_PAIR_SEEDS[task])
     refuse_other_draw(f"{task} pairs", sha256_of_pairs(pairs), DEV_PAIR_SHA256[task])
@@ -70,7 +73,9 @@ def builtin_pairs(task: DevTask) -> tuple[GradedPair, ...]:
 
 
 def draw_pairs(mix: Mapping[PairKind, int], *, like: DevTask, seed: int) -> tuple[GradedPair, ...]:
-    """Different pairs of different sentences, kind after kind, so many of each as `mix` says."""
+    """Draw different pairs of different sentences, kind by kind, as many of each kind as `mix`
+    says.
+    """
     rng = Random(seed)
     pairs: dict[tuple[str, str], GradedPair] = {}
     for kind, count in mix.items():
@@ -83,7 +88,7 @@ def draw_pairs(mix: Mapping[PairKind, int], *, like: DevTask, seed: int) -> tupl
 
 
 def refuse_other_draw(what: str, found: str, expected: str) -> None:
-    """Raise a DataError if this machine draws a built-in set otherwise than all others do."""
+    """Raise a DataError if the checksum of a built-in set is not the expected one."""
     if found != expected:
         raise DataError(
             f"the built-in {what} came out with sha256 {found[:12]}, expected {expected[:12]}; "

@@ -1,7 +1,7 @@
-"""Seven small labelled sets, drawn from the grammar with fixed seeds: no file, no network.
+"""Seven small labelled sets, generated from the grammar with fixed seeds, without files.
 
-For offline tests and the quickstart only: what their classes are follows from the event or from the
-shape of the sentence, so they say nothing about sentiment, questions or paraphrases.
+They are for offline tests and the quickstart only. Their classes depend on the event or on the
+shape of the sentence, so scores on them say nothing about sentiment, questions or paraphrases.
 """
 
 from collections.abc import Set
@@ -24,7 +24,7 @@ from cse_methods.data.builtin.vocabulary import OPENINGS
 from cse_methods.files.text import sha256_of
 
 PARTS = {"train": 120, "dev": 60}
-"""How many there are of each part that training may see; of folded tasks there is `train` only."""
+"""Number of sentences in each part that training may see; folded tasks have `train` only."""
 LABELLED_SEEDS = {"mr": 41, "cr": 42, "subj": 43, "mpqa": 44, "sst2": 45, "trec": 46, "mrpc": 47}
 LABELLED_SHA256 = {
     ("mr", "train"): "bb4793aaf7ed7b1736394498cd2b03d640299f83144f6647700984c1bf8ac44d",
@@ -42,17 +42,17 @@ CLASSES = ("lend", "sell", "give", "steal", "show", "send")
 
 
 class LabelledSentence(NamedTuple):
-    """A sentence, or two, with a class."""
+    """A sentence, or a pair of sentences, with a class."""
 
     first: str
     second: str
-    """Empty where there is one sentence."""
+    """Empty if there is only one sentence."""
     label: int
 
 
 @cache
 def builtin_rows(task: str, part: str) -> tuple[LabelledSentence, ...]:
-    """A part that training may see; its classes are of one size."""
+    """Return a part that training may see; its classes are of equal size."""
     seen = {row.first for row in builtin_rows(task, "train")} if part == "dev" else frozenset()
     seed = LABELLED_SEEDS[task] + (100 if part == "dev" else 0)
     rows = draw_rows(task, PARTS[part], seed=seed, without=seen)
@@ -63,12 +63,12 @@ def builtin_rows(task: str, part: str) -> tuple[LabelledSentence, ...]:
 def draw_rows(
     task: str, count: int, *, seed: int, without: Set[str] = frozenset()
 ) -> tuple[LabelledSentence, ...]:
-    """Different sentences, class after class in turn; `without` are first sentences to avoid.
+    """Draw rows with different first sentences, none of them in `without`; the classes alternate.
 
-    What makes the class: mr whether the event is denied, cr whether the action is kind, subj
-    whether the sentence has no opening, mpqa whether the place stands in front, sst2 whether it is
-    in the active voice, trec which of six actions it is, mrpc whether two sentences that share no
-    word mean the same.
+    The class depends on the task: for mr on whether the event is denied, for cr on whether the
+    action is kind, for subj on whether the sentence has no opening, for mpqa on whether the place
+    is in front, for sst2 on whether the voice is active, for trec on which of six actions it is,
+    for mrpc on whether two sentences without a common content word mean the same.
     """
     rng, classes = Random(seed), len(CLASSES) if task == "trec" else 2
     rows: dict[str, LabelledSentence] = {}
@@ -95,7 +95,7 @@ def _row(rng: Random, task: str, *, label: int) -> LabelledSentence:
 
 
 def _classed(rng: Random, task: str, event: Scene, frame: Frame, label: int) -> tuple[Scene, Frame]:
-    """The event and the shape of its sentence, changed so that they are of this class."""
+    """Change the event and the shape of its sentence so that they belong to this class."""
     if task == "mr":
         return replace(event, denied=not label), frame
     if task == "cr":

@@ -1,6 +1,7 @@
-"""The words of the built-in corpus. Words in one row mean the same; the first is the row's key.
+"""The words of the built-in corpus.
 
-Small on purpose: sentences that share most of their words are the negatives that teach.
+Words in one row are synonyms, and the first of them is the key of the row. The vocabulary is small
+so that many sentences share most of their words: these are the negatives that teach most.
 """
 
 from dataclasses import dataclass
@@ -49,12 +50,12 @@ OPENINGS = (
     "it is said that ",
     "the people who live here say that ",
 )
-"""Say nothing about the event."""
+"""Openings of a sentence that say nothing about the event."""
 
 
 @dataclass(frozen=True)
 class Verb:
-    """One way to word an action; `link` joins the other person."""
+    """A verb that expresses an action; `link` is its preposition before the other person."""
 
     base: str
     present: str
@@ -62,9 +63,9 @@ class Verb:
     progressive: str
     link: Literal["to", "from"]
     inward: bool = False
-    """Whether its subject is the one in the event's role: who borrows is lent to."""
+    """Whether its subject is the person in the event's role: who borrows is the one lent to."""
     two_objects: bool = False
-    """Whether `lends the pilot a book` is English."""
+    """Whether it takes two objects, as in `lends the pilot a book`."""
 
 
 ACTIONS = {

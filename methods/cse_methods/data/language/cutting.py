@@ -1,4 +1,4 @@
-"""Sentences cut into segments that fit a number of word pieces, so that no text is lost."""
+"""Cuts sentences into segments of at most a number of word pieces, so that no text is lost."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -8,25 +8,24 @@ from cse_methods.encoders.static_files import is_static
 from cse_methods.errors import BackboneError
 
 _CHUNK = 4096
-"""Sentences whose offsets are held at once."""
+"""Number of sentences tokenised at once; it bounds the memory for their offsets."""
 
 Offsets = Sequence[tuple[int, int]]
 
 
 def cut_sentences(sentences: Sequence[str], tokenizer: Any, *, length: int) -> Iterator[str]:
-    """The sentences in order, the long ones as consecutive segments of their own text.
+    """Yield the sentences in order; long ones are cut into consecutive segments of their text.
 
-    A segment has at most `length` word pieces, special ones included, when it is tokenised alone; a
-    single character of more pieces than that stays whole. It is as long as fits and begins at a
-    word where it can, because the rest of a word would be read as another word. Only white space
-    between segments is lost.
+    A segment has at most `length` word pieces, special ones included, when it is tokenised alone;
+    only a single character of more pieces is left whole. Segments are as long as possible, and
+    begin at the start of a word where they can, because the rest of a word would be read as another
+    word. Only white space between segments is lost.
 
     Raises:
         ValueError: if the length leaves no room beside the special pieces.
 
     Source:
-        The corpus of Wu et al. 2023 (HiCL), table 6. Where the paper cuts inside a word is not
-        said.
+        The corpus of Wu et al. 2023 (HiCL), table 6. The paper does not say where a word is cut.
     """
     special = tokenizer.num_special_tokens_to_add()
     if length <= special:
@@ -38,11 +37,11 @@ def cut_sentences(sentences: Sequence[str], tokenizer: Any, *, length: int) -> I
 
 
 def load_tokenizer(name: str) -> Any:
-    """The tokenizer of a backbone, fetched if needed.
+    """Load the tokenizer of a backbone, which is fetched if needed.
 
     Raises:
-        BackboneError: if the backbone is unknown, cannot be fetched, has words alone, or its
-            tokenizer cannot be loaded or does not give the places of its pieces in the text.
+        BackboneError: if the backbone is unknown, cannot be fetched or has whole words instead of
+            word pieces, or if its tokenizer cannot be loaded or gives no offsets of its pieces.
     """
     from cse_methods.encoders.reading import read_tokenizer
 
@@ -56,7 +55,7 @@ def load_tokenizer(name: str) -> Any:
 
 
 def _cut(texts: Sequence[str], tokenizer: Any, *, room: int) -> list[list[str]]:
-    """The segments of each text."""
+    """Return the segments of each text."""
     offsets = tokenizer(
         list(texts),
         add_special_tokens=False,
@@ -68,7 +67,7 @@ def _cut(texts: Sequence[str], tokenizer: Any, *, room: int) -> list[list[str]]:
     new = [segment for own in segments if len(own) > 1 for segment in own]
     if not new:
         return segments
-    # Alone, a segment can take more pieces than it did inside its sentence.
+    # Alone, a segment can have more pieces than it had inside its sentence.
     again = iter(_cut(new, tokenizer, room=room))
     return [
         [part for _ in own for part in next(again)] if len(own) > 1 else own for own in segments
@@ -76,7 +75,7 @@ def _cut(texts: Sequence[str], tokenizer: Any, *, room: int) -> list[list[str]]:
 
 
 def _segments(text: str, offsets: Offsets, room: int) -> list[str]:
-    """The text in runs of at most `room` of its pieces."""
+    """Split a text into runs of at most `room` of its word pieces."""
     places = [0]
     first = 0
     while len(offsets) - first > room:
@@ -89,10 +88,10 @@ def _segments(text: str, offsets: Offsets, room: int) -> list[str]:
 
 
 def _next_cut(text: str, offsets: Offsets, first: int, room: int) -> int:
-    """Which piece begins the segment after the one that begins with piece `first`."""
+    """Return the first piece of the segment after the one that begins with piece `first`."""
 
     def divides(piece: int) -> bool:
-        # The bytes of one character can be several pieces at the same place.
+        # The bytes of one character can be several pieces with the same offsets.
         return offsets[piece][0] >= offsets[piece - 1][1]
 
     inside = [piece for piece in range(first + 1, first + room + 1) if divides(piece)]

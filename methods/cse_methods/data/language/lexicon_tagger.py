@@ -1,4 +1,4 @@
-"""A tagger without a model: a lexicon, context rules, and the main verb guessed from the tags."""
+"""A tagger without a model: tags by a lexicon and context rules, roles by rules on the tags."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,12 +8,12 @@ from importlib.metadata import version
 from cse_methods.data.language.tagging import Word, WordRole
 
 _REVISION = 1
-"""Raised when the rules below change what is read."""
+"""Increased when a change of the rules below changes the result."""
 
 _WORD = re.compile(r"'(?:s|m|re|ve|ll|d)\b|\w+(?:[-.,]\w+)*|\S")
 _CLITICS = {"'m": "VBP", "'re": "VBP", "'ve": "VBP", "'ll": "MD", "'d": "MD"}
 _IS = ("he", "she", "it", "that", "this", "there", "here", "who", "what", "where")
-"""Before these 's is a verb; elsewhere it is the genitive."""
+"""Words before which 's is a verb; elsewhere it is the genitive."""
 _SUBJECTS = ("i", "he", "she", "it", "we", "they")
 _BE = frozenset(["am", "is", "are", "was", "were", "be", "been", "being", "'m", "'re"])
 _HAVE = frozenset(["have", "has", "had", "having", "'ve"])
@@ -29,19 +29,19 @@ _OBJECT = ("DT", "PRP", "PRP$", "CD")
 
 
 class LexiconTagger:
-    """Tags by TextBlob's lexicon and rules, lemmas by LemmInflect, roles by rules of our own.
+    """Tags by TextBlob's lexicon and rules, lemmas by LemmInflect, roles by this module's rules.
 
-    The ROOT is taken to be the first finite verb that no relative pronoun or subordinating
-    conjunction claims, and an auxiliary to be a form of be, have or do, or a modal, that a verb
-    follows; only these two get a role. There is no parse: a sentence of several clauses can be
-    negated in another place than a parser would.
+    The ROOT is taken to be the first finite verb that does not belong to a relative pronoun or a
+    subordinating conjunction. An auxiliary is a form of be, have or do, or a modal, that is
+    followed by a verb. No other roles are assigned. Without a parse, a sentence of several clauses
+    can be negated in another place than a parser would choose.
     """
 
     needs = ("textblob", "lemminflect")
 
     @property
     def identity(self) -> str:
-        """Versions of both libraries and of our rules."""
+        """Versions of both libraries and of this module's rules."""
         versions = ", ".join(f"{name} {version(name)}" for name in self.needs)
         return f"{versions}, rules {_REVISION}"
 
@@ -60,7 +60,7 @@ class LexiconTagger:
 
 
 def _corrected(words: Sequence[str], tags: Sequence[str]) -> list[str]:
-    """The tags with the lexicon's commonest errors about verbs mended."""
+    """Correct the lexicon's most frequent errors about verbs."""
     mended = list(tags)
     for place, word in enumerate(words):
         before = _before(words, mended, place)
@@ -70,7 +70,7 @@ def _corrected(words: Sequence[str], tags: Sequence[str]) -> list[str]:
 
 
 def _with_a_past(words: Sequence[str], tags: list[str]) -> list[str]:
-    """Where no verb is finite: the first participle after a noun is a past tense after all."""
+    """Tag the first participle after a noun as a past tense, if the sentence has no finite verb."""
     before = ""
     for place, tag in enumerate(tags):
         passive = words[place + 1 : place + 2] == ["by"]
@@ -88,7 +88,7 @@ def _mended(word: str, tags: Sequence[str], place: int, *, before: str, after: s
         return _CLITICS[word]
     if word == "'s" and before in _IS:
         return "VBZ"
-    # "he served", "the club won the cup": a participle has no such neighbours.
+    # In "he served" and "the club won the cup", the neighbours rule out a participle.
     if tag == "VBN" and not helped and (before in _SUBJECTS or after in _OBJECT):
         return "VBD"
     if before in _SUBJECTS and tag in ("NN", "NNS", "VB") and _lemmas(word):
@@ -96,7 +96,7 @@ def _mended(word: str, tags: Sequence[str], place: int, *, before: str, after: s
     previous = tags[place - 1] if place else ""
     if tag == "VB" and previous in ("NNS", "NNPS"):
         return "VBP"
-    # "the primary covers": no verb right after an article, a possessive or an adjective.
+    # As in "the primary covers", no verb follows an article, a possessive or an adjective.
     governed = before in ("a", "an", "the") or previous in ("PRP$", "JJ", "POS")
     if tag in ("VBZ", "VBP") and governed and word not in _BE | _HAVE | _DO:
         return "NNS" if tag == "VBZ" else "NN"
@@ -117,7 +117,7 @@ def _roles(words: Sequence[str], tags: Sequence[str]) -> list[WordRole]:
 
 
 def _main_verb(words: Sequence[str], tags: Sequence[str]) -> int | None:
-    """The place of the verb that carries the sentence; None if there is none."""
+    """Return the position of the sentence's main verb; None if there is none."""
     finite = [place for place, tag in enumerate(tags) if tag in _FINITE]
     claims = 0
     for place, word in enumerate(words):
@@ -138,14 +138,14 @@ def _claims_a_verb(word: str, tags: Sequence[str], place: int) -> bool:
 
 
 def _before(words: Sequence[str], tags: Sequence[str], place: int) -> str:
-    """The word before, in lower case, adverbs passed over; empty at the start."""
+    """Return the word before `place` in lower case, skipping adverbs; empty at the start."""
     earlier = (words[i].lower() for i in range(place - 1, -1, -1) if tags[i] != "RB")
     return next(earlier, "")
 
 
 @lru_cache(maxsize=100_000)
 def _lemmas(word: str) -> tuple[str, ...]:
-    """What the word can be as a verb; empty if no dictionary has it as one."""
+    """Return the lemmas of a word as a verb; empty if the dictionary does not have it as one."""
     from lemminflect import getLemma
 
     lemmas: tuple[str, ...] = getLemma(word, "VERB", lemmatize_oov=False)
@@ -160,5 +160,5 @@ def _lemma(word: str, tag: str) -> str:
     if form in (*_BE, "'s"):
         return "be"
     lemmas = _lemmas(form) or getLemma(form, "VERB") or (form,)
-    # "found" is of to find and of to found, but as a past tense of the first alone.
+    # "found" is a form of both "find" and "found", but a past tense of "find" only.
     return next((one for one in lemmas if form in getInflection(one, tag)), lemmas[0])

@@ -1,4 +1,4 @@
-"""Soft negatives for SNCSE: each sentence denied by rules, in its own words."""
+"""Soft negatives for SNCSE: each sentence negated by rules that keep its words."""
 
 import logging
 import re
@@ -19,9 +19,9 @@ from cse_methods.files.text import read_lines
 _log = logging.getLogger(__name__)
 
 _CHUNK = 50_000
-"""Sentences between two reports of progress."""
+"""Number of sentences between two progress messages."""
 _REVISION = 1
-"""Raised when the rules change what a sentence becomes."""
+"""Increased when a change of the rules changes a negation."""
 
 _SUPPORT = {"VBP": "do not", "VBZ": "does not", "VBD": "did not"}
 _STEMS = {"ca": "can", "wo": "will", "sha": "shall", "ai": "is"}
@@ -33,12 +33,14 @@ _NOT = re.compile(
 
 
 def negate(sentence: str, words: Sequence[Word]) -> str:
-    """The sentence denied, or affirmed if it was denied: never itself, and never empty.
+    """Negate a sentence, or affirm it if it is negated.
 
-    The first rule that applies: a "not" is dropped (the first one; also that of "cannot" and
-    "n't"); " not" follows the first auxiliary, if it stands before the ROOT; " not" follows a ROOT
-    that is a form of be or a modal; a ROOT in the present or past becomes "do not", "does not" or
-    "did not" with its lemma; "Not " goes in front.
+    The result is never empty, and never the sentence itself. The first rule that applies is used:
+    1. The first "not" is dropped, also that of "cannot" and "n't".
+    2. " not" is inserted after the first auxiliary if that is before the ROOT.
+    3. " not" is inserted after the ROOT if it is a form of be or a modal.
+    4. A ROOT in the present or past becomes "do not", "does not" or "did not" with its lemma.
+    5. "Not " is put in front of the sentence.
 
     Source:
         Wang et al. 2022 (SNCSE), and its released code, where "n't" does not count as "not".
@@ -63,11 +65,12 @@ def negate(sentence: str, words: Sequence[Word]) -> str:
 
 
 def read_negations(file: Path) -> dict[str, str]:
-    """Negations by sentence, from lines of `sentence<TAB>negation`; margins are dropped.
+    """Read negations by sentence from lines of `sentence<TAB>negation`; white space around is
+    dropped.
 
     Raises:
-        DataError: if the file cannot be read, or names the first line that is no such pair or
-            denies a sentence otherwise than a line before.
+        DataError: if the file cannot be read, a line is not such a pair, or a sentence has two
+            different negations; the message names the first such line.
     """
     negations: dict[str, str] = {}
     for number, line in enumerate(read_lines(file), start=1):
@@ -87,14 +90,14 @@ def read_negations(file: Path) -> dict[str, str]:
 
 
 def negations_of(corpus: Corpus, *, file: Path | None, cache: Path | None = None) -> list[str]:
-    """The negation of every sentence of a corpus, in its order.
+    """Return the negation of every sentence of a corpus, in its order.
 
-    They are read from a file as `read_negations` describes it. Without one they are computed once a
-    machine: the first caller writes a file of them, whole or absent, and the others wait for it.
-    `cache` is by default `negations` in CSE_CACHE, or in the user's cache.
+    With a file, the negations are read as by `read_negations`. Without one, they are computed once
+    per machine: the first caller writes them to a file atomically, and the others wait for it. By
+    default `cache` is the folder `negations` in CSE_CACHE, or in the user's cache.
 
     Raises:
-        DataError: if the file is wrong or lacks a sentence; or, without a file, if no tagger is
+        DataError: if the file is invalid or lacks a sentence; or, without a file, if no tagger is
             installed or the negations cannot be stored.
     """
     if file is not None:
@@ -112,7 +115,9 @@ def negations_of(corpus: Corpus, *, file: Path | None, cache: Path | None = None
 
 
 def find_tagger() -> Tagger:
-    """The best tagger installed: spaCy with its English model, or the lexicon; else a DataError."""
+    """Return spaCy's tagger if its English model is installed, else the lexicon's, else a
+    DataError.
+    """
     taggers: tuple[SpacyTagger | LexiconTagger, ...] = (SpacyTagger(), LexiconTagger())
     for tagger in taggers:
         if all(find_spec(package) for package in tagger.needs):

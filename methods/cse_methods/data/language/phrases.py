@@ -1,4 +1,4 @@
-"""Phrases of a sentence, and the pairs of them that CompCSE adds to its training set."""
+"""Splits sentences into phrases, and builds the phrase pairs that CompCSE adds for training."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -13,7 +13,7 @@ Subsampling = Literal["none", "adjacent", "overlapping", "subsuming"]
 """Which pairs of a sentence's phrases become training examples of their own."""
 
 _SHORTEST = 3
-"""Words of a phrase."""
+"""Minimum number of words in a phrase."""
 _MARKS = (",", ";", ":", "—", "–")
 _CONJUNCTIONS = (
     "and but or nor so yet although though because since unless until while whereas if when where"
@@ -28,20 +28,20 @@ _OPENERS = frozenset(f"{_CONJUNCTIONS} {_RELATIVES} {_PREPOSITIONS}".split())
 
 
 def split_clauses(sentence: str) -> tuple[str, ...]:
-    """The phrases of an English sentence, in order, by rules of our own.
+    """Split an English sentence into its phrases, in order, by rules of this module.
 
     A phrase ends after a comma, semicolon, colon or dash, and before a conjunction, a relative
-    pronoun or a preposition; not before `of` and `to`, which bind what stands around them. No
-    phrase has fewer than three words, unless the sentence has: cuts are taken from left to right
-    where both sides leave that many.
+    pronoun or a preposition, except `of` and `to`, which bind the words around them. Cuts are made
+    from left to right, and only where both sides keep at least three words; a shorter sentence
+    stays whole.
 
     Returns:
-        Phrases that, joined by one space, are the sentence with its white space so normalised;
-        none for a sentence without words.
+        Phrases that, joined by single spaces, are the sentence with normalised white space; none
+        for a sentence without words.
 
     Source:
-        Takes the place of the discourse parser of Chanchani and Huang 2023 (CompCSE), section 3,
-        whose units are simple phrases and clauses.
+        Replaces the discourse parser of Chanchani and Huang 2023 (CompCSE), section 3, whose units
+        are simple phrases and clauses.
     """
     words = sentence.split()
     starts = [0] if words else []
@@ -54,13 +54,13 @@ def split_clauses(sentence: str) -> tuple[str, ...]:
 
 
 def read_phrases(file: Path) -> dict[str, tuple[str, ...]]:
-    """Phrases by sentence, from a file of one sentence a line with its phrases between tabs.
+    """Read phrases by sentence from a file; each line holds the phrases of a sentence between tabs.
 
-    The sentence is its phrases joined by one space, each with its white space normalised.
+    The sentence is its phrases joined by single spaces, with normalised white space.
 
     Raises:
-        DataError: if the file cannot be read, or names the first line that has an empty phrase
-            or cuts a sentence otherwise than a line before.
+        DataError: if the file cannot be read, a phrase is empty, or a sentence is split in two
+            different ways; the message names the first such line.
     """
     phrases: dict[str, tuple[str, ...]] = {}
     for number, line in enumerate(read_lines(file), start=1):
@@ -80,21 +80,23 @@ def read_phrases(file: Path) -> dict[str, tuple[str, ...]]:
 
 
 def subsamples(phrases: Sequence[str], strategy: Subsampling) -> list[tuple[str, str]]:
-    """Pairs of neighbouring spans of a sentence, each pair a training example (left, right).
+    """Return pairs of neighbouring spans of a sentence; each pair (left, right) is a training
+    example.
 
     Args:
-        phrases: c of them, c_1 to c_c, in the order of the sentence.
-        strategy: `none` gives no pair; `adjacent` pairs that share no phrase, (c_1, c_2),
-            (c_3, c_4), …, an odd last one left out; `overlapping` all neighbours, (c_1, c_2),
-            (c_2, c_3), …; `subsuming` both halves of the list (the longer one first), then those
-            of the left half, then those of the right, down to single phrases.
+        phrases: the phrases c_1 to c_c, in the order of the sentence.
+        strategy: `none` gives no pairs; `adjacent` gives pairs that share no phrase, (c_1, c_2),
+            (c_3, c_4), …, and leaves an odd last phrase out; `overlapping` gives all neighbours,
+            (c_1, c_2), (c_2, c_3), …; `subsuming` gives both halves of the list (the left one is
+            the longer one), then the pairs of the left half, then those of the right half, down to
+            single phrases.
 
     Returns:
-        c // 2, c - 1 and c - 1 pairs; no pair where c < 2.
+        c // 2 pairs for `adjacent`, c - 1 for the other two; no pair if c < 2.
 
     Source:
-        Chanchani and Huang 2023 (CompCSE), section 3 and figure 1a. That pairs are of neighbours,
-        and what becomes of odd numbers, is not in the text.
+        Chanchani and Huang 2023 (CompCSE), section 3 and figure 1a. The text does not say that
+        pairs are neighbours, nor how odd numbers are treated.
     """
     if strategy == "adjacent":
         return list(zip(phrases[::2], phrases[1::2], strict=False))
@@ -108,17 +110,17 @@ def subsamples(phrases: Sequence[str], strategy: Subsampling) -> list[tuple[str,
 def composition_examples(
     corpus: Corpus, strategy: Subsampling, phrases: Path | None
 ) -> tuple[Corpus, list[tuple[str, ...]]]:
-    """A corpus expanded by the subsamples of its sentences.
+    """Expand a corpus by the subsamples of its sentences.
 
-    Phrases come from a file for `read_phrases`; without one from `split_clauses`.
+    Phrases are read from a file as by `read_phrases`; without one, `split_clauses` finds them.
 
     Returns:
-        The anchors as a corpus of the same name, and, aligned with it, the parts whose
-        composition is each anchor's positive: (sentence,) for a sentence, which is still to be
-        partitioned, and (left, right) for a subsample, whose anchor is `left right`.
+        The anchors as a corpus of the same name, and for each anchor the parts whose composition
+        is its positive: (sentence,) for a sentence, which is still to be partitioned, and
+        (left, right) for a subsample, whose anchor is `left right`.
 
     Raises:
-        DataError: if the file is wrong, or lacks a sentence of the corpus.
+        DataError: if the file is invalid or lacks a sentence of the corpus.
     """
     if strategy == "none":
         return corpus, [(sentence,) for sentence in corpus.sentences]

@@ -1,4 +1,4 @@
-"""What negation asks of a parser: tags, lemmas and two dependency roles of a sentence's words."""
+"""What negation needs of a parser: tags, lemmas and two dependency roles of a sentence's words."""
 
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
@@ -11,12 +11,12 @@ _MODEL = "en_core_web_sm"
 
 
 class Word(NamedTuple):
-    """One word of a sentence; contractions are words of their own ("he" and "'s")."""
+    """One word of a sentence; the parts of a contraction are words of their own ("he" and "'s")."""
 
     start: int
-    """Where its first character stands in the sentence."""
+    """Index of its first character in the sentence."""
     end: int
-    """The character after its last."""
+    """Index after its last character."""
     tag: str
     """Part of speech, as in the Penn Treebank, e.g. "VBZ"."""
     lemma: str
@@ -24,18 +24,18 @@ class Word(NamedTuple):
 
 
 class Tagger(Protocol):
-    """Reads English sentences; two of one identity read alike."""
+    """Tags English sentences; two taggers of the same identity give the same results."""
 
     @property
     def identity(self) -> str:
-        """Name and versions of all that its answers follow from."""
+        """Name and versions of everything that its results depend on."""
 
     def read(self, sentences: Iterable[str]) -> Iterator[list[Word]]:
-        """The words of each sentence, in order."""
+        """Yield the words of each sentence, in order."""
 
 
 class SpacyTagger:
-    """spaCy with its small English model, which its makers distribute outside the registry."""
+    """spaCy with its small English model, which is not distributed through the package registry."""
 
     needs = ("spacy", _MODEL)
 

@@ -1,1 +1,1 @@
-"""A lab's own pairs of sentences with scores: how a file of them is named, read and rescaled."""
+"""A lab's own scored sentence pairs: naming, reading and rescaling a file of them."""

@@ -1,4 +1,4 @@
-"""Which columns of a table hold the two sentences and the score."""
+"""Finds the columns of a table that hold the two sentences and the score."""
 
 import re
 from collections.abc import Sequence
@@ -17,22 +17,21 @@ SENTENCE_NAMES = (
     ("s1", "s2"),
     ("question1", "question2"),
 )
-"""What the columns of the two sentences are usually called; capitals and marks do not matter."""
+"""Usual names of the sentence columns; case and punctuation do not matter."""
 SCORE_NAMES = ("score", "similarity", "similarity_score", "relatedness_score", "gold", "label")
-"""The same of the score; where a table has several, the first of these."""
+"""Usual names of the score column; if a table has several, the first of these is used."""
 
 Places = tuple[int, int, int]
-"""Of both sentences and the score, from 0."""
+"""Column indices of both sentences and the score, from 0."""
 
 
 def find_columns(table: FileTable, spec: OwnPairs) -> tuple[Places, Sequence[FileRow]]:
-    """The columns of both sentences and the score, and the rows without a header.
+    """Find the columns of both sentences and the score, and the rows without the header.
 
-    They are those that the file's spec states; else those with usual names; else the first three.
+    The columns are those stated in `spec`; else those with usual names; else the first three.
 
     Raises:
-        DataError: if there is none of a name, or it is not clear whether the first line is a
-            header.
+        DataError: if a column is missing, or it is unclear whether the first line is a header.
     """
     path = Path(spec.file)
     if not table.rows:
@@ -57,7 +56,7 @@ def find_columns(table: FileTable, spec: OwnPairs) -> tuple[Places, Sequence[Fil
 
 
 def _is_header(first: Sequence[str], spec: OwnPairs, where: str) -> bool:
-    """Whether the first line of a file without names of its own is one."""
+    """Whether the first line of a file without column names of its own is a header."""
     if spec.columns is not None and any(isinstance(name, str) for name in spec.columns):
         return True
     if _usual(first) is not None:

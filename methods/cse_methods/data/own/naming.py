@@ -1,4 +1,4 @@
-"""Own files in settings: each stands by its name, and is put down once under it."""
+"""Registers own files in settings: a setting holds a file's name, and `files` holds its path."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,12 +12,13 @@ from cse_methods.tasks import own_name_problem
 
 
 def put_down(role: str, entry: Any, files: dict[str, Any]) -> Any:
-    """Return the name of an entry, and add it to `files` if it is a path or a mapping.
+    """Return the name of an entry; if it is a path or a mapping, add it to `files`.
 
-    Any other entry is returned as it is.
+    Any other entry is returned unchanged.
 
     Raises:
-        SettingError: of the setting `role`, if it is no file of pairs or cannot have its name.
+        SettingError: for the setting `role`, if the entry is no file of pairs or cannot have its
+            name.
     """
     if isinstance(entry, str) and is_pairs_file(entry):
         entry = {"file": entry}

@@ -1,4 +1,4 @@
-"""Reads a file of a lab's own pairs; whatever is wrong with it is one sentence."""
+"""Reads a file of a lab's own pairs; each problem is reported in one sentence."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -13,22 +13,22 @@ from cse_methods.errors import DataError
 from cse_methods.files.tables import read_table
 
 FEWEST_PAIRS = 10
-"""Of fewer, a correlation says nothing."""
+"""Minimum number of pairs; of fewer, a correlation says nothing."""
 _USUAL_HIGHEST = (1, 2, 3, 4, 5, 7, 10, 100)
 
 Scale = tuple[float, float]
 
 
 def load_own_pairs(spec: OwnPairs) -> PairSet:
-    """The pairs of a file, with their scores brought to 0 to 5.
+    """Load the pairs of a file, with their scores rescaled to 0 to 5.
 
-    Spearman's correlation does not depend on the scale; which pairs mean the same (above 4 of 5)
-    does. Text is split at white space and joined by single blanks.
+    Rescaling does not change Spearman's correlation, but it decides which pairs count as
+    paraphrases (above 4 of 5). Text is split at white space and joined by single spaces.
 
     Raises:
-        DataError: if there is no such file, it is no table, a row is not two sentences and a
-            score (names the line), the scores are off the scale, all equal or of no usual scale,
-            there are fewer than 10 pairs, or they are not those that `sha256` names.
+        DataError: if the file is missing or is no table; a row is not two sentences and a score
+            (the message names the line); the scores are off the scale, all equal or on no usual
+            scale; there are fewer than 10 pairs; or their checksum is not `sha256`.
     """
     pairs, _ = _read(spec)
     found = PairSet.of(spec.name, "file", {"all": pairs})
@@ -41,12 +41,12 @@ def load_own_pairs(spec: OwnPairs) -> PairSet:
 
 
 def with_checksum(spec: OwnPairs) -> OwnPairs:
-    """Return a copy with the checksum of the pairs it has now; DataError as `load_own_pairs`."""
+    """Return a copy with the checksum of the current pairs. DataError as `load_own_pairs`."""
     return spec.model_copy(update={"sha256": load_own_pairs(spec).sha256})
 
 
 def refuse_dev_as_test(dev: Iterable[OwnPairs], tests: Iterable[OwnPairs]) -> None:
-    """Raise a DataError if a test set holds the pairs of a dev set; both have their checksums."""
+    """Raise a DataError if a test set has the checksum of a dev set, and thus the same pairs."""
     seen = {own.sha256: own for own in dev}
     for own in tests:
         if own.sha256 in seen:
@@ -57,14 +57,14 @@ def refuse_dev_as_test(dev: Iterable[OwnPairs], tests: Iterable[OwnPairs]) -> No
 
 
 def describe_own_pairs(spec: OwnPairs) -> str:
-    """Describe a file in a line: its pairs, its scale, its place. DataError as `load_own_pairs`."""
+    """Describe a file in one line: pairs, scale and path. DataError as `load_own_pairs`."""
     pairs, (low, high) = _read(spec)
     how = "found" if spec.scale is None else "stated"
     return f"{spec.name}: {len(pairs)} pairs of {spec.file}, scores {low:g} to {high:g} ({how})"
 
 
 def refuse_absent(spec: OwnPairs) -> None:
-    """Raise a DataError if there is no such file; opens nothing, and asks no hub."""
+    """Raise a DataError if the file is missing; opens no file and sends no request to the hub."""
     if _on_hub(spec):
         HubFile.at(spec.file)
     elif not Path(spec.file).is_file():
@@ -74,7 +74,9 @@ def refuse_absent(spec: OwnPairs) -> None:
 
 
 def local_file(spec: OwnPairs) -> Path:
-    """Where the file lies, fetched from the hub first if need be; a DataError if it is absent."""
+    """Return the path of the file, fetched from the hub if needed. Raises DataError if it is
+    missing.
+    """
     refuse_absent(spec)
     return HubFile.at(spec.file).fetch() if _on_hub(spec) else Path(spec.file)
 
@@ -102,7 +104,7 @@ def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
     scale = _found_scale(golds, path) if spec.scale is None else spec.scale
     _refuse_off_scale(golds, wheres, scale)
     low, high = scale
-    if scale != (0, HIGHEST):  # else the scores stay as they are, to the last bit
+    if scale != (0, HIGHEST):  # scores on this scale must stay the same to the last bit
         read = [pair._replace(gold=HIGHEST * (pair.gold - low) / (high - low)) for pair in read]
     return read, scale
 
@@ -141,7 +143,7 @@ def _is_decimal_comma(text: str) -> bool:
 
 
 def _found_scale(golds: Sequence[float], path: Path) -> Scale:
-    """Find the narrowest usual scale that holds all scores: from 0, from 1, or from -1 to 1."""
+    """Return the narrowest usual scale that holds all scores: from 0, from 1, or from -1 to 1."""
     lowest, highest = min(golds), max(golds)
     if lowest < 0 and lowest >= -1 and highest <= 1:
         return -1, 1

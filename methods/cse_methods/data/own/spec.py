@@ -1,4 +1,4 @@
-"""A file of a lab's own pairs, as a configuration names it."""
+"""The settings that name a file of a lab's own pairs."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ PairColumn = Annotated[str, Field(min_length=1)] | Annotated[int, Field(strict=T
 
 
 class OwnPairs(Settings):
-    """A file of two sentences and a score a row. It goes by its name without the ending."""
+    """A file with two sentences and a score a row, named by the file's name without the ending."""
 
     file: str = Field(min_length=1, description="CSV, TSV, JSON lines or parquet; UTF-8")
     columns: tuple[PairColumn, PairColumn, PairColumn] | None = Field(
@@ -38,23 +38,25 @@ class OwnPairs(Settings):
 
     @property
     def name(self) -> str:
-        """What the set is called everywhere: in metrics, on the leaderboard, in MLflow."""
+        """Name of the set in metrics, on the leaderboard and in MLflow."""
         return Path(self.file).stem
 
     def from_folder(self, folder: Path) -> Self:
-        """Return a copy whose file, named as in a sweep file in `folder`, has an absolute path."""
+        """Return a copy with the file's absolute path; a relative path starts at the sweep file's
+        `folder`.
+        """
         return self.model_copy(update={"file": absolute_name(self.file, folder)})
 
 
 def is_pairs_file(word: str) -> bool:
-    """Whether a word of a sweep file names a file of pairs: one here, or one of the hub."""
+    """Whether a value in a sweep file names a file of pairs on this machine or on the hub."""
     return is_file_name(word) or word.startswith("hf://")
 
 
 def name_problem(own: OwnPairs) -> str | None:
     """Explain why a set cannot have the name of its file; None if it can.
 
-    Metrics, MLflow and the leaderboard take the name as it is.
+    Metrics, MLflow and the leaderboard use the name unchanged.
     """
     if _NAME.fullmatch(own.name):
         return None

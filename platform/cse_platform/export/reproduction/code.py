@@ -1,4 +1,4 @@
-"""Finds the code and packages that a trial ran with, how to get them again, and what is unknown."""
+"""Finds the code and packages that a trial ran, how to get them again, and what is unknown."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ OURS = "cse-platform"
 
 @dataclass(frozen=True)
 class Repository:
-    """A checkout that code was run from."""
+    """A git checkout that code was run from."""
 
     commit: str
     remote: str | None
-    """URL of origin; None where it is unknown or its password hidden."""
+    """URL of origin; None if it is unknown or its password is masked."""
     dirty: bool
     diff: str | None
-    """Its difference from the commit; None if there was none, or nobody recorded it."""
+    """Its diff against the commit; None if there was none, or it was not recorded."""
 
     @property
     def can_be_had(self) -> bool:
@@ -33,28 +33,28 @@ class Repository:
 
 @dataclass(frozen=True)
 class Code:
-    """The code and packages that a trial ran with, as far as they are known."""
+    """The code and packages that a trial ran, as far as they are known."""
 
     python: str | None
     packages: dict[str, str]
-    """Versions by name; this package's, too, unless it ran from a checkout."""
+    """Versions by name, including this package's unless it ran from a checkout."""
     whole: bool
-    """Whether `packages` has everything that was installed."""
+    """Whether `packages` lists everything that was installed."""
     package: Repository | None
-    """This package's checkout; None where it was installed, or nobody knows."""
+    """This package's checkout; None if it was installed, or that is unknown."""
     user: Repository | None
-    """The repository that the sweep was started in, where it is another one."""
+    """The repository that the sweep was started in, if it is a different one."""
     method: Repository | None
     """The repository of the method's own package; None if it had none, or the method is ours."""
 
     @property
     def installed(self) -> bool:
-        """Whether this package is among the packages, as a release."""
+        """Whether this package was installed as a release."""
         return OURS in self.packages
 
 
 def code_of_trial(trial: TrialDetails) -> Code:
-    """Find the code at the start of a trial's sweep; empty if none is known."""
+    """Find the code at the start of a trial's sweep; empty if no start is known."""
     start = trial.starts[0] if trial.starts else None
     facts = start.provenance if start else {}
     package, user, method = (_make_repository(start, name) for name in ("package", "git", "method"))
@@ -74,9 +74,9 @@ def code_of_trial(trial: TrialDetails) -> Code:
 
 
 def requirements(code: Code, *, carried: str | None) -> str:
-    """Format the packages for pip; a build such as 2.9.0+cpu is asked by its version alone.
+    """Format the packages for pip; a build such as 2.9.0+cpu is requested by its public version.
 
-    `carried` is the package whose source lies in the folder.
+    `carried` is the package whose source is in the folder.
     """
     head = [f"# Python {code.python}"] if code.python else []
     asked = sorted(pair for pair in code.packages.items() if pair[0] != carried)
@@ -85,7 +85,7 @@ def requirements(code: Code, *, carried: str | None) -> str:
 
 
 def _format_requirement(name: str, version: str) -> str:
-    # Builds with a local version are in no index that pip asks by itself.
+    # Builds with a local version are not in pip's default index.
     public, _, build = version.partition("+")
     return f"{name}=={public}" + (f"  # it was {version}" if build else "")
 
@@ -169,7 +169,7 @@ def _describe_code(code: Code) -> Iterator[str]:
 
 
 def about_repository(repository: Repository, whose: str, name: str) -> Iterator[str]:
-    """Describe which of a repository's changes, `name`.diff, are not known whole."""
+    """Describe changes of a repository that were not recorded completely in `name`.diff."""
     if repository.dirty and repository.diff is None:
         yield f"{whose} had changes beside commit {repository.commit}, and nobody recorded them."
     elif not repository.can_be_had:
@@ -188,7 +188,7 @@ def _describe_interruptions(trial: TrialDetails) -> Iterator[str]:
 
 
 def _has_other_code(trial: TrialDetails, index: int) -> bool:
-    """Whether a later start had other code or other packages than the first."""
+    """Whether a later start had different code or packages than the first."""
     first, later = trial.starts[0], trial.starts[index]
     names = ("git_commit", "package_commit")
     commits = [[start.provenance.get(name) for name in names] for start in (first, later)]
@@ -223,7 +223,7 @@ def _describe_method(trial: TrialDetails) -> Iterator[str]:
 
 
 def _describe_places(sweep: Mapping[str, Any]) -> Iterator[str]:
-    # Own dev sets lie in the folder, or are said to be missing there.
+    # A lab's own dev sets are in the folder, or reported as missing elsewhere.
     read = {name: value for name, value in sweep.items() if name != "dev"}
     for path in dict.fromkeys(local_places(read)):
         if "://" in path or Path(path).expanduser().exists():

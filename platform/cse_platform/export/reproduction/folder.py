@@ -1,4 +1,4 @@
-"""Writes a folder that has all that is needed to run one trial again, and says what is unknown."""
+"""Writes a folder with everything that is needed to run a trial again, and what is unknown."""
 
 import shlex
 import shutil
@@ -30,8 +30,8 @@ def carry_own_sets(sweep: dict[str, Any], folder: Path) -> tuple[dict[str, Any],
     """Copy the files of a lab's own dev sets into the folder.
 
     Returns:
-        The sweep with these files named from the folder, and what could not be carried, a sentence
-        each. A file that is gone, or holds other pairs than the trial was judged by, is not.
+        The sweep with the paths of the copies, and a sentence for each file that was not copied
+        because it is gone or holds other pairs than the trial was judged by.
     """
     dev, missing = sweep["dev"], []
     files = {name: OwnPairs.model_validate(own) for name, own in dev.get("files", {}).items()}
@@ -77,9 +77,9 @@ _OWN_STORES = "unset CSE_STORE CSE_SEARCH_STORE CSE_MLFLOW_URI RAY_ADDRESS"
 
 
 def script(trial: TrialDetails, code: Code, method: CarriedMethod, *, expected: str) -> str:
-    """Write a shell script that runs the trial in its folder, and again after a failure.
+    """Write a shell script that runs the trial in its folder, and can be run again after a failure.
 
-    `expected` says in one line what the value must be.
+    `expected` states in one line what the value must be.
     """
     parts = [
         f"#!/bin/sh\n# Runs trial {trial.key} again.\nset -eu\n"
@@ -94,8 +94,10 @@ def script(trial: TrialDetails, code: Code, method: CarriedMethod, *, expected: 
 
 
 def _format_outcome(trial: TrialDetails, expected: str) -> Iterator[str]:
-    """Format the lines that show the result, and compare what should be the same."""
-    if trial.imported_from is not None:  # its key is not that of the trial that was run now
+    """Format the lines that show the result, and compare it with the original if it should be
+    equal.
+    """
+    if trial.imported_from is not None:  # the trial that was run now has another key
         yield "venv/bin/cse-leaderboard --runs runs"
     else:
         yield f"venv/bin/cse-leaderboard show {trial.key[:8]} --runs runs"
@@ -121,7 +123,7 @@ def _format_own_code(code: Code) -> Iterator[str]:
 
 
 def _format_checkout(repository: Repository) -> str:
-    """Format the lines that check out the commit and its changes; `code` exists only when whole."""
+    """Format the lines that check out the commit and its changes; a partial `code` never exists."""
     asked = f"name a repository that has commit {repository.commit}"
     source = (
         f': "${{CODE:?{asked}}}"'
@@ -147,14 +149,14 @@ class Reproduction:
     folder: Path
     files: tuple[str, ...]
     unknowns: tuple[str, ...]
-    """Sentences about what may keep the trial from coming out the same again."""
+    """Sentences about what may keep the trial from giving the same result."""
 
 
 def write_reproduction(trial: TrialDetails, folder: Path, *, runs: Path) -> Reproduction:
     """Write the sweep file, the packages, changes of the code, a script, and the trial itself.
 
-    The folder must be new or empty, else OutputError is raised. `runs` is a runs folder that may
-    have the journal of the trial's sweep, if that is not where its driver had it.
+    Raises OutputError unless the folder is new or empty. `runs` is a runs folder that may have the
+    journal of the trial's sweep, if its driver's folder is not there.
     """
     make_empty(folder)
     code = code_of_trial(trial)
@@ -169,7 +171,7 @@ def write_reproduction(trial: TrialDetails, folder: Path, *, runs: Path) -> Repr
         "trial.json": to_json(trial.as_record()),
     }
     for name, text in files.items():
-        # Bytes: a diff of a file with Windows' line ends must keep them.
+        # As bytes, so that a diff of a file with Windows line endings keeps them.
         (folder / name).write_bytes(text.encode())
     (folder / "reproduce.sh").chmod(0o755)
     listed = [

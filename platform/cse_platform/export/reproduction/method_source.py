@@ -1,4 +1,4 @@
-"""Puts the source of another package's method into a folder, as a package that pip installs."""
+"""Writes the source of another package's method into a folder, as a package for pip."""
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,21 +43,21 @@ sources = ["src"]
 
 @dataclass(frozen=True)
 class CarriedMethod:
-    """The part of a method's own package that lies in the folder; empty for a method of ours."""
+    """The part of a method's own package that is in the folder; empty for a method of ours."""
 
     package: str | None = None
-    """The name of its distribution, as indexes write it, if it lies in the folder."""
+    """The normalised name of its distribution, if it is in the folder."""
     files: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     """Sentences about what is unknown or missing."""
 
 
 def carry_method(trial: TrialDetails, code: Code, folder: Path, *, runs: Path) -> CarriedMethod:
-    """Write the source of other packages' methods into the folder, as a package in `method/`.
+    """Write the source of methods of other packages into the folder, as a package in `method/`.
 
-    They are the trial's, and those that it stands on. The source that the sweep has kept comes
-    first; else it is what is here, if that still is the code that the trial ran; else its
-    repository is named, if there was one. `runs` is the runs folder to look in, too.
+    These are the trial's method and its bases. The source that the sweep has kept is preferred,
+    then the installed one if it is still the code that the trial ran; otherwise its repository is
+    named, if it has one. `runs` is another runs folder to search.
     """
     if trial.imported_from is not None:
         return CarriedMethod()
@@ -73,9 +73,9 @@ def carry_method(trial: TrialDetails, code: Code, folder: Path, *, runs: Path) -
 
 
 def find_kept_code(trial: TrialDetails, *, runs: Path) -> MethodCode | None:
-    """Find the source of a trial's method that its sweep has kept; None where there is none here.
+    """Find the source of a trial's method that its sweep has kept; None if it is not here.
 
-    JournalError if it is damaged.
+    Raises JournalError if it is damaged.
     """
     sha256 = trial.starts[0].provenance.get(METHOD_SOURCE) if trial.starts else None
     return None if sha256 is None else read_method_code(trial.journal_folders(runs), sha256)
@@ -96,7 +96,7 @@ def _write_kept_code(kept: MethodCode, folder: Path) -> CarriedMethod:
 
 
 def _copy_present_source(trial: TrialDetails, folder: Path) -> CarriedMethod | str:
-    """Copy the source of other packages' methods as it is here; else return why that is not it."""
+    """Copy the installed source of methods of other packages; else return why it is not usable."""
     then = trial.configuration.code
     try:
         values = {name: (value,) for name, value in trial.configuration.values.items()}
@@ -136,7 +136,7 @@ def _finish_package(
     folder: Path,
     unknown: Sequence[str],
 ) -> CarriedMethod:
-    """Write what makes the files in `method/` a package; `methods` are modules by method."""
+    """Make the files in `method/` a package; `methods` are modules by method name."""
     entries = "\n".join(f'{name} = "{module}"' for name, module in methods.items())
     project = _PROJECT.format(
         package=package, version=version, group=ENTRY_POINT_GROUP, methods=entries
@@ -153,7 +153,7 @@ _UNSURE = (
 
 
 def _find_secret_file(files: Iterable[Path]) -> Path | None:
-    """Find the first of these files with a secret, which a folder that is shared must not hold."""
+    """Find the first file with a secret, because a folder to be shared must not contain any."""
     for file in files:
         text = file.read_text(encoding="utf-8", errors="replace")
         if mask_text(text) != text:
@@ -162,7 +162,7 @@ def _find_secret_file(files: Iterable[Path]) -> Path | None:
 
 
 def _explain_missing_code(trial: TrialDetails, code: Code, reason: str) -> tuple[str, ...]:
-    """Explain that a method's source is not in the folder, and where it is."""
+    """Explain why a method's source is not in the folder, and where it is."""
     missing = f"The code of the method {trial.method!r} is not in this folder, because {reason}."
     if code.method is None:
         return (f"{missing} No repository of it is known: install it into venv yourself.",)

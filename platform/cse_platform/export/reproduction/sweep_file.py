@@ -1,4 +1,4 @@
-"""Makes the sweep file of exactly one trial: run anywhere, it gives the trial of the same key."""
+"""Makes the sweep file of exactly one trial; run anywhere, it gives the trial of the same key."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -16,10 +16,10 @@ def sweep_name(trial: TrialDetails) -> str:
 def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
     """Make the sweep file of one trial as plain values, in the file's order.
 
-    The trial's values are all fixed, its seed is the search's, and it has its threads. For an
-    average the sweep has all its seeds, and averages them. What the sweep that ran it did not say
-    (an imported trial has no file) is what the leaderboard knows. Relative paths become absolute
-    where the folder that they were relative to is known and has them.
+    All values are fixed to the trial's, the search seed is the trial's, and it gets the same number
+    of threads. For an average, the sweep runs all its seeds and averages them. Settings that the
+    original file lacks (an imported trial has no file) are taken from the leaderboard. Relative
+    paths become absolute if the folder that they are relative to is known and contains them.
     """
     spec, dev = trial.spec, trial.dev
     sweep = {
@@ -39,7 +39,7 @@ def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
 
 
 def sweep_text(sweep: dict[str, Any], *, comment: str) -> str:
-    """Format the file: the comment, then a line for each key; JSON values, which are YAML."""
+    """Format the file: the comment, then a line for each key with a JSON value, which is YAML."""
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]
     for name, value in sweep.items():
         if name == "fixed" and value:
@@ -50,9 +50,9 @@ def sweep_text(sweep: dict[str, Any], *, comment: str) -> str:
 
 
 def local_places(value: Any) -> Iterator[str]:
-    """Yield every text inside a value that names a place on one machine or in a store, in order.
+    """Yield every text inside a value that names a local or remote location, in order.
 
-    The hub is the same place for everybody.
+    Locations on the hub are skipped, because they are the same for everybody.
     """
     if isinstance(value, (dict, list)):
         for inner in value.values() if isinstance(value, dict) else value:
@@ -72,7 +72,9 @@ def _make_seeds(trial: TrialDetails) -> dict[str, Any]:
 
 
 def _make_resources(trial: TrialDetails) -> dict[str, Any]:
-    """Make the file's resources, but with the trial's threads: its numbers depend on them."""
+    """Return the file's resources, but with the trial's number of threads, which its results depend
+    on.
+    """
     on_gpu = trial.provenance.get("device", "").startswith("cuda")
     asked: dict[str, Any] = trial.spec.get("resources") or {"gpu": "auto"}
     alone = {"gpu": int(on_gpu), "cpu": 1}
@@ -92,7 +94,7 @@ def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _make_absolute(text: str, folder: str) -> str:
-    """Make a path that exists, seen from the folder, absolute; return any other text as it is."""
+    """Make a path absolute if it exists relative to the folder; return any other text unchanged."""
     path = Path(folder, text)
     return (
         str(path.resolve()) if is_file_name(text) and "://" not in text and path.exists() else text

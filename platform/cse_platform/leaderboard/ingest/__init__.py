@@ -1,1 +1,1 @@
-"""Writers of the store: journals, evaluations, the lease of a driver, merging."""
+"""Writers of the store: journals, evaluations, the driver's lease, merging, removal."""

@@ -1,4 +1,4 @@
-"""Attempts at one trial by several journals: the best attempt stands for the trial, whole."""
+"""Attempts at one trial by several journals: the trial shows its best attempt as a whole."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,10 +26,10 @@ from cse_platform.leaderboard.tables import (
 
 
 def count_complete(session: Session, configuration: int) -> None:
-    """Update a configuration's count, mean and spread of complete seeds.
+    """Recompute a configuration's count, mean and squared deviations (M2) over its complete seeds.
 
-    A configuration has few seeds, so their values are read again: a running mean would depend on
-    the order in which trials came, in its last digit.
+    All values are read again, because they are few and the last digit of a running mean would
+    depend on the order in which trials arrive.
     """
     query = select(TrialRecord.best_value).where(
         TrialRecord.configuration_id == configuration, TrialRecord.state == "COMPLETE"
@@ -46,7 +46,7 @@ PointTable = type[DevPointRecord] | type[OtherPointRecord]
 Rank = tuple[bool, int, int, float, str]
 
 _BATCH = 500
-"""Trials that one query asks for."""
+"""Trials per query."""
 
 _STATES = ("FAIL", "RUNNING", "PRUNED", "COMPLETE")
 
@@ -59,10 +59,10 @@ def rank(
     finished: datetime | None,
     journal: str = "",
 ) -> Rank:
-    """Rank an attempt: the one with the highest rank stands for its trial.
+    """Rank an attempt: a trial shows the attempt with the highest rank.
 
-    A complete one does before others, then the one with the later last step, `reached`. Of equal
-    ones, the state decides, and then the time: the first to be complete, or to start.
+    Complete attempts rank highest, then those with a later last step `reached`, then by state. Ties
+    go to the attempt that was complete, or began, first.
     """
     complete = state == "COMPLETE"
     since = finished if complete and finished is not None else started
@@ -71,7 +71,7 @@ def rank(
 
 
 def ranks(session: Session, trials: Sequence[TrialRecord]) -> dict[str, Rank]:
-    """Rank what each trial shows, by its key."""
+    """Rank the shown attempt of each trial, by the trial's key."""
     last = select(DevPointRecord.trial_id, func.max(DevPointRecord.step))
     ranked: dict[str, Rank] = {}
     for start in range(0, len(trials), _BATCH):
@@ -84,9 +84,10 @@ def ranks(session: Session, trials: Sequence[TrialRecord]) -> dict[str, Rank]:
 
 
 def attempt_of(session: Session, trial: TrialRecord, journal: str, *, at: datetime) -> Attempt:
-    """Return a journal's attempt at a trial, a new one that begins `at` that time if there is none.
+    """Return a journal's attempt at a trial; if there is none, add one that began at time `at`.
 
-    What was stored before attempts were told apart belongs to the journal that goes on with it.
+    An incomplete trial that is stored without a journal is assigned to the first journal that
+    continues it.
     """
     if not trial.journal and trial.state != "COMPLETE":
         trial.journal = journal
@@ -103,7 +104,9 @@ def attempt_of(session: Session, trial: TrialRecord, journal: str, *, at: dateti
 
 
 def begin(session: Session, attempt: Attempt, *, started: datetime | None) -> None:
-    """Set an attempt to running; with `started`, from scratch: what came before is dropped."""
+    """Set an attempt to running. With `started`, it restarts from scratch: its dev points are
+    deleted.
+    """
     if started is not None:
         table, which = curve_of(attempt)
         session.execute(delete(table).where(*which))
@@ -114,7 +117,7 @@ def begin(session: Session, attempt: Attempt, *, started: datetime | None) -> No
 
 
 def settle(session: Session, trial: TrialRecord) -> None:
-    """Let the best of a trial's attempts stand for it."""
+    """Make a trial show the best of its attempts."""
     of_trial = OtherAttemptRecord.trial_id == trial.id
     others = session.scalars(select(OtherAttemptRecord).where(of_trial)).all()
     if others:
@@ -127,7 +130,9 @@ def settle(session: Session, trial: TrialRecord) -> None:
 
 
 def finish(session: Session, trial: TrialRecord, metrics: Mapping[str, float | None]) -> None:
-    """Count a trial that is complete now; `metrics` are those of its best step."""
+    """If a trial is complete, store its dev scores and count it; `metrics` are those of its best
+    step.
+    """
     if trial.state == "COMPLETE":
         replace_own_scores(session, trial, metrics)
         count_complete(session, trial.configuration_id)
@@ -142,12 +147,12 @@ def curve_of(attempt: Attempt) -> tuple[PointTable, list[ColumnElement[bool]]]:
 
 
 def finite_or_null(value: float | None) -> float | None:
-    """Return a measured number as the store has it: None if it is not finite."""
+    """Return None for a number that is not finite, as the store has no NaN or infinity."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def _find_last_step(session: Session, attempt: Attempt) -> int | None:
-    """Find the last step that an attempt has reported; None if there is none."""
+    """Find the last step that an attempt reported; None if there is none."""
     table, which = curve_of(attempt)
     return session.scalar(select(func.max(table.step)).where(*which))
 
@@ -163,7 +168,7 @@ def _rank_attempt(attempt: Attempt, reached: int | None) -> Rank:
 
 
 def _swap_attempts(session: Session, trial: TrialRecord, best: OtherAttemptRecord) -> None:
-    """Show another attempt at a trial, and keep the one that was shown."""
+    """Make a trial show another of its attempts, and keep the one shown before as a hidden one."""
     outdone = {**_read_attempt_columns(trial), "best_metrics": own_metrics(session, trial)}
     if trial.state == "COMPLETE" and trial.best_value != best.best_value:
         drop_foreign_scores(session, trial)

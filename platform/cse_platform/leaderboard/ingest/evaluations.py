@@ -1,4 +1,4 @@
-"""Stores evaluations and the dev scores of trials; storing one again changes nothing."""
+"""Stores evaluations and the dev scores of trials; storing one twice changes nothing."""
 
 import logging
 import math
@@ -30,14 +30,14 @@ SCORE_KEY = ("trial_id", "task", "split", "metric", "identity")
 
 
 def add_identities(session: Session, event: TrialEvaluated) -> None:
-    """Store the settings that the identities of an evaluation stand for."""
+    """Store the settings behind each identity of an evaluation."""
     for identity, settings in event.identities.items():
         source = settings.get("source", event.source)
         add_identity(session, identity=identity, settings=settings, source=source)
 
 
 def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) -> None:
-    """Store scores and similarities, in place of an earlier evaluation of equal identity."""
+    """Store scores and similarities, replacing those of an earlier evaluation of equal identity."""
     outdated = {
         (score.task, score.identity)
         for score in event.scores
@@ -51,7 +51,10 @@ def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) 
 def add_identity(
     session: Session, *, identity: str, settings: dict[str, Any], source: str | None
 ) -> None:
-    """Store the settings that an identity is the hash of; what was stored first stays."""
+    """Store the settings that an identity is the hash of, unless the identity is already stored.
+
+    A missing source is filled in.
+    """
     values = {"settings": settings, "source": source}
     insert_once(session, EvaluationRecord, {"identity": identity}, values)
     stored = session.get_one(EvaluationRecord, identity)
@@ -64,7 +67,7 @@ def add_score(
 ) -> bool:
     """Store one score. Returns False if a newer one is stored.
 
-    One that means nothing is left out, with a warning.
+    A score outside [-1, 1] whose metric is a fraction is dropped with a warning.
     """
     free = score.metric in FREE_METRICS and math.isfinite(score.value)
     if not free and not -1 <= score.value <= 1:
@@ -108,9 +111,9 @@ def own_metrics(session: Session, trial: TrialRecord) -> dict[str, Any]:
 
 
 def drop_foreign_scores(session: Session, trial: TrialRecord) -> None:
-    """Drop all scores but the trial's own dev scores.
+    """Delete all similarities, and all scores but the trial's own dev scores.
 
-    They are of another model than the trial has from now on.
+    They belong to a model that the trial no longer shows.
     """
     foreign = ScoreRecord.identity != _find_dev_identity(session, trial)
     session.execute(delete(ScoreRecord).where(ScoreRecord.trial_id == trial.id, foreign))

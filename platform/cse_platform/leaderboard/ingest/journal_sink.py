@@ -1,4 +1,4 @@
-"""Applies journals to the leaderboard, event by event, each event once."""
+"""Applies the events of journals to the leaderboard, each event once."""
 
 import logging
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ def hold_back(
     position: int,
     event: TrialReused | TestAccessed | TrialEvaluated,
 ) -> None:
-    """Keep an event until its trial is stored."""
+    """Store an event until its trial is stored."""
     _log.warning("sweep %s: trial %s is not on this leaderboard yet", event.sweep, event.trial)
     key = {"journal": journal, "position": position}
     values = {"trial": event.trial, "event": event.model_dump_json()}
@@ -71,7 +71,7 @@ def hold_back(
 
 
 def take_held_back(session: Session, trial: str) -> list[tuple[str, int, Event]]:
-    """Remove and return the events that wait for a trial, with their journals and positions."""
+    """Remove and return the held-back events of a trial, with their journals and positions."""
     of_trial = EarlyEventRecord.trial == trial
     query = select(EarlyEventRecord.journal, EarlyEventRecord.position, EarlyEventRecord.event)
     order = EarlyEventRecord.journal, EarlyEventRecord.position
@@ -82,9 +82,9 @@ def take_held_back(session: Session, trial: str) -> list[tuple[str, int, Event]]
 
 
 def add_annotation(session: Session, event: AnnotationWritten) -> None:
-    """Store the changes of an event, except where a later one is known.
+    """Store the annotation changes of an event, except those for which a later change is stored.
 
-    Storing it again changes nothing.
+    Storing an event twice changes nothing.
     """
     for change in event.changes:
         new = AnnotationRecord(
@@ -101,7 +101,7 @@ def add_annotation(session: Session, event: AnnotationWritten) -> None:
 
 
 def put_newest(session: Session, new: AnnotationRecord) -> None:
-    """Store an annotation unless a later one is known."""
+    """Store an annotation unless a later one is stored."""
     key = new.about, new.name, new.field, new.word
     known = session.get(AnnotationRecord, key)
     if known is None or known.time < new.time:
@@ -117,13 +117,13 @@ def add_test_access(session: Session, trial: TrialRecord, event: TestAccessed) -
 
 
 CONTRADICTIONS = (StoreLostError, LookupError, TypeError, ValueError)
-"""The errors of an event that contradicts what is stored; waiting would not help it."""
+"""Errors raised by an event that contradicts the store; a retry would fail again."""
 
 
 class LeaderboardSink:
-    """The SQL leaderboard as a sink: a batch and its cursor are one transaction.
+    """The SQL leaderboard as a sink: a batch and its cursor are written in one transaction.
 
-    With the lease of the sweep's driver, it takes nothing once another driver holds the sweep.
+    Given the lease of the sweep's driver, it refuses to write once another driver holds the sweep.
     """
 
     name = "leaderboard"
@@ -133,7 +133,7 @@ class LeaderboardSink:
     def __init__(self, leaderboard: Store, lease: Lease | None = None) -> None:
         self._leaderboard, self._lease = leaderboard, lease
         self._told: set[str] = set()
-        """The reasons why events were left out, each once."""
+        """Reasons that were already logged, so that each is logged only once."""
 
     def position(self, journal: str) -> int:
         """Return the end offset of the last event applied from this journal; 0 if it is new."""
@@ -143,12 +143,12 @@ class LeaderboardSink:
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
         """Apply these events, except those that contradict the store.
 
-        These are left out with a warning: waiting would not help them, and would hold up all
-        others. Only an opening of test sets is never left out.
+        Those are skipped with a warning, because a retry would fail again and hold up all later
+        events. Only `TestAccessed` is never skipped.
 
         Raises:
-            StoreError: if the database is down or damaged; then nothing is taken over.
-            LeaseLostError: if another driver has taken the sweep over.
+            StoreError: if the database is down or damaged; then nothing is applied.
+            LeaseLostError: if another driver has taken over the sweep.
         """
         try:
             take_over(self._leaderboard, journal, entries, lease=self._lease)
@@ -164,7 +164,7 @@ class LeaderboardSink:
             self._warn_once(event, str(error) or repr(error))
 
     def _warn_once(self, event: Event, reason: str) -> None:
-        """Warn that an event is left out, once for each reason."""
+        """Warn that an event is skipped, once for each reason."""
         if reason not in self._told:
             self._told.add(reason)
             says = "sweep %s: the leaderboard leaves out a %s, which stays in the journal: %s"
@@ -178,14 +178,14 @@ def take_over(
     *,
     lease: Lease | None = None,
 ) -> None:
-    """Apply the entries after the journal's stored position in one transaction, and move it.
+    """Apply the entries after the journal's stored position, and advance it, in one transaction.
 
     Either all of them are applied or none; entries that were applied before are skipped.
 
     Raises:
-        StoreLostError: if an event contradicts what is stored, or the database is damaged.
+        StoreLostError: if an event contradicts the store, or the database is damaged.
         StoreError: if the database is down.
-        LeaseLostError: if another driver has taken the sweep over.
+        LeaseLostError: if another driver has taken over the sweep.
     """
     with leaderboard.writing() as session:
         if lease is not None:
@@ -212,9 +212,9 @@ def _set_position(session: Session, journal: str, position: int) -> None:
 
 
 def apply_event(session: Session, journal: str, position: int, event: Event) -> None:
-    """Store what an event at this position of a journal says.
+    """Store an event at a position of a journal.
 
-    An event on a trial that another journal has yet to bring is held back until then.
+    An event about a trial that is not stored yet is held back until the trial starts.
     """
     match event:
         case SweepStarted():
@@ -245,7 +245,9 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
 
 
 def apply_held_back(session: Session, trial: str) -> None:
-    """Apply the events that were held back for this trial; warn of those that contradict it."""
+    """Apply the held-back events of a trial; those that contradict the store are skipped and
+    logged.
+    """
     for journal, position, event in take_held_back(session, trial):
         try:
             with session.begin_nested():
@@ -263,7 +265,7 @@ def _apply_or_hold_back(
     position: int,
     event: TrialReused | TestAccessed | TrialEvaluated,
 ) -> None:
-    """Apply an event if the store has its trial; else hold it back until the trial starts."""
+    """Apply an event if its trial is stored; else hold it back until the trial starts."""
     trial = trial_or_none(session, event.trial)
     if trial is None:
         hold_back(session, journal, position, event)

@@ -1,7 +1,7 @@
-"""The lease on a sweep: one driver at a time runs it, wherever its runs folder lies.
+"""The lease on a sweep: only one driver at a time runs it, wherever its runs folder lies.
 
-The leaderboard keeps it, which all drivers of a sweep share. A driver that dies loses it by
-falling silent; one that was suspended and comes back finds that another one has it.
+The lease is a row of the leaderboard, which all drivers of a sweep share. A driver that dies stops
+renewing it and loses it; one that was suspended finds on waking whether another driver holds it.
 """
 
 import os
@@ -36,15 +36,14 @@ HEARTBEAT_SECONDS = 10.0
 
 
 class Lease:
-    """A lease on a sweep, held until it is closed; safe to use from all threads.
+    """A lease on a sweep, held until it is closed; thread-safe.
 
-    A thread renews it. While the leaderboard is down that fails, and the sweep goes on: nobody else
-    can take it then.
-
-    Without a journal it is held by a command that archives or deletes the sweep.
+    A background thread renews it. While the leaderboard is down, renewal fails and the sweep
+    continues, because no other driver can take the lease either. Commands that archive or delete
+    the sweep hold the lease without a journal.
 
     Raises:
-        SweepRefusedError: if another driver holds the sweep, or the sweep goes on from another
+        SweepRefusedError: if another driver holds the sweep, or the sweep continues from another
             journal.
     """
 
@@ -70,44 +69,44 @@ class Lease:
 
     @property
     def is_lost(self) -> bool:
-        """Whether another driver is known to have taken the sweep over."""
+        """Whether another driver is known to have taken over the sweep."""
         return self._lost is not None
 
     def check(self) -> None:
-        """Raise LeaseLostError if another driver has taken the sweep over."""
+        """Raise LeaseLostError if another driver has taken over the sweep."""
         if self._lost is None and _read_uptime() - self._tried > LEASE_SECONDS:  # we were suspended
             self._try_to_renew()
         if self._lost is not None:
             raise self._lost
 
     def renew(self, session: Session) -> None:
-        """Renew the lease; nobody can take the sweep before this transaction has ended.
+        """Renew the lease; no other driver can take the sweep before this transaction ends.
 
         Raises:
-            LeaseLostError: if another driver has taken the sweep over.
+            LeaseLostError: if another driver has taken over the sweep.
         """
         now = server_time(session)
         if not self._closing.is_set() and insert_once(
             session, SweepLeaseRecord, {"sweep": self._sweep}, self._make_lease_row(now)
         ):
-            return  # the leaderboard was put back from a copy
+            return  # the row was missing: the leaderboard was restored from a copy
         record = self._lock_lease_record(session)
         if record.holder is None and self._closing.is_set():
-            return  # given back, and nobody has taken it: a last batch may still be written
+            return  # released, and nobody has taken it: a last batch may still be written
         if record.holder != self._holder:
             raise self._mark_lost(holder_of(record, now))
         record.heartbeat = now
 
     def on_lost(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once, from any thread, when another driver has taken the sweep over."""
+        """Call `callback` once, from any thread, when another driver has taken over the sweep."""
         self._on_lost = callback
 
     def close(self) -> None:
-        """Give the sweep back; a second call does nothing."""
+        """Release the lease; a second call does nothing."""
         if self._closing.is_set():
             return
         self._closing.set()
-        self._thread.join(timeout=1.0)  # an attempt on a store that hangs is left behind
+        self._thread.join(timeout=1.0)  # do not wait for a renewal on a store that hangs
         with suppress(StoreError), self._leaderboard.writing(alone=False) as session:
             record = self._lock_lease_record(session)
             if record.holder == self._holder and not record.journal:
@@ -116,9 +115,9 @@ class Lease:
                 record.holder = None
 
     def forget(self, session: Session) -> None:
-        """Remove the row of the lease, whose sweep is deleted.
+        """Delete the row of the lease, because its sweep is deleted, and stop renewing it.
 
-        `renew` comes before, in the same transaction. Nothing renews the lease from then on.
+        Call `renew` before, in the same transaction.
         """
         self._closing.set()
         session.delete(self._lock_lease_record(session))
@@ -127,7 +126,9 @@ class Lease:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Give the sweep back. Raises LeaseLostError, whatever else happened, if it was lost."""
+        """Release the lease. Raises LeaseLostError if it was lost, even in place of another
+        exception.
+        """
         self.close()
         if self._lost is not None:
             raise self._lost
@@ -165,7 +166,7 @@ class Lease:
 
     def _try_to_renew(self) -> None:
         if not self._trying.acquire(blocking=False):
-            return  # another thread waits for the leaderboard
+            return  # another thread is trying
         try:
             self._tried = _read_uptime()
             with (
@@ -177,7 +178,7 @@ class Lease:
             self._trying.release()
 
     def _mark_lost(self, holder: LeaseOwner) -> LeaseLostError:
-        """Note that the lease is lost, and call back the first time. Returns the error to raise."""
+        """Record that the lease is lost; call back the first time. Returns the error to raise."""
         first = self._lost is None
         self._lost = LeaseLostError(_explain_taken_over(self._sweep, holder))
         if first and not self._closing.is_set():
@@ -219,5 +220,5 @@ def _explain_taken_over(sweep: str, holder: LeaseOwner) -> str:
 
 
 def _read_uptime() -> float:
-    """Seconds since some fixed moment, sleep of the machine included where the clock has it."""
+    """Read a monotonic clock in seconds, including suspended time where the platform counts it."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

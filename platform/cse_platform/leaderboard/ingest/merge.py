@@ -1,4 +1,4 @@
-"""Merges another leaderboard into this one; doing it again changes nothing."""
+"""Merges another leaderboard into this one; merging it twice changes nothing."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -34,48 +34,48 @@ from cse_platform.tracking.events import EVENT, TrialFinished
 
 
 def merge_annotations(ours: Session, theirs: Session, rename: Mapping[str, str]) -> None:
-    """Merge their annotations; `rename` has the names of sweeps here by theirs."""
+    """Merge their annotations; `rename` maps their names of sweeps to ours."""
     for row in theirs.execute(select(*AnnotationRecord.__table__.c)).mappings():
         name = rename.get(row["name"], row["name"]) if row["about"] == "sweep" else row["name"]
         put_newest(ours, AnnotationRecord(**{**row, "name": name}))
 
 
 _BATCH = 500
-"""The most trials of a slice, which are in memory at once with their dev curves and scores."""
+"""Most trials per slice; a slice is held in memory with its dev curves and scores."""
 
 MergeProgress = Callable[[int, int], None]
-"""Called with how many trials are done, and of how many."""
+"""Called with the number of trials done and the total."""
 
 
 @dataclass(frozen=True)
 class MergeSummary:
-    """The counts of a merge."""
+    """Counts of what a merge brought."""
 
     sweeps: int
     """New sweeps."""
     trials: int
-    """All trials that are there."""
+    """All trials of the other leaderboard."""
     new: int
     completed: int
-    """Trials that were here and not complete."""
+    """Trials that were incomplete here and are complete now."""
     newer: int
-    """Trials complete on neither side; the attempt that shows, or its latest state, is from
-    there."""
+    """Trials complete on neither side whose shown attempt came from the other leaderboard or was
+    updated.
+    """
     differing: int
-    """Trials complete on both sides with different dev values; the one that was complete first
-    stands."""
+    """Trials complete on both sides with different dev values; the one completed first is shown."""
     points: int
-    """Points of dev curves."""
+    """Dev points that were copied."""
     scores: int
 
     @property
     def here(self) -> int:
-        """Their trials that were here already."""
+        """Trials of the other leaderboard that brought nothing new for the one here."""
         return self.trials - self.new - self.completed - self.newer
 
 
 def takes_none(_place: str, _trial: str) -> bool:
-    """Refuse the model of every trial."""
+    """Refuse every model."""
     return False
 
 
@@ -89,24 +89,25 @@ def merge(
 ) -> MergeSummary:
     """Merge all of another leaderboard, some trials at a time; the source is only read.
 
-    Each slice is a transaction, and between two of them others can write. What is refused is
-    refused before the first one. A merge that was cut off is whole once it is done again.
+    Each slice is a transaction, and others can write between two of them. Refusals come before the
+    first slice. A merge that was interrupted is completed by running it again.
 
-    Of all attempts at a trial on both sides the best one stands for it, as when one leaderboard
-    gets their journals: a complete one, else the one that came furthest. Of one attempt, what was
-    heard of last counts. A complete trial gets the scores that it lacks; where the dev values
-    differ, the other side's are scores of another model and stay away.
+    Of all attempts at a trial on both sides, the best one is shown, as if one leaderboard had
+    applied all journals: a complete one, else the one that came furthest. Of two copies of one
+    attempt, the more recent one counts. A complete trial gets the scores that it lacks, unless the
+    dev values differ: then the other side's scores belong to another model.
 
     Args:
-        target: the leaderboard that gets them.
-        source: the other one. What it says is not believed where it could do harm.
-        rename: names here by the names there, for sweeps that only share their name.
-        takes_model: whether a place may be that of a trial's model; left out, no models come.
-        progress: of the trials.
+        target: the leaderboard to merge into.
+        source: the other leaderboard. Its content is not trusted where it could do harm.
+        rename: our names by their names, for different sweeps that share a name.
+        takes_model: whether to accept a location as that of a trial's model; by default, no models
+            are taken.
+        progress: called after each slice of trials.
 
     Raises:
-        ImportRefusedError: if sweeps of one name are not one sweep, `rename` means nothing, a sweep
-            or trial has a name that none can have, or one side alone holds rehearsals.
+        ImportRefusedError: if different sweeps share a name, `rename` is invalid, a sweep or trial
+            has an invalid name, or only one side holds rehearsals.
         StoreError: if one of the databases fails.
     """
     with source.session() as theirs:
@@ -153,7 +154,7 @@ def _refuse_rehearsals(ours: Session, theirs: Session) -> None:
 
 
 def _iterate_slices(theirs: Session) -> Iterator[Sequence[TrialRecord]]:
-    """Read their trials in slices, of so few trials that their dev points are not too many."""
+    """Read their trials in slices that have a bounded number of dev points."""
     last = 0
     query = select(TrialRecord).order_by(TrialRecord.id).limit(_BATCH)
     while batch := theirs.scalars(query.where(TrialRecord.id > last)).all():
@@ -171,14 +172,14 @@ def _count_points(theirs: Session, batch: Sequence[TrialRecord]) -> list[int]:
 
 
 def _count_fitting(points: Sequence[int]) -> int:
-    """Count the first trials that have at most `SLICE_ROWS` points; at least one."""
+    """Count the leading trials that together have at most `SLICE_ROWS` points; at least one."""
     return max(1, bisect_right(list(accumulate(points)), SLICE_ROWS))
 
 
 def _merge_early_events(
     ours: Session, theirs: Session, rename: Mapping[str, str], takes_model: TakesModel
 ) -> None:
-    """Apply the events of either side that waited for a trial of the other."""
+    """Apply or keep the events that either side held back for a trial that it lacked."""
     for key in ours.scalars(select(EarlyEventRecord.trial).distinct()).all():
         if trial_or_none(ours, key) is not None:
             apply_held_back(ours, key)

@@ -1,6 +1,6 @@
 """Merges the sweeps of another leaderboard, matched by name.
 
-It refuses sweeps of one name that are not one sweep.
+Different sweeps that share a name are refused.
 """
 
 from collections import defaultdict
@@ -27,14 +27,14 @@ from cse_platform.sweep.identity import find_changes
 from cse_platform.sweep.problems import did_you_mean, format_value
 
 OVERWRITTEN = ("spec", "state", "finished", "journal", "ended_by")
-"""The columns that the sweep's last start decides."""
+"""Columns that are taken from the side that started the sweep last."""
 
 LINK = [column for column in SweepTrialRecord.__table__.c if column.key != "sweep_id"]
 
 
 @dataclass(frozen=True)
 class SweepPair:
-    """A sweep of theirs, and its name here."""
+    """A sweep of the other leaderboard, and its name here."""
 
     theirs: SweepRecord
     name: str
@@ -44,8 +44,8 @@ def match_sweeps(ours: Session, theirs: Session, rename: Mapping[str, str]) -> l
     """Pair every sweep of the other leaderboard with its name on this one.
 
     Raises:
-        ImportRefusedError: lists the sweeps of one name that are not one sweep, or those whose
-            names no sweep file can have, or says what is wrong with the new names.
+        ImportRefusedError: lists the sweeps that differ from ours of the same name, or those whose
+            names are invalid, or says what is wrong with the new names.
     """
     there = theirs.scalars(select(SweepRecord).order_by(SweepRecord.id)).all()
     _check_rename(rename, [sweep.name for sweep in there])
@@ -72,9 +72,8 @@ def merge_sweeps(
 ) -> tuple[dict[int, int], int]:
     """Merge the sweeps, their starts and tags, and the messages of their drivers.
 
-    The later start of a sweep decides its state.
-
-    The ids here by the ids there are returned, and how many sweeps are new.
+    The side that started a sweep last decides its state. Returns our ids by their ids, and the
+    number of new sweeps.
     """
     before = _find_last_starts(ours)
     rows = [_make_sweep_row(pair) for pair in pairs]
@@ -98,9 +97,9 @@ def merge_sweeps(
 def merge_sweep_trials(
     ours: Session, theirs: Session, sweeps: Mapping[int, int], trials: Mapping[int, int]
 ) -> None:
-    """Put some trials into their sweeps, with the GPU seconds that each took there.
+    """Add trials to their sweeps, with the GPU seconds that each took there.
 
-    Both mappings have the ids here by the ids there.
+    `sweeps` and `trials` map their ids to ours.
     """
     query = select(SweepTrialRecord.sweep_id.label("sweep"), *LINK)
     query = query.where(SweepTrialRecord.trial_id.in_(trials)).order_by(SweepTrialRecord.number)
@@ -141,7 +140,7 @@ def _check_names(names: list[str]) -> None:
 
 
 def _describe_differences(mine: SweepRecord, other: SweepRecord) -> str:
-    """List the differences of two sweeps in one line; empty if they are one sweep."""
+    """List the differences of two sweeps in one line; empty if they are the same sweep."""
     here, there = (
         {**sweep.spec, "method": sweep.method, "backbone": sweep.backbone}
         for sweep in (mine, other)
@@ -168,7 +167,7 @@ Stage = tuple[datetime, bool, datetime]
 
 
 def _make_stage_key(sweep: SweepRecord, starts: Mapping[int, datetime]) -> Stage:
-    """Return how far a sweep had come when its store last heard of it, for comparison."""
+    """Return a sort key of how far a sweep had come on its leaderboard: last start, then end."""
     start = starts.get(sweep.id, sweep.started)
     return start, sweep.finished is not None, sweep.finished or start
 
@@ -197,7 +196,7 @@ def _add_rows(
     table: type[SweepStartRecord] | type[DriverMessageRecord],
     keys: list[str],
 ) -> None:
-    """Copy rows of these sweeps from another table."""
+    """Copy the rows of these sweeps in one table; `ids` maps their sweep ids to ours."""
     for there, here in ids.items():
         query = select(*table.__table__.c).where(table.sweep_id == there)
         rows = [{**row, "sweep_id": here} for row in theirs.execute(query).mappings()]

@@ -53,9 +53,9 @@ class Merged:
 
     outcome: MergeOutcome
     points: int
-    """The number of points of dev curves that were copied."""
+    """Dev points that were copied."""
     same_model: bool
-    """Whether their scores are of the model that stands for the trial here now."""
+    """Whether their scores belong to the model that the trial here now shows."""
 
 
 def merge_attempts(
@@ -65,10 +65,10 @@ def merge_attempts(
     others: Mapping[int, Sequence[OtherAttemptRecord]],
     machines: Mapping[int, int],
 ) -> dict[int, Merged]:
-    """Merge their attempts at trials that both sides have. Returns outcomes by the ids there.
+    """Merge their attempts at trials that both sides have. Returns outcomes by their trial ids.
 
-    `others` has what does not stand for a trial, by the trial's id there; `machines` has the ids
-    here by the ids there.
+    `others` holds their attempts that are not shown, by their trial ids; `machines` maps their
+    machine ids to ours.
     """
     merged = {}
     for here, there in both:
@@ -130,7 +130,9 @@ def _merge_attempt(
 
 
 def _find_same_attempt(session: Session, trial: TrialRecord, offered: Attempt) -> Attempt | None:
-    """Find the same attempt here; without journals, the one that began at the same moment."""
+    """Find our copy of an attempt: that of its journal or, without journals, of the same start
+    time.
+    """
     if trial.journal == offered.journal:
         return trial
     if not (trial.journal and offered.journal) and trial.started == offered.started:
@@ -139,7 +141,7 @@ def _find_same_attempt(session: Session, trial: TrialRecord, offered: Attempt) -
 
 
 def _make_recency_key(session: Session, attempt: Attempt) -> tuple[bool, datetime, datetime, bool]:
-    """Return a sort key: the later start, then what was heard of last."""
+    """Return a sort key of an attempt: complete, later start, later last report, finished."""
     table, which = curve_of(attempt)
     point = session.scalar(select(func.max(table.reported_at)).where(*which))
     started, finished = attempt.started, attempt.finished
@@ -162,7 +164,8 @@ def _copy_curve(ours: Session, theirs: Session, offered: Attempt, mine: Attempt)
 
 
 TakesModel = Callable[[str, str], bool]
-"""Whether a place may be that of the model of a trial, given by its key."""
+"""Whether to accept a location as that of a trial's model; takes the location and the trial's key.
+"""
 
 Row = RowMapping | Mapping[str, Any]
 Made = TypeVar("Made", bound=Base)
@@ -173,16 +176,16 @@ SIMILARITIES_KEY = ("trial_id", "task", "identity")
 RELEASE_KEY = ("trial_id", "opened", "who")
 IDLE = {"trials": 0, "gpu_seconds": 0.0}
 UNTRIED = {**IDLE, "n": 0, "mean": None, "m2": 0.0}
-"""The counters of a group and a configuration that nothing has been added to."""
+"""Initial counters of a configuration; `IDLE` has those of a group."""
 
 
 def merge_trials(
     ours: Session, theirs: Session, batch: Sequence[TrialRecord], takes_model: TakesModel
 ) -> tuple[dict[int, int], Counter[str]]:
-    """Merge a batch of trials, and keep the counters of configurations and groups right.
+    """Merge a batch of their trials, and update the counters of configurations and groups.
 
-    The batch has trials over there. A model that `takes_model` refuses stays away. The ids here by
-    the ids there are returned, and how many trials of each outcome, points and scores came.
+    Models that `takes_model` refuses are not copied. Returns our trial ids by theirs, and the
+    number of trials by outcome, of points and of scores.
     """
     attempts = _read_their_attempts(theirs, batch, takes_model)
     known = _find_trials_by_key(ours, batch)
@@ -215,10 +218,10 @@ def merge_trials(
 
 
 def check_keys(theirs: Session) -> None:
-    """Refuse keys and hashes that no trial can have, because files are named by them.
+    """Refuse invalid keys and hashes, because files are named after them.
 
     Raises:
-        ImportRefusedError: names the first one.
+        ImportRefusedError: names the first invalid one.
     """
     for names in (select(TrialRecord.key), select(ConfigurationRecord.hash)):
         for name in theirs.scalars(names.execution_options(yield_per=_READ_AT_ONCE)):
@@ -229,9 +232,9 @@ def check_keys(theirs: Session) -> None:
 def _read_their_attempts(
     theirs: Session, batch: Sequence[TrialRecord], takes_model: TakesModel
 ) -> dict[int, list[OtherAttemptRecord]]:
-    """Read their other attempts at these trials, by the ids there.
+    """Read their attempts at these trials that are not shown, by their trial ids.
 
-    These and the trials are changed in memory: they lose a model that is not theirs.
+    Refused models are removed from these attempts and from the trials, in memory only.
     """
     keys = {trial.id: trial.key for trial in batch}
     query = select(OtherAttemptRecord).where(OtherAttemptRecord.trial_id.in_(keys))
@@ -266,9 +269,8 @@ def _add_trial(
 def _merge_configurations(
     ours: Session, theirs: Session, trials: Sequence[TrialRecord]
 ) -> tuple[dict[int, ConfigurationRecord], dict[int, GroupRecord]]:
-    """Return configurations by their ids there, and groups by their ids here.
-
-    Those that are not here are made.
+    """Find or add configurations and groups. Returns configurations by their ids, groups by our
+    ids.
     """
     there = _read_rows_by_id(
         theirs, ConfigurationRecord, {trial.configuration_id for trial in trials}
@@ -293,7 +295,7 @@ def _merge_configurations(
 
 
 def _merge_group(ours: Session, row: Row) -> GroupRecord:
-    """Return the group here; its code is that of the newest trial on either side."""
+    """Find or add a group here; its code becomes that of the newest trial on either side."""
     group = _find_or_insert(ours, GroupRecord, GROUP_KEY, {**row, **IDLE})
     since = row["code_since"]
     if since is not None and (group.code_since is None or group.code_since < since):
@@ -302,7 +304,7 @@ def _merge_group(ours: Session, row: Row) -> GroupRecord:
 
 
 def _merge_machines(ours: Session, theirs: Session, batch: Sequence[TrialRecord]) -> dict[int, int]:
-    """Map the ids of machines on the other leaderboard to ids on this one."""
+    """Map their machine ids to ours; missing machines are added."""
     others = select(OtherAttemptRecord.machine_id).where(
         OtherAttemptRecord.trial_id.in_([trial.id for trial in batch])
     )
@@ -333,7 +335,7 @@ def _add_attempts(
     attempts: Mapping[int, Sequence[OtherAttemptRecord]],
     machines: Mapping[int, int],
 ) -> None:
-    """Add other attempts at trials that are new here, by the ids here."""
+    """Add the attempts that are not shown to trials that are new here, by our trial ids."""
     rows = [
         {name: getattr(attempt, name) for name in (*ATTEMPT_COLUMNS, "best_metrics")}
         | {"trial_id": here, "machine_id": machines.get(attempt.machine_id or 0)}
@@ -350,16 +352,16 @@ def _copy_missing_rows(
     key: Sequence[str],
     ids: Mapping[int, int],
 ) -> int:
-    """Copy the rows of these trials that are not here. Returns how many were copied."""
+    """Copy the rows of these trials that are missing here. Returns how many were copied."""
     return insert_missing(ours, table, key, _read_rows_of_trials(theirs, table, ids))
 
 
 def _copy_scores(
     ours: Session, theirs: Session, ids: Mapping[int, int], new: Mapping[int, int]
 ) -> int:
-    """Add or renew scores. Returns how many were stored.
+    """Add or update scores. Returns how many were stored.
 
-    The own scores of trials that were here came with these trials.
+    For trials that were here before, `merge_attempts` has already stored their own dev scores.
     """
     own = [*theirs.scalars(select(GroupRecord.dev_identity))]
     known = {here for there, here in ids.items() if there not in new}
@@ -374,7 +376,7 @@ def _copy_scores(
 def _read_rows_of_trials(
     theirs: Session, table: type[Base], ids: Mapping[int, int]
 ) -> list[dict[str, Any]]:
-    """Read the rows of these trials, with the ids of the trials here."""
+    """Read their rows of these trials, with trial ids replaced by ours."""
     columns = [column for column in table.__table__.c if column.key != "id"]
     query = select(*columns).where(table.__table__.c.trial_id.in_(ids))
     return [{**row, "trial_id": ids[row["trial_id"]]} for row in theirs.execute(query).mappings()]

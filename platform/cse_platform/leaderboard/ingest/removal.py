@@ -1,7 +1,7 @@
-"""Removes a sweep from the store in slices, so that nobody waits long behind one of them.
+"""Removes a sweep from the store in slices, so that other writers never wait long.
 
-Trials that other sweeps hold too stay, whole. The row of the sweep goes last: what a kill leaves is
-removed by doing it again.
+Trials that other sweeps hold too are kept. The row of the sweep is deleted last: a removal that was
+killed is completed by running it again.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -44,7 +44,7 @@ from cse_platform.leaderboard.trials import used_elsewhere
 from cse_platform.tracking.events import Annotatable
 
 SLICE_POINTS = 5000
-"""Dev points of the trials of one transaction; one trial can have more."""
+"""Dev points deleted in one transaction, unless one trial alone has more."""
 _SLICE_TRIALS = 200
 _SLICE_MESSAGES = 500
 
@@ -56,46 +56,46 @@ _OF_TRIAL: tuple[Any, ...] = (
     PairSimilaritiesRecord,
     TestAccessRecord,
 )
-"""The tables of what is stored of a trial, in the order in which rows can go."""
+"""Tables with rows of a trial, in an order of deletion that foreign keys allow."""
 
 
 @dataclass(frozen=True)
 class SweepContent:
-    """The rows of a sweep that would go, and who else uses what goes or stays."""
+    """What removing a sweep would delete, and what else depends on it."""
 
     spec: Mapping[str, Any]
-    """Its file, as JSON; empty if it never began."""
+    """The sweep file as JSON; empty if the sweep never started."""
     journals: frozenset[str]
-    """The journals that told of it."""
+    """Ids of the journals with events of the sweep."""
     rows: Mapping[str, int]
-    """The numbers of rows that go, by what they are."""
+    """Numbers of rows to delete, by their kind."""
     cosines: int
-    """Bytes of the similarities among them."""
+    """Size of the similarities to delete, in bytes."""
     shared: Mapping[str, int]
-    """How many of its trials stay, by the other sweep that holds them."""
+    """Number of trials to keep, by the other sweep that holds them."""
     needed_models: frozenset[str]
-    """Keys of trials that go, whose models others were trained with."""
+    """Keys of trials to delete whose models were used to train other trials."""
     leads: tuple[tuple[str, str], ...]
-    """Methods and backbones whose best kept model is of a trial that goes."""
+    """Methods and backbones whose best kept model belongs to a trial to delete."""
     builds_on: tuple[str, ...]
-    """Other sweeps that learned from it, or took a value that it found."""
+    """Other sweeps whose search learned from this one, or that took a value from its results."""
     tested: int
-    """The trials among those that go for which test sets were opened."""
+    """Number of trials to delete for which test sets were opened."""
 
 
 @dataclass(frozen=True)
 class HeldTrial:
-    """A trial in the sweep that is removed."""
+    """A trial of a sweep to be removed."""
 
     id: int
     key: str
     model: str | None
     goes: bool
-    """Whether no other sweep holds it."""
+    """Whether to delete the trial, as no other sweep holds it."""
 
 
 def find_content(session: Session, name: str) -> SweepContent | None:
-    """Find what the store has of a sweep; None if it has nothing of that name."""
+    """Find everything that the store has of a sweep; None if it has nothing of that name."""
     sweep, lease = sweep_or_none(session, name), session.get(SweepLeaseRecord, name)
     if sweep is None:
         if lease is None:
@@ -137,17 +137,18 @@ def find_content(session: Session, name: str) -> SweepContent | None:
 
 
 def remove_cursors(session: Session, journals: Collection[str]) -> None:
-    """Forget how far these journals were applied.
+    """Delete the cursors of these journals.
 
-    What is started again before all is removed is then filled from its journal, from the beginning.
+    If the sweep is started again before its removal is complete, its journal is applied from the
+    start.
     """
     session.execute(delete(JournalCursorRecord).where(JournalCursorRecord.journal.in_(journals)))
 
 
 def next_slice(session: Session, name: str, *, after: int = 0) -> list[HeldTrial]:
-    """Find the next trials of a sweep whose rows fit one transaction; none at the end.
+    """Find the next trials of a sweep whose rows fit one transaction; empty at the end.
 
-    These are the first ones, or those after the trial of the id `after`.
+    Trials are in order of id; `after` is the id of the last trial of the previous slice.
     """
     if (sweep := sweep_or_none(session, name)) is None:
         return []
@@ -174,10 +175,10 @@ def next_slice(session: Session, name: str, *, after: int = 0) -> list[HeldTrial
 def remove_trials(
     session: Session, name: str, trials: Sequence[HeldTrial], journals: Collection[str]
 ) -> None:
-    """Take trials out of a sweep, and remove those that no other sweep holds.
+    """Remove trials from a sweep, and delete those that no other sweep holds.
 
-    The counters of their configurations and groups are counted again. Trials that stay lose what
-    these journals tell beside the attempt that shows, and the GPU time that they took here.
+    The counters of their configurations and groups are recomputed. Trials that are kept lose the
+    hidden attempts of these journals, and the GPU time that they took in this sweep.
     """
     sweep = sweep_or_none(session, name)
     if sweep is None:
@@ -204,12 +205,12 @@ def remove_trials(
 
 
 def count_messages(session: Session, journal: str) -> int:
-    """Count the messages that a journal tells."""
+    """Count the driver messages of a journal."""
     return _count_rows(session, DriverMessageRecord, DriverMessageRecord.journal == journal)
 
 
 def remove_messages(session: Session, journal: str) -> int:
-    """Remove so many messages of a journal as fit one transaction. Returns how many."""
+    """Remove as many messages of a journal as fit one transaction. Returns how many."""
     position, of_journal = DriverMessageRecord.position, DriverMessageRecord.journal == journal
     first = select(position).where(of_journal).order_by(position).limit(_SLICE_MESSAGES)
     positions = session.scalars(first).all()
@@ -220,10 +221,11 @@ def remove_messages(session: Session, journal: str) -> int:
 
 
 def find_old_requests(session: Session, before: datetime) -> list[int]:
-    """Find the ids of requests that were made before a time and decide nothing any more.
+    """Find the ids of requests that were made before a time and have no further effect.
 
-    Those that no driver has taken wait for the next start, but for a stop. Those that one has taken
-    still count if they put in a configuration, or are the last to pause a sweep or to resume it.
+    A request that no driver has taken waits for the next start, unless it is a stop. A taken
+    request still has an effect if it enqueued a configuration, or is the last pause or resume of
+    its sweep.
     """
     old, paused = list[int](), dict[str, int]()
     for record in session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id)):
@@ -248,7 +250,7 @@ def count_old_messages(session: Session, before: datetime) -> int:
 
 
 def remove_old_messages(session: Session, before: datetime) -> int:
-    """Remove so many messages from before a time as fit one transaction. Returns how many."""
+    """Remove as many messages from before a time as fit one transaction. Returns how many."""
     journal, position = DriverMessageRecord.journal, DriverMessageRecord.position
     old = select(journal, position).where(DriverMessageRecord.time < before)
     keys = [(row.journal, row.position) for row in session.execute(old.limit(_SLICE_MESSAGES))]
@@ -259,7 +261,7 @@ def remove_old_messages(session: Session, before: datetime) -> int:
 
 
 def find_needed_jobs(session: Session) -> set[str]:
-    """Find the submitted jobs by which sweeps that are not complete were started last."""
+    """Find the ids of the submitted jobs that last started sweeps which are not complete."""
     query = (
         select(SweepRecord.id, SweepStartRecord.provenance)
         .join(SweepRecord.starts)
@@ -271,7 +273,7 @@ def find_needed_jobs(session: Session) -> set[str]:
 
 
 def remove_sweep(session: Session, name: str, journals: Collection[str]) -> None:
-    """Remove a sweep without trials, and rows that nothing refers to any more."""
+    """Delete the rows of a sweep without trials, and rows that nothing refers to any more."""
     if (sweep := sweep_or_none(session, name)) is not None:
         of_sweep: list[type[Any]] = [SweepStartRecord, SweepTagRecord, DriverMessageRecord]
         for table in of_sweep:
@@ -285,7 +287,7 @@ def remove_sweep(session: Session, name: str, journals: Collection[str]) -> None
 
 
 def _remove_unused(session: Session) -> None:
-    """Remove machines, gold scores and settings of evaluations that no row names."""
+    """Delete machines, gold scores and evaluation settings that no row refers to."""
     users: list[tuple[Any, list[Any]]] = [
         (MachineRecord.id, [TrialRecord.machine_id, OtherAttemptRecord.machine_id]),
         (PairSetRecord.data_sha256, [PairSimilaritiesRecord.data_sha256]),
@@ -297,7 +299,7 @@ def _remove_unused(session: Session) -> None:
 
 
 def _recount_trials(session: Session, configurations: Collection[int]) -> None:
-    """Count the trials of configurations and of their groups again; those without any go."""
+    """Recompute the counters of configurations and of their groups; delete those without trials."""
     of_these = ConfigurationRecord.id.in_(configurations)
     groups = set(session.scalars(select(ConfigurationRecord.group_id).where(of_these)))
     sums = func.count(), func.sum(TrialRecord.gpu_seconds)
@@ -349,7 +351,7 @@ def _select_going(sweep: int) -> Any:
 
 
 def _is_shared() -> ColumnElement[bool]:
-    """Match a place in a sweep whose trial another sweep holds too."""
+    """Match trials of a sweep that another sweep holds too."""
     other = aliased(SweepTrialRecord)
     return (
         exists(literal(1))
@@ -395,7 +397,7 @@ def _count_shared(session: Session, sweep: int) -> dict[str, int]:
 def _find_journals(
     session: Session, sweep: SweepRecord, lease: SweepLeaseRecord | None, going: Any
 ) -> set[str]:
-    """Find the journals that told of a sweep: of its starts, its messages, its own trials."""
+    """Find the journals with events of a sweep: its starts, messages and trials."""
     told: list[tuple[Any, Any]] = [
         (DriverMessageRecord.journal, DriverMessageRecord.sweep_id == sweep.id),
         (TrialRecord.journal, TrialRecord.id.in_(going)),
@@ -408,7 +410,7 @@ def _find_journals(
 
 
 def _find_leads(session: Session, going: Any, keys: Collection[str]) -> list[tuple[str, str]]:
-    """Find the methods and backbones whose best kept model is that of one of these trials."""
+    """Find the methods and backbones whose best kept model belongs to one of these trials."""
     groups = (
         select(GroupRecord.method, GroupRecord.backbone, GroupRecord.dev_identity)
         .join(GroupRecord.configurations)
@@ -425,7 +427,9 @@ def _find_leads(session: Session, going: Any, keys: Collection[str]) -> list[tup
 
 
 def _find_builders(session: Session, name: str) -> list[str]:
-    """Find the other sweeps that learned from a sweep, or took a value that it found."""
+    """Find the other sweeps whose search learned from a sweep, or that took a value from its
+    results.
+    """
     others = SweepRecord.name != name
     specs = session.execute(select(SweepRecord.name, SweepRecord.spec).where(others))
     searches = {other: spec.get("search") for other, spec in specs}

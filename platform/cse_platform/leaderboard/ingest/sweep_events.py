@@ -1,4 +1,4 @@
-"""Stores that sweeps start and end, which trials they hold, and what people request of them."""
+"""Stores the events of sweeps: starts, ends, trials, messages, budgets and people's requests."""
 
 from collections.abc import Mapping, Sequence
 from itertools import count
@@ -33,7 +33,7 @@ from cse_platform.tracking.events import (
 
 
 def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
-    """Store a sweep and its start; one that is resumed keeps the time of its first start."""
+    """Store a sweep and its start; a resumed sweep keeps the time of its first start."""
     first = event.model_dump(include={"method", "backbone", "spec"})
     first |= {"state": "RUNNING", "started": event.time, "journal": journal}
     insert_once(session, SweepRecord, {"name": event.sweep}, first)
@@ -43,7 +43,7 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
     facts = event.model_dump(include={"provenance", "packages", "diffs"})
     insert_once(session, SweepStartRecord, start, facts)
     last = select(func.max(SweepStartRecord.started)).where(SweepStartRecord.sweep_id == sweep.id)
-    # A clock that was set back does not keep a journal from going on.
+    # A journal continues its sweep even if the clock was set back.
     if sweep.journal in ("", journal) or session.scalar(last) == event.time:
         if sweep.spec.get("search") != event.spec.get("search"):
             sweep.ended_by = None
@@ -57,7 +57,7 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
 def holds_rehearsals(session: Session) -> bool | None:
     """Whether the sweeps of a store are rehearsals, made by --smoke; None if it has no sweep.
 
-    A store never holds both: numbers of a rehearsal mean nothing.
+    A store never mixes the two, because the numbers of a rehearsal are meaningless.
     """
     marked = SweepRecord.spec["smoke"].as_boolean().is_(True)
     count, rehearsed = session.execute(
@@ -67,7 +67,7 @@ def holds_rehearsals(session: Session) -> bool | None:
 
 
 def add_message(session: Session, journal: str, position: int, event: DriverMessage) -> None:
-    """Store a message of the driver, at this position of its journal."""
+    """Store a driver message at its position in the journal."""
     message = event.model_dump(include={"time", "level", "text"})
     message["sweep_id"] = sweep_of(session, event.sweep).id
     insert_once(session, DriverMessageRecord, {"journal": journal, "position": position}, message)
@@ -95,18 +95,18 @@ def finish_sweep(session: Session, journal: str, event: SweepFinished) -> None:
 
 
 _BATCH = 500
-"""Trials that one query asks for."""
+"""Trials per query."""
 
 
 def add_sweep_trials(
     session: Session, sweep: int, links: Sequence[Mapping[str, Any]], *, beyond: int = 0
 ) -> None:
-    """Add trials to a sweep; trials that it holds already keep their numbers.
+    """Add trials to a sweep; trials that it already holds keep their numbers.
 
-    A link has `trial_id`, `role`, `search_number`, and the `number` that its trial gets unless
-    another one has it; then it gets the next free one, above `beyond`. It has `reused` and
-    `reused_from`, too: a trial that ran in the sweep by one journal is not reused, whatever another
-    one says.
+    Each link has `trial_id`, `role`, `search_number`, `reused`, `reused_from`, and the `number`
+    that the trial gets; if another trial has that number, it gets the next free one above `beyond`.
+    If one journal says that the sweep ran a trial, the trial is not reused, whatever another
+    journal says.
     """
     last = select(func.max(SweepTrialRecord.number)).filter_by(sweep_id=sweep)
     wanted = [link["number"] for link in links]
@@ -129,9 +129,9 @@ def add_sweep_trials(
 
 
 def _settle_reuse(session: Session, sweep: int, links: Sequence[Mapping[str, Any]]) -> None:
-    """Settle whether and when trials were reused, where two journals say it.
+    """Decide whether and when trials were reused, if two journals differ.
 
-    Of two that say so, the first has reused the trial.
+    If both say so, the earlier reuse counts.
     """
     reuses = {link["trial_id"]: (link["reused"], link["reused_from"]) for link in links}
     query = select(SweepTrialRecord).where(
@@ -151,9 +151,9 @@ def _settle_reuse(session: Session, sweep: int, links: Sequence[Mapping[str, Any
 def _find_held_numbers(
     session: Session, sweep: int, links: Sequence[Mapping[str, Any]]
 ) -> dict[int, int]:
-    """Find the trials of a sweep that are among these or have one of these numbers.
+    """Find the trials of a sweep that are among these links or have one of their numbers.
 
-    Returns numbers by trial.
+    Returns numbers by trial id.
     """
     trial, number = SweepTrialRecord.trial_id, SweepTrialRecord.number
     same_trial = trial.in_([link["trial_id"] for link in links])
@@ -164,11 +164,11 @@ def _find_held_numbers(
 
 
 def add_gpu_seconds(session: Session, sweep: int, seconds: Mapping[int, float]) -> None:
-    """Add the GPU seconds of a sweep's trials to all sums, up to the group.
+    """Add the GPU seconds of a sweep's trials to all sums, from the trial up to the group.
 
-    A trial that was cut off reports its whole time when it ends again. Of all reports on one trial
-    in one sweep the highest counts, so that a repeated report changes nothing. Seconds are of whole
-    GPUs, by the trial's id. The sweep holds the trials.
+    `seconds` are of whole GPUs, by trial id; the sweep must hold the trials. A trial that was
+    interrupted reports its total time again when it ends, so the highest report of a trial in a
+    sweep counts, and a repeated report changes nothing.
     """
     query = (
         select_trials(SweepTrialRecord, TrialRecord, ConfigurationRecord, GroupRecord)
@@ -187,7 +187,7 @@ def add_gpu_seconds(session: Session, sweep: int, seconds: Mapping[int, float]) 
 
 
 def add_request(leaderboard: Store, request: SweepRequested) -> None:
-    """Leave a request for the driver of the sweep, the one that runs or the next one."""
+    """Store a request for the driver of the sweep: the running one, or else the next one."""
     event = request.model_dump(mode="json")
     with leaderboard.writing() as session:
         session.add(SweepRequestRecord(sweep=request.sweep, event=event))
@@ -196,8 +196,8 @@ def add_request(leaderboard: Store, request: SweepRequested) -> None:
 def waiting_requests(session: Session, sweep: str) -> tuple[list[SweepRequested], dict[int, str]]:
     """Read the requests that no driver has taken yet, in the order in which they were made.
 
-    The second value has the requests that this version cannot read, by their numbers in the store:
-    who asks for what. They wait for a driver of the version that they were made with.
+    The second value describes the requests that this version cannot parse, by their ids. They wait
+    for a driver of the version that made them.
     """
     query = select(SweepRequestRecord).where(
         SweepRequestRecord.sweep == sweep, SweepRequestRecord.taken.is_(None)
@@ -213,9 +213,9 @@ def waiting_requests(session: Session, sweep: str) -> tuple[list[SweepRequested]
 
 
 def take_request(session: Session, request: SweepRequested) -> None:
-    """Mark a request as taken, because the driver has it in its journal.
+    """Mark a request as taken, because the driver has written it to its journal.
 
-    If another store got the request, none waits here.
+    Does nothing if the request was made in another store.
     """
     query = select(SweepRequestRecord).where(
         SweepRequestRecord.sweep == request.sweep,

@@ -1,10 +1,10 @@
-"""Thins the dev curves of an archived sweep, and puts its dev points back from the journal.
+"""Thins the dev curves of an archived sweep, and restores its dev points from the journal.
 
-The rule: of a curve with more than `MOST_POINTS`, the first and the last point stay, those of the
-kept checkpoint and of the highest score, and `EVEN_POINTS` at equal distances among the steps that
-the seeds of its configuration have together, so that a mean over seeds stands at the same steps.
-Points that stay have all their metrics. So everything that is read of a curve's start, its best
-checkpoint or its end is what it was, and a curve is drawn through fewer of its points.
+Of a curve with more than `MOST_POINTS` points, these are kept: the first and the last, that of the
+kept checkpoint, that of the highest score, and those among `EVEN_POINTS` evenly spaced steps. These
+steps are chosen from all steps of the configuration's seeds, so that a mean over seeds has the same
+steps in each. Kept points keep all their metrics. So a curve's start, best checkpoint and end are
+unchanged, and plots have fewer points.
 """
 
 from collections import defaultdict
@@ -33,16 +33,16 @@ from cse_platform.tracking.events import (
 
 EVEN_POINTS = 24
 MOST_POINTS = EVEN_POINTS + 4
-"""A curve that is thinned has no more points, so that it is not thinned again."""
+"""Maximum number of points of a thinned curve; a curve of this size is not thinned again."""
 
 _BATCH = 500
 
 Surplus = list[tuple[Attempt, list[int]]]
-"""Attempts at trials, and the steps of each that go."""
+"""Attempts, each with the steps to remove."""
 
 
 def find_slices(session: Session, journal: str) -> list[list[int]]:
-    """Group the configurations of a journal, so that a group's dev points fit one transaction."""
+    """Group the configurations of a journal so that each group's dev points fit one transaction."""
     counts: dict[int, int] = defaultdict(int)
     of_trial = TrialRecord.id == DevPointRecord.trial_id
     shown = select(TrialRecord.configuration_id, func.count()).join(DevPointRecord, of_trial)
@@ -65,7 +65,7 @@ def find_slices(session: Session, journal: str) -> list[list[int]]:
 
 
 def find_surplus(session: Session, journal: str, configurations: Collection[int]) -> Surplus:
-    """Find the steps that go of the curves that a journal tells of these configurations."""
+    """Find the steps to remove from a journal's curves of these configurations."""
     attempts: dict[int, list[Attempt]] = defaultdict(list)
     of_these = TrialRecord.configuration_id.in_(configurations)
     for trial in session.scalars(
@@ -83,7 +83,7 @@ def find_surplus(session: Session, journal: str, configurations: Collection[int]
 
 
 def remove_surplus(session: Session, surplus: Surplus) -> None:
-    """Remove these dev points."""
+    """Delete these dev points."""
     for attempt, steps in surplus:
         table, which = curve_of(attempt)
         for start in range(0, len(steps), _BATCH):
@@ -92,7 +92,7 @@ def remove_surplus(session: Session, surplus: Surplus) -> None:
 
 
 def choose_evenly(steps: Collection[int], count: int) -> set[int]:
-    """Choose so many of the steps at equal distances in their order, with the first and last."""
+    """Choose `count` evenly spaced steps in their order, including the first and the last."""
     ordered = sorted(steps)
     if len(ordered) <= count:
         return set(ordered)
@@ -100,7 +100,7 @@ def choose_evenly(steps: Collection[int], count: int) -> set[int]:
 
 
 def _choose_surplus(session: Session, attempts: Sequence[Attempt]) -> Iterator[Any]:
-    """Yield which steps go, for each attempt at the seeds of one configuration."""
+    """Yield the steps to remove for each attempt; the attempts are those of one configuration."""
     curves = []
     for attempt in attempts:
         table, which = curve_of(attempt)
@@ -116,10 +116,10 @@ def _choose_surplus(session: Session, attempts: Sequence[Attempt]) -> Iterator[A
 
 
 def list_points(events: Iterable[Event]) -> dict[str, dict[int, TrialPoint]]:
-    """List the dev points of a journal's attempts, by trial and step, as the store keeps them.
+    """Collect the dev points of a journal by trial and step, as the store would keep them.
 
-    A start without a checkpoint drops what came before; a step counts once; a complete trial gets
-    no more.
+    A start without a checkpoint drops earlier points, of a repeated step the first point counts,
+    and a complete trial gets no more points.
     """
     points: dict[str, dict[int, TrialPoint]] = defaultdict(dict)
     complete = set()
@@ -137,7 +137,7 @@ def list_points(events: Iterable[Event]) -> dict[str, dict[int, TrialPoint]]:
 
 
 def restore_points(session: Session, journal: str, points: Sequence[TrialPoint]) -> None:
-    """Put back the dev points that the curves of a journal's attempts lack."""
+    """Insert the dev points that are missing from the curves of a journal's attempts."""
     keys = {point.trial for point in points}
     shown: dict[str, tuple[int, str]] = {
         key: (id_, told)

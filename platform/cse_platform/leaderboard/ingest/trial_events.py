@@ -1,4 +1,4 @@
-"""Stores a journal's events on its attempts at trials: start, dev points, end."""
+"""Stores the events of a trial's attempts: start, dev points, end, deletion of the model."""
 
 import math
 from collections import defaultdict
@@ -45,9 +45,9 @@ from cse_platform.tracking.events import (
 
 
 def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
-    """Store that a journal starts an attempt or resumes it. Returns True if the trial is new.
+    """Store that a journal starts or resumes an attempt. Returns True if the trial is new.
 
-    Once complete, an attempt stays as it is.
+    An attempt that is complete is not changed.
     """
     configuration = _store_configuration(session, event)
     first = {"configuration_id": configuration.id, "seed": event.seed, "state": "RUNNING"}
@@ -73,7 +73,7 @@ def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
 
 
 def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> None:
-    """Store points of dev curves in few queries; the first value of a step stays."""
+    """Store dev points in few queries; the first value stored for a step stays."""
     trials = trials_of(session, {event.trial for event in events})
     rows: dict[type[Base], list[dict[str, Any]]] = defaultdict(list)
     outdone = {}
@@ -95,7 +95,7 @@ def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> 
 
 
 def make_point_row(event: TrialPoint) -> dict[str, Any]:
-    """Make the columns of a dev point, beside those that name its attempt."""
+    """Make the columns of a dev point, except those that name its attempt."""
     return {
         "step": event.step,
         "reported_at": event.time,
@@ -105,7 +105,7 @@ def make_point_row(event: TrialPoint) -> dict[str, Any]:
 
 
 def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
-    """Store the end of an attempt, and the time that it took."""
+    """Store the end of an attempt, and its GPU time."""
     trial = trial_of(session, event.trial)
     took = (event.wall_seconds or 0.0) * event.gpus
     add_gpu_seconds(session, sweep_of(session, event.sweep).id, {trial.id: took})
@@ -136,7 +136,7 @@ def delete_model(session: Session, journal: str, event: ModelDeleted) -> None:
 def link(
     session: Session, journal: str, event: TrialStarted | TrialReused, trial: TrialRecord
 ) -> None:
-    """Add a trial to its sweep; one that retries a failed trial takes that trial's number."""
+    """Add a trial to its sweep; a retry replaces the failed trial that has its number."""
     sweep = sweep_of(session, event.sweep).id
     place = {"sweep_id": sweep, "number": event.number}
     held = session.scalars(select(SweepTrialRecord).filter_by(**place)).one_or_none()
@@ -152,18 +152,18 @@ def link(
     added["reused_from"] = None if taken is None else taken.reused_from
     add_sweep_trials(session, sweep, [{**added, "trial_id": trial.id}])
     own = session.get_one(SweepTrialRecord, {"sweep_id": sweep, "trial_id": trial.id})
-    own.search_number = event.search_number  # a second attempt has its own
+    own.search_number = event.search_number  # another attempt has a number of its own
 
 
 def has_another_model(session: Session, trial: TrialRecord, journal: str) -> bool:
-    """Whether a journal's own attempt has another model than the trial."""
+    """Whether a journal's complete attempt is hidden and has another dev value than the trial."""
     other = session.get(OtherAttemptRecord, (trial.id, journal))
     complete = other is not None and other.state == "COMPLETE"
     return complete and other is not None and other.best_value != trial.best_value
 
 
 def _has_failed(session: Session, trial: int, journal: str) -> bool:
-    """Whether a journal's own attempt at a trial has failed, whatever others came to."""
+    """Whether a journal's attempt at a trial failed, whatever became of other attempts."""
     shown = session.get_one(TrialRecord, trial)
     if shown.journal in ("", journal):
         return shown.state == "FAIL"
@@ -190,7 +190,7 @@ def _store_group(session: Session, event: TrialStarted) -> int:
 
 
 def _store_machine(session: Session, provenance: Mapping[str, str]) -> int | None:
-    """Store the machine of a trial. Returns its id, or None if it is not known."""
+    """Store the machine of a trial. Returns its id, or None if the machine is unknown."""
     hardware = provenance.get("gpu") or provenance.get("cpu")
     if not hardware or "host" not in provenance:
         return None

@@ -16,7 +16,7 @@ def sweep_of(session: Session, name: str) -> SweepRecord:
     """Find the sweep of that name.
 
     Raises:
-        StoreLostError: if it has not started.
+        StoreLostError: if it is not stored.
     """
     sweep = sweep_or_none(session, name)
     if sweep is None:
@@ -28,7 +28,7 @@ def trial_of(session: Session, key: str) -> TrialRecord:
     """Find the trial of that key.
 
     Raises:
-        StoreLostError: if it has not started.
+        StoreLostError: if it is not stored.
     """
     return trials_of(session, {key})[key]
 
@@ -37,7 +37,7 @@ def trials_of(session: Session, keys: Collection[str]) -> dict[str, TrialRecord]
     """Find these trials by key.
 
     Raises:
-        StoreLostError: if one has not started.
+        StoreLostError: if one is not stored.
     """
     query = select(TrialRecord).where(TrialRecord.key.in_(keys))
     trials = {trial.key: trial for trial in session.scalars(query)}
@@ -47,7 +47,7 @@ def trials_of(session: Session, keys: Collection[str]) -> dict[str, TrialRecord]
 
 
 def trial_or_none(session: Session, key: str) -> TrialRecord | None:
-    """Find the trial of that key; None if no journal has brought it."""
+    """Find the trial of that key; None if it is not stored."""
     return session.scalars(select(TrialRecord).where(TrialRecord.key == key)).one_or_none()
 
 
@@ -56,9 +56,8 @@ def insert_once(
 ) -> bool:
     """Insert a row if its key is absent. Returns True if it was inserted.
 
-    Writers in other processes may do the same.
-
-    The table has a unique constraint on `key`; `values` are its other columns.
+    Safe while writers in other processes do the same. The table has a unique constraint on `key`;
+    `values` are its other columns.
     """
     statement = _make_insert(session, table).values({**key, **values})
     statement = statement.on_conflict_do_nothing(index_elements=list(key))
@@ -72,7 +71,7 @@ def insert_missing(
     key: Sequence[str],
     rows: Sequence[Mapping[str, Any] | RowMapping],
 ) -> int:
-    """Insert the rows whose keys are absent, as `insert_once`. Returns how many were inserted."""
+    """Insert the rows whose keys are absent, like `insert_once`. Returns how many were inserted."""
     if not rows:
         return 0
     statement = _make_insert(session, table).on_conflict_do_nothing(index_elements=list(key))
@@ -86,7 +85,9 @@ def insert_newest(
     key: Sequence[str],
     rows: Sequence[Mapping[str, Any] | RowMapping],
 ) -> int:
-    """Insert rows, each in place of one `measured` earlier. Returns how many were stored."""
+    """Insert or replace rows, unless one `measured` as late is stored. Returns how many were
+    stored.
+    """
     if not rows:
         return 0
     statement = _make_insert(session, table)
@@ -103,7 +104,7 @@ def insert_newest(
 def upsert(
     session: Session, table: type[Base], key: Mapping[str, Any], values: Mapping[str, Any]
 ) -> None:
-    """Insert a row, or update the one of that key; otherwise as `insert_once`."""
+    """Insert a row, or update the row of that key; arguments are as in `insert_once`."""
     statement = _make_insert(session, table).values({**key, **values})
     statement = statement.on_conflict_do_update(index_elements=list(key), set_=dict(values))
     session.execute(statement)
@@ -115,6 +116,6 @@ def _make_insert(session: Session, table: type[Base]) -> postgresql.Insert | sql
 
 
 def add_searched(configuration: ConfigurationRecord, names: Sequence[str]) -> None:
-    """Add the hyperparameters that a space searches to those of the configuration."""
+    """Add the hyperparameters that a search space varies to those recorded for a configuration."""
     if configuration.searched != list(names):
         configuration.searched = sorted({*configuration.searched, *names})

@@ -1,1 +1,1 @@
-"""How the schema came to be, step by step; run by `cse_platform.leaderboard.upgrade`."""
+"""Migrations of the schema, step by step; run by `cse_platform.leaderboard.upgrade`."""

@@ -1,4 +1,4 @@
-"""Where alembic finds the open connection; it runs this file for every command."""
+"""Entry point of alembic, which runs this file for every command; uses the open connection."""
 
 from alembic import context
 

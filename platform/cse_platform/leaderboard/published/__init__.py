@@ -1,1 +1,1 @@
-"""The papers' own numbers, and how ours are set beside them."""
+"""The papers' own numbers, and the comparison of ours with them."""

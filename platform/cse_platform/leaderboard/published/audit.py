@@ -1,4 +1,4 @@
-"""Sets each claim of the papers' tables beside the noise that it must beat."""
+"""Compares each claim of the papers' tables with the noise that it must exceed."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,30 +24,33 @@ from cse_platform.leaderboard.statistics.power import (
 from cse_platform.leaderboard.statistics.results import Interval
 
 HEADLINES = {AVG_STS: STS_TASKS, AVG_TRANSFER: TRANSFER_TASKS}
-"""The columns that claims are of, and the tasks that each is the mean of."""
+"""The averages that claims are about, and the tasks that each averages."""
 AGREEMENT = {AVG_STS: 0.9, AVG_TRANSFER: 0.5}
-"""The correlation between two encoders that is taken where neither can be asked: of their cosines
-(0.86 to 0.95 of one encoder before and after training), and of whether they are right (assumed)."""
+"""Assumed correlation between two encoders that are not available: of their cosines on STS
+(measured: 0.86 to 0.95 for one encoder before and after training), of their correctness on transfer
+(a guess).
+"""
 SIZES = {
     **{"sts12": 3108, "sts13": 1500, "sts14": 3750, "sts15": 3000, "sts16": 1186},
     **{"stsb": 1379, "sickr": 4927},
     **{"mr": 10662, "cr": 3775, "subj": 10000, "mpqa": 10606, "sst2": 1821, "trec": 500},
     "mrpc": 1725,
 }
-"""The pairs or sentences of each test set."""
+"""Number of pairs or sentences of each test set."""
 GROUPING = {
     **{"sts12": 1.99, "sts13": 1.51, "sts14": 1.23, "sts15": 1.05, "sts16": 1.24},
     **{"stsb": 1.09, "sickr": 1.28},
 }
-"""The factor by which the interval between two seeds grows where pairs that share sentences are
-resampled together, as docs/statistics.md measures it."""
+"""Factor by which the interval between two seeds widens if pairs that share sentences are resampled
+together; measured in docs/statistics.md.
+"""
 
 Verdict = Literal["apart", "apart, if not selected", "not apart"]
 
 
 @dataclass(frozen=True)
 class SeedSpread:
-    """The standard deviation of a score over seeds, and where it is from."""
+    """The standard deviation of a score over seeds, and its source."""
 
     std: float
     source: str
@@ -58,22 +61,24 @@ CLEAN_AVERAGE = f"{AVG_STS}_{CLEAN_METRIC}"
 
 @dataclass(frozen=True)
 class CleanCheck:
-    """Our own difference of a claim's two rows, with and without the rows that dev sets share."""
+    """Our own difference between a claim's two rows, on all rows and on clean rows of the test
+    sets.
+    """
 
     whole: float
     """On all rows, the papers' protocol."""
     clean: float | None
-    """On clean rows; None where one of the two has no clean scores yet."""
+    """On clean rows; None if one of the two has no clean scores yet."""
 
     @property
     def turns(self) -> bool | None:
-        """Whether clean rows turn which of the two is above; None where they are not known."""
+        """Whether the difference changes sign on clean rows; None if these have no scores."""
         return None if self.clean is None else (self.whole > 0) != (self.clean > 0)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The best row of a paper's own method in a table, and the best of the others there."""
+    """A table's claim: the best row of the paper's own method against the best of the others."""
 
     paper: str
     table: str
@@ -81,30 +86,30 @@ class Claim:
     column: str
     """The average that is compared."""
     best: str
-    """The paper's own best, with its settings."""
+    """The paper's best row, with its settings."""
     rival: str
     best_score: float
     rival_score: float
     pairs_error: float | None
-    """The standard error of the difference over test pairs; None without the tasks' scores."""
+    """The standard error of the difference over test pairs; None if tasks' scores are missing."""
     seeds_error: float
-    """That over seeds, of as many as the table says, else of one on either side."""
+    """The standard error over seeds: of as many as the table states, else of one per side."""
     seeds_sources: tuple[str, str]
-    """Where the spreads over seeds are from: of the best and of its rival."""
+    """Sources of the spreads over seeds: for the best, and for its rival."""
     settings: int
-    """The settings that the paper is known to have tried on this backbone, at least."""
+    """Number of settings that the paper is known to have tried on this backbone; a lower bound."""
     selection: float
-    """The expected excess of the best of so many settings that differ by seeds alone."""
+    """Expected excess of the best of that many settings if they differ only by seeds."""
     seeds_needed: int | None
-    """The seeds a side that would decide it on these test sets; None for no difference."""
+    """Seeds per side that would decide the claim on these test sets; None for no difference."""
     seeds_needed_elsewhere: int | None
-    """The same for other test sets of the kind; None where no number of seeds would."""
+    """The same for other test sets of this kind; None if no number of seeds would decide it."""
     ours: CleanCheck | None = None
-    """What clean rows change, where both rows are trained here; None where they are not."""
+    """Our difference on all and on clean rows; None unless both rows were trained here."""
 
     @property
     def difference(self) -> float:
-        """The best minus its rival."""
+        """The score of the best minus that of its rival."""
         return self.best_score - self.rival_score
 
     @property
@@ -115,7 +120,9 @@ class Claim:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the two can be told apart, and whether only if nothing was selected on them."""
+        """Whether the difference is significant, and whether only if the best was not selected on
+        it.
+        """
         low, high = self.interval.low, self.interval.high
         if low <= 0 <= high:
             return "not apart"
@@ -137,12 +144,12 @@ def audit_claims(
 ) -> Audit:
     """Audit each table of scores that has rows of the paper's own method and of others.
 
-    The best row of either side is compared, on the mean of the STS tasks and of transfer.
+    The best row of either side is compared, on the mean of the STS tasks and of the transfer tasks.
 
     Args:
-        paper: only its tables.
-        ours: rows of a leaderboard. Their spreads over seeds come before printed ones, and their
-            clean scores say whether the rows that dev sets share make the difference.
+        paper: only the tables of this paper.
+        ours: rows of a leaderboard. Their spreads over seeds are preferred to printed ones, and
+            their clean scores show whether the difference depends on rows shared with dev sets.
         files: a lab's own published numbers.
 
     Raises:
@@ -211,10 +218,10 @@ def _build_claim(
 def _check_clean_rows(
     best: PublishedRow, rival: PublishedRow, ours: Sequence[LeaderboardRow]
 ) -> CleanCheck | None:
-    """Compare our own best rows for two published ones on all rows and on clean ones.
+    """Compare our own best rows for two published ones on all rows and on clean rows.
 
-    They have the same dev sets, so that both leave out the same rows. Those with clean scores come
-    first.
+    The two have equal dev sets, so that clean scores leave out the same rows. Pairs in which both
+    have clean scores are preferred.
     """
     mine, theirs = (_find_our_rows(row, ours) for row in (best, rival))
     pairs = [(a, b) for a in mine for b in theirs if a.dev == b.dev]
@@ -227,7 +234,7 @@ def _check_clean_rows(
 
 
 def _find_our_rows(row: PublishedRow, ours: Sequence[LeaderboardRow]) -> list[LeaderboardRow]:
-    """Find our rows that stand for a published one on real data, best first by the rule on dev."""
+    """Find our rows on real data that match a published row, best on dev first."""
     found = [
         mine
         for mine in ours
@@ -255,7 +262,7 @@ def _name_row(row: PublishedRow) -> str:
 
 
 def _compute_pairs_error(best: PublishedRow, rival: PublishedRow, column: str) -> float | None:
-    """Compute the error of the difference of two averages, of test sets that are independent."""
+    """Compute the standard error of the difference of two averages over independent test sets."""
     tasks, agreement = HEADLINES[column], AGREEMENT[column]
     if not best.scores.keys() & rival.scores.keys() >= set(tasks):
         return None
@@ -270,7 +277,7 @@ def _compute_pairs_error(best: PublishedRow, rival: PublishedRow, column: str) -
 def _collect_our_spreads(
     ours: Iterable[LeaderboardRow],
 ) -> dict[tuple[str, str, str], SeedSpread]:
-    """Collect the spreads of our rows by method, backbone and column; the most seeds win."""
+    """Collect the spreads of our rows by method, backbone and column, each from the most seeds."""
     spreads: dict[tuple[str, str, str], tuple[int, SeedSpread]] = {}
     for row in ours:
         for column in HEADLINES:
@@ -289,7 +296,7 @@ def _find_spread(
     everything: Sequence[PublishedRow],
     ours: Mapping[tuple[str, str, str], SeedSpread],
 ) -> SeedSpread:
-    """Find how a row's score varies over seeds: by our trials, by a paper, or as others do."""
+    """Find the spread of a row's score over seeds: ours, else a printed one, else their median."""
     if known := ours.get((row.method, row.backbone, column)):
         return known
     printed = [other for other in everything if column in other.std and other.seeds]
@@ -310,7 +317,8 @@ def _count_shared(row: PublishedRow, other: PublishedRow) -> int:
 def _count_settings(best: PublishedRow, in_table: Sequence[PublishedRow]) -> int:
     """Count the settings that a paper is known to have tried, one hyperparameter at a time.
 
-    They are its rows in the table, and what each searched beside what it took.
+    These are its own rows in the table, and the other values of each hyperparameter that it
+    searched.
     """
     variants = sum(row.own for row in in_table)
     columns = published_settings(best.method) if best.method in available_methods() else ()

@@ -1,8 +1,8 @@
-"""The sweep files of the papers' tables: which published cells their trials fill, and progress.
+"""The sweep files of the papers' tables: which published numbers their trials fill, and progress.
 
 `sweeps/papers/` has a file for each table and figure that trials can fill, `PAPER-TABLE.yaml`, and
 one for each whole paper, `PAPER.yaml`; `sweeps/baselines.yaml` and `sweeps/released.yaml` fill rows
-of all of them.
+of all papers.
 """
 
 import json
@@ -36,28 +36,28 @@ from cse_platform.sweep.spec import SweepSpec
 
 FOLDER = Path("sweeps", "papers")
 CHECKOUT = Path(__file__).parents[4]
-"""The checkout of the package, if it is not installed elsewhere."""
+"""The checkout that the package is in, if it is not installed elsewhere."""
 RELEASED, BASELINES = "released", "baselines"
-"""The files of encoders that are scored and not trained, and of systems that the papers cite, in
-the place of a paper."""
+"""Names used in place of a paper: for the file of released encoders, which are scored and not
+trained, and for that of the systems that the papers cite as baselines."""
 OF_ALL_PAPERS = (BASELINES, RELEASED)
 WHOLE = "all"
-"""The name for a paper's file of all its tables, in the place of a table."""
+"""The name used in place of a table for a paper's file of all its tables."""
 _HOURS = re.compile(r"^# Total: .* = (\d+(?:\.\d+)?) GPU-hours", re.MULTILINE)
 
 TrialId = tuple[str, int]
-"""A configuration, as `_format_setup_id` writes it, and a seed."""
+"""A configuration's id, made by `_format_setup_id`, and a seed."""
 
 
 @dataclass(frozen=True)
 class PlannedConfiguration:
-    """A configuration that a stage of a sweep file tries."""
+    """A configuration that a stage of a sweep file runs."""
 
     stage: SweepSpec
     setup: ConfigurationSetup
 
     def columns(self, split: PublishedSplit) -> set[str]:
-        """List the columns of papers' tables that its trials get a number in."""
+        """Find the columns of papers' tables that its trials give a number for."""
         if split == "train":
             return cost_columns(self.setup.values)
         if split == "dev":
@@ -77,10 +77,11 @@ class PaperFile:
     path: Path
     configurations: tuple[PlannedConfiguration, ...]
     trials: tuple[TrialId, ...]
-    """All trials that it runs; a trial of several stages is there several times. Of a stage that
-    confirms its best configurations, the first of the grid stand for these."""
+    """All trials that it runs; a trial of several stages is listed several times. If a stage
+    confirms its best configurations, the first ones of its grid stand in for them.
+    """
     gpu_hours: float | None
-    """The hours of all its trials, from the head of the file."""
+    """GPU-hours of all its trials, as stated at the top of the file."""
 
     @property
     def paper(self) -> str:
@@ -92,7 +93,7 @@ class PaperFile:
         return self.path.stem.partition("-")[2] or WHOLE
 
     def columns_filled(self, row: PublishedRow) -> set[str]:
-        """List the columns of a published row that its trials get a number in."""
+        """Find the columns of a published row that its trials give a number for."""
         fitting = (
             configuration
             for configuration in self.configurations
@@ -103,7 +104,7 @@ class PaperFile:
         )
 
     def hours_left(self, done: set[TrialId]) -> float | None:
-        """Estimate the hours of the trials that are not there yet, each as long as any other."""
+        """Estimate the GPU-hours of the trials that are not done, assuming equal times."""
         if self.gpu_hours is None or not self.trials:
             return None
         return self.gpu_hours * len(set(self.trials) - done) / len(self.trials)
@@ -117,35 +118,37 @@ class PaperProgress:
     table: str
     """`table4`, `figure3`, or `all`."""
     file: str | None
-    """The file that fills it; None if no trial can."""
+    """The file that fills it; None if there is none."""
     rows: int
-    """Rows of the table that a file of the paper or a trial of ours fills, wholly or in part."""
+    """Rows of the table that a file of the paper or a trial of ours fills, fully or partly."""
     rows_filled: int
-    """Rows that a trial of ours stands in."""
+    """Rows for which we have a number."""
     cells: int
     """Printed numbers that a file of the paper or a trial of ours fills."""
     cells_filled: int
-    """Printed numbers that have one of ours beside them."""
+    """Printed numbers for which we have our own."""
     left_out: dict[str, int]
-    """The other printed numbers, by the reason."""
+    """Counts of the other printed numbers, by the reason."""
     trials: int
-    """The number of different trials that the file runs."""
+    """The number of distinct trials that the file runs."""
     trials_done: int
     gpu_hours_left: float | None
-    """The hours of the other trials, from the head of the file."""
+    """Estimated GPU-hours of the trials that are not done."""
 
     @property
     def is_printed(self) -> bool:
-        """Whether numbers of this one table are known: figures and tables of settings have none."""
+        """Whether it is one table whose printed numbers are known; figures and tables of settings
+        have none.
+        """
         return self.table != WHOLE and bool(self.cells or self.left_out)
 
 
 def read_paper_files() -> tuple[PaperFile, ...]:
-    """Read the sweep files of the working directory, else of the checkout of the package.
+    """Read the sweep files in the working directory, else in the package's checkout.
 
     Raises:
-        PublishedError: if there is no such folder.
-        SweepFileError: if a file of it is no sweep.
+        PublishedError: if neither has the folder.
+        SweepFileError: if one of the files is not a valid sweep.
     """
     folder = FOLDER if FOLDER.is_dir() else CHECKOUT / FOLDER
     shared = [folder.parent / f"{name}.yaml" for name in OF_ALL_PAPERS]
@@ -160,13 +163,13 @@ def read_paper_files() -> tuple[PaperFile, ...]:
 
 @cache
 def _read_files(paths: tuple[Path, ...], newest: int) -> tuple[PaperFile, ...]:
-    """Read the files once for as long as none of them changes."""
+    """Read the files; cached until one of them changes."""
     del newest
     return tuple(map(read_paper_file, paths))
 
 
 def read_paper_file(path: Path) -> PaperFile:
-    """Read one file and plan its trials; raises SweepFileError if it is no sweep."""
+    """Read one file and plan its trials. Raises SweepFileError if it is not a valid sweep."""
     stages = load_sweep(path).stages
     hours = _HOURS.search(path.read_text(encoding="utf-8"))
     planned = {stage.sweep: plan_configurations(stage) for stage in stages}
@@ -185,7 +188,7 @@ def read_paper_file(path: Path) -> PaperFile:
 
 
 def plan_configurations(stage: SweepSpec) -> list[PlannedConfiguration]:
-    """List the points of its grid; a search of another kind plans none."""
+    """List the configurations of a stage's grid; other samplers plan none."""
     if stage.search.sampler.kind != "grid":
         return []
     corpus = "+".join(part.short_name for part in stage.corpus)
@@ -206,7 +209,7 @@ def plan_configurations(stage: SweepSpec) -> list[PlannedConfiguration]:
 
 
 def _plan_trials(configurations: Sequence[PlannedConfiguration]) -> Iterator[TrialId]:
-    """List the configuration and seed of each trial that a stage runs."""
+    """Yield the configuration and seed of each trial that a stage runs."""
     for index, configuration in enumerate(configurations):
         seeds, is_cut = (
             configuration.stage.seeds,
@@ -223,9 +226,9 @@ def _plan_trials(configurations: Sequence[PlannedConfiguration]) -> Iterator[Tri
 
 
 def _format_setup_id(setup: ConfigurationSetup, *, sweep: str = "") -> str:
-    """Format an id, the same for a planned configuration and for the stored one.
+    """Format an id that is equal for a planned configuration and its stored counterpart.
 
-    The leaderboard does not say of a corpus that it was cut; then the id has the sweep's name.
+    The leaderboard does not record that a corpus was cut; the id then includes the sweep's name.
     """
     *names, corpus, dev, values, _ = setup
     parts = [*names, sorted(corpus.split("+")), dev, dict(values), sweep]
@@ -235,7 +238,9 @@ def _format_setup_id(setup: ConfigurationSetup, *, sweep: str = "") -> str:
 def setups_of_papers(
     rows: Sequence[PublishedRow], files: Sequence[PaperFile]
 ) -> Callable[[ConfigurationSetup], bool]:
-    """Return a predicate that holds for configurations of any of the rows or any of the files."""
+    """Return a predicate: whether a configuration matches any of the rows or is in any of the
+    files.
+    """
     planned = {
         _format_setup_id(configuration.setup)
         for file in files
@@ -247,10 +252,10 @@ def setups_of_papers(
 def paper_progress(
     rows: Sequence[PublishedRow], files: Sequence[PaperFile], ours: Sequence[LeaderboardRow]
 ) -> list[PaperProgress]:
-    """Measure the progress of each table and figure of each paper, then of the whole paper.
+    """Compute the progress of each table and figure of each paper, then of the whole paper.
 
-    Last come the files of all papers. `rows` are all that papers print, `ours` has a row
-    for every configuration.
+    The files that serve all papers come last. `rows` are all published rows; `ours` has a row for
+    every configuration.
     """
     done = {
         (_format_setup_id(our_row.setup, sweep=sweep), seed)
@@ -274,7 +279,7 @@ def paper_progress(
 
 
 def _make_reading_key(table: str) -> tuple[bool, str, int]:
-    """Return the sort key of a table: tables, then figures, each by number."""
+    """Return the sort key of a table: tables before figures, each by number."""
     name = table.rstrip("0123456789")
     return name != "table", name, int(table.removeprefix(name) or 0)
 
@@ -341,7 +346,7 @@ def _measure_whole_progress(
 
 
 def why_left_out(row: PublishedRow) -> str:
-    """Give the reason why no file fills the numbers of a row."""
+    """Explain why no file fills the numbers of a row."""
     if row.settings.get("stated") == "out of memory":
         return "of a trial that runs out of memory"
     if row.configuration is not None:

@@ -1,4 +1,4 @@
-"""Our numbers in the rows and columns of a paper's table, beside what the paper prints."""
+"""Sets our numbers beside those that papers print: gaps on the board, and whole tables."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,20 +31,20 @@ from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, TRAIN_MINUTES
 
 
 def find_gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | None:
-    """Compare our headline with the most similar published number.
+    """Compare our headline score with the closest published number.
 
-    Among several, the method's own paper comes first, and one that ran another's method anew last;
-    then the row that says most about the configuration, then the number with most sources, then the
-    order of `published`.
+    Of several rows, those of the method's own paper come first and reruns by other papers last;
+    then the one that specifies most of the configuration, then the number that most sources print,
+    then the first in `published`.
 
     Args:
-        ours: its headline is a test column; nothing is compared on dev, or on built-in or imported
-            data.
-        published: rows of any method, backbone and split; best before `merged`, which drops what
-            some of the sources say of the configuration.
+        ours: its headline must be a test column; dev scores, and scores on built-in or imported
+            data, are not compared.
+        published: rows of any method, backbone and split; preferably before
+            `merge_repeated_rows`, which drops what some sources state of the configuration.
 
     Returns:
-        None where our row has no such score, or no published one is like it.
+        None if our row has no such score, or no published row matches it.
     """
     column = ours.headline
     score = None if column is None else ours.scores.get(column)
@@ -61,7 +61,7 @@ def find_gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | N
 
 
 def _find_closest_gap(column: str, score: Estimate, rows: Sequence[PublishedRow]) -> Gap:
-    """Return the difference to the row that is closest to ours, as `find_gap` ranks them."""
+    """Return the difference to the row that is closest to ours, in the order of `find_gap`."""
 
     def repeated(value: float) -> int:
         return len(
@@ -76,7 +76,7 @@ def _find_closest_gap(column: str, score: Estimate, rows: Sequence[PublishedRow]
 
     closest = max(rows, key=likeness)
     value = closest.scores[column]
-    # The first table of such papers to print the number: an ablation may only repeat it.
+    # Name the first table that prints the number: an ablation may only repeat it.
     first = next(r for r in rows if credit(r) == credit(closest) and r.scores[column] == value)
     interval = score.interval
     return Gap(
@@ -89,27 +89,27 @@ def _find_closest_gap(column: str, score: Estimate, rows: Sequence[PublishedRow]
 
 
 PAPERS_DEV = frozenset({"stsb", "sickr", "stsb+sickr"})
-"""The dev sets of papers that do not say which one they select on."""
+"""Dev sets that are accepted for papers that do not state which one they select on."""
 PAPERS = frozenset({"hub", "senteval"})
 """Sources of the data that papers report on."""
 
 
 def source_of(score: Estimate, dev: DevSets) -> str:
-    """Return where a score's data come from; if the store does not say, the dev sets' source."""
+    """Return the source of a score's data; if the store has none, that of the dev sets."""
     return score.source or dev.source
 
 
 def is_comparable(score: Estimate, dev: DevSets) -> bool:
-    """Whether a score can stand beside a paper's; on built-in or imported data it cannot."""
+    """Whether a score can be compared with a paper's: it is not on built-in or imported data."""
     return source_of(score, dev) in PAPERS
 
 
 def has_settings_of(published: PublishedRow, ours: ConfigurationSetup) -> bool:
     """Whether our configuration has the method, the backbone and the settings of the row.
 
-    A row that does not say on which dev set it was selected takes configurations that were selected
-    on STS-B or SICK-R. One that names no corpus takes any, but for costs. None takes one
-    that was trained on the texts of test sets: its scores stand beside no others.
+    A row that does not state its dev set matches configurations selected on STS-B or SICK-R; one
+    that names no corpus matches any corpus, except for costs. Configurations trained on the texts
+    of test sets never match.
     """
     if ours.released is not None:
         return _is_of_released(published, ours.released)
@@ -128,9 +128,9 @@ def has_settings_of(published: PublishedRow, ours: ConfigurationSetup) -> bool:
 
 
 def _is_of_released(published: PublishedRow, released: ReleasedEncoder) -> bool:
-    """Whether a row is what the encoder's authors report, not trained anew by the paper.
+    """Whether a row is what the encoder's authors report, not a rerun by the paper.
 
-    Settings tell of a variant, unless the row says what they are of our hyperparameters.
+    A row with settings is of a variant, unless it states our hyperparameters for them.
     """
     is_variant = published.configuration is None and not published.settings.keys() <= ABOUT_THE_RUN
     return (
@@ -155,17 +155,18 @@ Verdict = Literal["within noise", "above", "below", "noise not known"]
 
 @dataclass(frozen=True)
 class CellGap:
-    """The difference of our number to the one that the paper prints."""
+    """Our number minus the one that the paper prints."""
 
     value: float
-    """A fraction; of a cost, in its unit."""
+    """A fraction; for a cost, in its own unit."""
     interval: Interval | None
-    """The interval of the difference over seeds: ours, and the paper's where it prints their
-    standard deviation. None where ours is of one seed."""
+    """Confidence interval of the difference over our seeds, and over the paper's if it prints their
+    standard deviation. None if ours is of one seed.
+    """
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the difference is more than seeds vary."""
+        """Whether the difference exceeds the variation over seeds."""
         if self.interval is None:
             return "noise not known"
         if self.interval.low > 0:
@@ -175,7 +176,7 @@ class CellGap:
 
 @dataclass(frozen=True)
 class PaperLine:
-    """A row of the paper's table, and our numbers in it."""
+    """A row of the paper's table, with our numbers."""
 
     backbone: str
     method: str
@@ -186,17 +187,17 @@ class PaperLine:
     """The paper's numbers by column: fractions, and costs in their own units."""
     published_std: dict[str, float]
     ours: dict[str, Estimate]
-    """Our numbers by column; empty if nothing of ours stands here."""
+    """Our numbers by column; empty if no row of ours matches."""
     configuration: str | None = None
     """The hash of our configuration."""
     published_n: int | None = None
     """The number of seeds of the paper's numbers; None if the table does not say."""
     released: str | None = None
-    """The released encoder that ours is, where none that was trained here stands in the line."""
+    """The released encoder, if our numbers are of one; None if they were trained here."""
 
     @property
     def gaps(self) -> dict[str, CellGap]:
-        """The differences by column, of each cell that has our number beside the paper's."""
+        """The differences of the columns that have a number of ours."""
         return {
             column: self._compute_gap(ours, self.published[column], self.published_std.get(column))
             for column, ours in self.ours.items()
@@ -209,13 +210,13 @@ class PaperLine:
 
     @property
     def n(self) -> int:
-        """The number of our seeds, the fewest of any column; 0 if nothing of ours stands here."""
+        """The number of our seeds, the fewest of any column; 0 if no row of ours matches."""
         return min((estimate.n for estimate in self.ours.values()), default=0)
 
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A table of a paper, in its order, grouped by backbone."""
+    """A table of a paper in its own order, grouped by backbone, with our numbers."""
 
     paper: str
     table: str
@@ -230,15 +231,13 @@ def paper_table(
 ) -> PaperTable:
     """Lay out our rows as a table of a paper.
 
-    Each line shows the best on dev of our configurations that fit it and have a score in it; how
-    many seeds one has are those of its scores there. A line of dev scores takes them from rows that
-    were selected on that very dev set.
-
-    The table goes by its name in the files, or by its bare number. `ours` has a row for every
+    Each line shows, of our configurations that match it and have a score in it, the best on dev;
+    its seeds are those with scores there. For a line of dev scores, only rows selected on that dev
+    set count. `table` is a name in the files, or a bare number. `ours` has a row for every
     configuration; scores on built-in or imported data are left out.
 
     Raises:
-        PublishedError: if there is no such paper or table, with those that there are; or a file is
+        PublishedError: if there is no such paper or table (lists those that exist), or a file is
             malformed.
     """
     rows = rows_of_table(paper, table, published_rows(files=files))
@@ -266,14 +265,14 @@ def paper_table(
 
 
 def can_stand(rows: Sequence[PublishedRow], ours: ConfigurationSetup) -> bool:
-    """Whether a configuration of ours has a score for any of these rows of a paper."""
+    """Whether a configuration of ours can have a score for any of these rows of a paper."""
     return any(
         (ours.is_scored or row.split != "test") and has_settings_of(row, ours) for row in rows
     )
 
 
 def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
-    """Build the line of a paper's row, with our best configuration on dev that has a number."""
+    """Build the line of a paper's row from our best configuration on dev that has a number."""
 
     def key(our_row: LeaderboardRow) -> tuple[bool, BestKey]:
         return our_row.released is None, best_key(
@@ -307,7 +306,7 @@ def _select_comparable_scores(row: PublishedRow, ours: LeaderboardRow) -> dict[s
 
 
 def _has_left_out_scores(row: PublishedRow, ours: LeaderboardRow) -> bool:
-    """Whether some of our scores in a row cannot be compared with it."""
+    """Whether some of our scores that match a row cannot be compared with it."""
     return len(_select_comparable_scores(row, ours)) < len(_select_matching_numbers(row, ours))
 
 
@@ -327,7 +326,7 @@ def _list_numbers_by_split(ours: LeaderboardRow) -> dict[PublishedSplit, Mapping
 
 
 def cost_columns(values: Mapping[str, Any]) -> set[str]:
-    """List the cost columns that a configuration can fill; with `max_steps` no train minutes."""
+    """List the cost columns that a configuration can fill; with `max_steps`, no train minutes."""
     return set(COSTS) - ({TRAIN_MINUTES} if "max_steps" in values else set())
 
 
@@ -343,7 +342,7 @@ def _note_costs(
     lines: Sequence[PaperLine],
     candidates: Iterable[Sequence[LeaderboardRow]],
 ) -> Iterator[str]:
-    """Note which hardware costs were measured on, and how: unlike hardware is not compared."""
+    """Note the hardware of costs, and how they were measured; times depend on both."""
     costs = [column for column in columns if column in COSTS]
     if not costs:
         return

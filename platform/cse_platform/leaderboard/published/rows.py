@@ -1,4 +1,4 @@
-"""The published numbers: rows of the papers' tables, read from CSV files. Scores are fractions."""
+"""Published numbers: rows of the papers' tables, read from CSV files. Scores are fractions."""
 
 import csv
 import json
@@ -32,7 +32,7 @@ PublishedSplit = Literal["test", "dev", "train"]
 
 SEEDS, SELECTED_ON, CORPUS = "seeds", "selected_on", "corpus"
 CORPUS_OF_COSTS = "wiki1m"
-"""The corpus of the papers whose costs are published; their tables do not name it."""
+"""The corpus behind published costs, which the papers' tables do not state."""
 HARDWARE = {
     "compcse": "an NVIDIA A100 (40 GB)",
     "hicl": "an NVIDIA A40 (48 GB)",
@@ -40,8 +40,9 @@ HARDWARE = {
 }
 """The hardware that the costs of a paper were measured on."""
 ABOUT_THE_RUN = frozenset({SEEDS, SELECTED_ON, CORPUS})
-"""Settings that are no hyperparameters: over how many seeds the number is, which dev set chose it,
-and the names of the training corpora with `+` between."""
+"""Settings that are not hyperparameters: the number of seeds behind the number, the dev set that
+selected it, and the training corpora joined with `+`.
+"""
 
 
 @dataclass(frozen=True)
@@ -52,35 +53,36 @@ class PublishedRow:
     table: str
     backbone: str
     system: str
-    """What was trained, as the paper names it."""
+    """The system, as the paper names it."""
     method: str
-    """The name of our method if it is the same; else the system."""
+    """Our name of the method, if we have it; else the system."""
     settings: dict[str, str]
     """The settings in the words of the paper."""
     configuration: dict[str, Any] | None
-    """The values that our configuration must have to stand in this row: one for each name, or
-    `{"not": VALUE}`. `backbone` is there if ours starts from another one than the row's. None where
-    nothing of ours corresponds."""
+    """The values that our configuration must have to match this row: by name, a value or `{"not":
+    VALUE}`. It has `backbone` if ours starts from another backbone than the row's. None if nothing
+    of ours corresponds.
+    """
     split: PublishedSplit
     scores: dict[str, float]
-    """The numbers by column, as in `FAMILIES`; those of `COSTS` in their own units."""
+    """The numbers by column: fractions, but those of `COSTS` in their own units."""
     std: dict[str, float]
-    """The standard deviations over seeds, of the columns that the table prints one for."""
+    """The standard deviations over seeds, by column, where the table prints them."""
     sources: tuple[str, ...]
-    """Paper and table, e.g. `rankcse table2`; several where papers repeat the row."""
+    """Paper and table, e.g. `rankcse table2`; several if papers repeat the row."""
     unstated: tuple[str, ...] = ()
-    """Columns of which the paper does not say how they are measured."""
+    """Columns whose metric the paper does not state."""
     rerun: bool = False
-    """Whether the paper ran another's method anew, instead of citing its numbers."""
+    """Whether the paper ran another paper's method itself, instead of citing its numbers."""
 
     @property
     def own(self) -> bool:
-        """Whether the paper is the one that the method comes from."""
+        """Whether the method comes from this paper."""
         return self.paper == self.method
 
     @property
     def corpus(self) -> str | None:
-        """The names of the training corpora, with `+` between; None where any will do."""
+        """The training corpora, joined with `+`; None if any corpus matches."""
         return self.settings.get(CORPUS, CORPUS_OF_COSTS if self.split == "train" else None)
 
     @property
@@ -95,11 +97,11 @@ class PublishedRow:
 
 
 NOTHING = "-"
-"""The `configuration` of a row that nothing of ours corresponds to."""
+"""The `configuration` of a row to which nothing of ours corresponds."""
 NOT = "not"
 BACKBONE = "backbone"
 METHOD, RERUN = "method", "rerun"
-"""The keys of a `configuration` that are about the row itself."""
+"""Keys of a `configuration` that describe the row itself, not our hyperparameters."""
 NOT_STATED = "not stated"
 
 TASK_METRICS: dict[str, tuple[str, ...]] = {
@@ -109,7 +111,7 @@ TASK_METRICS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((TRAIN_MINUTES, EPOCH_MINUTES), ("minutes",)),
     GPU_MEMORY: ("gib",),
 }
-"""The metrics of each task; the first one is not named in its column."""
+"""The metrics of each task; columns of the first one have no suffix."""
 ENDINGS = {"kendall": "_kcc", "ndcg": "_ndcg"}
 
 
@@ -162,7 +164,7 @@ Number = Annotated[Decimal, BeforeValidator(_parse_number)]
 
 
 class Line(Settings):
-    """One number of a paper's table."""
+    """One line of the CSV file: one number of a paper's table."""
 
     paper: Name
     table: Name
@@ -177,7 +179,7 @@ class Line(Settings):
     configuration: Annotated[
         dict[str, Any] | Literal["-"] | None, BeforeValidator(_parse_configuration)
     ] = None
-    """None: the settings are names and values of our hyperparameters."""
+    """None: the settings name our hyperparameters and their values."""
 
     @model_validator(mode="after")
     def _check_task(self) -> Self:
@@ -187,12 +189,12 @@ class Line(Settings):
 
     @property
     def column(self) -> str:
-        """The column of the leaderboard that the number belongs to."""
+        """The leaderboard column of the number."""
         return self.task + ENDINGS.get(self.metric, "")
 
     @property
     def wanted(self) -> dict[str, Any] | None:
-        """The values that our configuration must have, as in `PublishedRow.configuration`."""
+        """The required values of our configuration, as in `PublishedRow.configuration`."""
         if self.configuration == NOTHING:
             return None
         if isinstance(self.configuration, dict):
@@ -203,12 +205,12 @@ class Line(Settings):
 
     @property
     def our_method(self) -> str:
-        """The method that our configuration must be of."""
+        """The required method of our configuration."""
         return str(self._stated_configuration.get(METHOD, self.method))
 
     @property
     def rerun(self) -> bool:
-        """Whether the paper ran another's method anew."""
+        """Whether the paper ran another paper's method itself."""
         return self._stated_configuration.get(RERUN) is True
 
     @property
@@ -216,7 +218,7 @@ class Line(Settings):
         return self.configuration if isinstance(self.configuration, dict) else {}
 
     def as_score(self, number: Decimal) -> float:
-        """Convert the number to a fraction; costs stay what they are."""
+        """Convert a percentage to a fraction; costs are not changed."""
         return float(number if self.task in COSTS else number / 100)
 
 
@@ -248,14 +250,14 @@ OPTIONAL = {name for name, cell in Line.model_fields.items() if not cell.is_requ
 
 Cells = dict[str, str]
 Placed = tuple[int, Line]
-"""A line and its number in the file."""
+"""A line, with its number in the file in front."""
 
 
 def read_rows(file: Path | Traversable) -> list[PublishedRow]:
     """Read the rows of a CSV file, in its order.
 
-    Lines that differ in nothing but task, metric, value and std are one row. Each line has one
-    number, in percent as papers print it.
+    Each line has one number, in percent as papers print it. Lines that differ only in task, metric,
+    value and std form one row.
 
     Raises:
         PublishedError: names every problem of the file, with its line and column.
@@ -276,7 +278,7 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
 
 
 def _read_cells(file: Path | Traversable) -> list[tuple[int, Cells]]:
-    """Read the cells of each line, with its number; empty optional cells are left out."""
+    """Read the cells of each line, with its number; empty optional cells are omitted."""
     reader = csv.reader(StringIO(_read_text(file)), strict=True)
     try:
         listed = [(reader.line_num, [cell.strip() for cell in line]) for line in reader if line]
@@ -321,7 +323,7 @@ def _find_head_problems(head: Sequence[str]) -> Iterator[str]:
 
 
 def _find_repeated_cells(lines: Sequence[Placed]) -> Iterator[Problem]:
-    """Find cells that a row has twice."""
+    """Find columns that a row has twice."""
     first: dict[tuple[str, str], int] = {}
     for line_number, line in lines:
         before = first.setdefault((_make_row_key(line), line.column), line_number)
@@ -332,7 +334,7 @@ def _find_repeated_cells(lines: Sequence[Placed]) -> Iterator[Problem]:
 
 
 def _find_fractions(lines: Sequence[Placed]) -> Iterator[Problem]:
-    """Find out whether the file has fractions where percent are expected."""
+    """Report a file that has fractions where percentages are expected."""
     scores = [(line_number, line.value) for line_number, line in lines if line.task not in COSTS]
     if scores and all(abs(value) <= 1 for _, value in scores):
         line_number, value = scores[0]
@@ -345,7 +347,7 @@ def _find_fractions(lines: Sequence[Placed]) -> Iterator[Problem]:
 
 
 def _make_row_key(line: Line) -> str:
-    """Return the text that lines of one row have in common."""
+    """Return a key that is equal for the lines of one row."""
     return line.model_dump_json(exclude={"task", "metric", "value", "std"})
 
 
@@ -397,13 +399,13 @@ def published_rows(
 ) -> list[PublishedRow]:
     """Read the rows of the package's tables, then those of a lab's own files.
 
-    A lab's files have the columns of the package's. `method` is one of ours. `tables` keeps the
-    rows of these tables, each PAPER:TABLE. Without `ablations` and `tables`, the package's tables
-    that turn one switch are left out.
+    A lab's files have the same columns as the package's. `method` is a method of ours. `tables`
+    keeps only the rows of these tables, each PAPER:TABLE. Without `ablations` and `tables`, the
+    package's ablation tables are left out.
 
     Raises:
-        PublishedError: names every problem of the first file that has any; or there is no such
-            paper or table.
+        PublishedError: names every problem of the first invalid file; or there is no such paper or
+            table.
     """
     shipped = (SCORES, ABLATIONS) if ablations or tables else (SCORES,)
     rows = [*_read_shipped_rows(shipped), *(row for file in files for row in read_rows(Path(file)))]
@@ -428,7 +430,7 @@ def rows_of_table(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[
     """Select the rows of a paper's table, by its name or its bare number.
 
     Raises:
-        PublishedError: if there is no such paper or table, with those that there are.
+        PublishedError: if there is no such paper or table; lists those that exist.
     """
     of_paper = rows_of_paper(paper, rows)
     matching = [
@@ -447,7 +449,7 @@ def rows_of_paper(paper: str, rows: Sequence[PublishedRow]) -> list[PublishedRow
     """Select the rows of a paper.
 
     Raises:
-        PublishedError: if there is no such paper, with those that there are.
+        PublishedError: if there is no such paper; lists those that exist.
     """
     of_paper = [row for row in rows if row.paper.lower() == paper.lower()]
     if not of_paper:
@@ -467,9 +469,9 @@ def _normalize_table_name(table: str) -> str:
 def merge_repeated_rows(rows: Iterable[PublishedRow]) -> list[PublishedRow]:
     """Merge the rows that papers repeat into one with all its sources.
 
-    Rows are the same if they have method, system, backbone, split and all scores in common, and are
-    of different papers or say the same of the configuration. A method's own paper speaks for the
-    others, else the first.
+    Rows are repeats if their method, system, backbone, split and all scores are equal, and they are
+    of different papers or have equal configurations. The merged row is that of the method's own
+    paper, else the first.
     """
     groups: list[list[PublishedRow]] = []
     of_key: dict[object, list[list[PublishedRow]]] = {}

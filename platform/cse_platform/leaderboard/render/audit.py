@@ -1,4 +1,4 @@
-"""The audit of the papers' claims, for people and for programs."""
+"""The audit of the papers' claims as tables for people, and as JSON and CSV for programs."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ NOTES = (
 
 
 def audit_tables(audit: Audit) -> list[Table]:
-    """Make a table of the claims of each paper, and under the last one what the columns mean."""
+    """Make a table of each paper's claims; notes under the last one explain the columns."""
     papers = list(group_by(audit.claims, lambda claim: claim.paper).values())
     return [
         to_table(
@@ -49,12 +49,12 @@ def audit_tables(audit: Audit) -> list[Table]:
 
 
 def audit_records(audit: Audit) -> list[dict[str, Any]]:
-    """Make a JSON object of each claim."""
+    """Make a JSON object for each claim."""
     return [to_record(_COLUMNS, claim) for claim in audit.claims]
 
 
 def audit_csv(audit: Audit) -> str:
-    """Write a line for each claim."""
+    """Write a CSV line for each claim."""
     return to_csv(_COLUMNS, audit.claims)
 
 
@@ -68,7 +68,7 @@ def _count_verdicts(claims: Sequence[Claim]) -> Iterator[str]:
 
 
 def _count_clean_checks(claims: Sequence[Claim]) -> Iterator[str]:
-    """Say what clean rows change where both rows are trained here; nothing where none is."""
+    """Describe what clean rows change if both rows of a claim are trained here."""
     both = [claim.ours for claim in claims if claim.ours is not None]
     turned = [ours.turns for ours in both if ours.turns is not None]
     if turned:
@@ -119,7 +119,7 @@ def _make_score_column(name: str, title: str = "") -> Column[Claim]:
 
 
 def _make_hidden_column(name: str) -> Column[Claim]:
-    """Make a column that programs alone see."""
+    """Make a column for JSON and CSV that tables for people do not show."""
     return _make_column(name, shown=lambda _: None)
 
 

@@ -1,4 +1,4 @@
-"""The content of a leaderboard: our rows, published ones, and which scores can be compared."""
+"""The content of a leaderboard: our rows and published ones, and which scores are comparable."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -71,7 +71,7 @@ def interval_cell(interval: Interval) -> Cell:
 
 
 def join_marks(*marks: str) -> str:
-    """Join the marks that are not empty, as a cell bears them."""
+    """Join the marks that are not empty, for one cell."""
     return " ".join(filter(None, marks))
 
 
@@ -80,7 +80,9 @@ OWN_FILE = "file"
 """The source of a lab's own dev sets."""
 OPENED, PUBLISHED, ABOVE, OTHER_CODE, STARRED = "*", "†", "§", "¶", "★"
 TRAINING_MARKS = {TEACHER_SAW_PAIRS: "◊", SAW_TESTS: "°"}
-"""Marks of how a row was trained, by their names; a released encoder's name says that it is one."""
+"""Marks of how a row was trained, by their names. `released` and `transductive` have none, because
+the row's name shows them.
+"""
 
 
 @dataclass(frozen=True)
@@ -89,14 +91,15 @@ class Board:
 
     rows: Sequence[LeaderboardRow]
     published: Sequence[PublishedRow] = ()
-    """The published rows; only those on test sets are shown."""
+    """Published rows; only those on test sets are shown."""
     family: FamilyName = "sts"
     """The tasks whose scores are shown."""
     sorted_by: str = DEV
-    """The column that `rows` are sorted by. Published rows stand among them where it is the
-    headline, and below them otherwise."""
+    """The column that `rows` are sorted by. If it is the headline, published rows are sorted in
+    among them, else they come below.
+    """
     against: Mapping[int, Comparison] = field(default_factory=dict)
-    """Comparisons with one reference row, by index in `rows`, for marks of significance."""
+    """Comparisons with one reference row, by index in `rows`, to mark significant differences."""
 
     @property
     def columns(self) -> BoardFamily:
@@ -105,7 +108,7 @@ class Board:
 
     @property
     def headline(self) -> str:
-        """The column that rows are ranked by; published rows have it too."""
+        """The column that rows are ranked by, published rows included."""
         ours = [row.headline for row in self.rows if row.headline]
         return next(iter((*ours, *self.columns.averages, *self.columns.columns)), DEV)
 
@@ -117,47 +120,47 @@ class ShownScore:
     value: float
     cell: Cell
     identity: str | None = None
-    """The identity of the evaluation: equal ones can be compared. Published scores have none."""
+    """The evaluation identity; scores with the same one are comparable. None if published."""
     builtin: bool = False
-    """Whether it is on built-in data, which no paper has."""
+    """Whether it is on built-in data, on which no paper reports."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the board's tables: a row of ours or a published one."""
+    """A line of the board's tables: one of our rows or a published one."""
 
     headline: str
     """The column that it is ranked by: a test score, or `dev`."""
     scores: Mapping[str, ShownScore]
-    """The scores by column; our rows have `dev` among them."""
+    """The scores by column; for our rows they include `dev`."""
     row: LeaderboardRow | None = None
     published: PublishedRow | None = None
     mark: str = ""
-    """The mark of the method's name."""
+    """The mark after the method's name."""
 
     @property
     def content(self) -> LeaderboardRow | PublishedRow:
-        """The row of ours, or the published one."""
+        """Our row, or the published one."""
         row = self.row or self.published
         assert row is not None
         return row
 
     @property
     def ranked_on_builtin(self) -> bool:
-        """Whether the headline's score, or dev where there is none, is on built-in data."""
+        """Whether the headline score, or dev if there is none, is on built-in data."""
         ranked = self.scores.get(self.headline) or self.scores.get(DEV)
         return ranked is not None and ranked.builtin
 
     def on(self, *, builtin: bool) -> "Entry":
-        """Keep the scores on built-in data alone, or the others alone."""
+        """Keep only the scores on built-in data, or only the others."""
         kept = {name: score for name, score in self.scores.items() if score.builtin is builtin}
         return replace(self, scores=kept)
 
 
 def shown_dev_set(row: LeaderboardRow) -> str:
-    """Name the dev set that the search climbed, and the source of its data.
+    """Name the dev set that the search climbed, and its source.
 
-    Own ones, and those of imported rows, are told apart by their identity.
+    For a lab's own files and imported rows, the identity is added to distinguish them.
     """
     is_ambiguous = row.dev.source in (OWN_FILE, IMPORTED)
     return (
@@ -166,9 +169,9 @@ def shown_dev_set(row: LeaderboardRow) -> str:
 
 
 def describe_clean_change(rows: Sequence[LeaderboardRow], headline: str) -> Iterator[str]:
-    """Say how much the rows that clean scores leave out change the scores and ranks.
+    """Describe how scores and ranks change if only clean rows are scored.
 
-    Ranks are by the means, among rows whose scores can be compared by both protocols.
+    Ranks are by the means, among rows whose scores are comparable in both protocols.
     """
     whole = task_of(headline)
     if not is_clean(headline):
@@ -200,7 +203,7 @@ def describe_clean_change(rows: Sequence[LeaderboardRow], headline: str) -> Iter
 
 
 def _rank_by_mean(rows: Sequence[LeaderboardRow], column: str, *by: str) -> list[int]:
-    """Rank each row on a column, among the rows whose identities in `by` equal its own."""
+    """Rank each row on a column, among the rows with equal identities on all columns in `by`."""
     groups = [tuple(row.scores[name].identity for name in by) for row in rows]
     means = [row.scores[column].mean for row in rows]
     ranked = list(zip(groups, means, strict=True))
@@ -208,12 +211,12 @@ def _rank_by_mean(rows: Sequence[LeaderboardRow], column: str, *by: str) -> list
 
 
 def estimates(row: LeaderboardRow) -> dict[str, Estimate]:
-    """Return the scores of a row by column, `dev` among them."""
+    """Return the scores of a row by column, including `dev`."""
     return {DEV: row.dev_score, **row.scores}
 
 
 def entries(board: Board) -> list[Entry]:
-    """List our rows and the published ones, in the order in which they are shown."""
+    """List our rows and the published ones in display order."""
     ours = [_make_our_entry(row, board.against.get(index)) for index, row in enumerate(board.rows)]
 
     def lowest_last(entry: Entry) -> float:
@@ -231,7 +234,7 @@ def entries(board: Board) -> list[Entry]:
 
 
 def is_on_tests(row: PublishedRow, family: BoardFamily) -> bool:
-    """Whether a published row stands on a board of these tasks."""
+    """Whether a published row has test scores of these tasks."""
     return row.split == "test" and not row.scores.keys().isdisjoint(family.columns)
 
 
@@ -242,14 +245,14 @@ def identities(listed: Sequence[Entry], column: str) -> set[str]:
 
 
 def published_cell(column: str, value: float, std: float | None) -> Cell:
-    """Format a number of a paper; costs stay what they are."""
+    """Format a number of a paper: a fraction as a percentage, a cost in its own unit."""
     if column in COSTS:
         return Cell(f"{value:g}")
     return Cell(percent(value), spread=percent(std))
 
 
 def score_column(name: str, *, title: str = "", compared: bool = True) -> Column[Any]:
-    """Make a column of scores; if they are compared, the best and the second are emphasised."""
+    """Make a column of scores; if `compared`, the best and second best are emphasised."""
 
     def score(row: Any) -> ShownScore | None:
         shown: ShownScore | None = row.scores.get(name)
@@ -300,7 +303,7 @@ def _make_published_entry(row: PublishedRow, headline: str) -> Entry:
 
 
 def _mark_significant_columns(against: Comparison) -> dict[str, str]:
-    """Mark the columns on which A is significantly above B."""
+    """Mark the columns on which A is significantly better than B."""
     columns = {
         task.task
         for task in against.tasks

@@ -1,4 +1,4 @@
-"""A leaderboard as tables: for a terminal, and as papers print it."""
+"""Lays out a leaderboard as tables: for a terminal, and in the form that papers print."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,9 +63,9 @@ LEGEND = {
 def board_tables(board: Board, *, wide: bool) -> list[Table]:
     """Make the tables of a leaderboard.
 
-    Rows that are ranked by different columns have tables of their own, and so have scores on
-    built-in data. Published rows stand beside ours on real data only. A wide table has everything
-    about a group of rows. Otherwise there is a table each for the ranking, the scores by task, the
+    Rows that are ranked by different columns are in separate tables, and so are scores on built-in
+    data; published rows appear only beside scores on real data. A wide table has all columns for a
+    group of rows. Otherwise, there is one table each for the ranking, the scores by task, the
     hyperparameters, the sweeps, the runs, the costs of a trial and the sources.
     """
     return list(_make_wide_tables(board) if wide else _make_short_tables(board))
@@ -92,7 +92,7 @@ def _make_wide_tables(board: Board) -> Iterator[Table]:
 def _make_short_tables(board: Board) -> Iterator[Table]:
     listed = entries(board)
     for headline, builtin, group in _group_by_ranking(listed):
-        if any(entry.row for entry in group):  # published rows alone have nothing but their scores
+        if any(entry.row for entry in group):  # published rows have only their scores
             ranked = [entry for entry in group if entry.row or headline in entry.scores]
             title = (
                 f"Ranking {_describe_order(board, headline, group)}, x 100{_describe_data(builtin)}"
@@ -109,7 +109,7 @@ def _make_short_tables(board: Board) -> Iterator[Table]:
 
 
 def _make_score_tables(board: Board, listed: Sequence[Entry]) -> Iterator[Table]:
-    """Make tables of the test scores, each average with its tasks."""
+    """Make tables of the test scores; each has an average and its tasks."""
     for block, scored, builtin in score_blocks(board, listed):
         span = " to ".join(dict.fromkeys((block[0], block[-1])))
         columns = list(map(score_column, block))
@@ -121,7 +121,8 @@ def _make_score_tables(board: Board, listed: Sequence[Entry]) -> Iterator[Table]
 def score_blocks(
     board: Board, listed: Sequence[Entry]
 ) -> Iterator[tuple[list[str], list[Entry], bool]]:
-    """Split the scores into blocks: an average with its tasks, and the entries that have them.
+    """Split the scores into blocks: an average with its tasks, and the entries that have any of
+    them.
 
     The third value says whether the scores are on built-in data.
     """
@@ -136,9 +137,9 @@ def score_blocks(
 
 
 def _group_by_ranking(listed: Sequence[Entry]) -> Iterator[tuple[str, bool, list[Entry]]]:
-    """Group the entries that can stand in one table, with the column that they are ranked by.
+    """Group the entries that belong in one table, with the column that ranks them.
 
-    It is dev where no entry has a score of the headline.
+    That column is dev if no entry of the group has a headline score.
     """
     groups = group_by(listed, lambda entry: (entry.headline, entry.ranked_on_builtin))
     for (headline, builtin), group in groups.items():
@@ -151,13 +152,13 @@ def _group_by_ranking(listed: Sequence[Entry]) -> Iterator[tuple[str, bool, list
 
 
 def _list_scored_columns(board: Board, listed: Sequence[Entry]) -> list[str]:
-    """List the columns of the shown tasks that have a number."""
+    """List the columns of the shown tasks in which an entry has a score."""
     columns = board.columns.columns
     return [name for name in columns if any(name in entry.scores for entry in listed)]
 
 
 def _split_by_average(board: Board, columns: Sequence[str]) -> Iterator[list[str]]:
-    """Split columns into blocks that end with an average."""
+    """Split columns into blocks that each end with an average."""
     block: list[str] = []
     for name in columns:
         block.append(name)
@@ -169,7 +170,7 @@ def _split_by_average(board: Board, columns: Sequence[str]) -> Iterator[list[str
 
 
 def _describe_order(board: Board, headline: str, group: Sequence[Entry]) -> str:
-    """Describe which column ranks the rows, and which sorts ours if that is another one."""
+    """Name the column that ranks the rows, and the one that sorts ours if it differs."""
     if board.sorted_by == headline or not any(entry.row for entry in group):
         return f"by {headline}"
     return f"on {headline}, in order of {board.sorted_by}"
@@ -182,7 +183,7 @@ def _describe_data(builtin: bool) -> str:
 def _make_entry_table(
     board: Board, title: str, columns: Sequence[EntryColumn], listed: Sequence[Entry]
 ) -> Table:
-    """Make a table of entries; scores of several identities are not compared."""
+    """Make a table of entries; columns with several evaluation identities are not compared."""
     keys = key_columns(listed)
     names = {column.name for column in keys}
     mixed = mixed_identities(columns, listed)
@@ -212,12 +213,12 @@ def _make_entry_table(
 
 
 def is_published(entry: Entry) -> bool:
-    """Whether a line is a paper's; the best of ours and of theirs are emphasised each by itself."""
+    """Whether an entry is a paper's; the best of ours and of theirs are emphasised separately."""
     return entry.published is not None
 
 
 def mixed_identities(columns: Sequence[EntryColumn], listed: Sequence[Entry]) -> dict[str, str]:
-    """Find the columns of scores that cannot be compared, and the notes that say so."""
+    """Find score columns whose scores are not comparable. Returns a note for each."""
     several = "evaluation identities; compare rows of one (--format json has them)."
     return {
         column.name: f"{column.name}: {len(ids)} {several}"
@@ -227,7 +228,7 @@ def mixed_identities(columns: Sequence[EntryColumn], listed: Sequence[Entry]) ->
 
 
 def above_means(board: Board) -> dict[str, str]:
-    """Explain the mark of significance, if rows are compared with one of them."""
+    """Explain the mark of significance, if rows are compared with a reference row."""
     if not board.against:
         return {}
     reference = next(iter(board.against.values())).b  # the same for all rows
@@ -256,7 +257,7 @@ def _note_clean_change(board: Board, listed: Sequence[Entry]) -> Iterator[str]:
 
 
 def _note_averages(rows: Sequence[LeaderboardRow], headline: str) -> Iterator[str]:
-    """Compare each average of seeds with the mean of the scores of just these seeds."""
+    """Compare each average of seeds with the mean score of the same seeds."""
     for row in rows:
         if row.averages is None:
             continue
@@ -272,7 +273,7 @@ def _note_averages(rows: Sequence[LeaderboardRow], headline: str) -> Iterator[st
 def _find_mean_of_seeds(
     average: LeaderboardRow, keys: Sequence[str], rows: Sequence[LeaderboardRow], column: str
 ) -> float | None:
-    """Find the mean score of these trials; None where one has none that can be compared."""
+    """Find the mean score of these trials; None if one of them has no comparable score."""
     score = average.scores.get(column)
     for row in rows:
         seeds = [seed for seed, key in row.keys.items() if key in keys]
@@ -284,7 +285,7 @@ def _find_mean_of_seeds(
 
 
 def _note_poolers(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
-    """Note which rows use which pooler, if they differ: that may explain some difference."""
+    """Note which rows use which pooler, if they differ, as this may explain differences."""
     by_pooler: dict[str, dict[str, None]] = {}
     for row in rows:
         if pooler := row.configuration.values.get("pooler"):
@@ -295,7 +296,7 @@ def _note_poolers(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
 
 
 def _note_unranked(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
-    """Note how many rows have no rank, and why; a single row needs none."""
+    """Note how many rows have no rank, and why; a board of one row needs no note."""
     single = sum(
         row.rank is None and row.ranked_score is not None and row.ranked_score.n == 1
         for row in rows
@@ -322,8 +323,8 @@ _MEASURES = {
 def paper_board(board: Board) -> list[Table]:
     """Make a table for each average, with its tasks in the papers' order, grouped by backbone.
 
-    Scores on built-in data are in tables of their own. Where nothing has test scores, the rows are
-    ranked on dev.
+    Scores on built-in data are in separate tables. If no row has test scores, the ranking on dev is
+    returned.
     """
     blocks = score_blocks(board, entries(board))
     tables = [
@@ -409,7 +410,7 @@ def _note_seeds(scored: Sequence[Entry]) -> Iterator[str]:
 
 
 def _mark_sources(scored: Sequence[Entry]) -> dict[tuple[str, ...], str]:
-    """Mark the sources of published rows; rows of one table share a mark."""
+    """Number the sources of published rows; rows of the same tables share a mark."""
     sources = dict.fromkeys(entry.published.sources for entry in scored if entry.published)
     return {source: f"{PUBLISHED}{n}" for n, source in enumerate(sources, start=1)}
 

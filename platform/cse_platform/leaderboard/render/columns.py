@@ -1,7 +1,6 @@
-"""The columns of a leaderboard, each once: its name, value, text and order.
+"""All columns of a leaderboard, each defined once: its name, value, text and sort order.
 
-Programs get the values in JSON, CSV and pandas, people the texts in every other format, and rows
-are sorted by the orders.
+JSON, CSV and pandas use the values, formats for people the texts, and sorting the orders.
 """
 
 import json
@@ -42,20 +41,20 @@ BoardColumn = Column[AnyRow]
 EntryColumn = Column[Entry]
 
 NOTES_WIDTH = 60
-"""Characters of notes that a table shows; `cse-leaderboard show` has all of them."""
+"""Maximum length of notes in a table, in characters; `cse-leaderboard show` has their full text."""
 _NUMBER, _COUNT, _TRUTH, _TIME = "float64", "Int64", "boolean", "datetime64[us, UTC]"
 _Read = Callable[[LeaderboardRow], Any]
 
 
 def _read_path(row: object, path: str) -> Any:
-    """Read an attribute of a row by a path with dots; None behind a None, tuples as lists."""
+    """Read a dotted attribute path of a row; None if any part is None. Tuples become lists."""
     for name in filter(None, path.split(".")):
         row = None if row is None else getattr(row, name)
     return list(row) if isinstance(row, tuple) else row
 
 
 def _read_ours(value: str | _Read) -> Callable[[AnyRow], Any]:
-    """Read our rows by a path or a function; published rows give None."""
+    """Make a function that reads our rows by a path or function; published rows give None."""
 
     def read(row: AnyRow) -> Any:
         if isinstance(row, PublishedRow):
@@ -83,17 +82,17 @@ def _make_column(
 
     Args:
         name: the key in JSON, CSV and pandas.
-        value: of our rows, a path of attributes or a function; left out, the path is the name.
-        dtype: what pandas calls the type. Numbers are aligned to the right; they and dates sort
-            from the highest down, everything else from the lowest up.
-        published: the path in published rows; without one, these leave the column empty.
-        shown: what people see of our rows, where it is not the value.
+        value: reads our rows: an attribute path or a function; by default, the name is the path.
+        dtype: the pandas dtype. Numbers are aligned to the right; numbers and dates sort from
+            high to low, everything else from low to high.
+        published: the attribute path in published rows; empty if these have no value.
+        shown: what people see for our rows, if it is not the value.
         format: formats what people see.
-        title: the head that people see.
-        sort: the name of the order by this column.
-        sort_key: what it sorts our rows by, where it is not the value.
-        csv: writes the value for CSV.
-        parts: the columns that CSV and pandas have in place of an object.
+        title: the column head that people see.
+        sort: the name by which rows can be sorted by this column; empty if they cannot.
+        sort_key: the sort key of our rows, if it is not the value.
+        csv: formats the value for CSV.
+        parts: columns that replace this one in CSV and pandas, if its value is an object.
     """
     ours = _read_ours(name if value is None else value)
 
@@ -127,7 +126,7 @@ def _dump_json(value: Any) -> str:
 
 
 def _find_headline(row: LeaderboardRow) -> Estimate | None:
-    """Return the score that the row is ranked by, if that is a test score."""
+    """Return the score that the row is ranked by if it is a test score, else None."""
     return row.ranked_score if row.headline else None
 
 
@@ -137,7 +136,7 @@ def _find_source(row: LeaderboardRow) -> str | None:
 
 
 def searched_settings(row: LeaderboardRow) -> str:
-    """Format the searched settings that are active."""
+    """Format the active searched hyperparameters."""
     values = row.configuration.values
     return short_settings(
         {name: values[name] for name in row.configuration.searched if name in values}
@@ -145,12 +144,12 @@ def searched_settings(row: LeaderboardRow) -> str:
 
 
 def short_key(row: LeaderboardRow) -> str:
-    """Return the first digits of the key of the best seed's trial, as commands take it."""
+    """Return the first digits of the key of the best seed's trial, which commands accept."""
     return (row.best_trial or "")[:HASH_DIGITS]
 
 
 def _format_unknown_code(row: LeaderboardRow) -> str | None:
-    """Say that the code is unknown, as of rows that older versions stored."""
+    """Return "unknown" if the code is not stored, as in rows of older versions."""
     return None if row.configuration.code or row.dev.source == IMPORTED else "unknown"
 
 
@@ -160,9 +159,9 @@ def _format_dev_sets(row: LeaderboardRow) -> str:
 
 
 def format_seen(seen: Iterable[SeenSentences]) -> str | None:
-    """Format how many test sentences stand where; those of several sets are added up.
+    """Format how many test sentences occur in each place, summed over the test sets.
 
-    A sentence that two sets share counts in both. None where nobody counted.
+    A sentence of two sets counts twice. None if they have not been counted.
     """
     sums: dict[str, tuple[int, int]] = {}
     for each in seen:
@@ -173,7 +172,7 @@ def format_seen(seen: Iterable[SeenSentences]) -> str | None:
 
 
 def _format_rank(row: LeaderboardRow) -> Cell | None:
-    """Format the rank among several rows; one that stands alone has none to show."""
+    """Format the rank among several rows; None without a rank or if no other row is ranked."""
     rank, ranked = row.rank, row.ranked_score
     if rank is None or rank.among == 1:
         return None
@@ -217,7 +216,7 @@ _FIRST: tuple[BoardColumn, ...] = (
         sort_key=lambda row: row.shown_backbone,
     ),
 )
-"""The columns that published rows have too."""
+"""Columns that published rows have too."""
 _CONFIGURATION: tuple[BoardColumn, ...] = (
     _make_column("sweep", sort="sweep"),
     _make_column(
@@ -382,10 +381,10 @@ _PAPER: tuple[BoardColumn, ...] = (
     ),
     _make_column("split", lambda _: "test", published="split"),
 )
-"""The columns that only published rows fill; a board without them has none of these."""
+"""Columns that only published rows fill; left out of a board without published rows."""
 _UNSTATED = _make_column("unstated", lambda _: None, published="unstated")
 BY_NAME = {part.name: part for column in (*_OURS, *_PAPER) for part in (column, *column.parts)}
-"""Every column that people can see of a row, by name."""
+"""All columns and parts by name, from which the columns for people are chosen."""
 
 ESTIMATE_PARTS: dict[str, Callable[[Estimate], Any]] = {
     "std": lambda estimate: estimate.std,
@@ -410,18 +409,20 @@ _OUR_RECORD = (
     _make_scores_column("evaluation", lambda estimate: estimate.identity),
     *_RUN,
 )
-"""The fields of our rows in JSON: test scores stand in objects by column."""
+"""Fields of our rows in JSON; test scores are in objects keyed by column."""
 _PAPER_RECORD = (
     *(*_FIRST, *_PAPER),
     _make_column("scores", lambda _: None, published="scores"),
     _make_column("scores_std", lambda _: None, published="std"),
     _UNSTATED,
 )
-"""The fields of published rows in JSON."""
+"""Fields of published rows in JSON."""
 
 
 def estimate_records(scores: Mapping[str, Estimate], *, prefix: str) -> dict[str, Any]:
-    """List the std, interval, best, seeds, source and values of each score, by column."""
+    """Return std, interval, best, seeds, source and values of each score, each as an object by
+    column.
+    """
     return {
         f"{prefix}_{name}": {column: part(score) for column, score in scores.items()}
         for name, part in ESTIMATE_PARTS.items()
@@ -429,7 +430,7 @@ def estimate_records(scores: Mapping[str, Estimate], *, prefix: str) -> dict[str
 
 
 def board_records(board: Board) -> list[dict[str, Any]]:
-    """Make a JSON object of each row: ours with every score they have, then published ones."""
+    """Make a JSON object of each row: ours with all their scores, then published ones."""
     return [
         *(to_record(_OUR_RECORD, row) for row in board.rows),
         *(to_record(_PAPER_RECORD, row) for row in board.published),
@@ -437,11 +438,11 @@ def board_records(board: Board) -> list[dict[str, Any]]:
 
 
 def data_columns(board: Board) -> list[BoardColumn]:
-    """List the columns of a board for CSV and pandas: one value a cell.
+    """List the columns of a board for CSV and pandas, which have one value per cell.
 
-    There are columns for every score that a row has in a family which the board or one of our rows
-    shows. `evaluation`, `source` and `best_of_n` are those of the headline; JSON has those of every
-    score.
+    Score columns are those of the board's family and of every family that one of our rows has
+    scores of. `evaluation`, `source` and `best_of_n` are those of the headline; JSON has them for
+    every score.
     """
     scores = [column for name in _list_score_columns(board) for column in _make_score_columns(name)]
     return [*flatten([*_OURS, *((*_PAPER, _UNSTATED) if board.published else ())]), *scores]
@@ -453,7 +454,7 @@ def data_rows(board: Board) -> list[AnyRow]:
 
 
 def _list_score_columns(board: Board) -> list[str]:
-    """List the score columns of the families that the board or one of our rows shows."""
+    """List the score columns of the board's family and of families that our rows have scores of."""
     ours = {column for row in board.rows for column in row.scores}
     known = ours.union(*(row.scores for row in board.published))
     shown = (
@@ -465,7 +466,7 @@ def _list_score_columns(board: Board) -> list[str]:
 
 
 def _make_score_columns(name: str) -> Iterator[BoardColumn]:
-    """Make the columns of a score: mean, n, std and interval; if n is 1, over pairs."""
+    """Make the columns of a score: mean, n, std and the interval, which is over pairs if n is 1."""
 
     def read_part(path: str) -> _Read:
         return lambda row: _read_path(row.scores.get(name), path)
@@ -503,16 +504,16 @@ ORDERS: dict[str, Order[LeaderboardRow]] = {
         *map(_order_scores, SCORE_COLUMNS),
     )
 }
-"""What rows can be sorted by; `std` and `best` are those of the score that a row is ranked by."""
+"""The columns that rows can be sorted by; `std` and `best` refer to the score that ranks a row."""
 
 
 def sort_rows(rows: Sequence[LeaderboardRow], column: str) -> list[LeaderboardRow]:
-    """Sort rows by a column; those without a value come last, equal ones by dev, highest first.
+    """Sort rows by a column; ties are ordered by dev, and rows without a value come last.
 
-    Texts and ranks stand from the lowest up, numbers and dates from the highest down.
+    Texts and ranks sort from low to high, numbers and dates from high to low.
 
     Raises:
-        NotFoundError: if it is none of `ORDERS`.
+        NotFoundError: if the column is not one of `ORDERS`.
     """
     order = ORDERS.get(column)
     if order is None:

@@ -1,4 +1,4 @@
-"""A comparison of two rows, and the matrix of several, for people and for programs."""
+"""Renders a comparison of two rows, and the matrix of several, for people and programs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from cse_platform.render.formats import percent, probability, signed_percent
 from cse_platform.render.table import Cell, Column, Table, to_csv, to_table
 
 SIGNIFICANT = {"**": 0.01, "*": ALPHA}
-"""Marks, the strictest first."""
+"""Marks by their limit of p, strictest first."""
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -34,7 +34,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def verdict(comparison: Comparison) -> Iterator[str]:
-    """State the verdict in words: from the average, or from each task if there is no average."""
+    """State the verdict in words: on the average, or on each task if there is no average."""
     if comparison.average is not None:
         yield _format_verdict(comparison, comparison.average, comparison.average.p)
     else:
@@ -42,7 +42,7 @@ def verdict(comparison: Comparison) -> Iterator[str]:
 
 
 def matrix_table(matrix: Matrix) -> Table:
-    """Make a table of how far each row is above each column; columns have the rows' numbers."""
+    """Make a table of each row's score minus each column's; columns are named by row numbers."""
 
     def against(other: int) -> Column[int]:
         def effect(row: int) -> Cell | None:
@@ -67,7 +67,7 @@ def matrix_table(matrix: Matrix) -> Table:
 
 
 def comparison_csv(comparison: Comparison) -> str:
-    """Write a line for each task, then for the average: names, seeds, and numbers."""
+    """Write a CSV line for each task, then for the average: names, seeds and numbers."""
 
     def of(name: str) -> Column[TaskComparison]:
         return Column(name, lambda _: getattr(comparison, name))
@@ -78,7 +78,7 @@ def comparison_csv(comparison: Comparison) -> str:
 
 
 def matrix_csv(matrix: Matrix) -> str:
-    """Write a line for every ordered pair of rows."""
+    """Write a CSV line for every ordered pair of rows."""
     numbers = {"effect": matrix.effects, "p": matrix.p, "p_holm": matrix.p_holm}
 
     def of(name: str) -> Column[tuple[int, int]]:

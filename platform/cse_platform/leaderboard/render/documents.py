@@ -1,4 +1,4 @@
-"""Boards, comparisons, papers' tables and Pareto fronts, in any format."""
+"""Writes boards, comparisons, papers' tables, audits and Pareto fronts in any format."""
 
 import sys
 from collections.abc import Callable
@@ -40,9 +40,9 @@ Document = Board | Comparison | Matrix | PaperTable | list[PaperProgress] | Pare
 def print_document(document: Document, *, format: Format, wide: bool = False) -> None:
     """Write a document to standard output.
 
-    The formats `json` and `csv` are fractions for programs; the others are x 100, for people. A
-    wide leaderboard is one table with everything, and nothing is folded; otherwise Markdown and
-    LaTeX have it as papers print it.
+    `json` and `csv` have fractions, for programs; the other formats have percentages, for people. A
+    wide leaderboard is a table with all columns whose cells are not folded; otherwise, Markdown and
+    LaTeX have the form that papers print.
     """
     if format == "table":
         print_page(document_tables(document, wide=wide), wide=wide)
@@ -73,13 +73,13 @@ def document_tables(document: Document, *, wide: bool) -> list[Table]:
 
 @dataclass(frozen=True)
 class _Kind:
-    """How one kind of document is written."""
+    """The writers of one kind of document."""
 
     tables: Callable[[Any, bool], list[Table]]
-    """Makes the tables for people, wide ones or not."""
+    """Makes the tables for people; the second argument is `wide`."""
     csv: Callable[[Any], str]
     record: Callable[[Any], Any] = lambda document: document
-    """Makes what JSON has."""
+    """Makes the object to write as JSON."""
 
 
 _KINDS: dict[type, _Kind] = {

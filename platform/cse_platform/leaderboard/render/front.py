@@ -1,4 +1,4 @@
-"""The Pareto front of a sweep, for people and for programs."""
+"""Renders the Pareto front of a sweep for people and programs."""
 
 from typing import Any
 
@@ -67,7 +67,9 @@ _COLUMNS: dict[str, Column[FrontRow]] = {
         Column[FrontRow]("settings", lambda row: row.values, short_settings),
     )
 }
-"""Every column but the objectives; in CSV each setting has one of its own."""
+"""All columns except the objectives; CSV has a column for each hyperparameter instead of
+`settings`.
+"""
 
 
 def front_record(front: ParetoFront) -> dict[str, Any]:
@@ -82,7 +84,7 @@ def front_record(front: ParetoFront) -> dict[str, Any]:
 
 
 def front_csv(front: ParetoFront) -> str:
-    """Write a line for each configuration, on the front or not; hyperparameters come last."""
+    """Write a CSV line for each configuration, on the front or not; hyperparameters come last."""
     names = dict.fromkeys(name for row in front.rows for name in row.values)
 
     def make_column(name: str) -> Column[FrontRow]:

@@ -1,4 +1,6 @@
-"""A paper's table beside our numbers, and what our trials fill of it, for people and programs."""
+"""Renders a paper's table with our numbers, and the progress of filling it, for people and
+programs.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +19,7 @@ from cse_platform.render.table import Cell, Column, Table, group_by, to_csv, to_
 from cse_platform.tracking.history import COSTS
 
 PaperCell = tuple[PaperLine, str]
-"""A line of the table and the name of a column."""
+"""A line of the table, and the name of a column."""
 
 VERDICT_MARKS: dict[Verdict, str] = {
     "within noise": "≈",
@@ -39,20 +41,21 @@ PAPERS_NOISE = (
 
 @dataclass(frozen=True)
 class ShownLine:
-    """A row of the table for people: a printed line, our line below it, or the difference."""
+    """A line of the table for people: a printed row, our row below it, or the difference."""
 
     backbone: str
     method: str
     cells: Mapping[str, Cell]
     """The cells by column."""
     scores: Mapping[str, float] = field(default_factory=dict)
-    """The scores that find the best and second of a column; a difference has none."""
+    """The scores that compete for best and second best in a column; empty for a difference."""
 
 
 def paper_layout(table: PaperTable) -> Table:
-    """Make a table of each printed line, ours and the difference below it, by backbone.
+    """Make a table of each printed row, with ours and the difference below it, by backbone.
 
-    The best and second of a column are those of a backbone, printed ones and ours together.
+    The best and second best of a column are found per backbone, among printed rows and ours
+    together.
     """
     lines = [shown for line in table.lines for shown in _build_shown_lines(line)]
     alone = any(
@@ -108,7 +111,7 @@ def _make_gap_record(gap: CellGap) -> dict[str, Any]:
 
 
 def paper_csv(table: PaperTable) -> str:
-    """Write a line for each number that is printed or is ours."""
+    """Write a CSV line for each printed number, with ours if there is one."""
     columns: list[Column[PaperCell]] = [
         Column("paper", lambda _: table.paper),
         Column("table", lambda _: table.table),
@@ -137,7 +140,7 @@ def _make_line_column(name: str) -> Column[PaperCell]:
 
 
 def _make_our_column(name: str, value: Callable[[PaperLine, str], Any]) -> Column[PaperCell]:
-    """Make a column that is empty if nothing of ours stands in the cell."""
+    """Make a column that is empty in cells without a number of ours."""
     return Column(name, lambda cell: value(*cell) if cell[1] in cell[0].ours else None)
 
 
@@ -172,7 +175,7 @@ def _format_our_cell(column: str, ours: Estimate) -> Cell:
 
 
 def _format_our_name(line: PaperLine) -> str:
-    """Name our line, with its configuration and its seeds: fewest to most of any column."""
+    """Name our line, with its configuration and its seeds: the fewest to the most of any column."""
     seeds = [estimate.n for estimate in line.ours.values()]
     n = "-".join(dict.fromkeys(map(str, (min(seeds), max(seeds)))))
     begins = f"released, not ours ({line.released}, " if line.released else "ours ("
@@ -180,7 +183,7 @@ def _format_our_name(line: PaperLine) -> str:
 
 
 def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
-    """Make a table for each paper: its tables and figures, then the file of all of them."""
+    """Make a table for each paper: its tables and figures, then the file of the whole paper."""
     papers = list(group_by(listed, lambda progress: progress.paper).values())
     return [
         to_table(
@@ -250,7 +253,7 @@ def _note_left_out(of_paper: Sequence[PaperProgress]) -> Iterator[str]:
 
 
 def papers_csv(listed: Sequence[PaperProgress]) -> str:
-    """Write a line for each table or figure."""
+    """Write a CSV line for each table, figure and whole paper."""
     names = [field.name for field in fields(PaperProgress) if field.name != "left_out"]
     columns = [Column[PaperProgress](name, attrgetter(name)) for name in names]
     left_out = Column[PaperProgress]("left_out", lambda progress: sum(progress.left_out.values()))

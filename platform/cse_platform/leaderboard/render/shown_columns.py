@@ -1,4 +1,4 @@
-"""The columns of a leaderboard as people see them, in lines of our rows and of published ones."""
+"""The columns of a leaderboard for people, for entries of our rows and published ones."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -31,17 +31,17 @@ SHOWN_GROUPS: dict[str, tuple[str, ...]] = {
     "Costs of a trial": tuple(COSTS),
     "Sources of published rows": ("settings", "sources"),
 }
-"""The columns of the tables below the scores, by title."""
+"""Names of the columns of the tables below the scores, by title."""
 WIDE = (
     *("configuration", "keys", "sweep", "dev_search", "corpus", "seen", "code", "searched"),
     *("trials", "gpu_hours", "wall_seconds", *COSTS, "finished", "machines", "tags", "notes"),
     *("settings", "sources"),
 )
-"""The same columns in one table."""
+"""The same columns for a wide table."""
 
 
 def shown_columns(names: Sequence[str]) -> list[EntryColumn]:
-    """Make the columns of these names, as people see them."""
+    """Make the columns of these names for people."""
     return [_show_column(BY_NAME[name]) for name in names]
 
 
@@ -89,7 +89,7 @@ def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
 
 def _format_method(entry: Entry) -> Cell:
     row = entry.published
-    star = STARRED if entry.row and entry.row.starred else ""  # which no paper's table has
+    star = STARRED if entry.row and entry.row.starred else ""  # not in tables in the papers' form
     name = row.system if row else entry.row.shown_method if entry.row else ""
     return Cell(name, mark=join_marks(star, entry.mark))
 
@@ -134,7 +134,7 @@ def _make_headline_column(
 
 
 def _make_dev_column(rows: Sequence[LeaderboardRow], *, builtin: bool) -> EntryColumn:
-    """Make a column of dev scores on built-in dev sets, or on others."""
+    """Make a column of dev scores, on built-in dev sets or on the others."""
 
     def is_there(row: LeaderboardRow) -> bool:
         return (row.dev.source == BUILTIN) is builtin
@@ -157,7 +157,7 @@ def _format_dev_title(rows: Sequence[LeaderboardRow]) -> str:
 
 
 def _format_seed_count(row: LeaderboardRow, headline: str) -> str:
-    """Format the number of seeds of the headline, and of how many if some are not scored."""
+    """Format the number of seeds with a headline score, as `2 of 3` if others have none."""
     estimate = estimates(row).get(headline)
     scored = estimate.n if estimate else row.n
     return str(row.n) if scored == row.n else f"{scored} of {row.n}"

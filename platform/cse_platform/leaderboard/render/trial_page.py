@@ -30,14 +30,14 @@ from cse_platform.tracking.history import EPOCH_MINUTES, EPOCHS
 from cse_platform.tracking.method_code import METHOD_SOURCE
 
 IDENTITY_DIGITS = 12
-"""So many digits of an identity are shown; --json has them all."""
+"""Number of digits of an identity on the page; --json has all of them."""
 
 
 def trial_page(trial: TrialDetails, *, where: str, best: Mapping[str, Any] | None = None) -> Page:
     """Build the page of a trial; correlations and accuracies are x 100.
 
-    `where` has the options that lead a command to its leaderboard, as `leaderboard_options` has
-    them. With `best`, the hyperparameters of its sweep's best trial, those that differ are shown
+    `where` has the options with which a command finds this leaderboard, from `leaderboard_options`.
+    `best` has the hyperparameters of the best trial of its sweep; those that differ are shown
     beside its own.
     """
     return [
@@ -57,7 +57,7 @@ def trial_page(trial: TrialDetails, *, where: str, best: Mapping[str, Any] | Non
 
 
 def settings_table(trial: TrialDetails, best: Mapping[str, Any] | None = None) -> Table:
-    """Make a table of all hyperparameters, which ones are searched, and what `best` has."""
+    """Make a table of all hyperparameters: which are searched, and which differ in `best`."""
     searched, values = set(trial.configuration.searched), trial.configuration.values
     return text_table(
         ("hyperparameter", "value", "", "the sweep's best"),
@@ -74,7 +74,9 @@ def settings_table(trial: TrialDetails, best: Mapping[str, Any] | None = None) -
 
 
 def written_lines(said: Annotations, *, of: str = "") -> dict[str, str]:
-    """Format the star and the note of something, each on one line with author and time."""
+    """Format the star and the note, each on one line with author and time; `of` prefixes their
+    names.
+    """
     lines = {}
     if said.star is not None:
         lines[f"{of}star"] = f"{STARRED} {_format_signature(said.star)}"
@@ -222,7 +224,7 @@ _PLACES: dict[Place, str] = {
 
 
 def _build_training_section(trial: TrialDetails, where: str) -> Iterator[Block]:
-    """Say what is declared of its encoders, and how many test and dev sentences it has seen."""
+    """List what its encoders were trained on, and how many test and dev sentences it has seen."""
     teachers = teachers_of(trial.configuration.values)
     named = [("backbone", trial.backbone), *(("teacher", name) for name in teachers)]
     declared = [(role, name, declared_training(name)) for role, name in named]
@@ -348,7 +350,7 @@ def sweep_summary(
 ) -> str:
     """Summarize a sweep as Markdown.
 
-    The best configuration comes first. Links are the addresses of single trials, by key.
+    `rows` are its best configurations, best first; `links` has the URLs of trials, by key.
     """
     lines = "  \n".join([_format_state(sweep), *_format_best(sweep)])
     return (

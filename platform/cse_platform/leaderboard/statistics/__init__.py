@@ -1,1 +1,1 @@
-"""Statistics of numbers alone: intervals, ranks, comparisons and tests."""
+"""Statistics on plain numbers, without a database: intervals, ranks, comparisons and tests."""

@@ -1,4 +1,4 @@
-"""What choosing on dev is worth: the test gain of the chosen configuration over the average one."""
+"""Estimates what choosing on dev is worth: the chosen configuration's test gain over average."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,18 +13,19 @@ from cse_platform.leaderboard.statistics.resampling import Floats, TaskPairs, sp
 from cse_platform.leaderboard.statistics.results import Interval
 
 RowsName = Literal["all", "shared", "kept"]
-"""All rows of the tasks; those whose pair stands in a dev set that chose; those that clean scores
-keep, whose pair stands neither in one nor in an earlier task."""
+"""`all` rows of the tasks; `shared` rows, whose pair is in a dev set used for choosing; `kept`
+rows, on which clean scores are computed: their pair is in no such dev set and in no earlier task.
+"""
 
 _FEWEST_ROWS = 10
-"""Of fewer rows of a task, a correlation says nothing."""
+"""Tasks with fewer such rows are left out: a correlation over so few is meaningless."""
 _FEWEST, _MOST, _DRAWN = 400, 2000, 40_000
-"""The fewest and most resamples, and how many correlations of a task they are together."""
+"""Minimum and maximum number of resamples, and the number of correlations per task to aim for."""
 
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedConfiguration:
-    """A configuration whose trials were chosen from on dev and scored on test sets."""
+    """A configuration that could be chosen on dev, with its results on test sets."""
 
     dev: Sequence[float]
     """The dev score of each seed."""
@@ -40,22 +41,22 @@ class TaskRows:
     gold: Floats
     """Shape (pairs,)."""
     groups: Groups | None
-    """The groups of pairs that share a sentence, shape (pairs,), where they are known."""
+    """The groups of pairs that share a sentence, shape (pairs,); None if unknown."""
     shared: NDArray[np.bool_] | None
-    """Rows whose pair stands in a dev set that chose, shape (pairs,); None where unknown."""
+    """Rows whose pair is in a dev set used for choosing, shape (pairs,); None if unknown."""
     kept: NDArray[np.bool_]
-    """Rows that the clean score keeps, shape (pairs,)."""
+    """Rows that clean scores are computed on, shape (pairs,)."""
 
 
 @dataclass(frozen=True)
 class ChoiceGain:
-    """The gain of the chosen configuration on some rows of test sets; fractions."""
+    """The gain of the chosen configuration on some rows of the test sets; fractions."""
 
     rows: RowsName
     tasks: tuple[str, ...]
-    """The gain is the mean over these."""
+    """The tasks that the gain is averaged over."""
     pairs: int
-    """How many rows these are."""
+    """The number of these rows."""
     gain: float
     interval: Interval
 
@@ -66,13 +67,13 @@ class ChoiceWorth:
 
     configurations: int
     seeds: int
-    """Of the chosen one."""
+    """The number of seeds of the chosen configuration."""
     dev_gain: float
-    """The dev mean of the chosen one above the average over configurations."""
+    """The dev mean of the chosen configuration minus the average over configurations."""
     gains: tuple[ChoiceGain, ...]
-    """On all rows; then on shared and on kept rows of the same tasks, where ten rows are shared."""
+    """On all rows; then on the shared and the kept rows of the tasks with at least ten of each."""
     excess: float | None
-    """The gain on shared rows minus that on kept rows; None where no task shares ten."""
+    """The gain on shared rows minus that on kept rows; None if no task has ten of each."""
     excess_interval: Interval | None
 
 
@@ -84,21 +85,21 @@ def choice_worth(
     .. math:: g = \frac 1 T \sum_t \Big(\bar\rho_{c^*\!,t} - \frac 1 C \sum_c \bar\rho_{c,t}\Big)
 
     for Spearman's correlations :math:`\rho`, averaged over the seeds of a configuration c, on the
-    rows in question of T tasks. A configuration with several seeds is chosen before one with a
-    single seed, as on the leaderboard.
+    chosen rows of T tasks. A configuration with several seeds is preferred to one with a single
+    seed, as on the leaderboard.
 
-    Where choosing on dev fits the very pairs of dev, g is higher on the rows that dev shares than
-    on those that it does not. So is it where the shared rows are of a kind that configurations
-    differ on more: the excess alone does not tell the two apart.
+    If choosing on dev overfits its pairs, g is higher on the rows that test sets share with dev
+    than on the others. It is also higher if configurations differ more on the kind of rows that are
+    shared; the excess alone does not distinguish the two.
 
-    The 95 % intervals take the choice as made. They are of a bootstrap over the groups of pairs
-    that share a sentence, the same resamples for all configurations, plus Student errors over
-    the seeds of each that has several. Shared and kept rows are resampled each by themselves.
+    The 95 % intervals take the choice as given. They combine a bootstrap over the groups of pairs
+    that share a sentence, with the same resamples for all configurations, and Student errors over
+    the seeds of each configuration that has several. Shared and kept rows are resampled separately.
 
     Args:
         configurations: two or more, with cosines for all tasks.
         tasks: the test sets, one or more.
-        seed: of the resamples.
+        seed: of the resampling.
 
     Raises:
         ValueError: if there are fewer than two configurations, or no task.
@@ -146,7 +147,7 @@ def _compute_gain(
     *,
     seed: int,
 ) -> tuple[ChoiceGain, Floats]:
-    """Compute the gain on these rows, and draws of it, shape (resamples,)."""
+    """Compute the gain on these rows, and its bootstrap draws, shape (resamples,)."""
     from cse_methods.metrics import spearman  # torch: a second
 
     sizes = [len(each.dev) for each in configurations]

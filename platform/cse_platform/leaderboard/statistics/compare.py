@@ -33,18 +33,20 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> tuple[float, float]
               {2 \frac{n-1}{n-3} |R| + \bar r^2 (1-r_{ab})^3}}, \quad
               |R| = 1 - r_a^2 - r_b^2 - r_{ab}^2 + 2 r_a r_b r_{ab}
 
-    with :math:`\bar r = (r_a + r_b) / 2`. It was derived for Pearson's r of normal variables, and
-    keeps its level there. Spearman's correlations vary more where they are high: of equal encoders
-    at 0.78, some 7 in 100 came out different at 5 %. It knows the pairs' luck only, not the seeds'.
+    with :math:`\bar r = (r_a + r_b) / 2`. It was derived for Pearson's r of normal variables, where
+    it keeps its level. Spearman's correlations vary more when they are high: in a test at 5 %,
+    about 7 in 100 comparisons of equal encoders at 0.78 came out significant. It covers the
+    sampling of pairs, not of seeds.
 
     Args:
         r_a: correlation of A with gold.
         r_b: of B with gold.
-        r_ab: of A with B. Two that agree entirely (1) have equal correlations with gold: t is 0.
-        n: pairs.
+        r_ab: of A with B. If they agree perfectly (1), their correlations with gold are equal and
+            t is 0.
+        n: number of pairs.
 
     Returns:
-        t, positive where A is better, and the two-sided p with n - 3 degrees of freedom.
+        t, positive if A is better, and the two-sided p with n - 3 degrees of freedom.
 
     Raises:
         ValueError: if there are fewer than four pairs, or no three variables correlate so.
@@ -55,10 +57,10 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> tuple[float, float]
     """
     if n < 4:
         raise ValueError(f"Williams's test needs at least 4 pairs, got {n}")
-    # At either end the formula is 0 / 0, and right beside it is its limit.
+    # At r_ab = 1 or -1 the formula is 0 / 0; just inside, it takes its limit.
     between = min(max(r_ab, -_NEARLY_ONE), _NEARLY_ONE)
     apart = r_a - r_b
-    # |R|, written so that nothing cancels where A and B nearly agree.
+    # |R|, written to avoid cancellation when A and B nearly agree.
     determinant = (1 - between) * (1 + between - 2 * r_a * r_b) - apart**2
     if determinant < -_ROUNDING:
         raise ValueError(f"no three variables have correlations {r_a}, {r_b} and {r_ab}")
@@ -73,11 +75,11 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> tuple[float, float]
 def holm(ps: Sequence[float | None]) -> list[float | None]:
     """Correct p values by Holm's step-down method.
 
-    The chance of any false claim stays below the level.
+    It bounds the probability of any false positive by the level, however the tests depend on each
+    other. The smallest of m p values is multiplied by m, the next by m - 1 and so on; results never
+    decrease in that order and never exceed 1. None means that there was no test; it is kept and not
+    counted. The input order is kept.
 
-    The smallest of m is multiplied by m, the next by m - 1 and so on, never falling below the one
-    before and never above 1. It holds however the tests depend on each other. None stands where
-    there was no test, and does not count. The order stays.
     Source:
         Holm 1979, A simple sequentially rejective multiple test procedure.
     """
@@ -102,11 +104,10 @@ def compare(
 ) -> Comparison:
     """Compare A with B by a joint bootstrap over the pairs that they share and over their seeds.
 
-    How the draws, the intervals and the p values are made, and how often equal methods come out
-    different, is in docs/statistics.md. `average` is the id of the average over `tasks`;
-    None where there is none. Equal seeds of the draws give equal results. `progress` is called with
-    how many correlations were computed since the last call; for contenders of the same pairs they
-    sum to tasks x seeds of both x resamples.
+    docs/statistics.md describes the draws, the intervals and the p values, and their error rates
+    for equal methods. `average` is the id of the average over `tasks`, or None. Equal seeds give
+    equal results. `progress` is called with the number of correlations computed since the last
+    call; for contenders on the same pairs they sum to tasks x seeds of both x resamples.
 
     Raises:
         ValueError: if there is no task, or one side has no score for one.
@@ -140,10 +141,10 @@ def compare_all(
 ) -> Matrix:
     """Compare every contender with every other on the average over the tasks, as in `compare`.
 
-    Of m pairs of contenders, none has a corrected p below 2 m / (resamples + 1).
+    With m pairs of contenders, the lowest possible corrected p is 2 m / (resamples + 1).
 
     Raises:
-        ValueError: if there is no task, or one has no score for a task.
+        ValueError: if there is no task, or a contender has no score for one.
     """
     _require_tasks(tasks)
     sampled = sample(contenders, tasks, resamples=resamples, seed=seed, progress=progress)
@@ -170,7 +171,7 @@ def _draw_average_difference(a: Sampled, b: Sampled, tasks: Sequence[str]) -> Di
 
 
 def _average_differences(differences: Sequence[Difference | None]) -> Difference | None:
-    """Average the draws over tasks; None if a task has none."""
+    """Average the draws over tasks; None if a task has no draws."""
     known = [drawn for drawn in differences if drawn is not None]
     if len(known) < len(differences):
         return None
@@ -178,7 +179,7 @@ def _average_differences(differences: Sequence[Difference | None]) -> Difference
 
 
 def _compute_p(drawn: Difference | None) -> float | None:
-    """Compute the two-sided p of the draws; None without draws."""
+    """Compute the two-sided p from the draws; None without draws."""
     if drawn is None:
         return None
     lesser = int(min(np.count_nonzero(drawn.draws <= 0), np.count_nonzero(drawn.draws >= 0)))
@@ -188,7 +189,7 @@ def _compute_p(drawn: Difference | None) -> float | None:
 def _compare_task(
     task: str, mean_a: float, mean_b: float, drawn: Difference | None
 ) -> TaskComparison:
-    """Summarize the draws of the difference on one task, before any correction."""
+    """Summarize the draws of the difference on one task, before correction."""
     interval = None
     if drawn is not None:
         low, high = np.quantile(drawn.draws, TAILS)
@@ -215,9 +216,9 @@ def _add_williams(row: TaskComparison, a: Contender, b: Contender) -> TaskCompar
 
 
 def _compute_unit_ranks(values: NDArray[np.floating[Any]]) -> Floats:
-    """Compute ranks as unit vectors, averaged over rows.
+    """Compute the ranks of each row as a unit vector, averaged over rows.
 
-    Their products are Spearman's correlations.
+    The product of two such vectors is Spearman's correlation, averaged over the rows of both.
     """
     ranks = rankdata(np.nan_to_num(values, nan=0.0), axis=1)
     ranks -= ranks.mean(axis=1, keepdims=True)
@@ -245,7 +246,7 @@ def _build_square(
 
 
 def _list_limits(contenders: Sequence[Contender], tasks: Sequence[str]) -> tuple[str, ...]:
-    """List the limits of the comparisons, a sentence each."""
+    """List the limits of the comparisons, one sentence each."""
     notes = [
         f"{contender.name} has one seed: how its seeds vary is in no interval and no p"
         for contender in contenders

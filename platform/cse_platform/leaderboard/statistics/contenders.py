@@ -1,4 +1,4 @@
-"""Contenders of a comparison, and draws of their scores over pairs and over seeds."""
+"""Contenders of a comparison, and bootstrap draws of their scores over pairs and seeds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,20 +20,21 @@ class Contender:
 
     name: str
     scores: Mapping[str, Sequence[float]]
-    """The scores by task: one a seed, of the same seeds in the same order for all tasks."""
+    """The scores by task, one per seed; seeds have the same order in all tasks."""
     cosines: Mapping[str, NDArray[np.floating[Any]]] = field(default_factory=dict)
-    """The cosines by task, shape (seeds, pairs), if all seeds have them."""
+    """The cosines by task, shape (seeds, pairs); tasks for which a seed has none are absent."""
     gold: Mapping[str, Floats] = field(default_factory=dict)
     """The gold scores by task, shape (pairs,)."""
     groups: Mapping[str, Groups] = field(default_factory=dict)
-    """The groups of pairs that share a sentence by task, where they are known, shape (pairs,);
-    equal for all contenders of the same pairs."""
+    """The groups of pairs that share a sentence by task, shape (pairs,), where they are known;
+    equal for all contenders on the same pairs.
+    """
 
     def __post_init__(self) -> None:
         """Check that all tasks have scores and cosines of the same seeds.
 
         Raises:
-            ValueError: if there is no seed, or tasks differ in how many there are.
+            ValueError: if there is no seed, or the number of seeds differs between tasks.
         """
         seeds = {task: len(scores) for task, scores in self.scores.items()}
         if len(set(seeds.values())) != 1 or 0 in seeds.values():
@@ -51,7 +52,7 @@ class Contender:
         return len(next(iter(self.scores.values())))
 
     def shares_pairs(self, other: "Contender", task: str) -> bool:
-        """Whether both have cosines of the very same pairs, as far as gold tells."""
+        """Whether both have cosines of the same pairs, judged by their gold scores."""
         return (
             task in self.cosines
             and task in other.cosines
@@ -61,20 +62,20 @@ class Contender:
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """A contender, and draws of what its scores might have been."""
+    """A contender with bootstrap draws of its scores."""
 
     contender: Contender
     scores: Floats
     """Shape (seeds, tasks)."""
     errors: Floats | None
-    """The errors of the means over seeds, shape (tasks, resamples); None for one seed."""
+    """Draws of the errors of the means over seeds, shape (tasks, resamples); None for one seed."""
     over_pairs: Mapping[str, Floats]
     """The means over seeds in resamples of the pairs, by task, shape (resamples,)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """Draws of how far A is above B."""
+    """Draws of the score of A minus that of B."""
 
     draws: Floats
     over: Spread
@@ -88,7 +89,7 @@ def sample(
     seed: int,
     progress: Callable[[int], None] | None = None,
 ) -> list[Sampled]:
-    """Draw for each contender; all see the same resamples of the same pairs.
+    """Draw scores for each contender; contenders on the same pairs share the resamples of these.
 
     Raises:
         ValueError: if one has no score for a task.
@@ -110,7 +111,7 @@ def sample(
 
 
 def _group_by_pairs(contenders: Sequence[Contender], task: str) -> list[list[int]]:
-    """Group the contenders with cosines for a task by equal gold."""
+    """Group the contenders that have cosines for a task by equal gold scores."""
     groups: list[list[int]] = []
     for index, contender in enumerate(contenders):
         if task in contender.cosines:
@@ -138,7 +139,7 @@ def _sample_contender(
     scores = np.array([contender.scores[task] for task in tasks], dtype=np.float64).T
     errors = None
     if len(scores) > 1:
-        # Seeded by the scores: whoever is compared with itself differs by nothing in any draw.
+        # Seeded by the scores, so that a contender compared with itself differs by 0 in each draw.
         own = int.from_bytes(sha256(scores.tobytes()).digest())
         rng = np.random.default_rng([seed, own])
         errors = seed_errors(scores, resamples=resamples, rng=rng)
@@ -146,11 +147,11 @@ def _sample_contender(
 
 
 def difference(a: Sampled, b: Sampled, task: str, place: int) -> Difference | None:
-    """Subtract the draws of B's mean from those of A's on a task.
+    """Subtract the draws of B's mean on a task from those of A's.
 
-    Over pairs where both have cosines of the same ones, plus over seeds where there are several.
-    Without pairs, a side with one seed leaves the spread unknown: None. `place` is that of the task
-    in the call of `sample`.
+    Draws are over pairs if both have cosines of the same ones, plus over the seeds of each side
+    that has several. None if there are no shared pairs and a side has only one seed, because the
+    spread is then unknown. `place` is the index of the task in the call of `sample`.
     """
     paired = a.contender.shares_pairs(b.contender, task)
     if not paired and (a.errors is None or b.errors is None):
@@ -162,6 +163,6 @@ def difference(a: Sampled, b: Sampled, task: str, place: int) -> Difference | No
         draws = draws + a.errors[place]
     if b.errors is not None:
         draws = draws - b.errors[place]
-    # With a single seed on either side, what its other seeds would have given is left out.
+    # With a single seed on either side, the draws do not cover the spread of its seeds.
     known = a.errors is not None and b.errors is not None
     return Difference(draws, "seeds" if known else "pairs")

@@ -15,13 +15,13 @@ _Floats = NDArray[np.float64]
 
 
 def seed_interval(values: Sequence[float]) -> Interval | None:
-    r"""Student's interval of the mean over seeds.
+    r"""Compute Student's interval of the mean over seeds.
 
     .. math:: \bar x \pm t_{n-1,\,0.975} \; s / \sqrt n
 
-    Student's t and not a bootstrap: resampling two to five seeds is too narrow by
-    :math:`\sqrt{(n-1)/n}`, and has normal tails where t's are heavy (12.7 standard errors for two
-    seeds, not 2). It takes seeds to be normal. A single seed says nothing of its spread: None.
+    A bootstrap of two to five seeds would be too narrow by :math:`\sqrt{(n-1)/n}`, and would have
+    normal tails instead of the heavy ones of t (for two seeds, 2 standard errors instead of 12.7).
+    It assumes that seeds are normally distributed. None for a single seed, whose spread is unknown.
 
     Source:
         Student 1908, The probable error of a mean.
@@ -36,13 +36,13 @@ def seed_interval(values: Sequence[float]) -> Interval | None:
 def gap_interval(
     values: Sequence[float], *, printed: float, std: float | None = None, n: int | None = None
 ) -> Interval | None:
-    r"""Student's interval of the mean over our seeds minus a mean that a paper prints.
+    r"""Compute Student's interval of the mean over our seeds minus a mean that a paper prints.
 
     .. math:: \bar x - m \pm t_{\nu,\,0.975} \sqrt{s^2 / n_x + s_m^2 / n_m}
 
-    Where the paper prints the standard deviation :math:`s_m` over :math:`n_m` seeds, the degrees of
-    freedom are Welch's. Else its mean counts as exact, and the interval is that of our seeds alone,
-    too narrow by what is not known. A single seed of ours says nothing: None.
+    If the paper prints the standard deviation :math:`s_m` over :math:`n_m` seeds, the degrees of
+    freedom are Welch's. Otherwise its mean is taken as exact, and the interval covers only our
+    seeds: it is too narrow. None for a single seed of ours.
 
     Source:
         Welch 1947, The generalization of Student's problem when several variances are involved.
@@ -64,7 +64,8 @@ def lower_bound(values: Sequence[float]) -> float | None:
 
     .. math:: \bar x - t_{n-1,\,0.95} \; s / \sqrt n
 
-    It takes the assumptions of `seed_interval`, and is its lower end at 90 %.
+    It makes the assumptions of `seed_interval`, and equals the lower end of such an interval at 90
+    %.
     """
     if len(values) < 2:
         return None
@@ -72,7 +73,7 @@ def lower_bound(values: Sequence[float]) -> float | None:
 
 
 def _compute_reach(values: Sequence[float], *, confidence: float) -> float:
-    """Compute how far Student's one-sided bound is from the mean of two seeds or more."""
+    """Compute the distance of Student's one-sided bound from the mean of two seeds or more."""
     return float(stdtrit(len(values) - 1, confidence)) * _compute_standard_error(values)
 
 
@@ -84,11 +85,10 @@ def _compute_standard_error(values: Sequence[float]) -> float:
 
 
 def pairs_interval(draws: NDArray[np.floating[Any]]) -> Interval:
-    """The 2.5 to 97.5 percentile of a score in resamples of its pairs.
+    """Compute the 2.5 to 97.5 percentile interval of a score over resamples of its pairs.
 
-    It says how far the score depends on which pairs are in the test set, and nothing of how it
-    depends on the seed, which in this field is often more. Draws have the shape (resamples,), as
-    `spearman_draws` gives them.
+    It covers the choice of the pairs in the test set, but not that of the seed, which in this field
+    often matters more. `draws` has the shape (resamples,) and comes from `spearman_draws`.
 
     Source:
         Efron and Tibshirani 1993, An Introduction to the Bootstrap, section 13.3.
@@ -98,21 +98,21 @@ def pairs_interval(draws: NDArray[np.floating[Any]]) -> Interval:
 
 
 def seed_errors(scores: _Floats, *, resamples: int, rng: np.random.Generator) -> _Floats:
-    r"""Draws of the errors of the means over n seeds: multivariate t with n - 1 degrees of freedom.
+    r"""Draw errors of the means over n seeds: multivariate t with n - 1 degrees of freedom.
 
     .. math:: e = \frac{D^\top z}{\sqrt{n (n-1)}} \Big/ \sqrt{\chi^2_{n-1} / (n-1)}, \quad
               z \sim N(0, I_n)
 
-    where :math:`D` are the scores minus their means. A draw's tasks move together, as a seed's
-    do: each task's errors are :math:`t_{n-1} s / \sqrt n` with its own :math:`s`, and so are those
-    of the average over tasks, with the :math:`s` of the seeds' averages.
+    where :math:`D` are the scores minus their means. The tasks of a draw are correlated, as those
+    of a seed are: the errors of each task are :math:`t_{n-1} s / \sqrt n` with its own :math:`s`,
+    and so are those of the average over tasks, with the :math:`s` of the seeds' averages.
 
-    Drawing seeds with replacement instead would be too narrow for the two to five there are, by
-    :math:`\sqrt{(n-1)/n}` and by t's tails. Scores have the shape (seeds, tasks), of at least two
-    seeds.
+    Drawing two to five seeds with replacement instead would be too narrow, by
+    :math:`\sqrt{(n-1)/n}` and by the tails of t. `scores` has the shape (seeds, tasks), with at
+    least two seeds.
 
     Returns:
-        Shape (tasks, resamples), around 0.
+        Shape (tasks, resamples), centred on 0.
     """
     n = len(scores)
     normal = rng.standard_normal((resamples, n)) @ (scores - scores.mean(axis=0))

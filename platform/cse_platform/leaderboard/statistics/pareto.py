@@ -1,4 +1,4 @@
-"""The Pareto front: the points that no other point is better than in every respect."""
+"""Finds the Pareto front: the points that no other point dominates."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 def non_dominated(
     points: Sequence[Sequence[float]], directions: Sequence[Literal["maximize", "minimize"]]
 ) -> list[int]:
-    """Find the places of the points that no other one dominates; equal points are all there.
+    """Find the indices of the points that no other point dominates; equal points are all included.
 
-    A point dominates another if it is better in one objective and worse in none. So one with a NaN
-    neither dominates nor is dominated. For two objectives it takes a sort; for more, a pass over
-    what is left for each different point of the front.
+    A point dominates another if it is better in one objective and worse in none. A point with a NaN
+    neither dominates nor is dominated. Two objectives take a sort; more take a pass over the
+    remaining points for each distinct point of the front.
 
     Args:
         points: of equal length, a number for each objective.
-        directions: whether the higher or the lower is better, for each objective.
+        directions: for each objective, whether higher or lower values are better.
     """
     if not points:
         return []
@@ -35,8 +35,8 @@ def non_dominated(
 
 
 def _find_front_of_two(points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Find which different points are on the front; two columns, sorted by rows."""
-    second = points[::-1, 1]  # from the highest of the first column on
+    """Find which distinct points are on the front; two columns, rows in ascending order."""
+    second = points[::-1, 1]  # by the first column, highest first
     highest_before = np.concatenate([[-np.inf], np.maximum.accumulate(second)[:-1]])
     front: NDArray[np.bool_] = second > highest_before
     front[:1] = True  # -inf is not above -inf
@@ -44,9 +44,9 @@ def _find_front_of_two(points: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _find_front_of_many(points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Find which different points are on the front, for any number of columns."""
+    """Find which distinct points are on the front, for any number of columns."""
     ranks = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in points.T]
-    # What dominates a point has a higher sum of ranks: the first of what is left is on the front.
+    # A dominating point has a higher sum of ranks, so the first of those left is on the front.
     left: NDArray[np.intp] = np.argsort(-np.sum(ranks, axis=0), kind="stable")
     front: NDArray[Any] = np.zeros(len(points), dtype=np.bool_)
     while len(left):

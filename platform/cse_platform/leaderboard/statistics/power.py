@@ -1,6 +1,6 @@
-"""Computes the noise of a printed difference, and the seeds that would decide it.
+"""Estimates the noise of a printed difference, and the number of seeds that would decide it.
 
-All errors are standard errors, in the unit of the scores, for normal noise.
+All errors are standard errors in the unit of the scores; noise is assumed to be normal.
 """
 
 import math
@@ -10,24 +10,25 @@ from scipy.special import ndtr, ndtri
 
 LEVEL, POWER = 0.05, 0.8
 REACH = float(ndtri(1 - LEVEL / 2))
-"""Standard errors that a difference must exceed to be told apart from none, two-sided."""
+"""Number of standard errors that a difference must exceed to be significant, two-sided."""
 _REACH_WITH_POWER = REACH + float(ndtri(POWER))
 
 
 def correlation_difference_error(r_a: float, r_b: float, r_ab: float, n: int) -> float:
-    r"""Compute the error of the difference of two Spearman correlations with the same gold.
+    r"""Compute the standard error of the difference of two Spearman correlations with the same
+    gold.
 
     .. math:: \frac{1}{n} \Bigl[ c_a (1-r_a^2)^2 + c_b (1-r_b^2)^2
               - 2 \sqrt{c_a c_b} \, \psi \Bigr], \quad
               \psi = r_{ab} (1 - r_a^2 - r_b^2) - \tfrac12 r_a r_b (1 - r_a^2 - r_b^2 - r_{ab}^2)
 
-    is its square, with :math:`c = 1 + r^2 / 2` for what ranks vary more than values.
+    is its square; :math:`c = 1 + r^2 / 2` accounts for ranks varying more than values.
 
     Args:
         r_a: correlation of A with gold, in [-1, 1].
         r_b: of B with gold.
         r_ab: of A with B.
-        n: independent pairs.
+        n: number of independent pairs.
 
     Raises:
         ValueError: if there is no pair.
@@ -46,15 +47,15 @@ def correlation_difference_error(r_a: float, r_b: float, r_ab: float, n: int) ->
 
 
 def accuracy_difference_error(p_a: float, p_b: float, agreement: float, n: int) -> float:
-    r"""Compute the error of the difference of two accuracies on the same n samples.
+    r"""Compute the standard error of the difference of two accuracies on the same n samples.
 
     .. math:: \sqrt{(v_a + v_b - 2 \phi \sqrt{v_a v_b}) / n}, \quad v = p (1 - p)
 
     Args:
         p_a: accuracy of A, in [0, 1].
         p_b: accuracy of B.
-        agreement: phi, the correlation between whether A and whether B is right.
-        n: samples.
+        agreement: phi, the correlation between the correctness of A and that of B.
+        n: number of samples.
 
     Raises:
         ValueError: if there is no sample.
@@ -66,10 +67,10 @@ def accuracy_difference_error(p_a: float, p_b: float, agreement: float, n: int) 
 
 
 def expected_maximum(n: int) -> float:
-    """Compute the expected highest of n independent standard normal values.
+    """Compute the expected maximum of n independent standard normal values.
 
     Raises:
-        ValueError: if there is no value.
+        ValueError: if n is below 1.
     """
     if n < 1:
         raise ValueError(f"the highest of {n} values is not defined")
@@ -81,15 +82,15 @@ def expected_maximum(n: int) -> float:
 def seeds_to_decide(
     difference: float, *, seeds_error: float, pairs_error: float = 0.0
 ) -> int | None:
-    """Compute the seeds a side that tell a difference from none at 5 % in 80 of 100 cases.
+    """Compute the seeds per side that detect a difference at the 5 % level with 80 % power.
 
     Args:
-        difference: the true one.
-        seeds_error: the error of the difference for one seed on either side.
-        pairs_error: what is left of it however many seeds there are; 0 on these very test sets.
+        difference: the true difference.
+        seeds_error: standard error of the difference with one seed per side.
+        pairs_error: standard error that remains with any number of seeds; 0 on these test sets.
 
     Returns:
-        Two at least; None if no number of seeds is enough.
+        At least 2; None if no number of seeds is enough.
     """
     room = (difference / _REACH_WITH_POWER) ** 2 - pairs_error**2
     return max(2, math.ceil(seeds_error**2 / room)) if room > 0 else None

@@ -1,4 +1,4 @@
-"""Computes which ranks a row may have, as seeds and pairs leave its score open."""
+"""Computes rank intervals: which ranks a row may have, given the spread over seeds and pairs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,23 +17,24 @@ class Ranked:
     """The scores and draws that a row is ranked by."""
 
     values: Sequence[float]
-    """One score a seed."""
+    """One score per seed."""
     pairs: Floats | None = None
     """Draws of the mean over its seeds in resamples of the pairs, shape (resamples,); the resamples
-    are the same for every row. None where no cosines are stored."""
+    are the same for every row. None if no cosines are stored.
+    """
 
 
 def row_draws(row: Ranked, *, resamples: int, rng: np.random.Generator) -> Floats | None:
-    """Draw where a row's mean over seeds may lie: errors over its pairs plus over its seeds.
+    """Draw a row's mean over seeds with errors over its pairs and over its seeds.
 
-    Each part is used where there is one: one seed has no known spread over seeds, and without pairs
-    the test set is taken as it is. So in a mixed board the rows without pairs do not share the luck
-    of the test set with the others, which makes ranks wider, not narrower.
+    Each part is included if available: one seed has no spread over seeds, and without pairs the
+    test set is taken as fixed. So on a mixed board, rows without pairs do not share the errors over
+    pairs with the others, which makes rank intervals wider, not narrower.
 
-    Each row needs its own part of `rng`, for its errors over seeds.
+    `rng` advances, so that each row gets its own errors over seeds.
 
     Returns:
-        Shape (resamples,); None for one seed without pairs, of which no spread is known.
+        Shape (resamples,); None for one seed without pairs, whose spread is unknown.
 
     Raises:
         ValueError: if the row has no seed, or another number of draws over pairs.
@@ -51,13 +52,11 @@ def row_draws(row: Ranked, *, resamples: int, rng: np.random.Generator) -> Float
 
 
 def rank_intervals(draws: NDArray[np.floating[Any]]) -> list[RankInterval]:
-    """The 2.5 to 97.5 percentile of each row's ranks over joint draws.
+    """Compute the 2.5 to 97.5 percentile interval of each row's rank over joint draws.
 
-    In a draw, a row's rank is 1 plus the number of rows that are strictly better: ties share a
-    rank. Percentiles are ranks that occur (the inverse of the distribution function), never
-    between two.
-
-    Draws have the shape (rows, resamples); higher is better.
+    In a draw, a row's rank is 1 plus the number of rows that are strictly better; ties share a
+    rank. Percentiles are ranks that occur (inverse of the distribution function), never between
+    two. `draws` has the shape (rows, resamples); higher is better.
     """
     if not len(draws):
         return []
@@ -73,16 +72,16 @@ def joint_ranks(
 ) -> list[RankInterval | None]:
     """Compute rank intervals of the rows of a board, from joint draws of all their scores.
 
-    They are wide rather than narrow: of 5 or 10 normal rows, half to four standard deviations of a
-    seed apart, 2 to 5 seeds each, the true rank was inside for at least 99 in 100. Of rows that are
-    truly equal, one of the ranks that they share always was; the first of these, which is what
-    equal scores get, for 71 to 94 in 100.
+    They are conservative: in simulations of 5 or 10 normal rows, half to four standard deviations
+    of a seed apart, with 2 to 5 seeds each, the interval held the true rank at least 99 times in
+    100. For rows that are truly equal, it always held one of the ranks that they share; it held the
+    first of these, which equal scores get, 71 to 94 times in 100.
 
-    There are as many resamples as the rows have draws over pairs.
+    `resamples` equals the number of draws over pairs of each row.
 
     Returns:
-        In the order of `rows`; None for one seed without pairs: it is not ranked, and the others
-        are ranked as if it were not there.
+        In the order of `rows`; None for one seed without pairs, which is not ranked and does not
+        affect the ranks of others.
 
     Raises:
         ValueError: if a row has no seed, or another number of draws over pairs.

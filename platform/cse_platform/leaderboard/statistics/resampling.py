@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from cse_methods.data.shared_sentences import Groups, number_by_appearance
 
 BLOCK = 64
-"""Resamples at a time: counts and ranks of 5,000 pairs stay within a core's cache."""
+"""Resamples per block, so that the counts and ranks of 5,000 pairs fit in a core's cache."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.signedinteger[Any]]
@@ -25,15 +25,15 @@ class TaskPairs:
     gold: Floats
     """Graded similarities, shape (pairs,)."""
     cosines: NDArray[np.floating[Any]]
-    """Shape (encoders, pairs); NaN counts as 0, as in the score."""
+    """Shape (encoders, pairs); NaN counts as 0, as in scores."""
     groups: Groups | None = None
-    """The group of each pair, shape (pairs,); left out, every pair is a group of its own."""
+    """The group of each pair, shape (pairs,); by default, every pair is a group of its own."""
 
     def __post_init__(self) -> None:
-        """Check that gold, cosines and groups can be paired.
+        """Check that the shapes of gold, cosines and groups match.
 
         Raises:
-            ValueError: if they are not of one length.
+            ValueError: if they do not.
         """
         gold, cosines = np.shape(self.gold), np.shape(self.cosines)
         if len(gold) != 1 or len(cosines) != 2 or gold != cosines[1:] or gold == (0,):
@@ -58,17 +58,17 @@ def spearman_draws(
     """Compute Spearman of each encoder in resamples of a task's groups of pairs, with replacement.
 
     A resample is a vector of counts: how often each pair was drawn. Pairs of one group are drawn
-    together, so that resamples of unequal groups differ in size. The values are sorted once.
-    Within a resample, their mid-ranks follow from running sums of the counts. The correlation of
+    together, so that resamples of unequal groups differ in size. The values are sorted only once:
+    in each resample, their mid-ranks follow from running sums of the counts. The correlation of
     these ranks, weighted by the counts, is exactly what scipy.stats.spearmanr gives for the
     resampled pairs, as all sums are of integers.
 
-    The resamples depend on `seed`, the task's id, gold and groups alone: all encoders see the same
-    ones, in this call and in any other, and fewer resamples are the first of more.
+    The resamples depend only on `seed` and the task's id, gold and groups: all encoders get the
+    same ones, in this call and any other, and fewer resamples are a prefix of more.
 
-    Where all gold values or all cosines of a resample are equal, the draw counts as 0. `progress`
-    is called after each block with how many correlations were computed since the last call; they
-    sum to encoders x resamples.
+    A draw is 0 if all gold values or all cosines in its resample are equal. `progress` is called
+    after each block with the number of correlations computed since the last call; they sum to
+    encoders x resamples.
 
     Returns:
         Shape (encoders, resamples), in [-1, 1].
@@ -77,8 +77,8 @@ def spearman_draws(
         Efron and Tibshirani 1993, An Introduction to the Bootstrap, sections 6 and 13. Davison and
         Hinkley 1997, Bootstrap Methods and their Application, section 3.8, for groups.
     """
-    # Equal gold sorts equally, so that the counts mean the same pairs whoever else is in the call;
-    # in this order its values' members lie together.
+    # Equal gold sorts equally, so that the counts refer to the same pairs in every call; in this
+    # order, pairs of equal gold are adjacent.
     by_gold = np.argsort(task_pairs.gold, kind="stable")
     gold = _Order(task_pairs.gold[by_gold])
     encoders = [_Order(cosines[by_gold]) for cosines in task_pairs.cosines]
@@ -97,7 +97,7 @@ def spearman_draws(
 
 
 class _Order:
-    """The values of pairs in rising order; equal ones are one value."""
+    """The distinct values of pairs in ascending order, with the pairs that have each value."""
 
     def __init__(self, values: NDArray[np.floating[Any]]) -> None:
         known = np.nan_to_num(values, nan=0.0)
@@ -112,9 +112,9 @@ class _Order:
 
 
 def _choose_integer_type(pairs: int) -> type[np.int16 | np.int32]:
-    """Choose the narrowest type for a count of pairs and for twice a mean-free rank.
+    """Choose the narrowest type for a number of pairs and for twice a centred rank.
 
-    Most of the time goes into reading and writing them, so that narrow ones are faster.
+    Most of the time is spent on reading and writing these, so narrow types are faster.
     """
     return np.int16 if pairs < 2**15 else np.int32
 
@@ -122,7 +122,8 @@ def _choose_integer_type(pairs: int) -> type[np.int16 | np.int32]:
 def _draw_counts(groups: Groups, rng: np.random.Generator) -> Ints:
     """Draw how often each pair is in each resample of a block, shape (pairs, BLOCK).
 
-    Groups are numbered from 0 as they appear: as many as pairs are the pairs themselves.
+    Groups are numbered from 0 in order of appearance; with as many groups as pairs, each is one
+    pair.
     """
     sizes = np.bincount(groups)
     times = np.empty((BLOCK, len(sizes)), _choose_integer_type(len(sizes)))
@@ -134,12 +135,12 @@ def _draw_counts(groups: Groups, rng: np.random.Generator) -> Ints:
 
 
 def _compute_ranks(counts: Ints, pairs: Ints) -> Ints:
-    """Compute twice the mid-ranks minus their mean, from the counts of values in rising order.
+    """Compute twice the centred mid-ranks from the counts of values in ascending order.
 
     A value that is drawn c times after s smaller draws has the mid-rank s + (c + 1) / 2. With the
-    running sum S = s + c, twice that minus twice the mean (pairs + 1) / 2 is 2 S - c - pairs: a
-    whole number, so that all sums of ranks are exact. `pairs` are those of each resample, of the
-    type of the counts.
+    running sum S = s + c, twice that minus twice the mean (pairs + 1) / 2 is 2 S - c - pairs: an
+    integer, so that all sums of ranks are exact. `pairs` has the size of each resample, in the type
+    of the counts.
     """
     # Packed integers: a running sum down the rows adds narrow integers one by one. The 64
     # resamples of a row lie side by side in int16 (or int32), so the same bytes are read as int64:
@@ -163,10 +164,7 @@ def _sum_cubes(counts: Ints) -> Floats:
 
 
 def _compute_correlations(counts: Ints, gold: _Order, encoders: Sequence[_Order]) -> Floats:
-    """Compute Spearman in each resample of a block; 0 if there is none.
-
-    The shape is (encoders, BLOCK).
-    """
+    """Compute Spearman in each resample of a block, shape (encoders, BLOCK); 0 if undefined."""
     pairs: Ints = counts.sum(axis=0, dtype=counts.dtype)
     cubes = pairs.astype(np.float64) ** 3
     gold_counts: Ints = gold.members @ counts
@@ -180,8 +178,8 @@ def _compute_correlations(counts: Ints, gold: _Order, encoders: Sequence[_Order]
         ranks: Ints = _compute_ranks(sizes, pairs).take(order.value, axis=0)
         by_gold: Ints = gold.members @ (wide * ranks)
         products = np.einsum("vr,vr->r", by_gold.astype(np.float64), gold_ranks)
-        # The squares of doubled ranks sum to a third of pairs^3 minus the cubes of the tied; only
-        # values that several pairs share differ from what the pairs' own counts give.
+        # The squares of doubled ranks sum to a third of pairs^3 minus the cubes of the ties. For
+        # values of a single pair, these are the cubes of the pairs' counts; only others are summed.
         ties = singly - _sum_cubes(counts[order.tied_pairs]) + _sum_cubes(sizes[order.tied])
         spread = np.sqrt((cubes - ties) * gold_spread)
         np.divide(3 * products, spread, out=correlation, where=spread > 0)

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 Spread = Literal["seeds", "pairs"]
-"""The source of an interval: Student's t over seeds, or a bootstrap over pairs, which leaves out
-how the seeds of a single one vary."""
+"""What an interval covers: seeds, by Student's t, or pairs, by a bootstrap for a single seed, which
+does not cover the spread over seeds.
+"""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Where the true value lies with 95 %, as far as `over` shows."""
+    """A 95 % interval of the true value, for the spread that `over` names."""
 
     low: float
     high: float
@@ -24,7 +25,7 @@ class RankInterval:
     best: int
     worst: int
     among: int
-    """How many rows were ranked."""
+    """The number of rows that were ranked."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,15 @@ class TaskComparison:
     interval: Interval | None
     """The interval of the effect, by the paired bootstrap; None for one seed without pairs."""
     p: float | None
-    """Two-sided, that the effect is nil, by the same bootstrap."""
+    """Two-sided p value of no difference, by the same bootstrap."""
     p_holm: float | None = None
-    """The p after Holm's correction over the tasks; the average is not among them."""
+    """The p after Holm's correction over the tasks, without the average."""
     williams_t: float | None = None
-    """Williams's T2 for two correlations with the same gold; None without pairs, and for the
-    average."""
+    """Williams's T2 for two correlations with the same gold; None without pairs and for the
+    average.
+    """
     williams_p: float | None = None
-    """Two-sided, with pairs - 3 degrees of freedom."""
+    """Two-sided, with n - 3 degrees of freedom for n pairs."""
     williams_p_holm: float | None = None
     pairs: int | None = None
 
@@ -58,13 +60,13 @@ class Comparison:
     a: str
     b: str
     n_a: int
-    """Seeds."""
+    """The number of seeds of A."""
     n_b: int
     tasks: tuple[TaskComparison, ...]
     average: TaskComparison | None
     """The comparison on the average over `tasks`, if they are the whole family."""
     notes: tuple[str, ...] = ()
-    """The limits of the comparison: different reading, no pairs, single seeds."""
+    """The limits of the comparison, such as texts read differently, no pairs, single seeds."""
     told: tuple[str, ...] = ()
     """Descriptions of A and B: configuration, backbone, dev set, seeds."""
 
@@ -75,10 +77,11 @@ class Matrix:
 
     names: tuple[str, ...]
     effects: tuple[tuple[float, ...], ...]
-    """Mean of the row's minus mean of the column's."""
+    """Mean of the row minus mean of the column."""
     p: tuple[tuple[float | None, ...], ...]
-    """Two-sided, that the effect is nil; None on the diagonal, and where one seed and no pairs say
-    nothing."""
+    """Two-sided p value of no difference; None on the diagonal, and for a single seed without
+    pairs.
+    """
     p_holm: tuple[tuple[float | None, ...], ...]
     """The p after Holm's correction over all unordered pairs."""
     notes: tuple[str, ...] = ()
@@ -88,4 +91,4 @@ class Matrix:
     told: tuple[str, ...] = ()
     """A description of each name: configuration, backbone, dev set, seeds."""
     single: tuple[str, ...] = ()
-    """Names of one seed: how their seeds vary is in no p."""
+    """Names with a single seed, whose spread over seeds no p covers."""

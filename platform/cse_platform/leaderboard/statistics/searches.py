@@ -1,4 +1,4 @@
-"""Statistics of a search: a race over seeds, the gain of more trials, trust in its best value."""
+"""Statistics of a search: a race over seeds, the gain of more trials, and the winner's curse."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ from cse_platform.leaderboard.statistics.intervals import TAILS
 BorderSide = Literal["low", "high"]
 
 _BEST = 5
-"""Trials that are looked at."""
+"""Number of best trials that are examined."""
 _LEVEL = 0.01
-"""How often so many of them may lie at one side by chance alone."""
+"""Probability below which the number of them at one side is not attributed to chance."""
 
 
 def border_side(
@@ -29,18 +29,18 @@ def border_side(
 ) -> tuple[BorderSide, int] | None:
     """Find the side of a dimension at which the best trials lie, and how many of them.
 
-    A side is returned if the best trial lies there and so many of the best five that trials spread
-    evenly over the dimension would do so in at most 1 of 100 searches. With a tenth of a range at
-    each side these are three of five; with the last of three choices, all five. A list of two
-    choices has no border by this rule.
+    A side is returned if the best trial lies there and so many of the best five do that trials
+    spread evenly over the dimension would in at most 1 of 100 searches. If a side is a tenth of the
+    range, these are three of five; if it is the last of three choices, all five. By this rule, a
+    list of two choices has no border.
 
     Args:
-        sides: where each trial that has the dimension lies, the best one first.
-        chances: the share of the dimension that counts as each side.
-        level: see above.
+        sides: the side of each trial that has the dimension, best trial first.
+        chances: the fraction of the dimension that counts as each side.
+        level: the probability that the rule accepts, by default 1 in 100.
 
     Returns:
-        None where they do not, or fewer than five trials have the dimension.
+        None if there is no such side, or fewer than five trials have the dimension.
     """
     best = sides[:_BEST]
     if len(best) < _BEST or (side := best[0]) is None:
@@ -52,37 +52,35 @@ def border_side(
 
 _RESAMPLES = 1000
 _LEAST, _DRAWN = 100, 10_000_000
-"""The fewest resamples, and the values in all of them together: of more values fewer do."""
+"""Minimum number of resamples, and maximum number of values in all of them together."""
 
 
 @dataclass(frozen=True)
 class ExpectedBest:
-    """The best value that so many trials are expected to reach."""
+    """The expected best value of a number of trials."""
 
     trials: int
     mean: float
     low: float
     high: float
-    """The ends of a 95 % interval, of a bootstrap over the trials."""
+    """Upper end of a 95 % interval `low` to `high`, from a bootstrap over the trials."""
 
 
 def expected_best(
     values: Sequence[float], sizes: Sequence[int], *, resamples: int = _RESAMPLES, seed: int = 0
 ) -> list[ExpectedBest]:
-    r"""Expected validation performance of n of N trials, for each n of `sizes`.
+    r"""Compute the expected validation performance of n of N trials, for each n of `sizes`.
 
     .. math:: U(n) = \sum_{i=n}^{N} v_{(i)} \binom{i - 1}{n - 1} \Big/ \binom{N}{n}
 
-    for the values in rising order: the mean, over all sets of n of the trials, of the best of a
-    set. For trials that do not depend on each other, as those of random search, it is without bias
-    the expected best of n. The estimate of Dodge et al. draws the n with replacement, and so is too
-    low, by a tenth of a standard deviation at half of 40 normal trials.
+    for the values in ascending order: the mean, over all subsets of n trials, of the best in a
+    subset. For independent trials, as in random search, it is an unbiased estimate of the expected
+    best of n. The estimate of Dodge et al. draws the n with replacement and so is too low, by a
+    tenth of a standard deviation at half of 40 normal trials. A sampler that learns draws later
+    trials from another distribution; for its trials, this is the best of n in random order.
 
-    A sampler that learns draws later trials elsewhere: of its trials this is what n reach that are
-    taken in any order.
-
-    The interval is a percentile interval of a bootstrap of the trials, of the estimate with
-    replacement, moved by the difference of the two estimates. How often it holds is in
+    The interval is a percentile interval from a bootstrap of the trials with the estimate with
+    replacement, shifted by the difference of the two estimates. Its coverage is in
     docs/statistics.md: less than 95 %, and the less the nearer n is to N.
 
     Returns:
@@ -114,7 +112,7 @@ def expected_best(
 
 
 def _compute_log_binomial(above: Any, below: Any) -> NDArray[np.float64]:
-    """Compute the log of `above` over `below`; minus infinity if there is no such set."""
+    """Compute the log of the binomial coefficient; minus infinity if `below` exceeds `above`."""
     fits = below <= above
     least = np.where(fits, above - below, 0)
     logs = gammaln(above + 1) - gammaln(below + 1) - gammaln(least + 1)
@@ -123,32 +121,32 @@ def _compute_log_binomial(above: Any, below: Any) -> NDArray[np.float64]:
 
 
 LEAST_TRIALS = 20
-"""Trials before which nothing is said."""
+"""With fewer trials, no improvement is estimated."""
 _TOP = 5
-"""Values that the tail is taken from."""
+"""Number of highest values that the tail is fitted to."""
 
 
 def expected_improvement(values: Sequence[float]) -> float | None:
-    r"""Estimate how far another trial raises the best value, in the unit of the values.
+    r"""Estimate how much one more trial raises the best value, in the unit of the values.
 
-    Beyond the sixth highest value u of the later half of the trials, but of at least 20, the tail
-    is taken as exponential:
+    The tail above u, the sixth highest value of the later half of the trials (at least 20 of them),
+    is taken to be exponential:
 
     .. math:: \mathrm{E}[(V - b)^+] \approx \frac{k + 1}{m} \, s \, e^{-(b - u) / s}, \quad
               s = \Big(1 + \frac{1}{\sqrt k}\Big) \frac 1 k \sum_{i=1}^{k} (v_{(i)} - u)
 
-    for the best value b of all, m values and k = 5. The later half stands for what is proposed
-    now, because a sampler that learns proposes better ones than at first. The factor is a standard
-    error of the mean excess: a search asks after each trial and stops at the first low answer.
+    for the best value b of all, m values and k = 5. Only the later half is used because a sampler
+    that learns proposes better trials than at first. The factor adds one standard error to the mean
+    excess, because a search tests this after each trial and stops at the first low estimate.
 
-    A value includes the luck of its seed, and so does its improvement: noise makes a search go on.
-    How well it holds is in docs/statistics.md.
+    Values include the luck of their seeds, and so does the estimate: noise makes a search go on
+    longer. docs/statistics.md measures its accuracy.
 
     Args:
-        values: what the trials of the search reached, in their order.
+        values: the values of the search's trials, in their order.
 
     Returns:
-        None for fewer than 20 values. 0 where the highest are equal.
+        None for fewer than 20 values; 0 if the highest are equal.
     """
     if len(values) < LEAST_TRIALS:
         return None
@@ -162,19 +160,21 @@ def expected_improvement(values: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True)
 class WinnersCurse:
-    """The best value of a search, and what its configuration reaches with other seeds."""
+    """The best value of a search, and the mean of its configuration with other seeds."""
 
     best: float
-    """The highest of the search: chosen, and so too high."""
+    """The highest value of the search, biased upwards because it was selected."""
     fresh: float
-    """The mean over seeds that did not choose it."""
+    """The mean over fresh seeds, which were not used to select it."""
     seeds: int
-    """How many these are."""
+    """The number of fresh seeds."""
     excess: float
-    """The best minus that mean: luck that does not come again."""
+    """`best` minus `fresh`: the part that was luck."""
     low: float | None
     high: float | None
-    """The ends of a 95 % interval of the excess; None where no configuration has two such seeds."""
+    """Upper end of a 95 % interval of the excess, `low` to `high`; both are None if no
+    configuration has two fresh seeds.
+    """
 
 
 def winners_curse(
@@ -185,16 +185,16 @@ def winners_curse(
     .. math:: b - \bar x \pm t_{\nu, 0.975} \, s / \sqrt m
 
     for m fresh seeds with mean :math:`\bar x`. s is pooled over all configurations that have
-    several fresh seeds, with :math:`\nu` degrees of freedom: it takes seeds to vary alike. The best
-    value itself is taken as it is: it has happened, and the question is what it hides.
+    several fresh seeds, with :math:`\nu` degrees of freedom, assuming equal variances. The best
+    value itself is taken as a constant.
 
     Args:
         best: the highest value of the search.
-        fresh: what its configuration reached with seeds that were begun after it was chosen.
-        others: the same of other configurations.
+        fresh: values of its configuration with seeds that were started after it was selected.
+        others: the same for other configurations.
 
     Returns:
-        None without a fresh seed: then nothing is known of it.
+        None without a fresh seed.
     """
     if not fresh:
         return None
@@ -216,12 +216,12 @@ def _sum_squares(group: Sequence[float]) -> float:
 
 
 RACE_ALPHA = 0.05
-"""The chance that the truly best configuration is dropped in a race is at most this."""
+"""Upper bound on the probability that a race drops the truly best configuration."""
 _FEWEST = 2
-"""Seeds that each configuration has before any is dropped: one says nothing of its spread."""
+"""Seeds that each configuration has before any is dropped: one seed gives no spread."""
 
 SeedValues = Mapping[int, float | None]
-"""The values of a configuration by seed; None if that trial ended without one."""
+"""The values of a configuration by seed; None if the trial ended without one."""
 
 
 def still_racing(
@@ -231,34 +231,32 @@ def still_racing(
 
     In round i every racer gets the i-th seed. After each round from the second to the last but one,
     a racer is compared with the leader, the racer with the highest mean, over the m seeds that both
-    have. It is dropped where
+    have. It is dropped if
 
     .. math:: P\!\left(t_\nu \ge \frac{\bar d}{\max(s \sqrt{2 / m},\, s_d / \sqrt m)}\right)
               \le \frac{\alpha}{(n - 2)(k - 1)}
 
     for k configurations and n planned seeds. :math:`\bar d` is the mean of the paired differences
     and :math:`s_d` their standard deviation. :math:`s` and :math:`\nu` are the residual standard
-    deviation and its degrees of freedom over all configurations, after configuration and seed are
-    taken out: the differences of two configurations over two or three seeds say too little. The
-    wider of the two errors counts, because one configuration may vary more than the others.
+    deviation and its degrees of freedom in an additive model of configuration and seed, over all
+    configurations, because two or three differences alone estimate a spread too poorly. The larger
+    of the two errors counts, because some configurations may vary more than others.
 
-    The truly best one is dropped only where one of k - 1 others beats it after one of n - 2 rounds.
-    Each of these tests takes an equal part of alpha, so that they stay below it together, however
-    they depend on each other. No test follows the last round: it would save nothing. Equal ones all
-    stay.
+    The truly best configuration is dropped only if one of k - 1 others beats it after one of n - 2
+    rounds. Each of these tests gets an equal part of alpha, so that the total error stays below
+    alpha however the tests depend on each other. There is no test after the last round, as it would
+    save nothing. Equal configurations all stay. Error rates and savings are in docs/statistics.md.
 
-    How often it errs and what it saves is in docs/statistics.md.
-
-    The value of the search must not be among `values`. A configuration races because that value was
-    among the highest of many, so it is too high, by an amount that nobody knows.
+    The value from the search must not be among `values`: a configuration races because that value
+    was among the highest of many, so it is biased upwards by an unknown amount.
 
     Args:
-        values: by configuration and seed; a seed that is lacking has not ended yet.
-        seeds: those planned, in the order in which they are given.
-        alpha: chance of dropping the truly best configuration.
+        values: by configuration and seed; seeds that have not ended yet are absent.
+        seeds: the planned seeds, in the order of the rounds.
+        alpha: probability of dropping the truly best configuration.
 
     Returns:
-        In the order of `values`. Only whole rounds count, so that the answer does not depend on
+        In the order of `values`. Only whole rounds count, so that the result does not depend on
         which trial of a round ends first.
 
     Source:
@@ -271,7 +269,7 @@ def still_racing(
         so_far = seeds[:rounds]
         if len(racing) < 2 or not all(values[name].keys() >= set(so_far) for name in racing):
             break
-        rounds_of.update(dict.fromkeys(racing, rounds))  # what is dropped stays at its last round
+        rounds_of.update(dict.fromkeys(racing, rounds))  # dropped ones keep their last round
         known = {
             name: _select_known_values(values[name], seeds[: rounds_of[name]]) for name in values
         }
@@ -280,7 +278,7 @@ def still_racing(
 
 
 def _select_known_values(values: SeedValues, seeds: Sequence[int]) -> dict[int, float]:
-    """Select the values of these seeds that are known."""
+    """Select the values of these seeds that are not None."""
     return {seed: value for seed in seeds if (value := values[seed]) is not None}
 
 
@@ -299,9 +297,9 @@ def _keep_unbeaten(
 def _compute_p(
     leader: Mapping[int, float], other: Mapping[int, float], variance: float, freedom: int
 ) -> float:
-    """Compute the one-sided p that the leader is no better.
+    """Compute the one-sided p value of the leader being no better.
 
-    It is 1 if they share too few seeds, or are equal.
+    It is 1 if they share too few seeds, or if the leader's mean is not higher.
     """
     apart = np.array([leader[seed] - other[seed] for seed in leader.keys() & other.keys()])
     if len(apart) < _FEWEST or apart.mean() <= 0:
@@ -311,7 +309,7 @@ def _compute_p(
 
 
 def _estimate_residual(known: Mapping[str, Mapping[int, float]]) -> tuple[float, int]:
-    """Estimate the variance around configuration plus seed, and its degrees of freedom."""
+    """Estimate the residual variance of configuration + seed effects, and degrees of freedom."""
     cells = [(name, seed) for name, values in known.items() for seed in values]
     names, seeds = (list(dict.fromkeys(side)) for side in zip(*cells, strict=True))
     design = np.zeros((len(cells), len(names) + len(seeds)))

@@ -1,1 +1,1 @@
-"""The only import of MLflow: the mirror of the journal, the model registry, and reading runs."""
+"""Everything that imports MLflow: the mirror of the journal, the model registry, reading runs."""

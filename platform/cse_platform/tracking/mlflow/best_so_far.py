@@ -1,4 +1,4 @@
-"""Writes the progress of a search to the sweep's run: the best so far over ended trials."""
+"""Writes the progress of a search to the sweep's run: the best value so far over ended trials."""
 
 import json
 from collections import defaultdict
@@ -24,12 +24,12 @@ _PAGE = 1000
 
 @dataclass(frozen=True)
 class MirroredProgress:
-    """The progress of a sweep, as a tag of its run stores it."""
+    """The progress of a sweep, stored as a tag of its run."""
 
     ended: int = 0
     """Number of ended trials; each attempt counts."""
     best: float | None = None
-    """The highest dev score of a complete trial that keeps the constraints."""
+    """The highest dev score of a complete trial that satisfies the constraints."""
 
     def tag(self) -> RunTag:
         return RunTag(tags.PROGRESS, json.dumps(asdict(self)))
@@ -38,8 +38,8 @@ class MirroredProgress:
 class BestSoFarWriter:
     """Collects the progress of sweeps; `flush` writes it to their runs.
 
-    A trial's run stores the step at which it ended, so an end that is repeated counts once. It is
-    to be logged before `flush`.
+    The step at which a trial ended is a tag of its run, so that a repeated end counts once. The
+    caller must log that tag before `flush`.
     """
 
     def __init__(self, client: Any) -> None:
@@ -49,10 +49,9 @@ class BestSoFarWriter:
         self._leaders: dict[str, dict[str, str]] = {}
 
     def add(self, sweep: Any, trial: Any, event: Ended) -> dict[str, str]:
-        """Count a trial that has ended, before its run is closed in MLflow.
+        """Count a trial that has ended, before its run is terminated in MLflow.
 
-        `sweep` and `trial` are the runs, as they are before. Returns the tags that the trial's run
-        is to get.
+        `sweep` and `trial` are their runs in MLflow. Returns the tags to add to the trial's run.
         """
         run_id, dev_search = sweep.info.run_id, sweep.data.tags["dev_search"]
         known = self._known[run_id] = self._known.get(run_id) or self._read_progress(sweep)
@@ -70,7 +69,7 @@ class BestSoFarWriter:
         return place
 
     def flush(self) -> None:
-        """Log what waits, the progress last: where that is missing, all is logged again."""
+        """Log what is pending, and the progress last: without it, everything is logged again."""
         for run_id, points in self._points.items():
             leader = [RunTag(name, value) for name, value in self._leaders.get(run_id, {}).items()]
             self._client.log_batch(run_id, metrics=points)
@@ -81,7 +80,7 @@ class BestSoFarWriter:
     def _read_progress(self, sweep: Any) -> MirroredProgress:
         if (stored := sweep.data.tags.get(tags.PROGRESS)) is not None:
             return MirroredProgress(**json.loads(stored))
-        # Of an earlier version: its trials are counted by their runs.
+        # An earlier version stored no progress: count the runs of ended trials.
         best, ended = best_metric(sweep.data.tags["dev_search"]), 0
         values = []
         for run in self._iterate_ended(sweep):
@@ -102,7 +101,9 @@ class BestSoFarWriter:
 
 
 def _assign_step(trial: Any, event: Ended, new: int) -> tuple[int, dict[str, str]]:
-    """Return the step in the trial's run of this end or a later one, else `new` and its tag."""
+    """Return the step stored in the trial's run for this end or a later one; else `new` and its
+    tag.
+    """
     time, stored = milliseconds(event.time), trial.data.tags.get(tags.PLACE)
     if stored is not None and time <= int(stored.partition(" ")[2]):
         return int(stored.partition(" ")[0]), {}
@@ -110,7 +111,7 @@ def _assign_step(trial: Any, event: Ended, new: int) -> tuple[int, dict[str, str
 
 
 def _is_leading(event: Ended, best: float | None, params: Mapping[str, str]) -> bool:
-    """Return True if a trial is the best so far: complete, feasible and higher."""
+    """Return True if a trial is the new best: complete, feasible and higher."""
     value = event.best_value
     if getattr(event, "state", "COMPLETE") != "COMPLETE" or value is None:
         return False
@@ -118,7 +119,7 @@ def _is_leading(event: Ended, best: float | None, params: Mapping[str, str]) -> 
 
 
 def _parse_constraints(params: Mapping[str, str]) -> list[str]:
-    """Parse the constraints of the sweep; none where MLflow had no room for them all."""
+    """Parse the constraints of the sweep; none if MLflow had to truncate them."""
     try:
         return [str(text) for text in json.loads(params.get(CONSTRAINTS, "[]"))]
     except ValueError:
@@ -126,5 +127,5 @@ def _parse_constraints(params: Mapping[str, str]) -> list[str]:
 
 
 def _list_dimensions(params: Mapping[str, str]) -> list[str]:
-    """List the dimensions of a sweep's space, from the parameters of its run."""
+    """List the dimensions of a sweep's space from the parameters of its run."""
     return [name.removeprefix(SPACE) for name in params if name.startswith(SPACE)]

@@ -1,4 +1,4 @@
-"""Reads runs from any MLflow store, and writes nothing to it."""
+"""Reads runs from any MLflow store, without writing to it."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from cse_platform.tracking.mlflow.store import check_there, connect, store_error
 PAGE = 1000
 
 _FOLDERS_ALLOWED = "MLFLOW_ALLOW_FILE_STORE"
-"""Without it, MLflow refuses the folders that its earlier versions wrote to."""
+"""Without this variable, MLflow refuses the folders that its earlier versions wrote to."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class LoggedRun:
     params: dict[str, str]
     tags: dict[str, str]
     metrics: dict[str, float]
-    """The last value of each."""
+    """The last value of each metric."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class LoggedValue:
 class LoggedRuns:
     """The runs of an MLflow store: a tracking server, a database's URL or a folder (`file:…`).
 
-    Every method raises StoreError if there is none, or it does not answer.
+    Every method raises StoreError if there is no store or it does not answer.
     """
 
     kind = "MLflow"
@@ -56,8 +56,8 @@ class LoggedRuns:
     def search(self, experiments: Sequence[str], *, condition: str = "") -> Iterator[LoggedRun]:
         """Yield the runs of these experiments that are not deleted, in MLflow's order.
 
-        The condition is one of MLflow's search, e.g. `params.stage = 'final'`. StoreError if it is
-        invalid, or an experiment is missing.
+        `condition` is a filter string of MLflow's search, e.g. `params.stage = 'final'`. Raises
+        StoreError if it is invalid, or an experiment is missing.
         """
         ids = [self._find_experiment_id(name) for name in experiments]
         token: str | None = None

@@ -1,4 +1,4 @@
-"""Builds every metric and parameter that the mirror writes to MLflow."""
+"""Builds all metrics and parameters that the mirror writes to MLflow."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,9 +11,9 @@ from cse_platform.tracking.history import TRAIN_MINUTES, stored_dev
 from cse_platform.tracking.mlflow.tags import PARAM_LENGTH, clean_name, milliseconds, text
 
 _FOLDERS = {"test": "test", "dev": "evaluation"}
-"""Metric prefixes by split; `dev/…` is the dev curve, which follows another protocol."""
+"""Metric prefixes by split; `dev/…` is used for the dev curve, which has another protocol."""
 SPACE = "space."
-"""Prefix of the parameters of a sweep's run that describe its space."""
+"""Prefix of the parameters that describe the search space in a sweep's run."""
 CONSTRAINTS = "search.constraints"
 
 Ended = events.TrialFinished | events.TrialReused
@@ -22,8 +22,7 @@ Ended = events.TrialFinished | events.TrialReused
 def sweep_params(event: events.SweepStarted) -> list[Param]:
     """Build the parameters of a sweep's run: its search, its space and its fixed settings.
 
-    MLflow keeps a parameter as it is first written, so budgets and the pruner, which can change,
-    are tags.
+    Parameters cannot change in MLflow, so budgets and the pruner, which can, are tags.
     """
     search = event.spec.get("search") or {}
     dev = stored_dev(event.spec)
@@ -54,21 +53,21 @@ def end_metrics(event: events.TrialFinished) -> list[Metric]:
     values = _collect_best_values(event)
     if event.wall_seconds is not None:
         values["perf/wall_seconds"] = event.wall_seconds
-    if TRAIN_MINUTES in event.costs:  # the others are metrics of each step
+    if TRAIN_MINUTES in event.costs:  # other costs are metrics of each step
         values[f"perf/{TRAIN_MINUTES}"] = event.costs[TRAIN_MINUTES]
     end, step = milliseconds(event.time), event.best_step or 0
     return [Metric(clean_name(name), value, end, step) for name, value in values.items()]
 
 
 def best_metric(dev_search: str) -> str:
-    """Return the metric of a run with the best of what the search climbs."""
+    """Return the metric of a run with the best value of the dev score that the search climbs."""
     return clean_name(_rename_to_best(dev_metric(dev_search)))
 
 
 def best_so_far_metrics(
     event: Ended, *, step: int, best: float | None, dev_search: str, leads: bool
 ) -> list[Metric]:
-    """Build the best dev score of a sweep after so many trials, and a new leader's values."""
+    """Build the best dev score of a sweep after `step` trials, with all values of a new leader."""
     values = _collect_best_values(event) if leads else {}
     if best is not None:
         values |= {best_metric(dev_search): best}
@@ -77,7 +76,7 @@ def best_so_far_metrics(
 
 
 def reused_metrics(event: events.TrialReused, *, dev_search: str) -> list[Metric]:
-    """Build the dev curve and the best value of a trial that another sweep has completed."""
+    """Build the dev curve and the best value of a reused trial."""
     name, time = dev_metric(dev_search), milliseconds(event.time)
     best = _rename_to_best(name)
     return [
@@ -88,7 +87,7 @@ def reused_metrics(event: events.TrialReused, *, dev_search: str) -> list[Metric
 
 
 def evaluation_metrics(event: events.TrialEvaluated, *, step: int) -> list[Metric]:
-    """Build `test/<task>_<metric>` for each test score, `evaluation/…` for each dev set."""
+    """Build `test/<task>_<metric>` for each test score, and `evaluation/…` for each dev score."""
     time = milliseconds(event.time)
     named = ((f"{_FOLDERS[s.split]}/{s.task}_{s.metric}", s.value) for s in event.scores)
     return [Metric(clean_name(name), value, time, step) for name, value in named]
@@ -99,7 +98,7 @@ def _build_params(values: Mapping[str, Any]) -> list[Param]:
 
 
 def _collect_best_values(event: Ended) -> dict[str, float]:
-    """Collect `best/…` for each `dev/…` of the best step, and that step."""
+    """Collect `best/…` for each `dev/…` metric of the best step, and that step."""
     dev = {name: v for name, v in event.best_metrics.items() if name.startswith("dev/")}
     values = {_rename_to_best(name): value for name, value in dev.items()}
     return values if event.best_step is None else values | {"best/step": event.best_step}

@@ -1,4 +1,4 @@
-"""Mirrors the journal to MLflow, as runs in one experiment."""
+"""Mirrors the journal to MLflow, as runs of one experiment."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,25 +14,26 @@ if TYPE_CHECKING:
 
 
 class MLflowMirror:
-    """A sink of the journal: a parent run for each sweep, a nested child run for each trial.
+    """A sink of the journal: a parent run for each sweep, with a nested child run for each trial.
 
-    Nothing is logged twice: runs are found again by a tag of their own before they are created, and
-    every metric carries the journal's time, so that entries which are applied again change nothing.
-    How far a journal was applied is a tag of the experiment: it lives and dies with what it counts.
+    Nothing is logged twice: before a run is created, it is searched for by an identity tag, and
+    metrics carry the journal's times, so that applying entries again changes nothing. The position
+    in each journal is a tag of the experiment, so it is deleted together with the runs that it
+    refers to.
 
     The constructor does not connect; the first use imports MLflow (about two seconds) and connects.
-    The methods raise StoreError if the store cannot be reached or the experiment was deleted. Safe
-    for one thread at a time.
+    Methods raise StoreError if the store cannot be reached or the experiment was deleted. Not
+    thread-safe.
     """
 
     name = "mlflow"
     can_be_refilled = True
-    rest = 2.0  # by then a short trial has ended, and is written at once
+    rest = 2.0  # a short trial ends within that time, and is then written in one batch
 
     def __init__(self, uri: str, *, experiment: str = "cse", artifacts: Path | None = None) -> None:
-        """Name the store: `http(s)://` of a tracking server, or a database's URL, else StoreError.
+        """Name the store: `http(s)://` of a tracking server or a database's URL, else StoreError.
 
-        The experiment is created at first use; in a database it gets the folder `artifacts`.
+        The experiment is created at first use; in a database it gets `artifacts` as its folder.
         """
         check_uri(uri)
         self._uri = uri
@@ -41,14 +42,14 @@ class MLflowMirror:
         self._runs: RunWriter | None = None
 
     def position(self, journal: str) -> int:
-        """Return the offset up to which that journal has been applied; 0 for one never seen."""
+        """Return the offset up to which a journal has been applied; 0 for an unknown one."""
         with self._open_runs() as runs:
             return runs.position(journal)
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
         """Mirror (end offset, event) pairs in their order; applying them again changes nothing.
 
-        After an error part of them may have been applied, and the position has not moved.
+        After an error, some may have been applied; the position is unchanged.
         """
         if not entries:
             return
@@ -65,7 +66,7 @@ class MLflowMirror:
             with store_errors(self._uri):
                 yield runs
         except StoreError:
-            # What is known of the store may be wrong by the time it is back: look again then.
+            # Cached runs may be outdated once the store is back, so drop them.
             self._runs = None
             raise
 

@@ -1,4 +1,4 @@
-"""Registers a trial's model as a version in MLflow's model registry, tied to the trial's run."""
+"""Registers a trial's model as a version in MLflow's model registry, linked to the trial's run."""
 
 import json
 import os
@@ -19,12 +19,12 @@ from cse_platform.tracking.mlflow.store import (
 from cse_platform.tracking.mlflow.tags import TRIAL, model_version_tags
 
 ARTIFACT = "model"
-"""The folder of the model among the artifacts of its run."""
+"""Folder of the model among the artifacts of its run."""
 
 _FLAVOR = "sentence_transformers"
 _LOADER = "mlflow.sentence_transformers"
 _WEIGHTS = "model.sentence_transformer"
-"""The folder where that flavor of MLflow looks for the model."""
+"""Folder in which this flavor of MLflow expects the model."""
 
 _UPLOAD_SECONDS = "300"
 
@@ -34,12 +34,12 @@ class RegistryEntry:
     """The facts that the registry stores about a model."""
 
     trial: str
-    """The trial's key: a trial has one version under a name."""
+    """The trial's key; a trial has at most one version per model name."""
     tags: Mapping[str, str]
     description: str
     python: str
     requirements: tuple[str, ...]
-    """The requirements that pip installs to load the model."""
+    """Requirements that pip must install to load the model."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class RegisteredVersion:
     run: str
     """Id of the trial's run."""
     is_new: bool
-    """Whether the version is new; False where the trial had it before."""
+    """Whether the version is new; False if the trial had one before."""
 
 
 def register_model(
@@ -58,9 +58,9 @@ def register_model(
     """Register a model as a new version, unless its trial has one under that name.
 
     The model becomes an artifact of the trial's run, as an MLflow model of the flavor
-    `sentence_transformers`; that library must be able to load it, and is not needed here. The
-    registered model is made where there is none. StoreError if there is no store, it cannot be
-    reached, has no finished run of the trial, or refuses the name or the artifacts.
+    `sentence_transformers`; that library must be able to load it, but is not needed here. A missing
+    registered model is created. Raises StoreError if there is no store, or it cannot be reached,
+    has no finished run of the trial, or refuses the name or the artifacts.
     """
     # A server may take longer than usual over a large file.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", _UPLOAD_SECONDS)
@@ -90,7 +90,9 @@ def register_model(
 
 
 def _find_run(opened: Experiment, trial: str) -> Any:
-    """Find the finished run of a trial; that of the sweep that ran it comes before reused ones."""
+    """Find the finished run of a trial; the run of the trial itself comes before those that reuse
+    it.
+    """
     runs = opened.client.search_runs(
         [opened.id],
         f"tags.{TRIAL} = '{trial}' AND attributes.status = 'FINISHED'",
@@ -110,13 +112,13 @@ def _create_model(client: Any, name: str) -> None:
 
 
 def _find_version(client: Any, name: str, trial: str) -> Any:
-    # Not asked for by name, which may hold quotes.
+    # Not filtered by name, which may contain quotes.
     versions = client.search_model_versions(f"tags.{TRIAL} = '{trial}'")
     return next((version for version in versions if version.name == name), None)
 
 
 def _upload_model(client: Any, run_id: str, folder: Path, entry: RegistryEntry) -> None:
-    """Upload the weights, and last the files that make the folder a model."""
+    """Upload the weights, and last the files that make the folder an MLflow model."""
     client.log_artifacts(run_id, str(folder), f"{ARTIFACT}/{_WEIGHTS}")
     with tempfile.TemporaryDirectory(prefix="cse-register-") as made:
         _write_description(Path(made), run_id, entry)
@@ -124,7 +126,7 @@ def _upload_model(client: Any, run_id: str, folder: Path, entry: RegistryEntry) 
 
 
 def _write_description(folder: Path, run_id: str, entry: RegistryEntry) -> None:
-    """Write the files beside the weights that make the folder an MLflow model."""
+    """Write the files that make the folder an MLflow model."""
     import numpy as np
     from mlflow import pyfunc
     from mlflow.models import Model, ModelSignature

@@ -1,4 +1,4 @@
-"""Finds the runs that MLflow has of a sweep, and deletes them."""
+"""Finds the MLflow runs of a sweep, and deletes them."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ _PAGE = 1000
 
 @dataclass(frozen=True)
 class MirroredSweep:
-    """The runs of one sweep. Every method raises StoreError if the store does not answer."""
+    """The runs of one sweep. All methods raise StoreError if the store does not answer."""
 
     uri: str
     client: Any
     experiment: str
-    """Its id."""
+    """The id of the experiment."""
     runs: tuple[str, ...]
-    """The ids of the runs that can go: those of trials first, that of the sweep last."""
+    """Ids of the runs to delete: those of trials first, that of the sweep last."""
     registered: tuple[str, ...]
-    """The versions of registered models whose files are those of a run; these runs stay."""
+    """Versions of registered models whose files belong to a run; these runs are kept."""
 
     def delete(self, journals: Collection[str]) -> None:
         """Delete the runs with their metrics and artifacts, and the positions of the journals.
 
-        On a tracking server, which deletes nothing for good, they are moved to its trash, and no
-        longer known by the sweep's name: `mlflow gc`, given there, empties it.
+        A tracking server deletes nothing permanently: there, runs are moved to the trash and lose
+        the identity tag of the sweep; `mlflow gc`, run on the server, empties the trash.
         """
         with store_errors(self.uri):
             for run_id in self.runs:
@@ -48,9 +48,9 @@ class MirroredSweep:
 
 
 def find_mirrored_sweep(uri: str, *, experiment: str, sweep: str) -> MirroredSweep | None:
-    """Find the runs of a sweep, on a database also those in the trash; None if there are none.
+    """Find the runs of a sweep, in a database also deleted ones; None if there are none.
 
-    StoreError if the store does not answer, or is of another version.
+    Raises StoreError if the store does not answer, or has another schema version.
     """
     try:
         check_there(uri)
@@ -81,13 +81,13 @@ def _iterate_runs(client: Any, experiment: str, sweep: str, *, trash: bool) -> I
     while True:
         asked = [experiment], f"tags.sweep = '{sweep}'", view
         page = client.search_runs(*asked, max_results=_PAGE, page_token=token)
-        yield from (run for run in page if "backbone" in run.data.tags)  # ours have both
+        yield from (run for run in page if "backbone" in run.data.tags)  # only runs of ours
         if not (token := page.token):
             return
 
 
 def _iterate_versions(client: Any) -> Iterator[tuple[str, str]]:
-    """Yield the run of each version of a registered model, and what people call the version."""
+    """Yield the run id of each version of a registered model, with the version's display name."""
     token = None
     while True:
         page = client.search_model_versions(max_results=_PAGE, page_token=token)
@@ -97,9 +97,9 @@ def _iterate_versions(client: Any) -> Iterator[tuple[str, str]]:
 
 
 def _remove_for_good(client: Any, run_id: str) -> None:
-    """Remove one run from the trash of a database, with its artifacts.
+    """Permanently remove a deleted run from a database, with its artifacts.
 
-    `mlflow gc --run-ids` would empty the trash of experiments and models as well.
+    `mlflow gc --run-ids` would also remove deleted experiments and models.
     """
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 

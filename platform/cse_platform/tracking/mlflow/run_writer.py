@@ -1,6 +1,6 @@
-"""Writes events into MLflow runs, and saves the view of all trials.
+"""Writes events into MLflow runs, and saves a view of all trials.
 
-It imports MLflow, so that only `mirror` imports it, at first use.
+It imports MLflow, so only `mirror` imports this module, at first use.
 """
 
 import base64
@@ -26,7 +26,7 @@ from cse_platform.tracking.mlflow.tags import VIEW, VIEW_OFFERED, clean_name, mi
 
 
 def write_annotation(client: Any, experiment: str, event: AnnotationWritten) -> None:
-    """Write an annotation to every run that it is about; deleted runs stay as they are."""
+    """Write an annotation to every run that it is about; deleted runs are not changed."""
     condition = {
         "sweep": f"tags.`{tags.IDENTITY}` = '{tags.run_identity(event.name)}'",
         "trial": f"tags.{tags.TRIAL} = '{event.name}'",
@@ -41,13 +41,13 @@ def write_annotation(client: Any, experiment: str, event: AnnotationWritten) -> 
 
 
 VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
-"""Tag of the experiment with the saved view; MLflow before 3.17 ignores it."""
+"""Tag of the experiment with the saved view; ignored by MLflow before 3.17."""
 
 SEARCH_FILTER = "tags.configuration LIKE '%' AND tags.reused IS NULL"
-"""Filter for trials, each once: a reused one has a second run, which would count twice."""
+"""Filter for trials, without the second runs of reused ones, which would count twice."""
 
 MOST_COLUMNS = 100
-"""The most columns: MLflow refuses a tag of more than 5,000 characters."""
+"""Maximum number of columns, because MLflow refuses tags of more than 5,000 characters."""
 
 _PACKED = "deflate;"
 _FIRST = ("tags.`sweep`", "tags.`method`", "tags.`backbone`")
@@ -70,7 +70,7 @@ _STATE = {
 
 
 def offer_view(client: Any, experiment: str, event: SweepStarted) -> None:
-    """Save the view with this sweep's dimensions, unless a user has changed or deleted it."""
+    """Save the view with this sweep's dimensions, unless a user has changed or deleted the view."""
     known = client.get_experiment(experiment).tags
     offered, stored = known.get(VIEW_OFFERED), known.get(VIEW_TAG)
     if offered is not None and (stored is None or offered != _hash_view(stored)):
@@ -81,10 +81,10 @@ def offer_view(client: Any, experiment: str, event: SweepStarted) -> None:
 
 
 def _renew_view(stored: str | None, event: SweepStarted) -> str:
-    """Renew the view: trials grouped by configuration, so that seeds are averaged, best first.
+    """Update the view: trials grouped by configuration to average their seeds, best first.
 
-    The columns are scores, the stored view's columns from earlier sweeps, and the hyperparameters
-    that this sweep varies.
+    The columns are scores, the previous columns of the view, and the hyperparameters that this
+    sweep varies.
     """
     known = [] if stored is None else _parse_view_state(stored)["selectedColumns"]
     dev = stored_dev(event.spec)
@@ -103,7 +103,7 @@ def _renew_view(stored: str | None, event: SweepStarted) -> str:
 
 
 def _hash_view(view: str) -> str:
-    """Hash a view, to recognise one that a user has changed."""
+    """Hash a view, to detect changes by a user."""
     return hashlib.sha256(view.encode()).hexdigest()
 
 
@@ -124,7 +124,7 @@ _STATUS = {"COMPLETE": "FINISHED", "PRUNED": "KILLED", "FAIL": "FAILED", "INTERR
 
 @dataclass
 class _Unlogged:
-    """What waits to be logged to a run; MLflow takes each parameter and tag once at a time."""
+    """What is to be logged to a run; a batch can set each parameter and tag only once."""
 
     metrics: list[Metric] = field(default_factory=list)
     params: dict[str, Param] = field(default_factory=dict)
@@ -134,11 +134,12 @@ class _Unlogged:
 class RunWriter:
     """Writes events to the runs of one experiment.
 
-    What comes for a run is logged at once before the run is read or ends, or at `flush`.
+    Updates of a run are collected, and logged in one batch before the run is read or ends, or at
+    `flush`.
 
-    A run that a user deleted stays deleted, and its events are skipped. A trial that starts anew,
-    without a checkpoint, gets a new run, and the old one is deleted (MLflow can restore it): MLflow
-    cannot take points back one by one.
+    A run that a user has deleted stays deleted, and its events are skipped. A trial that restarts
+    without a checkpoint gets a new run, and the old one is deleted (MLflow can restore it), because
+    MLflow cannot delete single points.
     """
 
     def __init__(self, experiment: Experiment) -> None:
@@ -158,7 +159,7 @@ class RunWriter:
         self._client.set_experiment_tag(self._experiment, name, str(offset))
 
     def apply(self, event: events.Event) -> None:
-        """Mirror one event; what runs and the progress of sweeps get may wait for `flush`."""
+        """Mirror one event; updates of runs and of sweeps' progress may wait for `flush`."""
         match event:
             case events.TrialPoint():
                 self._add_point(event)
@@ -182,13 +183,13 @@ class RunWriter:
                 self._finish_sweep(event)
 
     def flush(self) -> None:
-        """Log what waits; the client cuts it into batches."""
+        """Log everything that is pending; the client splits it into batches."""
         for run_id in list(self._unlogged):
             self._log(run_id)
         self._best.flush()
 
     def _log(self, run_id: str) -> None:
-        """Log what waits for a run."""
+        """Log what is pending for a run."""
         if (waiting := self._unlogged.pop(run_id, None)) is not None:
             written = _build_run_tags(waiting.tags)
             params = list(waiting.params.values())
@@ -210,7 +211,7 @@ class RunWriter:
             self._reopen_run(known[0].info.run_id, written)
         self._sweeps.pop(event.sweep, None)
         if (sweep := self._find_sweep_run(event.sweep)) is not None:
-            # Those that it has cannot change; a later version may write other ones.
+            # Existing parameters cannot change; another version may have written different ones.
             new = [p for p in metrics.sweep_params(event) if p.key not in sweep.data.params]
             self._client.log_batch(sweep.info.run_id, params=new)
             self._sweeps.pop(event.sweep, None)
@@ -224,7 +225,7 @@ class RunWriter:
         if sweep is None:
             return
         end, run_id = milliseconds(event.time), sweep.info.run_id
-        # An interrupted sweep may never be taken up; a trial that is runs again then.
+        # An interrupted sweep may never be resumed; if it is, its trials are set to running again.
         of_sweep = f"attributes.status = 'RUNNING' AND tags.`{tags.PARENT}` = '{run_id}'"
         for run in self._search_runs(of_sweep):
             self._client.set_terminated(run.info.run_id, "KILLED", end_time=end)
@@ -238,7 +239,7 @@ class RunWriter:
         if event.resumed_from is None:
             for run in known:
                 if _is_active(run) and _read_start_time(run) < started:
-                    self._log(run.info.run_id)  # MLflow takes nothing for a deleted one
+                    self._log(run.info.run_id)  # MLflow accepts nothing for a deleted run
                     self._client.delete_run(run.info.run_id)
             known = [run for run in known if _read_start_time(run) == started]
         self._open_trial(event, known)
@@ -266,7 +267,7 @@ class RunWriter:
             self._end_run(run_id, _STATUS[event.state], event.time)
 
     def _count_ended_trial(self, run_id: str, event: metrics.Ended) -> None:
-        """Count a trial that ends in the sweep's run."""
+        """Count an ended trial in the progress of its sweep."""
         if (sweep := self._find_sweep_run(event.sweep)) is not None:
             self._log(run_id)
             place = self._best.add(sweep, self._client.get_run(run_id), event)
@@ -277,7 +278,7 @@ class RunWriter:
             self._unlogged[run_id].tags |= tags.deletion_tags(event)
 
     def _evaluate_trial(self, event: events.TestAccessed | events.TrialEvaluated) -> None:
-        """Add to a trial's run, which has ended; adding it again changes nothing."""
+        """Add tags and scores to a trial's run, which has ended; repeating this changes nothing."""
         if (run_id := self._find_trial_run(event)) is None:
             return
         self._log(run_id)
@@ -286,7 +287,7 @@ class RunWriter:
             step = int(known.metrics.get("best/step", 0))
             unlogged.metrics += metrics.evaluation_metrics(event, step=step)
         if isinstance(event, events.TrialEvaluated) or tags.TESTS_OPENED not in known.tags:
-            unlogged.tags |= tags.evaluation_tags(event)  # the first access stays
+            unlogged.tags |= tags.evaluation_tags(event)  # the tag of the first access is kept
 
     def _open_trial(self, event: tags.Begun, known: list[Any]) -> str | None:
         """Open or create the trial's run. Returns its id; None if it or its sweep was deleted."""
@@ -307,7 +308,7 @@ class RunWriter:
         return run_id
 
     def _find_trial_run(self, event: events.TrialEvent) -> str | None:
-        """Find the id of the run of that attempt at the trial; None if it was deleted."""
+        """Find the id of the trial's run for this attempt; None if it was deleted."""
         key = event.sweep, event.trial
         if key not in self._trials:
             known = self._find_known_runs(event)
@@ -315,9 +316,9 @@ class RunWriter:
         return self._trials[key]
 
     def _find_known_runs(self, event: events.TrialEvent) -> list[Any]:
-        """Find the trial's runs that began before the event, newest first.
+        """Find the trial's runs that started before the event, newest first.
 
-        While old entries are applied again, runs of later attempts exist already.
+        Runs of later attempts exist too while old entries are applied again.
         """
         time = milliseconds(event.time)
         name = tags.run_identity(event.sweep, event.trial)
@@ -331,7 +332,7 @@ class RunWriter:
         return self._sweeps[name]
 
     def _find_runs(self, name: str) -> list[Any]:
-        """Find all runs of a sweep or trial by its identity, deleted ones too, newest first."""
+        """Find all runs with an identity, deleted ones too, newest first."""
         return self._search_runs(f"tags.`{tags.IDENTITY}` = '{name}'", view=ViewType.ALL)
 
     def _search_runs(self, condition: str, *, view: int = ViewType.ACTIVE_ONLY) -> list[Any]:

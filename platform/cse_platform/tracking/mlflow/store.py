@@ -1,4 +1,4 @@
-"""Checks and opens the MLflow store, a tracking server or a database, and its experiment."""
+"""Checks and opens an MLflow store (a tracking server or a database) and its experiment."""
 
 import os
 import re
@@ -17,9 +17,8 @@ _DATABASE = re.compile(r"(postgresql|mysql|mssql|sqlite)(\+\w+)?://")
 _SQLITE_FILE = re.compile(r"sqlite(?:\+\w+)?:///(?P<path>[^?]+)")
 _SERVER = re.compile(r"https?://")
 
-# MLflow's own defaults block a caller for minutes when a server is down, print INFO lines,
-# tracebacks and an address a run to the terminal, and report usage to its makers. What a user has
-# set stays.
+# By default, MLflow blocks a caller for minutes when a server is down, prints INFO lines,
+# tracebacks and a URL for each run, and sends telemetry. Variables set by the user are kept.
 _DEFAULTS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
@@ -32,14 +31,14 @@ _MESSAGE_LENGTH = 300
 
 @dataclass(frozen=True)
 class Experiment:
-    """An open experiment: the client that reaches it, and its id."""
+    """An open experiment: its client and its id."""
 
     client: Any
     id: str
 
 
 def check_uri(uri: str) -> None:
-    """Raise StoreError unless the URI is that of an MLflow server or of a database."""
+    """Raise StoreError unless the URI is that of an MLflow server or a database."""
     if not is_server(uri) and not _DATABASE.match(uri):
         raise StoreError(
             f"{mask_url(uri)!r} is not an MLflow store; "
@@ -53,7 +52,7 @@ def is_server(uri: str) -> bool:
 
 @contextmanager
 def store_errors(uri: str) -> Iterator[None]:
-    """Turn all errors of a store that is down, closed or broken into `StoreDownError`."""
+    """Convert all errors of a store that is down, closed or broken into `StoreDownError`."""
     for variable, value in _DEFAULTS.items():  # before MLflow, which reads them when imported
         os.environ.setdefault(variable, value)
     from mlflow.exceptions import MlflowException
@@ -70,11 +69,11 @@ def store_errors(uri: str) -> Iterator[None]:
 
 
 def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experiment:
-    """Connect, creating the database's tables and the experiment where they are missing.
+    """Connect to a store; create a missing database's tables and a missing experiment.
 
-    A new experiment in a database keeps its artifacts in the folder `artifacts`; without it MLflow
-    takes `mlruns` in the working directory. A server has its own. StoreError if the store cannot be
-    reached, or the experiment was deleted.
+    A new experiment in a database keeps its artifacts in the folder `artifacts`, or without it in
+    `mlruns` in the working directory. A server has its own location. Raises StoreError if the store
+    cannot be reached, or the experiment was deleted.
     """
     client = connect(uri)
     with store_errors(uri):
@@ -91,7 +90,7 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
 
 
 def experiment_id(uri: str, name: str) -> str:
-    """Return the id of an experiment. StoreError if it is missing, or the store is down."""
+    """Return the id of an experiment. Raises StoreError if it is missing, or the store is down."""
     client = connect(uri)
     with store_errors(uri):
         experiment = client.get_experiment_by_name(name)
@@ -101,7 +100,7 @@ def experiment_id(uri: str, name: str) -> str:
 
 
 def connect(uri: str) -> Any:
-    """Connect to the store, and make a missing SQLite file. StoreError if it is down."""
+    """Connect to the store; create a missing SQLite file. Raises StoreError if it is down."""
     with store_errors(uri):
         return _connect_client(uri)
 
@@ -119,7 +118,7 @@ def _connect_client(uri: str) -> Any:
 
     path = Path(file["path"])
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Two processes that create the tables of one file at once break each other's migration.
+    # Two processes that create the tables of a file concurrently break each other's migration.
     with FileLock(f"{path}.lock"):
         if not path.exists():
             _create_database(path)
@@ -128,23 +127,23 @@ def _connect_client(uri: str) -> Any:
 
 
 def _create_database(path: Path) -> None:
-    """Create a database with MLflow's tables under another name, and rename it when it is whole.
+    """Create a database with MLflow's tables under another name, and rename it when it is complete.
 
-    If the process is killed, no half-made tables remain under `path`, which MLflow could not use.
+    So a kill never leaves half-made tables under `path`, which MLflow could not use.
     """
     from mlflow.tracking import MlflowClient
 
     unfinished = path.with_name(f"{path.name}.part")
     unfinished.unlink(missing_ok=True)
-    unfinished.touch()  # SQLite would keep a group out that may write to the folder
+    unfinished.touch()  # SQLite would make it without the write permission of the folder's group
     MlflowClient(tracking_uri=f"sqlite:///{unfinished}")
     unfinished.rename(path)
 
 
 def _refuse_older_schema(uri: str) -> set[str]:
-    """Raise StoreError where MLflow would upgrade a database. Returns the tables that are there.
+    """Raise StoreError if MLflow would upgrade the database. Returns the existing tables.
 
-    MLflow itself would try ten times over two minutes before it says that none answers.
+    Without this check, MLflow retries ten times over two minutes if the database does not answer.
     """
     there = _list_tables(uri)
     if _TABLE in there and (lacking := _list_known_tables() - there):
@@ -163,7 +162,7 @@ def _find_or_create_experiment(client: Any, name: str, location: str | None) -> 
         try:
             client.create_experiment(name, artifact_location=location)
         except MlflowException as error:
-            # Another sweep was faster.
+            # Another sweep has created it in the meantime.
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
         experiment = client.get_experiment_by_name(name)
@@ -176,10 +175,10 @@ _EXPERIMENT = "meta.yaml"
 
 
 def check_there(uri: str) -> None:
-    """Raise StoreError where MLflow would create a store or upgrade one; nothing is written.
+    """Raise StoreError if MLflow would create or upgrade the store; nothing is written.
 
-    The URI is that of a tracking server, a database or a folder (`file:…`). A server is not asked
-    here: the first request to it fails if it does not answer.
+    The URI is that of a tracking server, a database or a folder (`file:…`). No request is sent to a
+    server: the first use fails if it does not answer.
     """
     if urlparse(uri).scheme == "file":
         _check_folder(Path(unquote(urlparse(uri).path)))
@@ -208,7 +207,7 @@ def _check_database(uri: str) -> None:
 
 
 def _list_known_tables() -> set[str]:
-    """List the tables that this version of MLflow would create."""
+    """List the tables that this version of MLflow creates."""
     import mlflow.store.db.utils  # noqa: F401 (it declares them)
     from mlflow.store.db.base_sql_model import Base
 

@@ -1,4 +1,4 @@
-"""Describes a sweep's run in MLflow, and adds files to it."""
+"""Updates the description and the artifacts of a sweep's run in MLflow, and links to it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,34 +20,34 @@ from cse_platform.tracking.mlflow.tags import (
 
 @dataclass(frozen=True)
 class SweepRun:
-    """The run of one sweep. Every method raises StoreError if the store does not answer."""
+    """The run of one sweep. All methods raise StoreError if the store does not answer."""
 
     uri: str
     client: Any
     experiment: str
-    """Its id."""
+    """The id of the experiment."""
     sweep: str
     id: str
     tags: dict[str, str]
 
     @property
     def view(self) -> str:
-        """Link to the saved view of all trials, seeds averaged."""
+        """Link to the saved view of all trials, with seeds averaged."""
         return view_link(self.experiment)
 
     @property
     def page(self) -> str:
-        """Link to its page."""
+        """Link to the run's page."""
         return run_link(self.experiment, self.id)
 
     def links(self, trials: Iterable[str]) -> dict[str, str]:
-        """Build links to the runs of these trials, by key, for pages of the same server."""
+        """Build links to the runs of these trials, by key; they are relative to the server."""
         with store_errors(self.uri):
             runs = {key: self._find_trial_run(key) for key in trials}
         return {key: run_link(self.experiment, run) for key, run in runs.items() if run}
 
     def describe(self, said: str) -> None:
-        """Renew the description, in Markdown, and keep what a user has written below it."""
+        """Replace our part of the description, in Markdown; keep what a user has written below."""
         yours = _extract_user_note(self.tags.get(DESCRIPTION, ""))
         rest = f"\n\n{USER_LINE}{yours}"
         ours = text(said.strip(), limit=max(1, TAG_LENGTH - len(rest)))
@@ -55,7 +55,7 @@ class SweepRun:
             self.client.set_tag(self.id, DESCRIPTION, ours + rest)
 
     def add(self, folder: Path) -> None:
-        """Add the files of a folder to the run's artifacts; they replace those of the same name."""
+        """Add the files of a folder to the run's artifacts, replacing files of the same name."""
         with store_errors(self.uri):
             self.client.log_artifacts(self.id, str(folder))
 
@@ -64,7 +64,7 @@ class SweepRun:
 
 
 def sweep_run(uri: str, *, experiment: str, sweep: str) -> SweepRun | None:
-    """Find the run of a sweep; None if there is none, as when a user has deleted it."""
+    """Find the run of a sweep; None if there is none or a user has deleted it."""
     client = connect(uri)
     with store_errors(uri):
         known = client.get_experiment_by_name(experiment)
@@ -75,7 +75,7 @@ def sweep_run(uri: str, *, experiment: str, sweep: str) -> SweepRun | None:
 
 
 def _find_newest_run(client: Any, experiment: str, name: str) -> tuple[str | None, dict[str, str]]:
-    """Find the id and the tags of the newest run of that identity that is not deleted."""
+    """Find the id and the tags of the newest active run with this identity."""
     runs = client.search_runs(
         [experiment],
         f"tags.`{IDENTITY}` = '{name}'",
@@ -86,6 +86,6 @@ def _find_newest_run(client: Any, experiment: str, name: str) -> tuple[str | Non
 
 
 def _extract_user_note(note: str) -> str:
-    """Extract a user's part of a description: all of it if our line is missing."""
+    """Extract the user's part of a description: everything if our separator line is missing."""
     _, ours, below = note.partition(USER_LINE)
     return below if ours else note and f"\n\n{note}"

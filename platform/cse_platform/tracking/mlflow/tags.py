@@ -1,4 +1,4 @@
-"""Builds every tag and link that goes to MLflow, within MLflow's limits."""
+"""Builds all tags and links that go to MLflow, within MLflow's limits."""
 
 import hashlib
 import json
@@ -16,16 +16,16 @@ from cse_platform.tracking.history import stored_dev
 NAME_LENGTH = 250
 PARAM_LENGTH = 6000
 TAG_LENGTH = 8000
-"""Limits in characters; longer text is cut and ends in an ellipsis."""
+"""Limits in characters; longer text is truncated and ends in an ellipsis."""
 
 
 def milliseconds(time: datetime) -> int:
-    """Convert a time to milliseconds since 1970, as MLflow keeps time."""
+    """Convert a time to milliseconds since 1970, the unit of MLflow."""
     return round(time.timestamp() * 1000)
 
 
 def text(value: Any, *, limit: int) -> str:
-    """Format a string as it is, anything else as canonical JSON; mask secrets, cut to `limit`."""
+    """Format strings as they are, anything else as canonical JSON; mask secrets, cut to `limit`."""
     if isinstance(value, str):
         value = mask_text(value)
     else:
@@ -35,7 +35,7 @@ def text(value: Any, *, limit: int) -> str:
 
 
 def clean_name(name: str) -> str:
-    """Convert a name to the characters, the path form and the length that MLflow takes."""
+    """Convert a name to the characters, path form and length that MLflow accepts."""
     path = posixpath.normpath(re.sub(r"[^\w\-./ :]", "_", name, flags=re.ASCII)).lstrip("/.")
     return path[:NAME_LENGTH] or "_"
 
@@ -43,40 +43,44 @@ def clean_name(name: str) -> str:
 Begun = events.TrialStarted | events.TrialReused
 
 IDENTITY = "cse.run"
-"""Tag by which a run is found again: a hash of sweep and trial, which needs no quoting."""
+"""Tag by which a run is found: a hash of sweep and trial, which needs no quoting."""
 TRIAL = "trial"
 """Tag of a trial's run and of its model: the trial's key."""
 TRIALS = "search.trials"
-"""Tag of a sweep's run: how many trials its search takes; a parameter could not be raised."""
+"""Tag of a sweep's run: its number of trials, which can be raised, so it is not a parameter."""
 TESTS_OPENED = "tests_opened"
-"""Tag of a trial for which test sets were opened: when first, and by whom."""
+"""Tag of a trial's run: when test sets were first opened for it, and by whom."""
 REHEARSAL = "cse.smoke"
-"""Tag of what --smoke has made: its numbers mean nothing."""
+"""Tag of runs made by --smoke, whose numbers are meaningless."""
 PARENT = "mlflow.parentRunId"
-"""Tag by which MLflow nests the run of a trial under that of its sweep."""
+"""MLflow's tag that nests the run of a trial under that of its sweep."""
 POSITION = "cse.position"
-"""Start of a tag of the experiment: how far the journal of that id has been applied."""
+"""Prefix of an experiment's tag: the offset up to which the journal with that id was applied."""
 VIEW_OFFERED = "cse.view_offered"
-"""Tag of the experiment: hash of the saved view as we wrote it last; users may change it."""
+"""Tag of the experiment: hash of the saved view as we last wrote it, to detect changes by users."""
 PROGRESS = "cse.progress"
-"""Tag of a sweep's run: how many trials its best so far is over, and the best, as JSON."""
+"""Tag of a sweep's run: the number of ended trials and the best value so far, as JSON."""
 PLACE = "cse.place"
-"""Tag of a trial's run: as which trial of its sweep it ended, and when, in milliseconds."""
+"""Tag of a trial's run: its position among the ended trials of its sweep, and when, in
+milliseconds.
+"""
 DESCRIPTION = "mlflow.note.content"
 """Tag that MLflow shows as the description of a run, in Markdown."""
 USER_LINE = "*What you write below this line stays when the text above is renewed.*"
-"""The last line of a description that is ours."""
+"""Last line of our part of a description."""
 _HASH_DIGITS = 8
 """Digits of a configuration's hash in the name of a run."""
 
 
 def run_identity(*names: str) -> str:
-    """Compute the `IDENTITY` of a run: a sweep's by its name, a trial's by sweep and key."""
+    """Compute the `IDENTITY` of a run, from the sweep's name, and for a trial also its key."""
     return hashlib.sha256("\n".join(names).encode()).hexdigest()
 
 
 def sweep_tags(event: events.SweepStarted) -> dict[str, str]:
-    """Build the tags of a sweep's run, with the sweep file: artifacts may be out of reach."""
+    """Build the tags of a sweep's run. They include the sweep file, as artifacts may be
+    unreachable.
+    """
     dev = stored_dev(event.spec)
     search = event.spec.get("search") or {}
     tags = {
@@ -99,7 +103,7 @@ def sweep_tags(event: events.SweepStarted) -> dict[str, str]:
 def leader_tags(run: Any, dimensions: Iterable[str]) -> dict[str, str]:
     """Build the tags of a sweep's run about the leading trial: its key and searched values.
 
-    An inactive dimension is empty: its value may be left from the leader before.
+    Inactive dimensions are set to empty, to clear values of the previous leader.
     """
     known, values = run.data.tags, run.data.params
     named = {"best_trial": known[TRIAL], "best_configuration": known["configuration"]}
@@ -107,19 +111,19 @@ def leader_tags(run: Any, dimensions: Iterable[str]) -> dict[str, str]:
 
 
 def first_note(event: events.SweepStarted) -> str:
-    """Write the description of a sweep's run until a summary replaces it."""
+    """Write the description of a sweep's run, until a summary replaces it."""
     sentence = f"Sweep **{event.sweep}**: {event.method} on {event.backbone}."
     return f"{text(sentence, limit=TAG_LENGTH - len(USER_LINE) - 2)}\n\n{USER_LINE}"
 
 
 def trial_title(event: Begun, method: str) -> str:
-    """Build the name of a trial's run; runs of one configuration sort together."""
+    """Build the name of a trial's run, so that runs of one configuration sort together."""
     configuration = event.configuration[:_HASH_DIGITS]
     return f"{method} {configuration} seed {event.seed} (#{event.number})"
 
 
 def inherited_tags(tags: Mapping[str, str]) -> dict[str, str]:
-    """Select the tags of a sweep's run that each of its trials carries too."""
+    """Select the tags of a sweep's run that its trials' runs have too."""
     names = {"sweep", "method", "backbone", "corpus", "dev_checkpoint", "dev_search", "tags"}
     names |= {REHEARSAL}
     git = {"git_commit", "git_dirty", "mlflow.source.git.commit"}
@@ -127,7 +131,7 @@ def inherited_tags(tags: Mapping[str, str]) -> dict[str, str]:
 
 
 def trial_tags(event: Begun) -> dict[str, str]:
-    """Build the tags of a trial's run at its start, beside the inherited ones."""
+    """Build the tags of a trial's run at its start, without the inherited ones."""
     tags: dict[str, Any] = {
         TRIAL: event.trial,
         "number": event.number,
@@ -144,7 +148,7 @@ def trial_tags(event: Begun) -> dict[str, str]:
     if event.averages:
         tags["averages"] = ", ".join(event.averages)
     if event.resumed_from is not None:
-        tags["error"] = ""  # whatever stopped it before no longer holds
+        tags["error"] = ""  # clear the error of the previous attempt
     return _format_tags(tags | dev)
 
 
@@ -172,25 +176,25 @@ def deletion_tags(event: events.ModelDeleted) -> dict[str, str]:
 
 
 def model_version_tags(trial: str, tags: Mapping[str, str]) -> dict[str, str]:
-    """Build the tags of a trial's model in the model registry: the trial's key, and these."""
+    """Build the tags of a trial's model version: the given tags and the trial's key."""
     return _format_tags({TRIAL: trial, **tags})
 
 
 def evaluation_tags(event: events.TestAccessed | events.TrialEvaluated) -> dict[str, str]:
-    """Build the tags that an access to test sets, or its scores, add to a trial's run.
+    """Build the tags that an opening of test sets, or its scores, add to a trial's run.
 
-    `evaluation.<task>` is the identity of the task's main metric; `tests_opened` says when test
-    sets were first opened for the trial, and by whom.
+    `evaluation.<task>` is the identity of the task's main metric; `tests_opened` is when test sets
+    were first opened for the trial, and by whom.
     """
     if isinstance(event, events.TestAccessed):
         return _format_tags({TESTS_OPENED: f"{event.time.isoformat()} {event.who}"})
-    # The main metric comes last, so that its identity is the one that stays.
+    # The main metric comes last, so that its identity wins.
     main_last = sorted(event.scores, key=lambda score: score.metric in events.MAIN_METRICS)
     return _format_tags({f"evaluation.{score.task}": score.identity for score in main_last})
 
 
 def _build_provenance_tags(provenance: Mapping[str, str]) -> dict[str, str]:
-    """Build tags: `git_…` by its name and as MLflow's version, the rest as `env.…`."""
+    """Build tags: `git_…` unchanged and as MLflow's source version, the rest as `env.…`."""
     tags = {k if k.startswith("git_") else f"env.{k}": v for k, v in provenance.items()}
     if commit := provenance.get("git_commit"):
         tags["mlflow.source.git.commit"] = commit
@@ -203,7 +207,7 @@ def _format_tags(tags: Mapping[str, Any]) -> dict[str, str]:
 
 
 VIEW = "cse.configurations"
-"""The key of the saved view."""
+"""Key of the saved view."""
 _TRAINING = "workflowType=machine_learning"
 
 
@@ -213,5 +217,5 @@ def run_link(experiment: str, run: str) -> str:
 
 
 def view_link(experiment: str) -> str:
-    """Link to the saved view of all trials of an experiment, by its id."""
+    """Link to the saved view of all trials of an experiment, given its id."""
     return f"#/experiments/{quote(experiment)}/runs?{_TRAINING}&viewStateShareKey={VIEW}"

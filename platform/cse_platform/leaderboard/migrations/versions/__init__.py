@@ -1,1 +1,1 @@
-"""One file a step. A step that has shipped is never edited."""
+"""Migrations of the leaderboard, one file per step. A released step is never changed."""

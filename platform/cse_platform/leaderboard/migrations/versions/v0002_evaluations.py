@@ -1,4 +1,4 @@
-"""Scores know their identity; evaluations, the cosines of every pair, openings of test sets."""
+"""Adds identities of scores, evaluations, cosines of every pair, and openings of test sets."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -20,7 +20,7 @@ OWN_DEV_IDENTITY = """
 
 
 def upgrade() -> None:
-    """What was scored so far were the trials' own dev sets, at their end."""
+    """Existing scores are dev scores of the trials, measured when these finished."""
     op.add_column("scores", sa.Column("identity", sa.Text))
     op.add_column("scores", sa.Column("measured", sa.DateTime(timezone=True)))
     ended = "SELECT coalesce(finished, started) FROM trials WHERE trials.id = scores.trial_id"
@@ -36,7 +36,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Of the scores, only the trials' own dev scores stay."""
+    """Keep only the trials' own dev scores."""
     for table in ("test_releases", "pair_similarities", "pair_sets", "evaluations"):
         op.drop_table(table)
     own = f"identity = ({OWN_DEV_IDENTITY}) AND {OLD_CHECK}"
@@ -48,7 +48,7 @@ def downgrade() -> None:
 
 
 def _scores(key: tuple[str, ...], check: str) -> sa.Table:
-    """The table as it is before a change; SQLite does not tell its checks."""
+    """Return the table before the change; SQLite does not reflect its CHECK constraints."""
     return sa.Table(
         "scores",
         sa.MetaData(),

@@ -1,6 +1,6 @@
-"""What a choice on dev is made from has a table; starts of sweeps, tags, machines, GPU time.
+"""Adds tables of groups that compete on dev ("contests"), starts, tags and machines, and GPU times.
 
-An evaluation gets the source of its data.
+Evaluations get the source of their data.
 """
 
 import json
@@ -22,7 +22,7 @@ BATCH = 1000
 
 
 def upgrade() -> None:
-    """Configurations come under contests, and trials get their machine and GPU time."""
+    """Assign configurations to contests, and give trials their machine and GPU time."""
     _create_tables()
     for table in SPENDERS:
         op.add_column(table, sa.Column("gpu_seconds", sa.Double, server_default="0"))
@@ -44,7 +44,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Configurations get their contest's columns back; the rest of this version is dropped."""
+    """Copy the contests' columns back to configurations; drop everything else of this version."""
     with op.batch_alter_table("evaluations") as evaluations:
         evaluations.drop_column("source")
     op.add_column("sweeps", sa.Column("provenance", sa.JSON))
@@ -110,7 +110,7 @@ def _create_tables() -> None:
 
 
 def _place_trials() -> None:
-    """What a trial's provenance and its sweep's share of a GPU say."""
+    """Set the machine and GPU time of trials, from their provenance and their sweeps' GPU share."""
     connection = op.get_bind()
     share: dict[int, float] = {}
     specs = connection.execute(
@@ -160,7 +160,7 @@ def _json(stored: Any) -> dict[str, Any]:
 
 
 def _spread_gpu_seconds() -> None:
-    """A trial's to its first sweep, whose share they are by, and to its configuration."""
+    """Copy a trial's GPU seconds to its first sweep, whose share they use; sum by configuration."""
     first = "SELECT min(sweep_id) FROM sweep_trials AS link WHERE link.trial_id = trials.id"
     op.execute(
         "UPDATE sweep_trials SET gpu_seconds = coalesce((SELECT gpu_seconds FROM trials "
@@ -178,7 +178,7 @@ def _spread_gpu_seconds() -> None:
 
 
 def _tell_sources() -> None:
-    """Where all openings for the trials with scores under an identity were of one source."""
+    """Set an identity's source if all openings of test sets for its trials have the same one."""
     op.add_column("evaluations", sa.Column("source", sa.Text))
     op.execute(
         "UPDATE evaluations SET source = (SELECT min(test_releases.source) FROM scores "

@@ -1,4 +1,4 @@
-"""Configurations and their groups say by which code trials ran; of stored ones it is not known."""
+"""Adds code hashes to configurations and their groups; they are unknown for existing rows."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,13 +8,13 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Configurations get the hash of their method's code, and groups that of their newest trial."""
+    """Add the hash of the method's code; a group's is that of its newest trial."""
     for table in ("configurations", "contests"):
         op.add_column(table, sa.Column("code", sa.Text))
 
 
 def downgrade() -> None:
-    """The hashes are dropped; what has the same settings by other code stays a row of its own."""
+    """Drop the hashes; configurations that differ only in code remain separate rows."""
     for table in ("configurations", "contests"):
         with op.batch_alter_table(table) as changed:
             changed.drop_column("code")

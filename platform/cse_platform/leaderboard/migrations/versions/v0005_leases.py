@@ -1,4 +1,4 @@
-"""A driver holds its sweep by a lease, so that no second one can run it at the same time."""
+"""Adds leases, by which a driver holds its sweep so that no second one runs it."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0004"
 
 
 def upgrade() -> None:
-    """No stored sweep is held: drivers of an older version have no lease."""
+    """Existing sweeps have no lease: drivers of older versions took none."""
     op.create_table(
         "sweep_leases",
         sa.Column("sweep", sa.Text, primary_key=True),
@@ -24,5 +24,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """An older version knows no leases."""
+    """Drop the leases."""
     op.drop_table("sweep_leases")

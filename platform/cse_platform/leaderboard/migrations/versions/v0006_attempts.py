@@ -1,4 +1,4 @@
-"""Attempts at one trial are told apart by their journals; of stored ones it is not known."""
+"""Distinguishes attempts at a trial by their journals; for existing rows these are unknown."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ STATES = "state IN ('RUNNING', 'COMPLETE', 'PRUNED', 'FAIL')"
 
 
 def upgrade() -> None:
-    """Trials and sweeps say whose journal they show; other attempts and early events wait."""
+    """Add the journal to trials and sweeps, and tables of hidden attempts and early events."""
     for table in ("trials", "sweeps"):
         op.add_column(table, sa.Column("journal", sa.Text, nullable=False, server_default=""))
     op.add_column("contests", sa.Column("code_since", sa.DateTime(timezone=True)))
@@ -65,7 +65,7 @@ def _add_other_attempts() -> None:
 
 
 def downgrade() -> None:
-    """Attempts that no trial shows are dropped, and so are events that came early."""
+    """Drop hidden attempts and early events."""
     for table in ("early_events", "other_points", "other_attempts"):
         op.drop_table(table)
     for table, column in (("contests", "code_since"), ("sweeps", "journal"), ("trials", "journal")):

@@ -1,4 +1,4 @@
-"""A sweep's driver hears what is asked of the sweep from elsewhere."""
+"""Adds people's requests to the driver of a sweep."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0006"
 
 
 def upgrade() -> None:
-    """Nothing was asked yet."""
+    """Add an empty table."""
     op.create_table(
         "sweep_requests",
         sa.Column("id", sa.Integer, primary_key=True),
@@ -19,5 +19,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """An older version hears nothing."""
+    """Drop the requests."""
     op.drop_table("sweep_requests")

@@ -1,4 +1,4 @@
-"""Sweeps say which budget ended their search, and trials when their model was deleted."""
+"""Adds the budget that ended a sweep's search, and when a trial's model was deleted."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,14 +8,14 @@ down_revision = "0007"
 
 
 def upgrade() -> None:
-    """Of stored ones nothing is known: only the number of trials ended a search so far."""
+    """Both are NULL for existing rows: only the number of trials has ended searches so far."""
     op.add_column("sweeps", sa.Column("ended_by", sa.Text))
     for table in ("trials", "other_attempts"):
         op.add_column(table, sa.Column("model_deleted", sa.DateTime(timezone=True)))
 
 
 def downgrade() -> None:
-    """A model that was deleted is then one that was not kept."""
+    """A deleted model becomes one that was not kept."""
     for table, column in (
         ("other_attempts", "model_deleted"),
         ("trials", "model_deleted"),

@@ -1,4 +1,6 @@
-"""Sweeps keep what their drivers say, and trials why they were stopped or where they came from."""
+"""Adds drivers' messages to sweeps, and to trials why they were stopped or where they were reused
+from.
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +10,7 @@ down_revision = "0008"
 
 
 def upgrade() -> None:
-    """Of stored ones nothing is known."""
+    """All of it is unknown for existing rows."""
     op.create_table(
         "driver_messages",
         sa.Column("journal", sa.Text, primary_key=True),
@@ -27,7 +29,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """What was said is in the journals still."""
+    """Drop the messages, which remain in the journals."""
     for table, column in (
         ("sweep_trials", "reused_from"),
         ("sweep_trials", "reused"),

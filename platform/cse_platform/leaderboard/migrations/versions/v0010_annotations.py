@@ -1,4 +1,4 @@
-"""Notes, tags and stars of trials, configurations and sweeps."""
+"""Adds notes, tags and stars of trials, configurations and sweeps."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -24,5 +24,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """What was written is in its journal still."""
+    """Drop the annotations, which remain in their journal."""
     op.drop_table("annotations")

@@ -1,4 +1,4 @@
-"""Trials say what they cost: minutes of training, sentences a second, peak memory."""
+"""Adds the costs of trials: minutes of training, sentences per second, peak memory."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ _MEMORY = {"host_memory_gib": "peak_memory_mib", "gpu_memory_gib": "gpu_peak_mem
 
 
 def upgrade() -> None:
-    """Of stored trials the peak memory is known, which their provenance has."""
+    """Existing trials get their peak memory, which is in their provenance."""
     for table, keys in _KEYS.items():
         op.add_column(table, sa.Column("costs", sa.JSON, nullable=False, server_default="{}"))
         _take_memory(table, keys)
 
 
 def downgrade() -> None:
-    """What trials cost is in the journals still."""
+    """Drop the costs, which remain in the journals."""
     for table in _KEYS:
         with op.batch_alter_table(table) as changed:
             changed.drop_column("costs")
@@ -47,7 +47,7 @@ def _take_memory(name: str, keys: tuple[str, ...]) -> None:
 
 
 def _memory(provenance: Any) -> dict[str, float]:
-    """In GiB; it may come from another leaderboard, so it can be any JSON."""
+    """Read the peak memory in GiB; facts from another leaderboard can be any JSON."""
     facts = provenance if isinstance(provenance, dict) else {}
     texts = {name: str(facts.get(key, "")) for name, key in _MEMORY.items()}
     return {name: int(text) / 1024 for name, text in texts.items() if text.isdecimal()}

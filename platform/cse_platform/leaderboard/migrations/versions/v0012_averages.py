@@ -1,4 +1,4 @@
-"""A configuration can be the average of other trials' weights."""
+"""Marks configurations that are averages of other trials' weights."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ _INDEX = "ix_configurations_averages"
 
 
 def upgrade() -> None:
-    """No stored one is an average."""
+    """No existing configuration is an average."""
     op.add_column("configurations", sa.Column("averages", sa.JSON))
     condition = sa.text("averages IS NOT NULL")
     op.create_index(
@@ -23,7 +23,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """An average becomes a configuration of its own."""
+    """An average becomes a configuration like any other."""
     op.drop_index(_INDEX, "configurations")
     with op.batch_alter_table("configurations") as configurations:
         configurations.drop_column("averages")
