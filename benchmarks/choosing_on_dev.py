@@ -60,7 +60,7 @@ class Rows(NamedTuple):
     second: list[str]
     gold: Floats
     shared: NDArray[np.bool_]
-    """Whether each pair is shared: a dev pair that is in a test set, or a test pair that is in dev."""
+    """Whether each pair is shared: a dev pair that a test set has too, or a test pair of dev."""
     groups: Groups
 
     @classmethod
