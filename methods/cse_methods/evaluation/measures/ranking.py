@@ -24,7 +24,7 @@ MORE_THAN = 3
 def score_rankings(
     first: Sequence[Sentence], second: Sequence[Sentence], cosines: ArrayLike, gold: ArrayLike
 ) -> dict[str, float]:
-    """Compute the means over the queries of a set of pairs, each query alike; gold must be >= 0.
+    """Compute the means over the queries of a set of pairs, equally weighted; gold must be >= 0.
 
     A query whose labels or similarities are all equal has no tau, and one without a label above 0
     has no NDCG; they are left out of the respective mean.
