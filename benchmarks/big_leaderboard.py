@@ -1,4 +1,4 @@
-"""Fills a leaderboard in bulk with what many labs would leave behind in years."""
+"""Fill a leaderboard in bulk with what many labs would produce in years."""
 
 import json
 import random
@@ -20,14 +20,14 @@ CONTESTS = tuple(product(METHODS, BACKBONES, DEV_SETS))
 
 TRIALS_A_SWEEP = 200
 SECONDS = 3600.0
-"""Of a trial, on one whole GPU."""
+"""Duration of a trial, on one whole GPU."""
 CONFIRMED, SEEDS = 4, 5
-"""Configurations of a sweep that have several seeds, and how many."""
+"""Number of configurations per sweep with several seeds, and the number of their seeds."""
 POINTS, TASKS = 20, (*STS_TASKS, AVG_STS)
 DAY_ONE = datetime(2026, 1, 1, tzinfo=UTC)
 SWEEPS_AT_ONCE = 50
 GATHERED = 1_000_000
-"""Id of the sweep that holds all trials."""
+"""Id of the sweep that contains all trials."""
 SPEC = {
     "dev": {"checkpoint": "stsb", "search": "stsb"},
     "space": {
@@ -60,11 +60,11 @@ COLUMNS = {
 
 
 def fill(engine: Engine, *, sweeps: int) -> None:
-    """Fill an empty store of this version's schema; it is left without the planner's statistics.
+    """Fill an empty store that has this version's schema, without the planner's statistics.
 
     Args:
-        engine: of the store.
-        sweeps: of 200 trials, each with 20 dev points and 10 scores.
+        engine: the store's engine.
+        sweeps: number of sweeps of 200 trials, each with 20 dev points and 10 scores.
     """
     dice = random.Random(0)
     with engine.begin() as connection:
@@ -78,11 +78,11 @@ def fill(engine: Engine, *, sweeps: int) -> None:
 
 
 def gather(engine: Engine, *, name: str) -> None:
-    """One more sweep, which runs, and holds all trials of the store.
+    """Add a running sweep that contains all trials of the store.
 
     Args:
-        engine: of a filled store.
-        name: of the sweep.
+        engine: the engine of a filled store.
+        name: the sweep's name.
     """
     started = _at(DAY_ONE)
     row = (GATHERED, name, "simcse", "bert-base", json.dumps(SPEC), "RUNNING", started, None)
@@ -113,7 +113,7 @@ def _frame(sweeps: int) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def _effort(sweeps: int) -> tuple[int, float]:
-    """Trials and GPU seconds."""
+    """Return the trials and GPU-seconds of this many sweeps."""
     return sweeps * TRIALS_A_SWEEP, sweeps * TRIALS_A_SWEEP * SECONDS
 
 
@@ -211,12 +211,12 @@ def _hash(*parts: object) -> str:
 
 
 def _at(time: datetime) -> str:
-    """As SQLAlchemy stores it in SQLite; PostgreSQL reads it as UTC."""
+    """Format a time as SQLAlchemy stores it in SQLite; PostgreSQL reads it as UTC."""
     return time.strftime("%Y-%m-%d %H:%M:%S.%f")
 
 
 def runs(sweeps: int) -> Iterator[tuple[str, dict[str, list[tuple[Any, ...]]]]]:
-    """The same sweeps by name, with their rows, for another store."""
+    """Yield the same sweeps by name, with their rows, for another store."""
     dice = random.Random(0)
     for number in range(sweeps):
         told: dict[str, list[tuple[Any, ...]]] = {name: [] for name in COLUMNS}

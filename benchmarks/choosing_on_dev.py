@@ -1,13 +1,14 @@
-"""Whether choosing on a dev set inflates the test sets that share its pairs: `make bench-choosing`.
+"""Measure whether selection on a dev set inflates test sets that share its pairs.
 
-Trains configurations of SimCSE and RankCSE on `mini`, some seeds of each, and keeps the cosines of
-STS-B dev, of the rows of STS12 to STS16 that it shares, and of a sample of the others. Then, for
-each seed as a search of its own, it prints the gain of the chosen configuration over the average
-one: chosen on all of STS-B dev, on its pairs that a test set has too, and on the others. Last it
-halves the shared pairs again and again: what choosing on one half gains on it, which is test rows
-that chose, and on the other half, which is as good rows that did not.
+Launch: make bench-choosing. Trains configurations of SimCSE and RankCSE on `mini` with several
+seeds each, and stores the cosines of STS-B dev, of the rows of STS12 to STS16 that are also in it,
+and of a sample of the other rows. Then, treating each seed as a search, it prints the gain of the
+selected configuration over the mean one: selected on all of STS-B dev, on its pairs that are also
+in a test set, and on the others. Finally it halves the shared pairs repeatedly, selects on one
+half, and compares the gain on that half, which stands for test rows that took part in the
+selection, with the gain on the other half, which stands for equally good rows that did not.
 
-Needs real data and the encoder minilm. What a killed run has kept is not trained again.
+Needs real data and the encoder minilm. After a kill, stored configurations are not trained again.
 
     python benchmarks/choosing_on_dev.py FOLDER [--data DIR] [--seeds 5] [--steps 10]
 """
@@ -39,11 +40,11 @@ from cse_methods.testing import RecordedRun
 CONFIGURATIONS = 20
 TASKS = ("sts12", "sts13", "sts14", "sts15", "sts16")
 OTHERS = 80
-"""Rows of a task that dev does not share: a sample of so many."""
+"""The size of the sample of a task's rows that are not in dev."""
 FEWEST = 50
-"""Shared rows of a task whose correlation counts."""
+"""The fewest shared rows of a task whose correlation counts."""
 SENTENCES = 2000
-"""Of the corpus."""
+"""The number of sentences of the training corpus."""
 FIXED = {"backbone": "mini", "pooler": "avg_first_last", "batch_size": 32, "max_length": 16}
 RANKCSE = {"teachers": "minilm", "contrastive_weight": 0, "beta": 0, "dropout": 0}
 SPLITS, RESAMPLES = 20, 100
@@ -59,19 +60,19 @@ class Rows(NamedTuple):
     second: list[str]
     gold: Floats
     shared: NDArray[np.bool_]
-    """Of dev, the pairs that a test set has too; of a test set, those that dev has too."""
+    """Whether each pair is shared: a dev pair that a test set has too, or a test pair of dev."""
     groups: Groups
 
     @classmethod
     def of(cls, pairs: PairSet, shared: NDArray[np.bool_], rows: NDArray[np.intp]) -> "Rows":
-        """Take these rows of a set."""
+        """Select rows of a set."""
         first, second = [pairs.first[row] for row in rows], [pairs.second[row] for row in rows]
         gold = np.array(pairs.gold)[rows]
         return cls(first, second, gold, shared[rows], group_by_sentence(first, second))
 
 
 def read_rows(data: str) -> dict[str, Rows]:
-    """Read STS-B dev and the rows of the test sets, by name; always the same sample."""
+    """Read STS-B dev and the rows of the test sets, by name; the sample is always the same."""
     dev = load_dev_pairs(DevSelection(), "stsb", data)
     keys = {"dev": list(map(pair_key, dev.first, dev.second))}
     sets = {task: load_pair_set(task, data) for task in STS_TASKS}
@@ -89,7 +90,7 @@ def read_rows(data: str) -> dict[str, Rows]:
 
 
 def draw_configurations() -> dict[str, list[dict[str, Any]]]:
-    """Draw the configurations of both methods at random; always the same."""
+    """Draw random configurations of both methods, always the same ones."""
     rng = np.random.default_rng(42)
 
     def draw(low: float, high: float) -> float:
@@ -109,7 +110,7 @@ def draw_configurations() -> dict[str, list[dict[str, Any]]]:
 def train(
     method: str, settings: Mapping[str, Any], seed: int, *, steps: int, folder: Path, data: str
 ) -> Path:
-    """Train a configuration on a small corpus, and return the folder of its model."""
+    """Train a configuration on a small corpus. Returns the folder of its model."""
     corpus, unseen = folder / "corpus.txt", folder / "unseen.tsv"
     with (Path(data) / "corpus" / "wiki_sentences.txt").open(encoding="utf-8") as lines:
         corpus.write_text("".join(line for _, line in zip(range(SENTENCES), lines, strict=False)))
@@ -123,7 +124,7 @@ def train(
 
 
 def compute_cosines(model: str, rows: Mapping[str, Rows]) -> dict[str, NDArray[np.float32]]:
-    """Compute the cosine of every pair, in bfloat16, each distinct sentence once."""
+    """Compute the cosine of every pair in bfloat16, encoding each distinct sentence once."""
     sentences = {text for own in rows.values() for text in (*own.first, *own.second)}
     texts = sorted(sentences, key=lambda text: (len(text), text))
     place = {text: number for number, text in enumerate(texts)}
@@ -143,7 +144,7 @@ def compute_cosines(model: str, rows: Mapping[str, Rows]) -> dict[str, NDArray[n
 
 
 def correlate(cosines: NDArray[Any], gold: Floats) -> Floats:
-    """Spearman's correlation of each row of cosines, shape (encoders, pairs), with gold."""
+    """Compute the Spearman correlation of each row of cosines, (encoders, pairs), with gold."""
     ranks, by_gold = rankdata(cosines, axis=1), rankdata(gold)
     ranks, by_gold = ranks - ranks.mean(axis=1, keepdims=True), by_gold - by_gold.mean()
     spread = np.sqrt((ranks**2).sum(axis=1) * (by_gold**2).sum())
@@ -151,14 +152,14 @@ def correlate(cosines: NDArray[Any], gold: Floats) -> Floats:
 
 
 def gain(scores: Floats, by: Floats) -> float:
-    """The score of the encoder that is best by another score, above the average, x 100."""
+    """Compute the score of the encoder that is best by `by`, less the mean score, x 100."""
     return 100 * float(scores[by.argmax()] - scores.mean())
 
 
 def split_gains(
     cosines: NDArray[Any], rows: Rows, rng: np.random.Generator, *, resample: bool
 ) -> tuple[float, float]:
-    """Halve the shared pairs by groups; the mean gain on the half that chose, and on the other.
+    """Halve the shared pairs by groups. Returns the mean gains on the selecting and other half.
 
     With `resample`, the groups are first drawn with replacement.
     """
@@ -179,7 +180,7 @@ def split_gains(
 
 
 def describe_search(cosines: Mapping[str, NDArray[Any]], rows: Mapping[str, Rows]) -> Iterator[str]:
-    """Describe the gains of one search, cosines of shape (configurations, pairs) by set."""
+    """Describe the gains of one search, given cosines of shape (configurations, pairs) by set."""
     dev, own = rows["dev"], cosines["dev"]
     tasks = [task for task in TASKS if rows[task].shared.sum() >= FEWEST]
 
@@ -202,11 +203,11 @@ def describe_search(cosines: Mapping[str, NDArray[Any]], rows: Mapping[str, Rows
 
 
 def describe_halves(searches: Sequence[NDArray[Any]], rows: Rows) -> str:
-    """Describe the gains by halves, over all searches, with an interval over groups of pairs.
+    """Describe the gains by halves over all searches, with a bootstrap interval over groups.
 
-    A half's error about all pairs varies as that of all pairs about the truth, and the two halves
-    err in opposite ways. So half of what they are apart is what choosing on all pairs gains too
-    much on these very pairs, beside new ones.
+    The error of a half about all pairs has the variance of the error of all pairs about the truth,
+    and the two halves err in opposite directions. So half of the difference between the halves is
+    how much selection on all pairs overstates the gain on these pairs, compared with new ones.
     """
     rng = np.random.default_rng(0)
     found = np.mean([split_gains(own, rows, rng, resample=False) for own in searches], axis=0)
@@ -238,7 +239,7 @@ def parse_options() -> Namespace:
 
 
 def main() -> None:
-    """Train what is not kept yet, and print the gains."""
+    """Train configurations that are not stored yet, and print the gains."""
     options = parse_options()
     torch.set_num_threads(1)
     options.folder.mkdir(parents=True, exist_ok=True)

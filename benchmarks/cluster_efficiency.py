@@ -1,8 +1,8 @@
 """How well 1, 2 and 4 nodes are used: `make bench-cluster`.
 
-Trials that only sleep, on Ray nodes of this machine: the time in which they would fill all slots
-without a gap, over the time from the start of the first one to the end of the last. A node has two
-slots, and each slot gets four trials.
+Trials only sleep, on Ray nodes of this machine. The efficiency is the time in which the trials
+would fill all slots without gaps, divided by the time from the first trial's start to the last
+trial's end. A node has two slots, and each slot gets four trials.
 
     python benchmarks/cluster_efficiency.py [--nodes 1 2 4] [--seconds 20]
 """
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def swept(folder: Path, *, nodes: int, seconds: float) -> Sweep:
-    """A sweep over so many nodes."""
+    """Run a sweep on this many nodes."""
     search = {"sampler": "random", "trials": SLOTS * ROUNDS * nodes, "seed": 6}
     space = {"temperature": {"low": 0.01, "high": 0.5, "log": True}}
     sweep = write_sweep(folder, CHEAP, search=search, space=space)
@@ -53,8 +53,8 @@ def swept(folder: Path, *, nodes: int, seconds: float) -> Sweep:
 
 
 def times(sweep: Sweep, *, slots: int) -> tuple[float, float, float]:
-    """Seconds since an epoch of the first start and the last end; from the start of the sweep, the
-    seconds until every slot has had a dev point.
+    """Return the times of the first start and the last end, in seconds since the epoch, and the
+    seconds from the sweep's start until every slot has had a dev point.
     """
     events = sweep.events()
     sweep_began = next(e.time for e in events if isinstance(e, SweepStarted)).timestamp()

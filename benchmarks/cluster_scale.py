@@ -1,9 +1,9 @@
 """What thousands of trials at once cost the driver and its stores: `make bench-scale`.
 
-As many trials run at once as there are, without work: through the real planner, sampler, results
-and recorder, into journal, search store, leaderboard and MLflow; on SQLite, then on PostgreSQL
-where `CSE_TEST_POSTGRES` names a server. Each reports as fast as the driver takes it, with a
-checkpoint from the second report on, in storage whose every request takes a while.
+All trials run at once, without any training, through the real planner, sampler, results and
+recorder, into journal, search store, leaderboard and MLflow: first on SQLite, then on PostgreSQL if
+`CSE_TEST_POSTGRES` names a server. Each trial reports as fast as the driver accepts it, with a
+checkpoint from the second report on, in storage with a delay for every request.
 
     python benchmarks/cluster_scale.py [--trials 2000] [--points 10] [--delay 30]
 """
@@ -43,23 +43,23 @@ SPACE = {
 }
 METRICS = {"dev/sickr_spearman", "dev/alignment", "dev/uniformity", "train/loss", "perf/seconds"}
 CATCH_UP = 3600.0
-"""Seconds that the stores may need after the last event."""
+"""The most seconds that the stores may need after the last event."""
 
 
 @dataclass(frozen=True)
 class Stores:
-    """Where one run writes to, and how large that is."""
+    """The stores that one run writes to, and how to measure them."""
 
     name: str
     urls: Mapping[str, str]
-    """By `leaderboard`, `search` and `mlflow`."""
+    """The URLs of `leaderboard`, `search` and `mlflow`."""
     size: Callable[[str], int]
-    """Bytes of one of them."""
+    """Returns the size of a store in bytes."""
     connections: Callable[[], int]
 
 
 def main() -> None:
-    """Print what was measured, for each kind of store."""
+    """Print the results for each kind of store."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--trials", type=int, default=2000)
     parser.add_argument("--points", type=int, default=10)
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def all_stores(folder: Path) -> Iterator[Stores]:
-    """SQLite, and PostgreSQL where there is one."""
+    """Yield SQLite stores, and PostgreSQL stores if there is a server."""
     files = {name: folder / f"{name}.db" for name in ("leaderboard", "search", "mlflow")}
     urls = {name: f"sqlite:///{file}" for name, file in files.items()}
     yield Stores("SQLite", urls, lambda name: files[name].stat().st_size, lambda: 0)
@@ -105,7 +105,7 @@ def _postgres(server: URL) -> Stores:
 
 
 def measure(stores: Stores, folder: Path, trials: int, points: int) -> None:
-    """Begin all trials, let all of them report and end, and wait for the stores."""
+    """Start all trials, let them report and end, and wait for the stores."""
     spec = SweepSpec.model_validate(
         {
             "sweep": "scale", "method": "simcse", "backbone": "mini", "corpus": "builtin",
@@ -116,7 +116,7 @@ def measure(stores: Stores, folder: Path, trials: int, points: int) -> None:
     identity = Identity(spec, get_method(spec.method), DevData(spec))
     folder.mkdir()
     mirror = MLflowMirror(stores.urls["mlflow"], artifacts=folder / "artifacts")
-    mirror.position("")  # the tables of MLflow are no part of what trials cost
+    mirror.position("")  # creates MLflow's tables, whose size must not count
     with open_store(stores.urls["leaderboard"]) as board:
         drive = Drive(
             folder, spec, identity, board,
@@ -153,7 +153,7 @@ def measure(stores: Stores, folder: Path, trials: int, points: int) -> None:
 
 
 def _begun(drive: Drive, trials: int) -> list[str]:
-    """Begin all trials; what one takes grows with those that run."""
+    """Start all trials; the cost of a start grows with the number of running trials."""
     keys, told = [], {1, trials // 4, trials // 2, trials}
     began = time.perf_counter()
     while (plan := drive.planner.next()) is not None:

@@ -1,4 +1,4 @@
-"""What Chromium makes of the views: what they send at first sight, how long scripts run."""
+"""Measure in Chromium what the dashboard's pages load at first, and how long their scripts run."""
 
 import socket
 import sys
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 WINDOW = {"width": 1440, "height": 900}
 MOST_KB, MOST_SECONDS = 500, 0.5
 IDLE = 1500
-"""Milliseconds without anything asked for, after which all that is in sight stands."""
+"""Milliseconds without a request after which everything in sight counts as loaded."""
 SORTS = "thead a"
 
 
 def browse(app: Flask, views: Sequence[str]) -> None:
-    """Print a line a view; nothing where there is no Chromium."""
+    """Print a line for each page; do nothing if Chromium is not installed."""
     if chromium_path() is None:
         return
     limits = f"limits: {MOST_KB} kB at first sight, {MOST_SECONDS} s of scripts a click"
@@ -40,7 +40,7 @@ def browse(app: Flask, views: Sequence[str]) -> None:
 
 @contextmanager
 def served(app: Flask) -> Iterator[str]:
-    """The address of a server while the context is open."""
+    """Serve the app while the context is open, and yield its address."""
     listening = socket.create_server(("127.0.0.1", 0))
     server = create_server(app, sockets=[listening], threads=8)
     Thread(target=server.run, daemon=True).start()
@@ -49,7 +49,7 @@ def served(app: Flask) -> Iterator[str]:
 
 
 def look(browser: "Browser", address: str) -> tuple[str, str, str]:
-    """What a view sends and computes until it stands, and what a click on a head computes."""
+    """Measure kB and script seconds until a page is loaded, and script seconds of one click."""
     context = browser.new_context(viewport=WINDOW)  # type: ignore[arg-type]  # a size
     page = context.new_page()
     session, sent = context.new_cdp_session(page), []
@@ -70,12 +70,12 @@ def look(browser: "Browser", address: str) -> tuple[str, str, str]:
 
 
 def rest(page: "Page") -> None:
-    """Wait until nothing is on its way and no part in sight is awaited."""
+    """Wait until no request is running and all parts in sight are loaded."""
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(IDLE)
 
 
 def script_seconds(session: "CDPSession") -> float:
-    """For which scripts have run since the page was begun."""
+    """Return the seconds that scripts have run since the page was opened."""
     metrics = session.send("Performance.getMetrics")["metrics"]
     return float(next(one["value"] for one in metrics if one["name"] == "ScriptDuration"))

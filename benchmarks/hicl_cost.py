@@ -1,6 +1,7 @@
-"""What a training step costs with the length of texts: SimCSE reads them whole, HiCL by segments.
+"""Compare a step's cost by text length: SimCSE reads texts whole, HiCL in segments.
 
-Launch: make bench-hicl. Both methods in one run, on `mini`, one thread, the best of three steps.
+Launch: make bench-hicl. Both methods run in one process, on `mini`, with one thread; the fastest of
+three steps counts.
 """
 
 import sys
@@ -21,14 +22,14 @@ ORIGIN = {"backbone": "mini", "corpus": "builtin"}
 
 
 def texts_of(pieces: int) -> Batch:
-    """Texts that fill rows of that many word pieces."""
+    """Make texts that fill rows of `pieces` word pieces."""
     rng, words = Random(0), [word for sentence in builtin_corpus() for word in sentence.split()]
     texts = [" ".join(rng.choices(words, k=pieces)) for _ in range(SENTENCES)]
     return Batch(texts, np.arange(SENTENCES))
 
 
 def seconds_a_step(student: Student, objective: Objective, batch: Batch) -> float:
-    """The fastest of some forward and backward passes."""
+    """Measure the fastest of several forward and backward passes, in seconds."""
     taken = []
     for _ in range(STEPS):
         started = time.perf_counter()
@@ -38,7 +39,7 @@ def seconds_a_step(student: Student, objective: Objective, batch: Batch) -> floa
 
 
 def main() -> None:
-    """Print a line a length: seconds of both, and how many times faster HiCL is."""
+    """Print a line for each length: seconds of both, and how many times faster HiCL is."""
     torch.set_num_threads(1)
     sys.stdout.write("pieces  simcse s  hicl s  times faster\n")
     for pieces in (64, 128, 256, 512):

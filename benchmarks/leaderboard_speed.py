@@ -1,8 +1,8 @@
-"""How long the leaderboard takes to answer over a million trials, and MLflow over ten thousand.
+"""Measure how fast the leaderboard answers with a million trials, and MLflow with ten thousand.
 
 Launch: make bench-leaderboard [BENCH="--trials 100000 --store postgresql+psycopg://…"]
-Fills a store of 200 trials a sweep, each with 20 dev points and 10 scores: a million trials take
-about 12 GiB and a quarter of an hour. Each question is asked once to warm up, then nine times.
+Fills a store with sweeps of 200 trials, each with 20 dev points and 10 scores: a million trials
+take about 12 GiB and a quarter of an hour. Each query runs once to warm up, then nine times.
 """
 
 import statistics
@@ -28,11 +28,11 @@ from cse_platform.leaderboard.trials import dev_curve
 
 REPEATS = 9
 AGAINST_MLFLOW = 10_000
-"""Trials of the comparison."""
+"""The number of trials in the comparison with MLflow."""
 
 
 def seconds(question: Callable[[], Any]) -> float:
-    """Median of a warm question."""
+    """Measure the median seconds of a warm query."""
     question()
     taken = []
     for _ in range(REPEATS):
@@ -43,7 +43,7 @@ def seconds(question: Callable[[], Any]) -> float:
 
 
 def questions(board: Store, trial: str) -> dict[str, Callable[[], Any]]:
-    """What is asked, by name."""
+    """Return the queries to time, by name."""
 
     def rows(**filters: str) -> Callable[[], Any]:
         def ask() -> Any:
@@ -72,7 +72,7 @@ def questions(board: Store, trial: str) -> dict[str, Callable[[], Any]]:
 
 
 def filled(url: str, *, sweeps: int) -> Store:
-    """A new store with so many sweeps."""
+    """Create a store and fill it with this many sweeps."""
     board = open_store(url)
     engine = create_engine(url)
     if engine.dialect.name == "sqlite":
@@ -84,7 +84,7 @@ def filled(url: str, *, sweeps: int) -> Store:
 
 
 def logged(folder: Path, *, sweeps: int) -> Callable[[], Any]:
-    """MLflow's way to the same ranking: the runs of these sweeps, to be searched."""
+    """Log the runs of these sweeps to MLflow. Returns a search that ranks them."""
     import mlflow
     from mlflow.entities import Metric
 
@@ -144,7 +144,7 @@ def main(trials: int, store: str | None, mlflow: bool) -> None:
 
 
 def _compare(folder: Path, console: Console) -> None:
-    """The same ten thousand trials in both, in one run."""
+    """Time the same ranking of ten thousand trials by the leaderboard and by MLflow."""
     sweeps = AGAINST_MLFLOW // TRIALS_A_SWEEP
     with filled(f"sqlite:///{folder}/small.db", sweeps=sweeps) as board:
         ours = seconds(questions(board, "")["leaderboard"])

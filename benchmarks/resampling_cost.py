@@ -1,7 +1,8 @@
-"""What a comparison by resampling costs beside scipy's: `make bench-resampling`.
+"""Compare the cost of a comparison by resampling with scipy's: `make bench-resampling`.
 
-Two encoders, one seed each, made-up cosines of as many pairs as the seven STS tasks have. scipy
-runs a few hundred resamples and is scaled up to as many as `compare`; both in one run, one thread.
+Two encoders with one seed each have made-up cosines for as many pairs as the seven STS tasks have.
+scipy runs a few hundred resamples, and its time is scaled to the number that `compare` uses. Both
+run in one process on one thread.
 """
 
 import os
@@ -32,7 +33,7 @@ RESAMPLES, BOARD_RESAMPLES, SCIPY_RESAMPLES = 10_000, 2_000, 200
 
 
 def made_contender(name: str, noise: float) -> Contender:
-    """Cosines that follow gold of 0 to 5 in steps of 0.2, about as well as an encoder's."""
+    """Make cosines that correlate with gold scores from 0 to 5 about as well as an encoder's."""
     rng = np.random.default_rng(list(name.encode()))
     gold = {
         task: np.random.default_rng(pairs).integers(0, 26, pairs) / 5
@@ -49,12 +50,12 @@ def made_contender(name: str, noise: float) -> Contender:
 def scipys_difference(
     gold: NDArray[np.float64], a: NDArray[np.float32], b: NDArray[np.float32]
 ) -> float:
-    """How far A's Spearman is above B's."""
+    """Compute the difference of the Spearman correlations of A and B."""
     return float(spearmanr(gold, a).statistic - spearmanr(gold, b).statistic)
 
 
 def scipys_bootstrap(a: Contender, b: Contender) -> None:
-    """The paired bootstrap of each task's difference."""
+    """Run scipy's paired bootstrap of each task's difference."""
     for task in PAIRS:
         bootstrap(
             (a.gold[task], a.cosines[task][0], b.cosines[task][0]),
@@ -68,14 +69,14 @@ def scipys_bootstrap(a: Contender, b: Contender) -> None:
 
 
 def board_row(a: Contender) -> None:
-    """What a leaderboard row of one seed takes."""
+    """Resample a leaderboard row of one seed."""
     for task in PAIRS:
         pairs = TaskPairs(task, a.gold[task], a.cosines[task])
         spearman_draws(pairs, resamples=BOARD_RESAMPLES, seed=0)
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """The better of two runs."""
+    """Return the shorter time of two runs."""
     taken = []
     for _ in range(2):
         started = time.perf_counter()
@@ -85,7 +86,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Print a line each."""
+    """Print the times."""
     a, b = made_contender("a", 0.25), made_contender("b", 0.26)
     ours = seconds(lambda: compare(a, b, tasks=list(PAIRS), average="avg_sts", resamples=RESAMPLES))
     theirs = seconds(lambda: scipys_bootstrap(a, b)) * RESAMPLES / SCIPY_RESAMPLES

@@ -1,10 +1,10 @@
 """What one ask, one report and one tell cost beside so many trials, for each sampler.
 
 Launch: make bench-search-cost [BENCH="--trials 200 --samplers tpe gp"]
-The study lies in SQLite and has a median pruner; seven other trials run. Its trials were proposed
-by the sampler itself, for those that keep count of them, and have three dev points each. The target
-is 100 ms each at 1,000 trials. Seconds of the CPU are printed beside those of the clock, for other
-work may run on the machine.
+The study is stored in SQLite and has a median pruner; seven other trials are running. Its ended
+trials have three dev points each and, for samplers that store their own attributes, were proposed
+by the sampler itself. The target is 100 ms each at 1,000 trials. CPU time is printed beside elapsed
+time, because other work may run on the machine.
 """
 
 import json
@@ -43,7 +43,7 @@ SPACE: dict[str, Any] = {
 
 
 def main() -> None:
-    """Print a line for each sampler, and write all where `--json` says."""
+    """Print a line for each sampler, and write all results to the `--json` file."""
     asked, found = arguments(), {}
     for sampler in asked.samplers:
         found[sampler] = cost(sampler, asked.trials)
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def cost(sampler: str, trials: int) -> dict[str, dict[str, float]]:
-    """Median milliseconds of an ask, a report and a tell."""
+    """Measure the median milliseconds of an ask, a report and a tell."""
     with tempfile.TemporaryDirectory() as folder:
         search = SearchStudy(
             spec(sampler, trials + ASKS + RUNNING),
@@ -67,7 +67,7 @@ def cost(sampler: str, trials: int) -> dict[str, dict[str, float]]:
             history=History(),
         )
         search.study.add_trials(former(sampler, trials))
-        for _ in range(RUNNING + 1):  # the first one reads the whole study, once a start
+        for _ in range(RUNNING + 1):  # the first ask reads the whole study, once per start
             search.ask()
         times = Times()
         for _ in range(ASKS):
@@ -80,7 +80,7 @@ def cost(sampler: str, trials: int) -> dict[str, dict[str, float]]:
 
 
 def spec(sampler: str, trials: int) -> SweepSpec:
-    """A search of seven dimensions."""
+    """Make a search of seven dimensions."""
     return SweepSpec.model_validate(
         {
             "sweep": "small",
@@ -95,7 +95,7 @@ def spec(sampler: str, trials: int) -> SweepSpec:
 
 
 def former(sampler: str, trials: int) -> list[FrozenTrial]:
-    """Ended trials with three dev points each."""
+    """Make ended trials with three dev points each."""
     drawn_by = sampler if sampler in COUNTS_ITS_OWN else "random"
     study = optuna.create_study(direction="maximize")
     in_memory(spec(drawn_by, trials), trials, study=study)
@@ -107,14 +107,14 @@ def former(sampler: str, trials: int) -> list[FrozenTrial]:
 
 
 class Times:
-    """Milliseconds of what was called, by its name."""
+    """The milliseconds that calls took, by name."""
 
     def __init__(self) -> None:
         self.clock: dict[str, list[float]] = {}
         self.cpu: dict[str, list[float]] = {}
 
     def of(self, name: str, call: Callable[[], Any]) -> Any:
-        """Call it and note its time."""
+        """Call a function, record its time, and return its result."""
         clock, cpu = time.perf_counter(), time.process_time()
         answer = call()
         self.clock.setdefault(name, []).append(1000 * (time.perf_counter() - clock))
@@ -122,7 +122,7 @@ class Times:
         return answer
 
     def medians(self) -> dict[str, dict[str, float]]:
-        """Of each name, by the clock and of the CPU."""
+        """Compute the medians for each name, of elapsed time and of CPU time."""
         return {
             name: {
                 "clock": statistics.median(self.clock[name]),
@@ -133,7 +133,7 @@ class Times:
 
 
 def arguments() -> Namespace:
-    """What was asked for on the command line."""
+    """Parse the command line."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=SAMPLERS)

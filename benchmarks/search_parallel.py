@@ -1,10 +1,9 @@
 """What eight trials at once cost a search, for each sampler: make bench-search-parallel.
 
-Sixty trials on Hartmann's function of six dimensions with noise; the eight that run end in an order
-by chance. Printed are means over repetitions: of the regret, which is how far the best
-configuration without its noise lies below the optimum, and of the share of proposals that nearly
-repeat one that runs: within 0.05 of it, where each dimension goes from 0 to 1. `tpe alone` does not
-count the running trials.
+Each search has sixty trials on Hartmann's function of six dimensions with noise; eight running
+trials end in random order. Printed are means over repetitions of the regret, by which the best
+configuration without its noise is below the optimum, and of the share of proposals within 0.05 of a
+running one, where each dimension ranges from 0 to 1. `tpe alone` ignores running trials.
 """
 
 import random
@@ -61,7 +60,7 @@ _P = 1e-4 * np.array(
 
 
 def main() -> None:
-    """Print a line for each sampler and number at once."""
+    """Print a line for each sampler and each number of simultaneous trials."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=list(SAMPLERS))
@@ -79,7 +78,7 @@ def main() -> None:
 
 
 def search(sampler: Any, at_once: int, seed: int) -> tuple[float, float]:
-    """The regret of one search, and its share of near repeats."""
+    """Run one search. Returns its regret, and its share of proposals near a running one."""
     spec = SweepSpec.model_validate(
         {
             "sweep": "small",
@@ -108,7 +107,7 @@ def search(sampler: Any, at_once: int, seed: int) -> tuple[float, float]:
 
 
 def hartmann(point: np.ndarray[Any, Any]) -> float:
-    """The function's value, at most `OPTIMUM`."""
+    """Evaluate the function, whose maximum is `OPTIMUM`."""
     return float(_ALPHA @ np.exp(-(_A * (point - _P) ** 2).sum(axis=1)))
 
 

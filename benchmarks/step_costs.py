@@ -1,9 +1,9 @@
 """What a step of each method costs beside SimCSE's, and how costs grow: `make bench-costs`.
 
 Methods run in turn, round after round, on `mini` and real Wikipedia sentences. A step is measured
-in CPU time of a single thread, which other processes hardly change; the figures are medians of
-ratios inside a round. Costs are fitted as a power of what grows. Needs the folder of data that
-CSE_SHARED names (else `../shared` beside the project).
+in CPU time of a single thread, which other processes hardly affect; results are medians of ratios
+within each round. The growth of costs is fitted by a power law. Needs the folder of data in
+CSE_SHARED (default: `../shared` beside the project).
 
     python benchmarks/step_costs.py [--rounds 5] [--steps 10] [--json FILE]
 """
@@ -60,16 +60,16 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "ct": ("ct", {}),
     "bertflow": ("bertflow", {}),
 }
-"""By name: the method, and its settings; those of the papers otherwise."""
+"""By label: the method, and the settings that differ from the paper's."""
 MOST_RANKCSE, MOST_WHITENING = 1.05, 0.1
-"""Targets: RankCSE's step over SimCSE's, and the share of whitening in its step."""
+"""Targets: RankCSE's step relative to SimCSE's, and the share of whitening in a step."""
 BATCHES, LENGTHS = (16, 32, 64, 128, 256), (16, 32, 64, 128)
 SENTENCES = (2_000, 4_000, 8_000, 16_000)
-"""Of a teacher's corpus, and pairs of a dev set."""
+"""Sizes of a teacher's corpus, and twice the numbers of pairs of a dev set."""
 
 
 def main() -> None:
-    """Print what was measured, and write it where `--json` says."""
+    """Print the results, and write them to the `--json` file."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=10)
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def methods(asked: Namespace) -> dict[str, Any]:
-    """Of each method, its step over SimCSE's, and how often it encodes each sentence."""
+    """Measure each method's step relative to SimCSE's, and how often it encodes each sentence."""
     seconds: dict[str, list[float]] = {name: [] for name in METHODS}
     rows: dict[str, float] = {}
     for number in range(1, asked.rounds + 1):
@@ -103,7 +103,7 @@ def methods(asked: Namespace) -> dict[str, Any]:
 
 
 def over(these: list[float], those: list[float]) -> float:
-    """The median of the ratios, pair by pair."""
+    """Compute the median of the pairwise ratios."""
     return statistics.median(a / b for a, b in zip(these, those, strict=True))
 
 
@@ -116,7 +116,7 @@ def step_seconds(
     length: int = 32,
     texts: Corpus | None = None,
 ) -> float:
-    """CPU seconds of a step: the median over the second half of the steps."""
+    """Measure the CPU seconds of a step: the median over the second half of the steps."""
     found = get_method(method)
     asked = {"backbone": "mini", "corpus": str(CORPUS), "batch_size": batch, "max_length": length}
     config = found.config.model_validate({**asked, **settings})
@@ -130,7 +130,7 @@ def step_seconds(
 
 @contextmanager
 def step_ends() -> Iterator[dict[int, list[float]]]:
-    """The CPU time of this process after each step, by the optimiser that made it."""
+    """Record the CPU time of this process after each optimiser step, by optimiser."""
     ends: dict[int, list[float]] = defaultdict(list)
 
     def note(optimizer: torch.optim.Optimizer, *_: Any) -> None:
@@ -145,7 +145,7 @@ def step_ends() -> Iterator[dict[int, list[float]]]:
 
 @contextmanager
 def counted_rows() -> Iterator[list[int]]:
-    """The rows of every batch that any encoder encodes while it trains."""
+    """Record the number of rows of every batch that an encoder encodes in training mode."""
     rows: list[int] = []
 
     def count(module: torch.nn.Module, inputs: Any) -> None:
@@ -160,7 +160,7 @@ def counted_rows() -> Iterator[list[int]]:
 
 
 def growth(asked: Namespace) -> dict[str, Any]:
-    """CPU seconds by what grows, with the exponent of the power that fits them."""
+    """Measure CPU seconds for growing sizes, with the exponent of the fitted power law."""
     few = max(3, asked.steps // 2)
     found = {
         "a step, by batch": {b: step_seconds(SIMCSE, {}, steps=few, batch=b) for b in BATCHES},
@@ -177,13 +177,13 @@ def growth(asked: Namespace) -> dict[str, Any]:
 
 
 def exponent(seconds: Mapping[int, float]) -> float:
-    """The slope of a line through the logarithms."""
+    """Fit a line to the logarithms, and return its slope."""
     sizes, taken = zip(*seconds.items(), strict=True)
     return float(np.polyfit([math.log(n) for n in sizes], [math.log(s) for s in taken], 1)[0])
 
 
 def long_step(length: int, steps: int) -> float:
-    """A step on texts that fill rows of so many word pieces."""
+    """Measure a step on texts that fill rows of `length` word pieces."""
     words = " ".join(corpus().sentences[:4_000]).split()
     texts = [" ".join(words[n : n + length]) for n in range(0, len(words) - length, length)]
     long = Corpus(f"texts of {length} words", texts, sha256=str(length))
@@ -191,7 +191,7 @@ def long_step(length: int, steps: int) -> float:
 
 
 def teacher_seconds(sentences: int) -> float:
-    """CPU seconds of the first reading of a teacher on a corpus of so many sentences."""
+    """Measure the CPU seconds in which a teacher encodes a corpus for the first time."""
     whole = corpus()
     some = Corpus(f"first {sentences}", whole.sentences[:sentences], sha256=str(sentences))
     with TemporaryDirectory() as folder:
@@ -201,7 +201,7 @@ def teacher_seconds(sentences: int) -> float:
 
 
 def dev_seconds(pairs: int) -> float:
-    """CPU seconds of encoding and Spearman of so many pairs of distinct sentences."""
+    """Measure the CPU seconds of encoding `pairs` distinct pairs and computing Spearman."""
     encoder, sentences = load_encoder("mini").eval(), corpus().sentences[: 2 * pairs]
     gold = torch.arange(pairs, dtype=torch.float64)
     started = time.process_time()
@@ -211,7 +211,7 @@ def dev_seconds(pairs: int) -> float:
 
 
 def corpus() -> Corpus:
-    """Real Wikipedia sentences."""
+    """Load the corpus of real Wikipedia sentences."""
     return load_corpus(get_method(SIMCSE).config.model_validate(ORIGIN).corpus, None)
 
 

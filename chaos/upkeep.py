@@ -1,4 +1,4 @@
-"""Commands that archive, restore and delete a sweep, killed at random moments and given again."""
+"""Kill commands that archive, unarchive or delete a sweep at random moments, and repeat them."""
 
 import shutil
 import subprocess
@@ -20,7 +20,7 @@ from store_contents import assert_stores_agree
 from sweeps import CHEAP, Sweep, write_sweep
 
 KILLS = 4
-"""Of each command, unless another number is asked for."""
+"""The default number of kills of each command."""
 
 
 Commands = list[list[str]]
@@ -28,24 +28,24 @@ Commands = list[list[str]]
 
 @dataclass(frozen=True)
 class Kept:
-    """Two sweeps in one folder of runs, and a copy of it."""
+    """Two sweeps in one runs folder, and a copy of that folder."""
 
     sweep: Sweep
     other: Sweep
     copy: Path
 
     def put_back(self) -> None:
-        """The folder as both sweeps have left it."""
+        """Restore the folder as both sweeps have left it."""
         shutil.rmtree(self.sweep.runs)
         shutil.copytree(self.copy, self.sweep.runs)
 
 
 Check = Callable[[Kept], list[str]]
-"""Looks at what is there, and returns what is wrong."""
+"""Checks the stores and folders, and returns what is wrong."""
 
 
 def kill_commands(random: Random, kills: int = KILLS) -> Iterator[tuple[str, float, list[str]]]:
-    """Yield each command that was killed, the seconds to make it good, and what is wrong then."""
+    """Yield each killed command, the seconds to finish it, and what is wrong afterwards."""
     folder = new_folder()
     search = {"sampler": "random", "trials": 8, "seed": 6}
     sweep = write_sweep(folder, CHEAP, search=search)
@@ -101,7 +101,7 @@ def _start_command(kept: Kept, command: list[str]) -> subprocess.Popen[str]:
 
 
 def _run_command(kept: Kept, command: list[str]) -> list[str]:
-    """Give a command to its end. Returns what it says if it fails and not for being done."""
+    """Run a command to its end. Returns its error, except that there is nothing left to do."""
     process = _start_command(kept, command)
     said = process.communicate()[1]
     done = "there is no sweep" in said or "is not archived" in said
@@ -109,13 +109,13 @@ def _run_command(kept: Kept, command: list[str]) -> list[str]:
 
 
 def _call_anew(check: Check, kept: Kept) -> list[str]:
-    """Look from a new process: this one still has the files open that were put back."""
+    """Run a check in a new process, because this one still has replaced files open."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return process.submit(check, kept).result()
 
 
 def _check_restored(kept: Kept) -> list[str]:
-    """Both sweeps are what they were, and the journal is the same text."""
+    """Check that both sweeps are unchanged, and that the journal is the same text."""
     wrong = [] if kept.sweep.journal_file.exists() else ["the journal is gone"]
     before = kept.copy / kept.sweep.journal_file.relative_to(kept.sweep.runs)
     if not wrong and kept.sweep.journal_file.read_bytes() != before.read_bytes():
@@ -124,7 +124,7 @@ def _check_restored(kept: Kept) -> list[str]:
 
 
 def _check_deleted(kept: Kept) -> list[str]:
-    """What is left of the deleted sweep, and what the other one lost."""
+    """List what is left of the deleted sweep, and what the other one lost."""
     name, stores = kept.sweep.name, kept.sweep.stores
     engine = create_engine(stores["leaderboard"])
     with engine.connect() as connection:

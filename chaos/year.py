@@ -1,13 +1,13 @@
 """A lab's year of sweeps, and of the commands that keep its stores: `make year`.
 
-The leaderboard begins as one of the first schema and is upgraded. Each month brings sweeps of mixed
-sizes, run by two users in turn. No trial is trained: scores are made up, and planner, journal,
-search store, leaderboard and MLflow are real. Every month a sweep is deleted that was a mistake,
-those of two months ago are archived, old messages are cleaned away, and all is backed up; some are
-unarchived again. In the middle of the year the leaderboard is lost, put back from the last backup
-and caught up. At the end the last backup is restored into fresh stores. After each command the
-board, comparisons and findings must be what they were. On PostgreSQL the users have roles of their
-own, and a reader looks.
+The leaderboard starts with the first schema and is upgraded. Each month brings sweeps of mixed
+sizes, run by two users in turn. No trial is trained: scores are made up, but planner, journal,
+search store, leaderboard and MLflow are real. Every month, a mistaken sweep is deleted, the sweeps
+of two months ago are archived, old messages are removed, and everything is backed up; some sweeps
+are unarchived again. In the middle of the year the leaderboard is lost, restored from the last
+backup and caught up. At the end the last backup is restored into new stores. After each command the
+board, comparisons and findings must be unchanged. On PostgreSQL users have their own roles, and a
+reader looks, too.
 
     python chaos/year.py [--sweeps 200] [--months 12] [--database sqlite]
 """
@@ -57,23 +57,23 @@ from cse_platform.upkeep.held_sweep import folder_size
 
 METHODS = ("simcse", "esimcse", "cheap")
 TRIALS, POINTS = (3, 5, 8, 12, 20, 60), (3, 8, 20, 60)
-"""Sizes of sweeps, each drawn: trials, and dev points of a trial."""
+"""Sizes of sweeps, drawn at random: trials, and dev points per trial."""
 FAILING = 0.05
 """The share of trials that diverge."""
 PAIRS = 300
-"""Pairs of a test set."""
+"""The number of pairs of a test set."""
 KEPT_MONTHS = 2
-"""After so many months a sweep is archived."""
+"""The age in months at which a sweep is archived."""
 LEADERBOARD_ALONE = ("--json", "--compare", "search", "upgrade")
-"""What commands that need no runs folder begin with."""
+"""The first words of commands that need no runs folder."""
 DRIVERS, READER, OWNER = ("ann", "ben"), "rae", "cse_owner"
 
 
 class Executor(InProcessExecutor):
-    """Runs trials with made-up curves; some diverge, and the best are scored on made-up test sets.
+    """Runs trials with made-up curves; some diverge, and the best get made-up test scores.
 
     Args:
-        points: dev points of a trial.
+        points: number of dev points of a trial.
     """
 
     def __init__(self, points: int) -> None:
@@ -95,7 +95,7 @@ class Executor(InProcessExecutor):
             super().advance(key)
 
     def score_models(self, state: SweepState, *, heed: Any) -> None:
-        """Record an evaluation of each trial that dev has chosen, as an opening of test sets."""
+        """Record test access and an evaluation for each trial that is selected on dev."""
         wanted = state.spec.evaluate
         if wanted is None:
             return
@@ -108,7 +108,7 @@ class Executor(InProcessExecutor):
 
 
 def evaluate(key: str, quality: float) -> Evaluation:
-    """Make up an evaluation on the STS tasks: the better a trial on dev, the nearer to gold."""
+    """Make up an evaluation on the STS tasks, with cosines nearer to gold for a better trial."""
     scores, similarities, identities = [], [], dict[str, dict[str, Any]]()
     for task in STS_TASKS:
         gold = np.random.default_rng([1, *task.encode()]).uniform(0, 5, PAIRS)
@@ -131,13 +131,13 @@ def evaluate(key: str, quality: float) -> Evaluation:
 
 @dataclass
 class Lab:
-    """The stores of a lab, and what its commands took."""
+    """The stores of a lab, and the seconds that its commands took."""
 
     folder: Path
     server: Postgres | None
     runs: Path = field(init=False)
     databases: dict[str, str] = field(init=False)
-    """The databases on PostgreSQL of leaderboard and search store, or none."""
+    """The PostgreSQL databases of leaderboard and search store; empty on SQLite."""
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
@@ -146,14 +146,14 @@ class Lab:
         self.databases = dict(zip(names, names, strict=True)) if self.server else {}
 
     def url(self, store: str, user: str = OWNER) -> str:
-        """The URL of a store for a user."""
+        """Return the URL of a store for a user."""
         if self.server is None:
             return f"sqlite:///{self.runs / store}.db"
         place = make_url(self.server.url(self.databases[store])).set(username=user)
         return place.render_as_string(hide_password=False)
 
     def environment(self, user: str = OWNER) -> dict[str, str]:
-        """The variables that tell a user's commands where the stores are."""
+        """Return the environment variables that locate the stores for a user's commands."""
         own = {"CSE_CACHE": str(self.folder / "cache"), "RAY_TMPDIR": str(self.folder)}
         if self.server is None:
             return own
@@ -161,7 +161,7 @@ class Lab:
         return own | {variable: self.url(store, user) for variable, store in names.items()}
 
     def give(self, command: Any, *words: object, user: str = OWNER, fails: bool = False) -> str:
-        """Give a command, and return what it prints; SystemExit if it fails, or does not."""
+        """Run a command, and return its output; SystemExit unless it succeeds, or fails as told."""
         given = [*map(str, words), "--store", self.url("leaderboard", user)]
         if words[0] not in LEADERBOARD_ALONE:
             given += ["--runs", str(self.runs)]
@@ -173,7 +173,7 @@ class Lab:
         return done.stdout
 
     def run(self, sweep: str, user: str, dice: Random, *, evaluated: bool) -> None:
-        """Run a sweep of a drawn size."""
+        """Run a sweep of a random size."""
         method, trials = dice.choice(METHODS), dice.choice(TRIALS)
         spec = {
             "sweep": sweep, "method": method, "backbone": "mini", "corpus": "builtin",
@@ -192,7 +192,7 @@ class Lab:
         self.seconds["a sweep"].append(time.monotonic() - began)
 
     def look(self, user: str = OWNER, *, sweeps: Sequence[str] = ()) -> dict[str, Any]:
-        """What people see: the board, a comparison of two methods, findings of these sweeps."""
+        """Return what people see: the board, a comparison, and the findings of these sweeps."""
         seen = {"rows": json.loads(self.give(cse_leaderboard, "--json", "--all", user=user))}
         scored = {row["method"] for row in seen["rows"] if "avg_sts" in (row["test"] or {})}
         if scored >= {"simcse", "esimcse"}:
@@ -206,7 +206,7 @@ class Lab:
         return seen
 
     def curves(self, sweep: str) -> dict[str, dict[int, float]]:
-        """The dev curve of each trial of a sweep."""
+        """Return the dev curve of each trial of a sweep."""
         with open_leaderboard(self.url("leaderboard")) as board:
             keys = [trial.key for trial in board.search(sweep).trials]
             return {
@@ -214,7 +214,7 @@ class Lab:
             }
 
     def sizes(self) -> dict[str, int]:
-        """The bytes of each store, and of journals and all that lies beside them."""
+        """Return the bytes of each store, and of the journals with the files beside them."""
         files = {name: self.runs / f"{name}.db" for name in ("leaderboard", "search", "mlflow")}
         sizes = {name: file.stat().st_size for name, file in files.items() if file.exists()}
         if self.server is not None:
@@ -225,7 +225,7 @@ class Lab:
         return sizes | {"journals": folder_size(self.runs / "sweeps")}
 
     def create(self) -> None:
-        """Make the stores: a leaderboard of the first schema, which the owner upgrades."""
+        """Create the stores: a leaderboard with the first schema, which the owner upgrades."""
         self.runs.mkdir(parents=True)
         self.grant()
         open_store(self.url("leaderboard")).close()
@@ -240,7 +240,7 @@ class Lab:
             open_search_store(self.url("search")).engine.dispose()
 
     def grant(self) -> None:
-        """Give the roles of the databases, and people their logins."""
+        """Grant the roles of the databases, and create people's logins."""
         if self.server is None:
             return
         said = CliRunner().invoke(cse_leaderboard, ["grants"]).output
@@ -255,7 +255,7 @@ class Lab:
                     connection.execute(f"CREATE ROLE {user} LOGIN IN ROLE {group}".encode())
 
     def move_to_fresh_stores(self, runs: str) -> None:
-        """Name stores that do not exist; on PostgreSQL databases that are empty."""
+        """Switch to stores that do not exist yet or, on PostgreSQL, to empty databases."""
         self.runs = self.folder / runs
         if self.server is not None:
             self.databases = {store: f"{store}_{runs}" for store in self.databases}
@@ -264,7 +264,7 @@ class Lab:
             self.grant()
 
     def lose_leaderboard(self) -> None:
-        """Remove the leaderboard alone."""
+        """Delete the leaderboard only."""
         if self.server is None:
             for file in self.runs.glob("leaderboard.db*"):
                 file.unlink()
@@ -275,7 +275,7 @@ class Lab:
 
 
 def live_through(lab: Lab, *, sweeps: int, months: int, dice: Random) -> None:
-    """Live through the year; SystemExit where a command fails or something is not what it was."""
+    """Live through the year; SystemExit if a command fails or changes what people see."""
     lab.create()
     first = lab.look()
     archived, lasting = list[str](), list[str]()
@@ -327,7 +327,7 @@ def live_through(lab: Lab, *, sweeps: int, months: int, dice: Random) -> None:
 
 
 def write_note(lab: Lab, sweep: str, user: str) -> None:
-    """Write a note, which must bear the user's login on PostgreSQL."""
+    """Write a note, which on PostgreSQL must carry the user's login."""
     lab.give(cse_leaderboard, "annotate", sweep, "--note", f"by {user}", user=user)
     with open_leaderboard(lab.url("leaderboard")) as board:
         note = board.annotations("sweep", [sweep])[sweep].note
@@ -359,7 +359,7 @@ def differences(found: Any, expected: Any, path: str = "all") -> Iterator[tuple[
 def check_thinned(
     found: Mapping[str, Mapping[int, float]], whole: Mapping[str, Mapping[int, float]], sweep: str
 ) -> None:
-    """Raise SystemExit unless a thinned curve has its first, last and highest points."""
+    """Raise SystemExit unless thinned curves keep their first, last and highest points."""
     for key, curve in whole.items():
         highest = max(curve, key=lambda step: curve[step])
         for step in {min(curve), max(curve), highest}:
@@ -368,7 +368,7 @@ def check_thinned(
 
 
 def month_line(lab: Lab, month: int, backup: Path) -> str:
-    """Say what there is at the end of a month."""
+    """Format the number of sweeps and the sizes at the end of a month."""
     sizes = lab.sizes() | {"backup": folder_size(backup)}
     told = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes.items())
     return f"month {month + 1}: {len(lab.seconds['a sweep'])} sweeps; {told}"
@@ -376,7 +376,7 @@ def month_line(lab: Lab, month: int, backup: Path) -> str:
 
 @contextmanager
 def opened_lab(database: str) -> Iterator[Lab]:
-    """Open an empty lab in a folder of its own, which is removed at the end."""
+    """Open an empty lab in a new folder, which is removed at the end."""
     with ExitStack() as opened:
         folder = new_folder()
         opened.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -390,7 +390,7 @@ def opened_lab(database: str) -> Iterator[Lab]:
 
 
 def main() -> None:
-    """Live through a year, and print what the commands took."""
+    """Live through a year, and print how long the commands took."""
     asked = arguments()
     say(f"{asked.sweeps} sweeps in {asked.months} months on {asked.database}, seed {asked.seed}")
     with opened_lab(asked.database) as lab:

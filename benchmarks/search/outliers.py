@@ -1,8 +1,8 @@
 """What values far below the others cost `gp`, and at which floor they cost least.
 
-Each search has 40 trials, one at a time; what is told is how far its best configuration, without
-noise, lies below the optimum: the mean over searches and its standard error, for each floor
-(`cse_platform.search.samplers.fitting.FLOOR`). All floors have the same searches' first ten trials.
+Each search has 40 trials, one at a time. Printed is how far its best configuration, without noise,
+is below the optimum: the mean over searches and its standard error, for each floor
+(`cse_platform.search.samplers.fitting.FLOOR`). All floors share each search's first ten trials.
 
     python benchmarks/search/outliers.py [--repetitions 16] [--surface NAME] [--floors 1 2 5 10 inf]
 """
@@ -25,7 +25,7 @@ from cse_platform.sweep.spec import SweepSpec
 Array = NDArray[np.float64]
 TRIALS = 40
 DOWN = 50.0
-"""How far an outlier lies below the rest, in units of what the function spans."""
+"""How far an outlier is below the other values, in units of the function's range."""
 
 # Hartmann 3 and Branin, as in the collection of Surjanovic and Bingham.
 _ALPHA = np.array([1.0, 1.2, 3.0, 3.2])
@@ -36,12 +36,12 @@ _P = 1e-4 * np.array(
 
 
 def hartmann(x: Array) -> float:
-    """Hartmann's function of three dimensions, over what it spans: 0 to 1."""
+    """Hartmann's function of three dimensions, scaled to [0, 1]."""
     return float(_ALPHA @ np.exp(-(_A * (x - _P) ** 2).sum(axis=1))) / 3.86278
 
 
 def shelf(x: Array) -> float:
-    """A bowl of four dimensions whose best touches a quarter of the space that lies far down."""
+    """A bowl of four dimensions whose maximum is at the edge of a quarter that has outliers."""
     if x[0] > 0.7 - 0.2 * (x[1] - 0.5):
         return -DOWN * (0.8 + 0.4 * x[2])
     centre = np.array([0.66, 0.5, 0.3, 0.6])
@@ -49,14 +49,14 @@ def shelf(x: Array) -> float:
 
 
 def branin(x: Array) -> float:
-    """Branin's function, whose values have a long tail downwards of themselves."""
+    """Branin's function, whose values have a long lower tail without outliers."""
     a, b = 15 * x[0] - 5, 15 * x[1]
     slope = b - 5.1 / (4 * math.pi**2) * a**2 + 5 / math.pi * a - 6
     return float(-(slope**2 + 10 * (1 - 1 / (8 * math.pi)) * math.cos(a) + 10 - 0.397887) / 50)
 
 
 def levy(x: Array) -> float:
-    """Levy's function of three dimensions, with many hills and no outliers, over 40."""
+    """Levy's function of three dimensions divided by 40, with many hills and no outliers."""
     w = 1 + (20 * x - 11) / 4
     middle = ((w[:-1] - 1) ** 2 * (1 + 10 * np.sin(math.pi * w[:-1] + 1) ** 2)).sum()
     ends = math.sin(math.pi * w[0]) ** 2
@@ -71,12 +71,12 @@ SURFACES: dict[str, tuple[Callable[[Array], float], int, float, float, float]] =
     "branin": (branin, 2, 0.0, 0.02, 0.0),
     "levy": (levy, 3, 0.0, 0.02, 0.0),
 }
-"""Function, dimensions, optimum, standard deviation of the noise, and how often a trial collapses
-wherever it is."""
+"""Function, dimensions, optimum, standard deviation of the noise, and the probability that a trial
+is an outlier wherever it is."""
 
 
 def search(surface: str, floor: float, seed: int) -> float:
-    """Search once; how far the best configuration lies below the optimum."""
+    """Search once. Returns how far the best configuration is below the optimum."""
     function, dimensions, optimum, noise, collapsing = SURFACES[surface]
     names = [f"x{place}" for place in range(dimensions)]
     spec = SweepSpec.model_validate(

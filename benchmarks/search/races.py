@@ -1,4 +1,4 @@
-"""A race over seeds on a surface, by the package's rule, in simulated time."""
+"""Simulate a race over seeds on a surface, by the package's rule."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,9 +12,9 @@ from cse_platform.leaderboard.statistics.searches import still_racing
 def raced(
     surface: Surface, best: Sequence[Ended], *, seeds: Sequence[int]
 ) -> tuple[Mapping[str, Any], int]:
-    """The configuration with the highest mean over its seeds, and how many trials the race took.
+    """Race configurations. Returns the one with the highest mean over seeds, and the trials used.
 
-    As in a sweep, the seed of the search counts in the mean and not in the race.
+    As in a sweep, the seed of the search counts in the mean, but not in the race.
     """
     values: dict[str, dict[int, float]] = {str(place): {} for place in range(len(best))}
     trials = 0

@@ -1,8 +1,8 @@
 """Trains the surfaces that `make bench-search` replays, and writes their dev curves as tables.
 
-It runs `surface.yaml` by `cse-sweep` in a folder of its own, so the same command goes on where it
-was cut off. A trial takes about 25 s of a core, all of them about six hours. Needs the folder of
-data that CSE_SHARED names (else `../shared` beside the project).
+It runs `surface.yaml` by `cse-sweep` in the given folder, so the same command resumes after a kill.
+A trial takes about 25 s of a core, all of them about six hours. Needs the folder of data in
+CSE_SHARED (default: `../shared` beside the project).
 
     python benchmarks/search/record_surface.py FOLDER [--only-export]
 """
@@ -29,11 +29,11 @@ SWEEPS = {
     "rankcse": ["surface-rankcse", "surface-rankcse-near"],
     "simcse": ["surface-simcse", "surface-simcse-high", "surface-simcse-more"],
 }
-"""By the name of the table."""
+"""The sweeps of each table."""
 
 
 def main() -> None:
-    """Run what is left of the sweeps, and write a table of each."""
+    """Run what is left of the sweeps, and write a table for each surface."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only-export", action="store_true")
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _prepare(folder: Path) -> None:
-    """The sweep file, and beside it every third pair of STS-B dev, which is scored in a third."""
+    """Write the sweep file, and a dev set of every third pair of STS-B dev, which is faster."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / "surface.yaml", folder)
     source = SHARED / "data/downstream/STS/STSBenchmark/sts-dev.csv"
@@ -61,7 +61,7 @@ def _prepare(folder: Path) -> None:
 
 
 def _rows(journal: Path) -> Iterator[tuple[str, int, int, str]]:
-    """Configuration as JSON, seed, step and dev score of each point of the complete trials."""
+    """Yield configuration (as JSON), seed, step and dev score of each point of complete trials."""
     if not journal.exists():
         return
     history = History(event for _, event in read_journal(journal))

@@ -1,16 +1,15 @@
 """How soon searches find what is best, in simulated time: `make bench-search`.
 
-Each row searches recorded and analytic surfaces (`surfaces.py`), 16 times, with 1 and 8 trials at
-once, which takes some 80 minutes of two cores. From time to time it is asked for its choice: the
-best complete trial, the best mean where it gives further seeds, or the winner of a race over seeds,
-whose trials count. What is told: how far the mean over seeds of the choice after the
-work of 40 whole trials lies below the best configuration's, and how much work it took until the
-choice lay within 0.3 points of it for good, and within 1 point.
+Each row searches recorded and analytic surfaces (`surfaces.py`) 16 times, with 1 and 8 simultaneous
+trials, which takes about 80 minutes on two cores. At several times it makes its choice: the best
+complete trial, or the best mean if it gives further seeds, or the winner of a race over seeds,
+whose trials count as work. Printed are the regret after the work of 40 whole trials, by which the
+choice's mean over seeds is below the best configuration's, and how much work it took until the
+regret stayed within 0.3 points and within 1 point.
 
 All searches but the random one begin at the same start point. With `--records FILE` each search is
-written to the file when it ends, and one that the file has is not repeated: the same command goes
-on with an interrupted run. The file is only good for the code that wrote it.
-
+written to the file when it ends, and recorded searches are not repeated, so the same command
+resumes an interrupted run. The file is only valid for the code that wrote it.
     python benchmarks/search/search_speed.py [--repetitions 16] [--surface NAME] [--records FILE]
 """
 
@@ -39,14 +38,14 @@ from cse_platform.search.pruners.curve import Rule
 
 HERE = Path(__file__).parent
 CLOSE = (0.003, 0.01)
-"""A choice is right if its mean over seeds is so near to the best configuration's."""
+"""The regrets within which a choice counts as right."""
 ASKED_AT = (5, 8, 11, 15, 20, 25, 30, 35, 40, 50, 60, 75, 100)
-"""After how much work a search is asked for its choice, in whole trials."""
+"""The times, in the work of whole trials, at which a search makes its choice."""
 TOLD_AT = 40
-"""When it is told how far the choice lies below the best."""
+"""The time at which the regret is printed."""
 SLOTS = (1, 8)
 SEEDS = range(1000, 1005)
-"""Further seeds of a race."""
+"""The further seeds of a race."""
 STARTS = {
     "rankcse": {
         "learning_rate": 3e-5,
@@ -64,7 +63,7 @@ STARTS = {
         "pooler": "cls",
     },
 }
-"""The papers' settings on BERT-base: tables 9 and appendix A of RankCSE, the scripts of SimCSE."""
+"""The papers' settings for BERT-base: table 9 and appendix A of RankCSE, the scripts of SimCSE."""
 ROWS = {
     "random": Strategy("random"),
     "TPE": Strategy("tpe", start_points=True),
@@ -84,7 +83,7 @@ NAMES = (*STARTS, *(surface.name for surface in analytic_surfaces()))
 
 
 def surfaces(names: Container[str]) -> Iterator[Surface]:
-    """Those of these names, the recorded ones first."""
+    """Yield the surfaces with these names, recorded ones first."""
     stages = yaml.safe_load((HERE / "surface.yaml").read_text("utf-8"))["stages"]
     spaces = {stage["sweep"]: stage.get("space") for stage in stages}
     for name, start in STARTS.items():
@@ -96,16 +95,16 @@ def surfaces(names: Container[str]) -> Iterator[Surface]:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a search says is best."""
+    """The configuration that a search chooses at some time."""
 
     time: float
-    """When it says so, with its race."""
+    """The time of the choice, including a race."""
     regret: float
-    """How far the mean over seeds lies below the best configuration's, a fraction."""
+    """How far its mean over seeds is below the best configuration's, as a fraction."""
 
 
 def choices(surface: Surface, seed: int, *, best: float, slots: int) -> dict[str, list[Choice]]:
-    """By row, the choices of one search, in order of the times at which it was asked."""
+    """Return the choices of one search for each row, in the order of `ASKED_AT`."""
     searches: dict[Strategy, list[Ended]] = {}
     found: dict[str, list[Choice]] = {row: [] for row in ROWS}
     for row, strategy in ROWS.items():
@@ -123,7 +122,7 @@ def choices(surface: Surface, seed: int, *, best: float, slots: int) -> dict[str
 
 
 def time_needed(found: list[Choice], close: float) -> float:
-    """When a search has a right choice for good; infinite if it never has."""
+    """Return the time from which all choices are right; infinite if there is none."""
     right = math.inf
     for choice in reversed(found):
         if choice.regret > close:
@@ -133,14 +132,14 @@ def time_needed(found: list[Choice], close: float) -> float:
 
 
 def regret(found: list[Choice]) -> float:
-    """Of the last choice before TOLD_AT; of the first one if a race delays that."""
+    """Return the regret of the last choice up to TOLD_AT, or of the first if a race is later."""
     return next((one.regret for one in reversed(found) if one.time <= TOLD_AT), found[0].regret)
 
 
 def _answer(
     surface: Surface, complete: list[Ended], strategy: Strategy, asked: float
 ) -> tuple[float, Mapping[str, Any]]:
-    """When a search that is asked at that time has its choice, and the choice."""
+    """Return the time at which a search has made its choice, and the choice."""
     if strategy.repeats:
         several = seeds_of(complete).values()
         highest = max(several, key=lambda seeds: fmean(one.score for one in seeds))
@@ -153,7 +152,7 @@ def _answer(
 
 
 class Records:
-    """The choices of searches that have ended, in a file of JSON lines, or in memory only."""
+    """The choices of ended searches, in a file of JSON lines or only in memory."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
@@ -161,11 +160,11 @@ class Records:
         self._known = {tuple(key): found for key, found in map(json.loads, lines)}
 
     def missing(self, surface: str, slots: int, repetitions: int) -> list[int]:
-        """The seeds that have not been searched with."""
+        """List the seeds whose searches are not recorded."""
         return [seed for seed in range(repetitions) if (surface, slots, seed) not in self._known]
 
     def add(self, surface: str, slots: int, seed: int, found: dict[str, list[Choice]]) -> None:
-        """Note the choices of one seed."""
+        """Record the choices of one seed."""
         rows = {row: [[one.time, one.regret] for one in several] for row, several in found.items()}
         self._known[surface, slots, seed] = rows
         if self._file:
@@ -173,13 +172,13 @@ class Records:
                 file.write(json.dumps([[surface, slots, seed], rows]) + "\n")
 
     def of(self, surface: str, slots: int, row: str, repetitions: int) -> list[list[Choice]]:
-        """The choices of a row, by seed."""
+        """Return the choices of a row for each seed."""
         several = (self._known[surface, slots, seed][row] for seed in range(repetitions))
         return [[Choice(*one) for one in found] for found in several]
 
 
 def main() -> None:
-    """Make the searches that are missing, and print the table."""
+    """Run the searches that are not recorded, and print the table."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--repetitions", type=int, default=16)
     parser.add_argument(
@@ -205,7 +204,7 @@ def main() -> None:
 
 
 def _say_row(row: str, found: list[list[Choice]]) -> None:
-    """Print a row over its searches."""
+    """Print one row, summarised over its searches."""
     below = [100 * regret(one) for one in found]
     mean, error = np.mean(below), np.std(below) / math.sqrt(len(below))
     times = [[time_needed(one, close) for one in found] for close in CLOSE]
@@ -214,13 +213,13 @@ def _say_row(row: str, found: list[list[Choice]]) -> None:
 
 
 def say(line: str) -> None:
-    """Print a line at once."""
+    """Print a line and flush it."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def _quartiles(times: list[float]) -> str:
-    """Median, and the quartiles."""
+    """Format the median and the quartiles."""
     low, middle, high = np.percentile(times, [25, 50, 75], method="lower")
     return f"{_text(middle)} ({_text(low)} {_text(high)})"
 
@@ -230,7 +229,7 @@ def _text(time: float) -> str:
 
 
 def _quiet() -> None:
-    """Hide the warnings of scikit-learn and Optuna about fits that reach a bound."""
+    """Hide warnings of scikit-learn and Optuna about fits that reach a bound."""
     warnings.simplefilter("ignore")
 
 

@@ -1,7 +1,7 @@
-"""A search in simulated time: samplers, pruners and races of the package, on a surface.
+"""Simulate a search on a surface with the package's samplers, pruners and races.
 
-Time is told as work, in whole trials: while one of eight trials at once runs, the work of eight is
-done. A trial that is stopped at a dev point, or diverges there, has been that share of the work.
+Time is measured as work, in whole trials: while one of eight simultaneous trials runs, the work of
+eight is done. A trial that is stopped or diverges at a dev point counts with its share of the work.
 """
 
 import heapq
@@ -32,10 +32,10 @@ class Ended:
     """A trial of the search that has ended."""
 
     time: float
-    """When."""
+    """The time when it ended."""
     assignment: Mapping[str, Any]
     curve: Array
-    """As far as it came."""
+    """The dev curve up to its end."""
     complete: bool
 
     @property
@@ -44,7 +44,7 @@ class Ended:
 
     @property
     def name(self) -> str:
-        """Of its configuration."""
+        """The name of its configuration."""
         return name_of(self.assignment)
 
 
@@ -61,32 +61,32 @@ class _Running:
 
 @dataclass(frozen=True)
 class Strategy:
-    """A row of the benchmark: how a search proposes, stops and chooses."""
+    """A row of the benchmark: how a search proposes, stops and chooses configurations."""
 
     sampler: str
     pruner: optuna.pruners.BasePruner | None = None
     curve: Rule | None = None
-    """Of the package's own pruner, in the place of Optuna's."""
+    """The rule of the package's own pruner, which replaces Optuna's."""
     start_points: bool = False
     repeats: bool = False
-    """Further seeds during the search."""
+    """Whether configurations get further seeds during the search."""
     race: int = 0
-    """So many of the best race over further seeds; 0 takes the best as it is."""
+    """How many of the best race over further seeds; 0 takes the best without a race."""
     gp: type[GPSampler] = NoisyGp
     """The Gaussian process: the package's own, or Optuna's."""
 
 
 NEXT_SEED = 1_000_003
-"""What the seed of a repeat is higher by."""
+"""The difference between the seeds of consecutive repeats."""
 
 
 def name_of(assignment: Mapping[str, Any]) -> str:
-    """The name of a configuration."""
+    """Make the name of a configuration."""
     return json.dumps(sorted(assignment.items()))
 
 
 def seeds_of(ended: Iterable[Ended]) -> dict[str, list[Ended]]:
-    """The complete trials of each configuration, in order."""
+    """Group the complete trials by configuration, in order."""
     found: dict[str, list[Ended]] = {}
     for one in ended:
         if one.complete:
@@ -95,7 +95,7 @@ def seeds_of(ended: Iterable[Ended]) -> dict[str, list[Ended]]:
 
 
 def spec_of(surface: Surface, strategy: Strategy, *, seed: int) -> SweepSpec:
-    """A sweep over the surface's space; its method is not asked."""
+    """Make a sweep over the surface's space; its method is never called."""
     return SweepSpec.model_validate(
         {
             "sweep": surface.name,
@@ -111,7 +111,7 @@ def spec_of(surface: Surface, strategy: Strategy, *, seed: int) -> SweepSpec:
 def search(
     surface: Surface, strategy: Strategy, *, seed: int, slots: int, until: float
 ) -> list[Ended]:
-    """Search for so long with so many trials at once; the trials that ended, in that order."""
+    """Search until a time with `slots` simultaneous trials. Returns ended trials in that order."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     spec = spec_of(surface, strategy, seed=seed)
     pruner = strategy.pruner or optuna.pruners.NopPruner()
@@ -125,7 +125,7 @@ def search(
         study.enqueue_trial(dict(surface.start))
 
     def repeated() -> tuple[FrozenTrial, Mapping[str, Any]] | None:
-        """A new trial of a configuration that was tried, and what it is."""
+        """Start a new trial of a tried configuration. Returns it, or None for a new one."""
         several = seeds_of(ended)
         scores = {name: [one.score for one in seeds] for name, seeds in several.items()}
         again = [name_of(one.assignment) for one in running if one.repeats]

@@ -1,7 +1,7 @@
-"""Response surfaces on which searches are simulated: recorded ones, and functions with noise.
+"""Response surfaces for simulated searches: recorded ones, and functions with noise.
 
-A surface says what dev curve a configuration has with a seed, and what its mean over seeds is. A
-configuration's score is the best value of its curve, as in a sweep.
+A surface gives the dev curve of a configuration with a seed, and the mean score of a configuration
+over seeds. A score is the best value of a curve, as in a sweep.
 """
 
 import csv
@@ -26,33 +26,33 @@ Array = NDArray[np.float64]
 Assignment = Mapping[str, Any]
 
 SEEDS = 400
-"""Noises over which the mean of a configuration is taken."""
+"""The number of noise samples over which the mean of a configuration is taken."""
 DRAWN = 20_000
-"""Configurations among which the best of a space is looked for."""
+"""The number of random configurations among which the best of a space is sought."""
 CLIMBS, CANDIDATES, REDRAWN = 6, 2000, 0.3
-"""How often the best one is then improved on, among how many that differ from it, and the share of
-coordinates in which they do."""
+"""How often the best one is then improved, the number of variants each time, and the share of
+coordinates in which a variant differs."""
 
 
 class Surface(Protocol):
-    """What can be known of a space."""
+    """A space, and the results of trials in it."""
 
     name: str
     space: Space
     points: int
-    """Dev points of a whole trial, after step 0."""
+    """Number of dev points of a whole trial, without step 0."""
     start: Assignment
-    """What somebody who has not searched would take: the paper's settings, or the middle."""
+    """A choice without any search: the paper's settings, or the middle of the space."""
 
     def curve(self, assignment: Assignment, *, seed: int) -> Array:
-        """The dev curve of a trial, without step 0, shape (points,), fractions."""
+        """Return the dev curve of a trial, without step 0, shape (points,), as fractions."""
 
     def mean(self, assignments: list[Assignment]) -> Array:
-        """The mean score of each configuration over seeds, shape (N,)."""
+        """Return the mean score of each configuration over seeds, shape (N,)."""
 
 
 def unit(space: Space, assignment: Assignment) -> list[float]:
-    """Coordinates in [0, 1]: ranges by their own scale, a coordinate for each choice."""
+    """Map an assignment to [0, 1]: ranges by their scale, one coordinate for each choice."""
     found: list[float] = []
     for name, dimension in space.items():
         value = assignment[name]
@@ -66,7 +66,7 @@ def unit(space: Space, assignment: Assignment) -> list[float]:
 
 
 def drawn(space: Space, rng: np.random.Generator) -> dict[str, Any]:
-    """A configuration at random."""
+    """Draw a random configuration."""
     found: dict[str, Any] = {}
     for name, dimension in space.items():
         if isinstance(dimension, Choices):
@@ -79,7 +79,7 @@ def drawn(space: Space, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def best_mean(surface: Surface) -> tuple[float, float]:
-    """The highest mean of a space, and the share of configurations within 0.3 points of it."""
+    """Find the highest mean of a space, and the share of configurations within 0.3 points."""
     rng = np.random.default_rng(0)
 
     def redrawn(one: Assignment) -> Assignment:
@@ -96,10 +96,10 @@ def best_mean(surface: Surface) -> tuple[float, float]:
 
 
 class RecordedSurface:
-    """Real dev curves, between which a Gaussian process interpolates.
+    """Recorded dev curves, interpolated by a Gaussian process.
 
-    The noise of a seed is that of a seed that was trained: the curves of a configuration that has
-    several, less their mean.
+    The noise of a seed is drawn from recorded residuals: the curves of a configuration with several
+    seeds, less their mean.
     """
 
     def __init__(
@@ -136,17 +136,17 @@ class RecordedSurface:
 class Analytic:
     """A function of coordinates in [0, 1], which trials approach along curves that fall again.
 
-    The first coordinate is a learning rate: with a high one a curve peaks early and falls. Where a
-    trial diverges, its curve is NaN from the second point on, and its mean is the untrained score.
+    The first coordinate is a learning rate: the higher it is, the earlier a curve peaks and falls.
+    If a trial diverges, its curve is NaN from the second point on, and its mean is `untrained`.
 
     Args:
-        name: of the surface.
-        function: the final score of coordinates, (N, dimensions) to (N,).
-        dimensions: number of real ones; those of choices come after them, one for each.
-        noise: standard deviation of a seed, a fraction; or that of each coordinates, as `function`.
-        choices: by name.
-        diverges: whether a trial diverges, as `function`.
-        untrained: score at step 0, a fraction.
+        name: the name of the surface.
+        function: the final score at coordinates, (N, dimensions) to (N,).
+        dimensions: number of real coordinates; those of choices follow, one for each choice.
+        noise: standard deviation over seeds, as a fraction; or a function of the coordinates.
+        choices: the values of each further dimension.
+        diverges: whether trials at coordinates diverge, (N, dimensions) to (N,).
+        untrained: score at step 0, as a fraction.
     """
 
     points = 8
@@ -179,7 +179,7 @@ class Analytic:
         return np.asarray(self.untrained + (final[:, None] - self.untrained) * rise - fall)
 
     def _noise_levels(self, inputs: Array) -> Array:
-        """Standard deviations of seeds, shape (N, 1)."""
+        """Return the standard deviations over seeds, shape (N, 1)."""
         levels = self.noise(inputs) if callable(self.noise) else np.full(len(inputs), self.noise)
         return levels[:, None]
 
@@ -192,7 +192,7 @@ class Analytic:
         return self._draw(rng, SEEDS)
 
     def _draw(self, rng: np.random.Generator, count: int) -> Array:
-        """Most of the noise is the seed's, the same at every point; the rest is the point's."""
+        """Draw noise: most is the same at all points of a seed, the rest is independent."""
         seeds = rng.normal(0, 1, (count, 1))
         return seeds + rng.normal(0, 0.4, (count, self.points))
 
@@ -214,14 +214,14 @@ class Analytic:
 
 
 def bowl(inputs: Array) -> Array:
-    """A broad maximum off the middle, of unlike curvature by dimension, in five dimensions."""
+    """A broad maximum off the centre, with different curvatures, in five dimensions."""
     centre = np.array([0.3, 0.7, 0.4, 0.6, 0.25])
     weights = np.array([0.08, 0.05, 0.025, 0.012, 0.004])
     return np.asarray(0.68 - ((inputs - centre) ** 2 * weights).sum(axis=1))
 
 
 def valley(inputs: Array) -> Array:
-    """Two coordinates that must go together, as two temperatures do, in four dimensions."""
+    """A valley along two coordinates that must agree, like two temperatures, in four dimensions."""
     together = inputs[:, 1] - inputs[:, 2]
     height = inputs[:, 1] - 0.3
     rest = 0.04 * (inputs[:, 0] - 0.6) ** 2 + 0.02 * (inputs[:, 3] - 0.5) ** 2
@@ -237,19 +237,19 @@ def peaks(inputs: Array) -> Array:
 
 
 def slope(inputs: Array) -> Array:
-    """A slope that rises up to near where trials diverge, in four dimensions."""
+    """A slope that rises almost up to where trials diverge, in four dimensions."""
     centre = np.array([0.58, 0.5, 0.3, 0.65])
     weights = np.array([0.12, 0.05, 0.04, 0.02])
     return np.asarray(0.68 - ((inputs - centre) ** 2 * weights).sum(axis=1))
 
 
 def beyond_cliff(inputs: Array) -> Any:
-    """A third of the space: the higher the second coordinate, the lower the rate that diverges."""
+    """Diverge in a third of the space: at higher second coordinates already at lower rates."""
     return inputs[:, 0] + 0.4 * inputs[:, 1] > 0.85
 
 
 def ridge(inputs: Array) -> Array:
-    """A narrow ridge along a bent line in three dimensions, which rises slowly to its best."""
+    """A narrow ridge along a bent line in three dimensions, which rises slowly to its maximum."""
     along = inputs[:, 0]
     aside = inputs[:, 1] - (0.5 + 0.35 * np.sin(2 * np.pi * along))
     above = inputs[:, 2] - (1 - along) ** 2
@@ -257,24 +257,24 @@ def ridge(inputs: Array) -> Array:
 
 
 def plain(inputs: Array) -> Array:
-    """A broad maximum in four dimensions, for noise that is not the same everywhere."""
+    """A broad maximum in four dimensions, used with noise that varies."""
     centre = np.array([0.35, 0.7, 0.55, 0.4])
     weights = np.array([0.07, 0.03, 0.05, 0.01])
     return np.asarray(0.68 - ((inputs - centre) ** 2 * weights).sum(axis=1))
 
 
 def growing(inputs: Array) -> Array:
-    """From 0.1 points to 1.3, along the second coordinate."""
+    """Noise that grows from 0.1 to 1.3 points along the second coordinate."""
     return np.asarray(0.001 + 0.012 * inputs[:, 1])
 
 
 HEIGHTS = np.array([[0.670, 0.655, 0.650], [0.655, 0.668, 0.650], [0.680, 0.645, 0.640]])
-"""The best score of each pair of choices. The first choice of the best pair is the worst one on the
-average over the second."""
+"""The best score of each pair of choices. The first choice of the best pair has the worst average
+over second choices."""
 
 
 def paired(inputs: Array) -> Array:
-    """Two choices of three, which interact; the first one moves the best of three numbers."""
+    """Two interacting choices out of three; the first one moves the optimum of three numbers."""
     numbers, first, second = inputs[:, :3], inputs[:, 3:6], inputs[:, 6:9]
     best = np.einsum("ni,ij,nj->n", first, HEIGHTS, second)
     centre = first @ np.array([[0.3, 0.3, 0.7], [0.5, 0.3, 0.5], [0.65, 0.3, 0.3]])
@@ -282,10 +282,10 @@ def paired(inputs: Array) -> Array:
 
 
 def analytic_surfaces() -> list[Analytic]:
-    """The functions; the noise of a seed has a standard deviation of 0.2 to 0.5 points, or grows.
+    """Make the surfaces; the noise over seeds is 0.2 to 0.5 points, or grows.
 
-    The last four have what a Gaussian process takes badly: a third of the space where trials
-    diverge, a bent ridge, noise that grows, and choices that interact.
+    The last four are hard for a Gaussian process: trials diverge in a third of the space, a ridge
+    is bent, noise grows, and choices interact.
     """
     pair = {"first": ["a", "b", "c"], "second": ["a", "b", "c"]}
     return [
@@ -300,13 +300,13 @@ def analytic_surfaces() -> list[Analytic]:
 
 
 def _rng(assignment: Assignment, seed: int) -> np.random.Generator:
-    """Of one trial: the same configuration and seed give the same curve."""
+    """Make the generator of one trial: equal configuration and seed give equal curves."""
     text = json.dumps([sorted(assignment.items()), seed])
     return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big"))
 
 
 def _read(file: Path) -> dict[str, dict[int, Array]]:
-    """The curves in a table, by configuration (as JSON) and seed."""
+    """Read the curves of a table, by configuration (as JSON) and seed."""
     found: dict[str, dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     with gzip.open(file, "rt", encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(lines):
@@ -322,7 +322,7 @@ def _read(file: Path) -> dict[str, dict[int, Array]]:
 
 
 def _residuals(curves: list[dict[int, Array]]) -> Array:
-    """What seeds add to the mean of their configuration; few seeds make the mean too near."""
+    """Compute deviations of seeds from their configuration's mean, corrected for few seeds."""
     found = []
     for seeds in curves:
         if (count := len(seeds)) > 1:
@@ -332,9 +332,9 @@ def _residuals(curves: list[dict[int, Array]]) -> Array:
 
 
 def _fitted(inputs: Array, targets: Array) -> GaussianProcessRegressor:
-    """The exponential kernel, which hardly rises above what was trained.
+    """Fit a Gaussian process with the exponential kernel, which hardly overshoots its data.
 
-    The smoother ones predict no better what they have not seen (within 1.2 points, by tenfold
+    Smoother kernels predict unseen points no better (within 1.2 points, by tenfold
     cross-validation) and put a peak behind each cliff.
     """
     scale = np.ones(inputs.shape[1])

@@ -1,7 +1,7 @@
 """Hyperparameter searches and the leaderboard.
 
-`__all__` is the public surface, and docs/api.md is its page. A name is imported when it is first
-used, so that `import cse_platform` imports neither Ray nor SQLAlchemy.
+`__all__` is the public API, described in docs/api.md. Names are imported when they are first used,
+so that `import cse_platform` imports neither Ray nor SQLAlchemy.
 """
 
 from importlib import import_module

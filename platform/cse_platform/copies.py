@@ -1,4 +1,4 @@
-"""Copies databases that others write to: SQLite by its backup API, PostgreSQL by its own tools."""
+"""Copy databases that are in use: SQLite by its backup API, PostgreSQL by its own tools."""
 
 import os
 import shutil
@@ -16,11 +16,11 @@ from cse_platform.postgres import connection_timeouts
 from cse_platform.secrets import mask_text, mask_url
 
 SUFFIXES = {"sqlite": ".db", "postgresql": ".dump"}
-"""The name's end of a copy, by the kind of its database."""
+"""The suffix of a copy's file name, by the kind of the database."""
 
 
 def database_kind(url: str) -> str | None:
-    """Return the key in `SUFFIXES` of a database; None of a server or another kind."""
+    """Return the kind of a database, a key of `SUFFIXES`; None for a server or another kind."""
     backend = url.partition("://")[0].partition("+")[0]
     return backend if backend in SUFFIXES else None
 
@@ -46,19 +46,19 @@ def is_empty(url: str) -> bool:
 
 
 def copy_sqlite(file: Path, copy: Path) -> None:
-    """Copy a SQLite database as it is at one moment; a file of the copy's name is replaced.
+    """Copy a consistent snapshot of a SQLite database; an existing `copy` is replaced.
 
-    What others write meanwhile is not in it. No half-made copy stands under the name.
+    What others write meanwhile is not included. The file appears only when it is complete.
 
     Raises:
         NoStoreError: if there is no such file.
-        StoreError: if it is no database, or the copy cannot be written.
+        StoreError: if it is not a database, or the copy cannot be written.
     """
     if not file.is_file():
         raise NoStoreError(f"there is no database {file}")
     part = copy.with_name(f"{copy.name}.part")
     part.unlink(missing_ok=True)
-    part.touch()  # SQLite would keep a group out that may write to the folder
+    part.touch()  # SQLite would create it without write permission for the group
     source = f"{file.absolute().as_uri()}?mode=ro"
     try:
         with (
@@ -73,12 +73,12 @@ def copy_sqlite(file: Path, copy: Path) -> None:
 
 
 def dump_postgres(url: str, file: Path) -> None:
-    """Write a PostgreSQL database as it is at one moment into a file, by `pg_dump`.
+    """Dump a consistent snapshot of a PostgreSQL database into a file, by `pg_dump`.
 
-    Owners and privileges are left out: whoever restores it owns it.
+    Owners and privileges are left out: whoever restores the file owns the tables.
 
     Raises:
-        StoreError: if `pg_dump` is not here, is older than the server, or says anything else.
+        StoreError: if `pg_dump` is not installed, is older than the server, or fails.
     """
     part = file.with_name(f"{file.name}.part")
     _run_tool("pg_dump", make_url(url), ["--format=custom", *_UNOWNED, f"--file={part}"])
@@ -86,10 +86,10 @@ def dump_postgres(url: str, file: Path) -> None:
 
 
 def restore_postgres(url: str, file: Path) -> None:
-    """Fill an empty PostgreSQL database from a file of `dump_postgres`: all of it, or nothing.
+    """Restore a file of `dump_postgres` into an empty PostgreSQL database, in one transaction.
 
     Raises:
-        StoreError: if `pg_restore` is not here, or says anything.
+        StoreError: if `pg_restore` is not installed, or fails.
     """
     options = ["--exit-on-error", "--single-transaction", *_UNOWNED, str(file)]
     _run_tool("pg_restore", make_url(url), options)
@@ -99,13 +99,13 @@ _UNOWNED = ("--no-owner", "--no-privileges")
 
 
 def without_password(url: URL) -> URL:
-    """Return the URL of a PostgreSQL database as its own tools read it, without password."""
+    """Return the URL of a PostgreSQL database for its own tools, without the password."""
     bare = url._replace(drivername="postgresql", password=None)
     return bare.difference_update_query(["password"])
 
 
 def _run_tool(name: str, url: URL, options: Sequence[str]) -> None:
-    """Run a tool of PostgreSQL on a database; its password is not on the command line."""
+    """Run a PostgreSQL tool on a database, with the password in the environment."""
     if shutil.which(name) is None:
         raise StoreError(
             f"{name} is not here, which comes with PostgreSQL's client (Debian: apt-get install "

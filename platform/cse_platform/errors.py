@@ -8,27 +8,27 @@ class PlatformError(CseError):
 
 
 class SweepFileError(PlatformError):
-    """A sweep file cannot be read or means nothing; the message names all problems at once."""
+    """A sweep file cannot be read or is invalid; the message names all problems at once."""
 
 
 class SweepRefusedError(PlatformError):
-    """A sweep file is fine, and yet it cannot be run: changed space, missing data."""
+    """A valid sweep file cannot be run, for example with a changed space or missing data."""
 
 
 class NotInstalledError(SweepRefusedError):
-    """A sweep needs a package that this machine does not have; the message says how to get it."""
+    """A sweep needs a package that is not installed here; the message says how to install it."""
 
 
 class LeaseLostError(PlatformError):
-    """Another driver has taken over the sweep that this one held, and runs it now."""
+    """Another driver has taken over the sweep that this driver held, and runs it now."""
 
 
 class SettingsError(PlatformError):
-    """A method refuses the settings of a trial in a script of one's own."""
+    """A method refuses the settings of a trial, which only a user's own script can cause."""
 
 
 class WorkerBusyError(PlatformError):
-    """A trial that was stopped has not left its worker's process, which no other can use then."""
+    """A stopped trial has not left its worker's process, so no other trial can use it."""
 
 
 class StoreError(PlatformError):
@@ -36,11 +36,11 @@ class StoreError(PlatformError):
 
 
 class StoreDownError(StoreError):
-    """A store does not answer now; whoever can wait tries again."""
+    """A store does not answer now; waiting may help."""
 
 
 class NoStoreError(StoreError):
-    """There is no store, and it is not to be made."""
+    """There is no store, and it must not be created."""
 
 
 class StoreLostError(StoreError):
@@ -48,7 +48,7 @@ class StoreLostError(StoreError):
 
 
 class QueryError(PlatformError):
-    """A store answers, and what it was asked has no answer."""
+    """A store answers, but the query has no answer."""
 
 
 class NotFoundError(QueryError):
@@ -56,23 +56,23 @@ class NotFoundError(QueryError):
 
 
 class AmbiguousError(QueryError):
-    """A name stands for several trials or rows."""
+    """A name matches several trials or rows."""
 
 
 class ComparisonError(QueryError):
-    """Rows cannot be compared: other data, another protocol, nothing shared."""
+    """Rows cannot be compared: different data, another protocol, or nothing in common."""
 
 
 class AnnotationRefusedError(PlatformError):
-    """A note or a tag cannot be kept as it was written."""
+    """A note or a tag is invalid."""
 
 
 class OutputError(PlatformError):
-    """A file, a folder or a model cannot be written where it is wanted."""
+    """A file, a folder or a model cannot be written to its destination."""
 
 
 class BackupError(PlatformError):
-    """A backup cannot be made, is not whole, or would overwrite what is there."""
+    """A backup cannot be made, is incomplete, or would overwrite something."""
 
 
 class JournalError(PlatformError):
@@ -84,4 +84,4 @@ class ImportRefusedError(PlatformError):
 
 
 class PublishedError(PlatformError):
-    """A file of published numbers means nothing, or a paper's table is not known."""
+    """A file of published numbers is invalid, or a paper's table is unknown."""

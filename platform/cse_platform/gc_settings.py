@@ -1,8 +1,8 @@
-"""Python's garbage collector, kept from searching what the libraries hold, which is never garbage.
+"""Settings of Python's garbage collector that keep it from scanning objects of libraries.
 
-After the imports of torch, transformers and Ray a process has some 600,000 objects. By default the
-collector searches them again and again while they come, and once more at the end of the process:
-together a quarter of the time of a short command.
+After importing torch, transformers and Ray, a process has about 600,000 objects, none of them
+garbage. By default the collector scans them repeatedly during the imports and once more at the end
+of the process, which takes a quarter of the time of a short command.
 """
 
 import atexit
@@ -10,20 +10,20 @@ import gc
 from functools import cache
 
 NEW_OBJECTS = 10_000
-"""How many new objects there are before Python looks for garbage: 700 by default in 3.11."""
+"""The number of new objects that triggers a collection; Python 3.11's default is 700."""
 
 
 @cache
 def collect_rarely() -> None:
-    """Collect garbage less often from here on, and not at all at the end of the process."""
+    """Collect garbage less often from now on, and not at all at the end of the process."""
     gc.set_threshold(NEW_OBJECTS)
     atexit.register(gc.freeze)
 
 
 @cache
 def spare_survivors() -> None:
-    """Exempt what is alive now from every later search for garbage, once a process.
+    """Exempt all objects that are alive now from later collections; done once per process.
 
-    After the first trial of a process that is the libraries and what they cache.
+    After the first trial of a process, these are the libraries and what they cache.
     """
     gc.freeze()

@@ -1,24 +1,24 @@
-"""Sets timeouts for PostgreSQL, and writes the grants by which several users share it.
+"""Timeouts for PostgreSQL, and the SQL grants by which several users share a database.
 
-After a cut link, TCP alone waits a quarter of an hour for an answer.
+Without timeouts, TCP waits a quarter of an hour for an answer on a broken connection.
 """
 
 from sqlalchemy import URL
 
 _TIMEOUTS = {
     "connect_timeout": 10,
-    "tcp_user_timeout": 10_000,  # milliseconds until what was sent must have arrived
-    "keepalives_idle": 10,  # while an answer is waited for
+    "tcp_user_timeout": 10_000,  # milliseconds until sent data must be acknowledged
+    "keepalives_idle": 10,  # while waiting for an answer
     "keepalives_interval": 5,
     "keepalives_count": 2,
 }
-"""Settings of libpq; in seconds, unless they say otherwise."""
+"""Settings of libpq, in seconds unless noted."""
 
 
 def connection_timeouts(place: URL) -> dict[str, int]:
-    """Make the connection options by which a server that is silent for seconds counts as down.
+    """Make connection options by which a server that is silent for some seconds counts as down.
 
-    Options of the URL itself take precedence. There are none for other databases.
+    Options in the URL take precedence. Returns {} for databases other than PostgreSQL.
     """
     if place.get_backend_name() != "postgresql":
         return {}
@@ -26,16 +26,16 @@ def connection_timeouts(place: URL) -> dict[str, int]:
 
 
 def grant_statements(*, owner: str, driver: str, reader: str) -> str:
-    """Write the SQL by which three roles share a database; no table is named in it.
+    """Write the SQL by which three roles share a database, without naming any table.
 
-    It makes the roles that are missing. The owner gets all tables and types that are there, and
-    alone makes, changes and drops them; drivers read and write rows, readers read them. This holds
-    for tables that the owner makes later, too. Running it again changes nothing.
+    It creates missing roles. The owner gets all existing tables and types, and is the only one who
+    can create, change and drop them; drivers read and write rows, and readers read them. This also
+    holds for tables that the owner creates later. Running the SQL again changes nothing.
 
     Args:
-        owner: a login, which makes and upgrades the tables.
+        owner: a login that creates and upgrades the tables.
         driver: a group of logins that run sweeps, and write notes and requests.
-        reader: a group of logins that only look.
+        reader: a group of logins that only read.
     """
     roles = {owner: "LOGIN", driver: "NOLOGIN", reader: "NOLOGIN"}
     make = [

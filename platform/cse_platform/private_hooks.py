@@ -1,8 +1,8 @@
-"""Lists the private parts of Ray and Optuna that the platform needs, and checks that they exist.
+"""List the private parts of Ray and Optuna that the platform uses, and check that they exist.
 
-Such a part can disappear in any version, and most would be missed late or never. So each is named
-here, and a sweep is refused at its start if one is missing. Neither library is imported before
-that.
+A private part can disappear in any version, which would often be noticed late or never. So each is
+listed here, and a sweep is refused at its start if one is missing. The libraries are imported only
+for that check.
 """
 
 from functools import reduce
@@ -77,17 +77,17 @@ OPTUNA_HOOKS = (
 )
 
 _GAUSSIAN_PROCESS = "optuna._gp."
-"""The package with Optuna's Gaussian process."""
+"""Prefix of the modules of Optuna's Gaussian process."""
 
 HOOKS = {"ray>=2.60,<2.61": RAY_HOOKS, "optuna>=5.0,<5.1": OPTUNA_HOOKS}
-"""Needed parts of the versions that pyproject.toml asks for: `module:name` or
-`module:Class.attribute`, where `__init__` may make the attribute."""
+"""The parts needed for each version range of pyproject.toml, as `module:name` or
+`module:Class.attribute`; an attribute may be set in `__init__`."""
 
 
 def refuse_missing_hooks(*, gaussian_process: bool = True) -> None:
-    """Raise SweepRefusedError if the installed Ray or Optuna lacks something that is needed.
+    """Raise SweepRefusedError if the installed Ray or Optuna lacks a part that is needed.
 
-    Optuna's Gaussian process imports torch, so what is needed of it is looked for only on demand.
+    Optuna's Gaussian process imports torch, so its parts are checked only if it is used.
     """
     for requirement, hooks in HOOKS.items():
         needed = [h for h in hooks if gaussian_process or not h.startswith(_GAUSSIAN_PROCESS)]
@@ -110,7 +110,7 @@ def _is_present(hook: str) -> bool:
 
 
 def _find_init_names(owner: Any) -> set[str]:
-    """Find the names that the `__init__` of a class, or of one above it, uses."""
+    """Find the names used in the `__init__` of a class or of its base classes."""
     starts = [vars(cls).get("__init__") for cls in getattr(owner, "__mro__", ())]
     codes = [unwrap(start).__code__ for start in starts if hasattr(start, "__code__")]
     return {name for code in codes for name in code.co_names}

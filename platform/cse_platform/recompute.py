@@ -1,6 +1,6 @@
-"""Computes clean scores of past trials from their stored similarities: encodes nothing.
+"""Compute clean scores of past trials from their stored similarities, without encoding anything.
 
-Each use of a trial's test scores is a recorded test access, as if it were evaluated again.
+Each use of a trial's test scores is recorded as test access, as if it were evaluated again.
 """
 
 from collections import defaultdict
@@ -38,25 +38,25 @@ from cse_platform.tracking.provenance import user_and_host
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder
 
 JOURNAL = "recompute.jsonl"
-"""The journal in the folder of those of evaluations; the leaderboard alone is filled from it."""
+"""The journal's name in the folder of evaluations' journals; only the leaderboard reads it."""
 BATCH = 200
-"""Trials whose test access is recorded, and whose similarities are in memory, at once."""
+"""Number of trials whose test access is recorded, and whose similarities are loaded, at once."""
 ALL_STS = Tasks(sts=STS_TASKS)
 
 LeftOutRows = Mapping[str, NDArray[np.bool_]]
-"""By task."""
+"""The mask of left-out rows by task."""
 
 
 @dataclass
 class Recomputed:
-    """What a call of `recompute` did."""
+    """The results of a call of `recompute`."""
 
     trials: int = 0
-    """Trials that got clean scores."""
+    """Number of trials that got clean scores."""
     refused: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """The keys of trials that could not get them, by the reason."""
+    """The keys of trials that could not get clean scores, by reason."""
     without_similarities: list[str] = field(default_factory=list)
-    """The keys of trials with test scores and no stored similarities."""
+    """The keys of trials with test scores but without stored similarities."""
 
 
 def recompute(
@@ -66,21 +66,21 @@ def recompute(
     data: str | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Recomputed:
-    """Give clean scores to all trials whose stored similarities have none yet.
+    """Compute clean scores of all trials whose stored similarities have none yet.
 
-    Trials that have theirs are passed over, so that a call that was cut short goes on where it
-    stopped. Test access is recorded before the test sets are opened, a batch of trials at a time.
-    MLflow is left as it is.
+    Trials that have clean scores are skipped, so a call that was cut short continues where it
+    stopped. Test access is recorded before the test sets are opened, for a batch of trials at a
+    time. MLflow is not changed.
 
     Args:
-        url: of the leaderboard.
-        runs: the folder that keeps the journal.
-        data: where sets that are not built in are read from: `hub`, a folder, or None for CSE_DATA.
-        progress: called with how many trials are done, and of how many.
+        url: the URL of the leaderboard.
+        runs: the runs folder with the journal.
+        data: where sets that are not built in are read: `hub`, a folder, or None for CSE_DATA.
+        progress: called with the number of trials done, and the total.
 
     Raises:
         StoreError: if there is no leaderboard, or it does not record the test access.
-        JournalError: if another call writes to the journal now.
+        JournalError: if another call is writing to the journal.
         DataError: if the test sets cannot be read.
     """
     journal = runs.absolute() / "evaluations" / JOURNAL
@@ -90,7 +90,7 @@ def recompute(
             done = Recomputed(without_similarities=find_trials_without_similarities(session))
         sources = {_choose_data(one, data) for trial in waiting for one in trial.tasks}
         for source in sources:
-            missing_tests(ALL_STS, source)  # what lacks is said before anything is recorded
+            missing_tests(ALL_STS, source)  # raise for missing data before anything is recorded
         if not waiting:
             return done
         rows, told = _RowsLeftOut(data), set[str]()
@@ -119,7 +119,7 @@ def recompute(
 
 
 def _choose_data(stored: StoredTask, data: str | None) -> str | None:
-    """Choose the setting `data` that stored similarities are read by again."""
+    """Choose the `data` setting by which the data of stored similarities is read again."""
     return BUILTIN if stored.source == BUILTIN else data
 
 
@@ -137,7 +137,7 @@ def _make_access(trial: UncleanTrial, data: str | None) -> TestAccessed:
 def _score_trial(
     trial: UncleanTrial, similarities: Sequence[Similarities], rows: "_RowsLeftOut"
 ) -> list[TrialEvaluated]:
-    """Score each evaluation of a trial: read alike, on data of one source."""
+    """Score a trial, with an evaluation for each way of reading texts and each data source."""
     stored = {(one.task, one.identity): one for one in trial.tasks}
     groups: dict[tuple[str, str | None], list[Similarities]] = defaultdict(list)
     for found in similarities:
@@ -155,14 +155,14 @@ def _score_trial(
 
 
 def _without_known_identities(event: TrialEvaluated, told: set[str]) -> TrialEvaluated:
-    """Leave out the identities that an event before this one has brought to the store."""
+    """Remove the identities that an earlier event has already brought to the store."""
     new = {name: parts for name, parts in event.identities.items() if name not in told}
     told.update(new)
     return event.model_copy(update={"identities": new})
 
 
 class _RowsLeftOut:
-    """The rows that clean scores leave out, read once for all trials that were chosen alike."""
+    """The rows that clean scores leave out, cached for trials chosen on the same dev sets."""
 
     def __init__(self, data: str | None) -> None:
         self._data = data
@@ -173,7 +173,7 @@ class _RowsLeftOut:
         """Find the rows of each task that the clean scores of a trial leave out.
 
         Raises:
-            DataError: if a dev set cannot be read, or one of the sets is not what it was.
+            DataError: if a dev set cannot be read, or a test set has changed since the evaluation.
         """
         data = _choose_data(stored[0], self._data)
         for one in stored:
@@ -192,7 +192,7 @@ class _RowsLeftOut:
         return self._masks[key]
 
     def load_sets(self, sources: Iterable[str | None]) -> None:
-        """Open the test sets of these settings `data`, where they are not open yet.
+        """Open the test sets for each of these `data` settings, unless they are open.
 
         Raises:
             DataError: if one of them cannot be read.

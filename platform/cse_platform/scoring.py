@@ -1,4 +1,4 @@
-"""Finds an encoder, scores it, and records the scores if it is a trial's: `cse-evaluate`."""
+"""Find an encoder and score it, and record the scores if it is a trial's, for `cse-evaluate`."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -52,13 +52,12 @@ def record_test_access(
     mlflow: MLflowMirror | None,
     journal: Path,
 ) -> "Iterator[Callable[[Evaluation], list[SinkHealth]]]":
-    """Record that test sets are opened for a trial; inside, they may be.
+    """Record that a trial's test sets are about to be opened; open them only inside the context.
 
-    `data` is the setting: where the package's sets are read from. What is yielded records the
-    scores, and returns the stores that lack them yet; these get them from the journal at the next
-    evaluation.
-    StoreDownError if the opening cannot be recorded, JournalError if another evaluation writes to
-    the journal now.
+    `data` says where the package's sets are read. The context yields a function that records the
+    scores and returns the stores that lack them; these get them from the journal at the next
+    evaluation. Raises StoreDownError if the opening cannot be recorded, and JournalError if another
+    evaluation is writing to the journal.
     """
     sinks: list[Sink] = [LeaderboardSink(leaderboard), *([mlflow] if mlflow is not None else [])]
     with Journal(journal) as log, Recorder(log, sinks) as recorder:
@@ -84,7 +83,7 @@ def record_test_access(
 
 
 def refuse_unrecorded(health: list[SinkHealth]) -> None:
-    """Raise a StoreDownError if the leaderboard has not yet what was recorded."""
+    """Raise StoreDownError if the leaderboard does not have everything that was recorded."""
     for sink in health:
         if sink.name == LeaderboardSink.name and sink.behind:
             raise StoreDownError(
@@ -95,7 +94,7 @@ def refuse_unrecorded(health: list[SinkHealth]) -> None:
 
 @dataclass(frozen=True)
 class ScoringRequest:
-    """A request to score an encoder."""
+    """An encoder to score, and how to score it."""
 
     model: str
     tasks: Tasks
@@ -107,15 +106,15 @@ class ScoringRequest:
 
 
 def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path) -> Evaluation:
-    """Score an encoder on test sets. For a trial, its access to them is recorded before they open.
+    """Score an encoder on test sets; for a trial, its test access is recorded before.
 
     Args:
         request: what is scored, and on which tasks.
-        leaderboard: the URL of the store that knows trials; read only if the model is a trial.
-        runs: the folder with the journals and, if MLflow has no server, its database.
+        leaderboard: URL of the leaderboard that knows the trial; only read if the model is one.
+        runs: the folder with the journals and, unless MLflow is a server, its database.
 
     Raises:
-        NoStoreError: if the model is a trial and the store does not exist.
+        NoStoreError: if the model is a trial's and the leaderboard does not exist.
     """
     for line in missing_tests(request.tasks, request.data):
         click.echo(f"to fetch: {line}", err=True)
@@ -135,7 +134,7 @@ def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path) -> Eva
 
 
 def _find_key(model: str) -> str | None:
-    """Find the key of the model's trial, or how the key begins; None if it is no trial's."""
+    """Find the key of the model's trial, or a prefix of it; None if it is not a trial's."""
     folder = Path(model).expanduser()
     if folder.is_dir():
         return trial_in(folder)
@@ -201,7 +200,7 @@ def _score_trial(
 
 
 def _open_mirror(board: Store, trial: TrialSummary, runs: Path) -> MLflowMirror | None:
-    """Open the MLflow store that has the trial's run; None, with a message, if there is none."""
+    """Open the MLflow store with the trial's run; None, with a message, if there is none."""
     uri = mlflow_uri(runs)
     if not (os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file()):
         click.echo("no MLflow store here gets the scores; CSE_MLFLOW_URI names one", err=True)

@@ -1,6 +1,6 @@
-"""Makes all text fit to be written: messages, logs, tags, the journal.
+"""Make texts safe to be written: messages, logs, tags, the journal.
 
-It masks passwords and tokens, and writes out characters that files or databases refuse.
+Passwords and tokens are masked, and characters that files or databases refuse are escaped.
 """
 
 import re
@@ -11,12 +11,12 @@ _NAME = (
     r"|password|passwd|passphrase|pwd|credentials?|signature|sig"
     r"|(?<!cls_)(?<!sep_)(?<!pad_)(?<!mask_)(?<!unk_)(?<!bos_)(?<!eos_)token)"
 )
-"""How the names of secrets end; a tokenizer's tokens are none."""
+"""The ends of names of secrets; a tokenizer's tokens are excluded."""
 _TYPE = r"(?:str|bytes|int|float|bool|None|object|Any|Optional|SecretStr)\b"
-"""What follows the name of an argument in code."""
+"""Type names that can follow the name of an argument in code."""
 _SECRET_PARAMETER = re.compile(rf"(?i)([?&][\w-]*{_NAME}=)[^&#\s]*")
 _USER_ALONE = re.compile(r"(?i)^(.*?https?://)[^/@\s:]+@", re.DOTALL)
-"""On the web, a user without a password is a token."""
+"""A user without a password in a web URL is a token."""
 _ASSIGNED = re.compile(
     rf"""(?imx)
     ( (?<![\w.-])[\w.-]*{_NAME}["']?:[ \t]+(?!{_TYPE})["']?   # YAML, JSON, a sentence
@@ -33,27 +33,27 @@ _KNOWN_SHAPES = re.compile(
 )
 _TO_PASSWORD = re.compile(r"((?:.*?://)?[^:]*)(:?)", re.DOTALL)
 _URL = re.compile(r"(?<![\w+.-])(?=[\w+.-]*?[A-Za-z])[\w+.-]*://\S+")
-"""A run of characters is looked at once, from its start, as in all patterns here: texts of workers
-can be long, and the driver masks them."""
+"""As in all patterns here, each run of characters is scanned only once, from its start, because the
+driver masks texts of workers, which can be long."""
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
-"""PostgreSQL takes no NUL. A surrogate stands for a byte that is not UTF-8, and UTF-8 has none."""
+"""PostgreSQL refuses NUL. A surrogate stands for a byte that is not UTF-8; UTF-8 has none."""
 
 _hidden: set[str] = set()
 
 
 def hide(secret: str) -> None:
-    """Mask this text, too, in whatever this process writes from now on."""
+    """Also mask this text in everything that this process writes from now on."""
     if secret.strip():
         _hidden.add(secret)
 
 
 def escape_text(text: str) -> str:
-    """Write out each NUL and each surrogate of a text, as `\\x00` and `\\udc80`."""
+    """Escape each NUL and each surrogate of a text, as `\\x00` and `\\udc80`."""
     return _UNWRITABLE.sub(lambda character: ascii(character[0])[1:-1], text)
 
 
 def escape_values(value: Any) -> Any:
-    """Copy JSON values with every text and every key as `escape_text` writes it."""
+    """Copy a JSON value with every text and key escaped by `escape_text`."""
     if isinstance(value, str):
         return escape_text(value)
     if isinstance(value, dict):
@@ -64,16 +64,16 @@ def escape_values(value: Any) -> Any:
 
 
 def mask_url(url: str) -> str:
-    """Replace each password in a URL, or in an argument that holds one, by `***`.
+    """Replace each password in a URL, or in an argument that contains one, by `***`.
 
-    A malformed URL does no harm: all from the first colon after the scheme to the last `@`
-    counts as password, so rather too much is masked than too little.
+    A malformed URL is masked too much rather than too little: everything from the first colon after
+    the scheme to the last `@` counts as password.
     """
     url = _mask_hidden(escape_text(url))
     masked = _SECRET_PARAMETER.sub(r"\1***", url)
     if "@" not in url:
         return masked
-    # A password with a "?" in it can look like parameters, and take the "@" with it.
+    # A password that contains "?" can look like a query, which then includes the "@".
     credentials, at, host = masked.rpartition("@") if "@" in masked else (masked, "", "")
     user = _TO_PASSWORD.match(credentials)
     if user is None or not user[2]:
@@ -82,10 +82,10 @@ def mask_url(url: str) -> str:
 
 
 def mask_text(text: str) -> str:
-    """Replace passwords in URLs and values of secret names by `***`, line by line.
+    """Replace passwords in URLs and values of secret names by `***`.
 
-    That is the value of a line, variable, option or literal whose name ends in `password`, `token`,
-    `api_key` and the like, and what has the shape of a well-known service's token.
+    These are values of a line, variable, option or literal whose name ends in `password`, `token`,
+    `api_key` and the like, and texts in the format of a well-known service's tokens.
     """
     masked = _URL.sub(lambda url: mask_url(url[0]), _mask_hidden(escape_text(text)))
     return _KNOWN_SHAPES.sub("***", _ASSIGNED.sub(r"\1***", masked))
@@ -98,7 +98,7 @@ def _mask_hidden(text: str) -> str:
 
 
 def mask_values(value: Any) -> Any:
-    """Copy JSON values with every text masked as a URL; the keys stay."""
+    """Copy a JSON value with every text masked as a URL; keys are not changed."""
     if isinstance(value, str):
         return mask_url(value)
     if isinstance(value, dict):

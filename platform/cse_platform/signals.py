@@ -1,4 +1,4 @@
-"""Lets Ctrl-C and SIGTERM end a sweep softly, so that the same command goes on from there."""
+"""Make Ctrl-C and SIGTERM end a sweep gracefully, so that the same command resumes it."""
 
 import logging
 import os
@@ -12,16 +12,16 @@ from functools import cache
 from types import FrameType
 
 PATIENCE = 25.0
-"""Seconds from a SIGTERM, or the end of its grace, to the end at the latest."""
+"""Seconds after a SIGTERM, or after its grace period, until the process is ended by force."""
 REPEAT = 0.05
-"""Seconds after which an interrupt that was lost in a finaliser is repeated."""
+"""Seconds after which an interrupt that was lost in a finalizer is repeated."""
 INTERRUPTED = "Interrupted; the same command goes on from here."
 
 _terminated = threading.Event()
 
 
 class Grace:
-    """The time that a block of code has after a SIGTERM, before it interrupts itself."""
+    """The grace period that a block of code has after a SIGTERM, before it interrupts itself."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -30,7 +30,7 @@ class Grace:
         self._ends: float | None = None
 
     def begin(self) -> bool:
-        """Note that SIGTERM came. Returns False if there is no time, or has been another one."""
+        """Begin at a SIGTERM. Returns False if the period is zero or began at an earlier one."""
         if self._ends is not None or not self.seconds:
             return False
         self._ends = time.monotonic() + self.seconds
@@ -38,30 +38,30 @@ class Grace:
 
     @property
     def has_begun(self) -> bool:
-        """Whether SIGTERM came."""
+        """Whether a SIGTERM has arrived."""
         return self._ends is not None
 
     @property
     def has_passed(self) -> bool:
-        """Whether no time is left."""
+        """Whether the period is over."""
         return self._ends is not None and time.monotonic() > self._ends
 
     def end(self) -> None:
-        """Do what Ctrl-C does, once."""
+        """Do what Ctrl-C does, but only once."""
         if not self.is_over:
             self.is_over = True
             interrupt()
 
 
 _graces: list[Grace] = []
-"""That of the block that runs; empty where SIGTERM interrupts at once."""
+"""The grace periods of the blocks that are running; empty if SIGTERM interrupts at once."""
 
 
 @contextmanager
 def grace_after_sigterm(seconds: float) -> Iterator[Grace]:
-    """Let a first SIGTERM only begin the grace that is yielded; the block then calls its `end`.
+    """Make a first SIGTERM only begin the grace period; the block itself must call its `end`.
 
-    A second one interrupts at once, and so does the end of the block, if a SIGTERM came.
+    A second SIGTERM interrupts at once, and so does leaving the block after a SIGTERM.
     """
     grace = Grace(seconds)
     _graces.append(grace)
@@ -74,9 +74,9 @@ def grace_after_sigterm(seconds: float) -> Iterator[Grace]:
 
 
 def heed_sigterm() -> None:
-    """Let SIGTERM, which a preempted job gets, do what Ctrl-C does from now on.
+    """Make SIGTERM, which a preempted job gets, do what Ctrl-C does from now on.
 
-    Whatever sets a handler of its own later, as Ray does, has to be followed by another call.
+    Call this again after code that sets its own handler, as Ray does.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _handle_sigterm)
@@ -87,19 +87,19 @@ def heed_sigterm() -> None:
 
 
 def ignore_both() -> None:
-    """Ignore Ctrl-C and SIGTERM, so that tidying up comes to its end."""
+    """Ignore Ctrl-C and SIGTERM, so that cleaning up is not interrupted."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def exit_code() -> int:
-    """Exit code of a command that a signal has ended, as in shells: 143 for SIGTERM, else 130."""
+    """Return the exit code of a command that a signal ended: 143 after SIGTERM, else 130."""
     return 128 + (signal.SIGTERM if _terminated.is_set() else signal.SIGINT)
 
 
 def interrupt() -> None:
     """Do what Ctrl-C does, in the main thread."""
-    if not callable(signal.getsignal(signal.SIGINT)):  # a script's background job ignores it
+    if not callable(signal.getsignal(signal.SIGINT)):  # ignored in a script's background job
         raise KeyboardInterrupt
     signal.raise_signal(signal.SIGINT)
 
@@ -111,9 +111,9 @@ def _handle_sigterm(_number: int, _frame: FrameType | None) -> None:
 
 
 def _repeat_interrupt(lost: "sys.UnraisableHookArgs") -> None:
-    """Repeat a KeyboardInterrupt that hit a finaliser, where Python would print and drop it.
+    """Repeat a KeyboardInterrupt that was raised in a finalizer, where Python only prints it.
 
-    It is repeated from a thread, because this hook's own caller would drop it once more.
+    A thread repeats it, because this hook is called where it would be dropped again.
     """
     if isinstance(lost.exc_value, KeyboardInterrupt):
         main = threading.main_thread().ident
@@ -125,14 +125,14 @@ def _repeat_interrupt(lost: "sys.UnraisableHookArgs") -> None:
 def _is_no_interrupt(record: logging.LogRecord) -> bool:
     """Whether a log record is about anything but a KeyboardInterrupt.
 
-    SQLAlchemy logs one that hits the closing of a connection, with a traceback, and reraises it.
+    If one is raised while a connection closes, SQLAlchemy logs it with a traceback and reraises it.
     """
     return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
 
 
 @contextmanager
 def interrupt_handler_kept() -> Iterator[None]:
-    """Put the handler of Ctrl-C back at the end, whatever the block sets in its place."""
+    """Restore the handler of Ctrl-C at the end, whatever the block installs."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -143,10 +143,10 @@ def interrupt_handler_kept() -> Iterator[None]:
 
 @cache
 def _watch_for_sigterm() -> None:
-    """Watch for SIGTERM in a thread, once a process.
+    """Watch for SIGTERM in a thread; done once per process.
 
-    Where Ray's processes get the signal too, the driver can be in a call to one that is gone. No
-    handler in Python runs then, but the signal's number is written to this pipe all the same.
+    If Ray's processes get the signal too, the driver may be blocked in a call to one that is gone,
+    and no Python handler runs. The signal's number is written to this pipe all the same.
     """
     read, write = os.pipe()
     os.set_blocking(write, False)
@@ -155,7 +155,7 @@ def _watch_for_sigterm() -> None:
 
 
 def _end_after_patience(heard: int) -> None:
-    import psutil  # most commands need none of this
+    import psutil  # only needed here
 
     while os.read(heard, 1)[0] != signal.SIGTERM:
         pass
@@ -169,9 +169,9 @@ def _end_after_patience(heard: int) -> None:
 
 @contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """Let a first Ctrl-C or SIGTERM take effect at the end of the block.
+    """Delay a first Ctrl-C or SIGTERM until the end of the block.
 
-    Ray's start forks and loads; a KeyboardInterrupt that hits one of Python's own hooks there
+    Starting Ray forks and imports; a KeyboardInterrupt raised in one of Python's own hooks there
     would be printed and lost.
     """
     heard = threading.Event()

@@ -1,6 +1,6 @@
-"""Averages encoders that were trained from one initialisation, weight by weight.
+"""Average the weights of encoders that were trained from the same initialisation.
 
-Paper: Wortsman et al., ICML 2022, https://arxiv.org/abs/2203.05482: the uniform soup, of seeds.
+Paper: Wortsman et al., ICML 2022, https://arxiv.org/abs/2203.05482: the uniform soup, over seeds.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,13 +16,13 @@ from cse_methods.errors import BackboneError
 
 
 def average_weights(states: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Average tensors of one name and shape over one or more states, in float64.
+    """Average tensors with the same name and shape over one or more states, in float64.
 
-    Each keeps its type. Tensors of whole numbers or truth values are those of the first state.
+    Each result keeps its dtype. Integer and boolean tensors are taken from the first state.
 
     Raises:
-        BackboneError: names the first tensor that a state lacks, has in another shape, or has
-            beside those of the first state.
+        BackboneError: names the first tensor that is missing in a state, has another shape there,
+            or is missing in the first state.
     """
     count, first, sums = 0, dict[str, Tensor](), dict[str, Tensor]()
     for count, state in enumerate(states, start=1):
@@ -49,10 +49,10 @@ def _refuse_unlike(first: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> 
 
 
 def average_encoders(folders: Sequence[Path], *, attention: str = "sdpa") -> Encoder:
-    """Load saved encoders, one at a time beside the first, which gets the average of all weights.
+    """Average the weights of saved encoders; at most two of them are in memory at a time.
 
     Raises:
-        BackboneError: if one cannot be loaded, or their weights differ in names or shapes.
+        BackboneError: if one cannot be loaded, or the weights differ in names or shapes.
     """
     averaged = load_encoder(str(folders[0]), attention=attention)
     others = (load_encoder(str(folder)).state_dict() for folder in folders[1:])

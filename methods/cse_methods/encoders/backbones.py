@@ -1,4 +1,4 @@
-"""Pre-trained encoders by name: what a name stands for, where its files lie, how to get them."""
+"""Pre-trained encoders by name: what a name stands for, where its files are, how to get them."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ from cse_methods.files.places import fetch_copy, find_copy, is_remote
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 TOKENIZER = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
 SENTENCE_PIECE = ("spm.model", "spiece.model", "sentencepiece.bpe.model")
-"""What a tokenizer is made from where an older folder has nothing else."""
+"""Files from which a tokenizer is made in an older folder without any other."""
 
 _SMALL_FILES = (
     *("config.json", *TOKENIZER, *SENTENCE_PIECE),
@@ -48,18 +48,18 @@ class Backbone:
     """Where a pre-trained encoder comes from."""
 
     name: str
-    """As it was asked for; stored and shown."""
+    """The name as given, which is stored and shown."""
     model: str | Path
-    """A hub id, the folder (or file of word vectors) that holds it, or its URI in an object
+    """A hub id, the folder (or file of word vectors) that contains it, or its URI in an object
     store."""
     revision: str | None = None
-    """The commit, branch or tag of the hub; None is the newest."""
+    """The commit, branch or tag on the hub; None is the newest."""
     pooler: Pooler | None = None
-    """The pooler that it was made for; None where nobody says."""
+    """The pooler for which it was made; None if unknown."""
 
     @property
     def origin(self) -> str:
-        """Where it comes from, for people: what of the hub, and how to pin it if nothing does."""
+        """Describe where it comes from and, if no revision is pinned, how to pin one."""
         if isinstance(self.model, Path) or is_remote(self.model) or self.revision:
             return f"{self.model} at {self.revision}" if self.revision else str(self.model)
         return f"{self.model}, whichever revision is newest (to pin one: {self.name}@REVISION)"
@@ -73,15 +73,15 @@ _KNOWN = {"mini": Backbone("mini", Path(__file__).parents[1] / "mini", None, "av
 
 
 def resolve_backbone(name: str) -> Backbone:
-    """Find out what a name stands for: a short name, a folder, a URI or a hub id.
+    """Determine what a name stands for: a short name, a folder, a URI or a hub id.
 
     A hub id is `owner/name`. It, or the short name of one, may end in `@REVISION`: a commit, branch
-    or tag. Nothing is fetched, and a hub id is not looked up.
+    or tag. Nothing is downloaded, and a hub id is not looked up.
 
     Raises:
-        UnknownModelError: if the folder's modules are not ours.
-        BackboneError: if the name is none of these, the folder is not a whole encoder, or the
-            package that it stands for is not installed.
+        UnknownModelError: if the folder has modules that are not supported here.
+        BackboneError: if the name is none of these, the folder is not a complete encoder, or the
+            package that contains it is not installed.
     """
     if name in _KNOWN:
         return _KNOWN[name]
@@ -118,20 +118,20 @@ def _resolve_packaged(name: str) -> Backbone:
 
 
 def split_revision(name: str) -> tuple[str, str | None]:
-    """What a name is before `@`, and the revision after it; None where it pins none."""
+    """Split a name at `@` into the part before it and the revision; None if it has no revision."""
     model, _, revision = name.partition("@")
     return (model, revision) if re.fullmatch(r"\w[\w./-]*", revision) else (name, None)
 
 
 def locate_backbone(source: Backbone) -> Path | None:
-    """The folder of the encoder on this machine; None if it has to be fetched first.
+    """Return the folder of the encoder on this machine; None if it must be downloaded first.
 
-    It is that of an installed package, where one has the encoder; else the hub's cache, or ours
-    for one of an object store.
+    This is the folder in an installed package that contains it, else in the hub's cache, or in our
+    cache for an encoder in an object store.
 
     Raises:
-        UnknownModelError: if its modules are not ours.
-        BackboneError: if its object store has no such folder, or does not answer.
+        UnknownModelError: if it has modules that are not supported here.
+        BackboneError: if the object store has no such folder, or does not answer.
     """
     if isinstance(source.model, Path):
         return source.model
@@ -143,7 +143,7 @@ def locate_backbone(source: Backbone) -> Path | None:
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
-        # Not the weights: a cache that knows of two formats and holds one counts as incomplete.
+        # Without weights: a cache that has one of two known formats would count as incomplete.
         cached = snapshot_download(
             source.model,
             revision=source.revision,
@@ -156,11 +156,11 @@ def locate_backbone(source: Backbone) -> Path | None:
 
 
 def fetch_backbone(source: Backbone) -> Path:
-    """The folder of the encoder on this machine, downloaded if it is not there yet.
+    """Return the folder of the encoder on this machine, downloading it if needed.
 
     Raises:
-        UnknownModelError: if its modules are not ours; its weights are then not fetched.
-        BackboneError: if it cannot be downloaded, or what the hub has is not an encoder.
+        UnknownModelError: if it has modules that are not supported here; no weights are downloaded.
+        BackboneError: if it cannot be downloaded, or is not an encoder.
     """
     if folder := locate_backbone(source):
         return folder
@@ -180,10 +180,10 @@ def fetch_backbone(source: Backbone) -> Path:
 
 
 def own_pooling(source: Backbone, folder: Path) -> Pooling:
-    """The pooling that an encoder was made for; the mean where neither table nor folder says.
+    """Return the pooling for which an encoder was made; the mean if neither table nor folder says.
 
     Raises:
-        BackboneError: if the folder states a pooling that we do not have.
+        BackboneError: if the folder names a pooling that is not supported here.
     """
     if split_revision(source.name)[0] in _KNOWN and source.pooler is not None:
         return Pooling(source.pooler)
@@ -191,7 +191,7 @@ def own_pooling(source: Backbone, folder: Path) -> Pooling:
 
 
 def backbone_width(name: str) -> int | None:
-    """Coordinates of the encoder's token vectors; None if it is not here or does not say."""
+    """Return the width of the encoder's token vectors; None if it is not here or does not say."""
     folder = locate_backbone(resolve_backbone(name))
     if folder is None or is_static(folder):
         return None
@@ -201,11 +201,11 @@ def backbone_width(name: str) -> int | None:
 
 
 def weights_sha256(folder: Path) -> str:
-    """Hash, in hex digits, of what the vectors depend on.
+    """Hash, in hex digits, everything that an encoder's vectors depend on.
 
-    That is weights, configuration and tokenizer, the layers after the pooler, and where a text is
-    cut if that is earlier than the positions end. The pooler is not, because a setting may name
-    another one. A BackboneError if the folder is not a whole encoder.
+    This is the weights, the configuration, the tokenizer, the layers around the pooler, and the
+    length to which texts are truncated if it is below the number of positions. The pooler is left
+    out, because a setting can replace it. Raises BackboneError if the encoder is incomplete.
     """
     if problem := _problem(folder):
         raise BackboneError(problem)
@@ -213,13 +213,13 @@ def weights_sha256(folder: Path) -> str:
 
 
 def weight_bytes(folder: Path) -> int:
-    """The size of the files that hold an encoder's weights."""
+    """Sum the sizes of the files that contain an encoder's weights, in bytes."""
     found = list(folder.glob("model*.safetensors")) or list(folder.glob("pytorch_model*.bin"))
     return sum(file.stat().st_size for file in found or static_files(folder))
 
 
 def _encoder_files(folder: Path) -> list[Path]:
-    """The files that the vectors of an encoder depend on, by their names below its folder."""
+    """List the files on which an encoder's vectors depend, sorted by relative path."""
     if not read_modules(folder) and is_static(folder):
         return static_files(folder)
     shards = {file.name for pattern in _SAFETENSORS for file in folder.glob(pattern)}
@@ -239,7 +239,7 @@ def _encoder_files(folder: Path) -> list[Path]:
 
 def _hash_files(folder: Path, files: Sequence[Path]) -> str:
     lines = [f"{file.relative_to(folder).as_posix()} {file_sha256(file)}\n" for file in files]
-    # Only where they are: encoders without have the hash that they always had.
+    # Added only if there are any, so that the hashes of other encoders stay what they were.
     if len(modules := read_modules(folder)) > len(("Transformer", "Pooling")):
         lines.append(f"modules {' '.join(f'{kind} {path}' for kind, path in modules)}\n")
     if not is_static(folder) and (length := _shorter_length(folder)) is not None:
@@ -248,7 +248,7 @@ def _hash_files(folder: Path, files: Sequence[Path]) -> str:
 
 
 def _shorter_length(folder: Path) -> int | None:
-    """Word pieces at which a text is cut, if that is before the model's positions end."""
+    """Return the length to which texts are truncated if that is below the model's positions."""
     config = json.loads((folder / "config.json").read_text("utf-8"))
     file = folder / "tokenizer_config.json"
     tokenizer = json.loads(file.read_text("utf-8")) if file.is_file() else {}
@@ -262,7 +262,7 @@ def _shorter_length(folder: Path) -> int | None:
 
 
 def _copied(uri: str, copy: Callable[[str], Folder]) -> Folder:
-    """This machine's copy of an encoder in an object store, or the error that it is not one."""
+    """Return this machine's copy of an encoder in an object store; BackboneError if invalid."""
     try:
         folder = copy(uri)
     except (OSError, ValueError) as problem:
@@ -285,8 +285,8 @@ def _download(source: Backbone) -> Path:
         wanted = [*_SMALL_FILES, *patterns]
         return Path(snapshot_download(repository, revision=revision, allow_patterns=wanted))
 
-    # One file fails at once where the hub is out of reach; a snapshot retries for half a minute.
-    with suppress(RemoteEntryNotFoundError):  # models of another make may have none
+    # If the hub is unreachable, one file fails at once; a snapshot retries for half a minute.
+    with suppress(RemoteEntryNotFoundError):  # models of other kinds may not have this file
         hf_hub_download(repository, "config.json", revision=revision)
     modules = read_modules(snapshot())
     layers = [f"{module.path}/*" for module in modules[1:]]
@@ -295,13 +295,13 @@ def _download(source: Backbone) -> Path:
         first = modules[0].path
         wanted = (f"{first}/*.json", f"{first}/model.safetensors")
     folder = snapshot(*wanted, *layers)
-    # Older repositories hold the one format only; both would be twice the bytes.
+    # Older repositories have only the pickled format; downloading both would double the size.
     pickled = "pytorch_model.bin" if first == "." else f"{first}/pytorch_model.bin"
     return folder if _has_weights(folder / first) else snapshot(pickled)
 
 
 def _is_path(name: str) -> bool:
-    """Whether a name that is not there was meant as a folder, rather than as a hub id."""
+    """Whether a name that does not exist was meant as a folder rather than as a hub id."""
     path = Path(name)
     written = name.startswith((".", "~")) or path.is_absolute() or len(path.parts) > 2
     return written or (len(path.parts) == 2 and path.parent.is_dir())
@@ -312,12 +312,12 @@ def _has_weights(folder: Path) -> bool:
 
 
 def _problem(folder: Path) -> str | None:
-    """Why a folder is not a whole encoder; None if it is one."""
+    """Explain why a folder is not a complete encoder; None if it is."""
     if folder.exists() and is_static(folder):
         return static_problem(folder)
     if not folder.is_dir():
         return f"{folder} is not a folder"
-    read_modules(folder)  # first: what a model of another make lacks here is no fault of it
+    read_modules(folder)  # first, because a model of another kind need not have the files below
     if not (folder / "config.json").is_file():
         return f"{folder} has no config.json; an encoder's folder holds it beside the weights"
     if not _has_weights(folder):

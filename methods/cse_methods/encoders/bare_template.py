@@ -1,4 +1,4 @@
-"""A template without a sentence: its vector is what the template itself adds to a sentence's."""
+"""The bare template: its vector without a sentence is what the template adds to a sentence's."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,13 @@ from cse_methods.encoders.template import Template
 
 
 def template_positions(template: Template, pieces: int, *, first: int = 0) -> list[int]:
-    """The positions of a bare template's pieces, for a sentence of `pieces` pieces.
+    """Compute the positions of a bare template's pieces for a sentence of `pieces` pieces.
 
-    What follows the sentence keeps the positions that it has behind the sentence.
+    Pieces after the sentence keep the positions that they have behind it.
 
     Args:
         template: its row without a sentence has `len(template)` pieces.
-        pieces: of the sentence, >= 0.
+        pieces: number of the sentence's pieces, >= 0.
         first: the position of the first piece.
 
     Source:
@@ -28,12 +28,12 @@ def template_positions(template: Template, pieces: int, *, first: int = 0) -> li
 
 
 def denoise(vectors: Tensor, bare: Tensor, lengths: Sequence[int] | Tensor) -> Tensor:
-    """The vectors of sentences in a template, less those of the bare template.
+    """Subtract the vectors of the bare template from those of sentences in the template.
 
     Args:
         vectors: of the sentences, shape (B, D).
         bare: row k is that of the bare template for a sentence of k pieces, shape (K, D).
-        lengths: the row of `bare` that belongs to each sentence, shape (B,), in [0, K).
+        lengths: the row of `bare` for each sentence, shape (B,), in [0, K).
 
     Returns:
         Shape (B, D).

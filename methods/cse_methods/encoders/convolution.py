@@ -1,4 +1,4 @@
-"""Convolutions over the vectors of word pieces, between encoder and pooler."""
+"""Convolutions over the vectors of word pieces, between the encoder and the pooler."""
 
 import json
 from collections.abc import Sequence
@@ -21,28 +21,28 @@ from cse_methods.encoders.sentence_transformers_format import OWN_KIND
 from cse_methods.errors import UnknownModelError
 
 _THEIRS, _THEIR_CONFIG = "CNN", "cnn_config.json"
-"""The module of sentence-transformers, without ReLU, whose vectors depend on padding."""
+"""The corresponding module of sentence-transformers: no ReLU, and its vectors depend on padding."""
 
 
 @register_layer(_THEIRS, f"{OWN_KIND}TokenConvolution")
 class TokenConvolution(TokenLayer):
-    """Convolutions of several lengths side by side, each over as many neighbouring word pieces.
+    """Parallel convolutions of several lengths over neighbouring word pieces.
 
-    Weights are drawn as PyTorch draws them.
+    Weights have PyTorch's default initialisation.
 
     Args:
-        width: D of the vectors that it reads.
-        channels: of each convolution; E is this times the number of convolutions.
-        kernel_sizes: their lengths in word pieces, odd.
+        width: D of the input vectors.
+        channels: channels of each convolution; E is this times the number of convolutions.
+        kernel_sizes: lengths of the convolutions in word pieces, odd.
         relu: whether ReLU follows.
-        mask_padding: whether vectors at padding count as zeros, as beyond the ends of a row;
-            otherwise those of a short sentence depend on the batch that it stands in.
+        mask_padding: whether vectors at padding are set to zero, like those beyond a row's ends;
+            otherwise the vectors of a short sentence depend on its batch.
 
     Raises:
-        ValueError: if there is no length, or one is even.
+        ValueError: if there is no kernel size, or one is even.
 
     Source:
-        Zhang et al. 2020 (IS-BERT), section 3; its released code has neither of the last two.
+        Zhang et al. 2020 (IS-BERT), section 3; its released code has no ReLU and no masking.
     """
 
     title: ClassVar[str] = "convolution"
@@ -67,7 +67,7 @@ class TokenConvolution(TokenLayer):
         )
 
     def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
-        """Shape (B, L, D) to shape (B, L, E)."""
+        """Map vectors of shape (B, L, D) to shape (B, L, E)."""
         if not self.reads_padding:
             vectors = vectors * mask.unsqueeze(-1).to(vectors.dtype)
         columns = vectors.transpose(1, 2)
@@ -76,19 +76,19 @@ class TokenConvolution(TokenLayer):
 
     @property
     def kind(self) -> str:
-        """That of sentence-transformers where it computes the same."""
+        """The name of the module; that of sentence-transformers if it computes the same."""
         return super().kind if self.relu or not self.reads_padding else _THEIRS
 
     @property
     def output_width(self) -> int:
-        """E: all channels."""
+        """E, the number of all channels."""
         return self.channels * len(self.kernel_sizes)
 
     def write(self, folder: Path) -> None:
-        """Write the layer as sentence-transformers' CNN if it is one, else in a format of ours."""
+        """Write the layer as sentence-transformers' CNN if equivalent, else in our own format."""
         sizes = list(self.kernel_sizes)
         if self.kind == _THEIRS:
-            # The name that every release reads.
+            # Every release reads this name.
             named = {"in_word_embedding_dimension": self.width, "out_channels": self.channels}
             strides = [1] * len(sizes)
             theirs = named | {"kernel_sizes": sizes, "stride_sizes": strides}

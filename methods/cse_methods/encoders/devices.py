@@ -1,4 +1,4 @@
-"""The device that a process works on, and copies between it and the host."""
+"""The device that a process uses, and copies between device and host."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from cse_methods.errors import BackboneError
 
 
 def default_device() -> torch.device:
-    """The GPU of this process, or the CPU where it sees none."""
+    """Return the GPU of this process, or the CPU if it sees none."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -21,10 +21,10 @@ _AUTOCAST: dict[Arithmetic, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torc
 
 @contextmanager
 def computing_in(arithmetic: Arithmetic, device: torch.device) -> Iterator[None]:
-    """Compute the products on a device in one arithmetic, and as before afterwards.
+    """Compute matrix products on a device in the given arithmetic while the context is open.
 
-    Half precision is PyTorch's autocast. Between float32 and TF32 it has one switch for the whole
-    process, which matters on a GPU alone.
+    Half precision uses PyTorch's autocast. Float32 and TF32 are selected by a setting of the whole
+    process, which only affects a GPU.
     """
     if dtype := _AUTOCAST.get(arithmetic):
         with torch.autocast(device.type, dtype=dtype):
@@ -46,13 +46,13 @@ def computing_in(arithmetic: Arithmetic, device: torch.device) -> Iterator[None]
 
 @contextmanager
 def memory_advice(doing: str) -> Iterator[None]:
-    """Turn the error of a GPU whose memory is full, where nothing is trained, into advice.
+    """Turn an out-of-memory error of a GPU, outside training, into advice.
 
     Args:
         doing: what the memory is for, such as "it encodes 400 sentences".
 
     Raises:
-        BackboneError: says what filled the memory, and the way out.
+        BackboneError: says what filled the memory, and what to do.
     """
     try:
         yield
@@ -65,38 +65,38 @@ def memory_advice(doing: str) -> Iterator[None]:
 
 
 def send_tensor(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor to a device, without a wait of the host for what a GPU still has to do."""
+    """Copy a tensor to a device without making the host wait for the GPU's pending work."""
     if device.type != "cuda" or tensor.is_cuda:
         return tensor.to(device)
-    # Only from pinned memory does the copy wait in the GPU's own queue.
+    # Only a copy from pinned memory is queued on the GPU without blocking the host.
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
 class HostCopy:
-    """A copy of a tensor in the host's memory, for whose making the host does not wait."""
+    """An asynchronous copy of a tensor in the host's memory."""
 
     def __init__(self, tensor: Tensor) -> None:
         self._made = torch.cuda.Event() if tensor.is_cuda else None  # type: ignore[no-untyped-call]
-        # To memory that PyTorch pins, by the GPU's own queue.
+        # Into memory that PyTorch pins, through the GPU's own queue.
         self._values = tensor.to("cpu", non_blocking=True)
         if self._made is not None:
             self._made.record()
 
     def has_arrived(self) -> bool:
-        """Whether the copy is made, so that `read` does not wait."""
+        """Whether the copy is complete, so that `read` does not wait."""
         return self._made is None or bool(self._made.query())  # type: ignore[no-untyped-call]
 
     def read(self) -> list[float]:
-        """Return the values, once the copy is made."""
+        """Return the values; waits until the copy is complete."""
         if self._made is not None:
             self._made.synchronize()
         return [float(value) for value in self._values.tolist()]
 
 
 def copy_to_host(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy a state, whose dicts and lists hold tensors and numbers, into the host's memory.
+    """Copy a state of nested dicts and lists with tensors and numbers into the host's memory.
 
-    The host waits once, until the last tensor of a GPU has arrived.
+    The host waits only once, until all tensors from a GPU have arrived.
     """
     copied: dict[str, Any] = _copy(state)
     if torch.cuda.is_available():
@@ -106,7 +106,7 @@ def copy_to_host(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def _copy(value: Any) -> Any:
     if isinstance(value, Tensor):
-        # From a GPU this is into pinned memory, in the GPU's own queue.
+        # From a GPU, this copies into pinned memory through the GPU's own queue.
         return value.detach().to("cpu", non_blocking=True, copy=True)
     if isinstance(value, Mapping):
         return {name: _copy(item) for name, item in value.items()}

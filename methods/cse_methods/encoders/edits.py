@@ -1,4 +1,4 @@
-"""What a method changes in one pass of an encoder: embeddings, positions, dropout."""
+"""Edits of one forward pass of an encoder: of embeddings, layer outputs, positions and dropout."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,32 +14,32 @@ from cse_methods.encoders.packing import Packing
 from cse_methods.errors import BackboneError
 
 EmbeddingEdit = Callable[[Tensor, Tensor], Tensor]
-"""From vectors of shape (B, L, D) and their mask, (B, L) with 1 for word pieces, to new vectors of
-the same shape. What stands at padding is read by nothing."""
+"""Maps vectors of shape (B, L, D) and their mask, shape (B, L) with 1 for word pieces, to new
+vectors of the same shape. Vectors at padding are never read."""
 
 
 @dataclass(frozen=True)
 class Edits:
-    """Changes of one pass over B rows of word pieces, special ones included."""
+    """Edits of one pass over B rows of word pieces, special ones included."""
 
     embeddings: EmbeddingEdit | None = None
-    """What the encoder's layers read in place of the output of its embedding layer, which ends in
-    normalisation and dropout. It is called once for all rows of the pass."""
+    """Edits the output of the embedding layer, which ends in normalisation and dropout, before the
+    first layer reads it. It is called once for all rows of the pass."""
     layers: Sequence[EmbeddingEdit] = ()
-    """What follows the first layer, the second and so on in place of their output."""
+    """Edits of the outputs of the first layer, the second layer and so on."""
     positions: Sequence[Sequence[int]] | None = None
-    """For each row the position of each of its pieces, counted from 0; None counts them. Below 0
-    are the rows of the position table before the first one, which RoBERTa has."""
+    """For each row, the position of each of its pieces, from 0; None numbers them consecutively.
+    Negative positions are rows of the position table before the first one, as in RoBERTa."""
     dropout: bool = True
-    """Whether there is dropout in training; gradients flow either way."""
+    """Whether dropout is applied in training; gradients flow either way."""
 
     @property
     def are_of_rows(self) -> bool:
-        """Whether vectors are edited, for all rows at once."""
+        """Whether vectors are edited, for which all rows must be in one pass."""
         return self.embeddings is not None or bool(self.layers)
 
     def of_rows(self, start: int, stop: int) -> Self:
-        """The changes of some of the rows."""
+        """Return the edits of a range of rows."""
         positions = None if self.positions is None else self.positions[start:stop]
         return replace(self, positions=positions)
 
@@ -50,23 +50,23 @@ UNEDITED = Edits()
 def piece_positions(
     inputs: Mapping[str, Tensor], edits: Edits, *, lowest: int, limit: int
 ) -> Tensor:
-    """The position of each of the T word pieces of a batch, counted from 0, shape (T,).
+    """Compute the position of each of the T word pieces of a batch, from 0, shape (T,).
 
     Args:
-        inputs: as `Encoder.pad` gives them.
-        edits: may give other positions than the places of the pieces in their rows.
-        lowest: the first row of the position table, counted from that of the first position.
-        limit: positions that the model has.
+        inputs: as `Encoder.pad` returns them.
+        edits: can replace the positions, which otherwise number the pieces of each row.
+        lowest: the lowest position that the table has, relative to the first position.
+        limit: number of positions that the model has.
 
     Raises:
-        BackboneError: if the edits have not one position for each piece, or one that is not there.
+        BackboneError: if the edits do not give one position for each piece, or one is out of range.
     """
     mask, pieces = inputs["attention_mask"], inputs["pieces"]
     if edits.positions is None:
         return pieces % mask.shape[1]
     positions = [place for row in edits.positions for place in row]
     given = [len(row) for row in edits.positions]
-    # The lengths of rows would have to be awaited from a GPU, where their sum has to do.
+    # On a GPU, reading the lengths of rows would make the host wait, so only their sum is compared.
     lengths = [len(pieces)] if mask.is_cuda else mask.sum(dim=1).tolist()
     if lengths != ([sum(given)] if mask.is_cuda else given):
         raise BackboneError(
@@ -83,11 +83,10 @@ def piece_positions(
 
 @contextmanager
 def edited(model: Any, inputs: Mapping[str, Tensor], edits: Edits) -> Iterator[None]:
-    """Let a model read other embeddings, and drop nothing out if the edits say so.
+    """Apply edits of vectors and dropout to a model while the context is open.
 
     Raises:
-        BackboneError: if the model has no embedding layer, or fewer layers, whose output could be
-            changed.
+        BackboneError: if the model has no embedding layer, or too few layers, to be edited.
     """
     silenced = model.training and not edits.dropout
     with ExitStack() as after:
@@ -108,7 +107,7 @@ def edited(model: Any, inputs: Mapping[str, Tensor], edits: Edits) -> Iterator[N
 
 
 def _first_layers(model: Any, count: int) -> list[nn.Module]:
-    """The first layers of a model; BackboneError if it has not so many of BERT's."""
+    """Return the first layers of a model; BackboneError if it has fewer layers like BERT's."""
     if not count:
         return []
     layers = getattr(getattr(model, "encoder", None), "layer", [])
@@ -123,7 +122,7 @@ def _first_layers(model: Any, count: int) -> list[nn.Module]:
 def _change_output(
     inputs: Mapping[str, Tensor], edit: EmbeddingEdit, layer: nn.Module, given: Any, vectors: Tensor
 ) -> Tensor:
-    """Edit what a layer gives, for padded rows or for rows without padding."""
+    """Edit the output of a layer, for padded rows or for packed rows."""
     del layer, given
     mask = inputs["attention_mask"]
     if vectors.shape[:2] == mask.shape:

@@ -1,4 +1,4 @@
-"""Encoders: sentences in, one vector a sentence out."""
+"""Encoders: map sentences to one vector each."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,20 +24,20 @@ from cse_methods.encoders.word_pieces import batched_by_length
 from cse_methods.errors import BackboneError
 
 PIECES_AT_ONCE = {"cpu": 4096, "cuda": 65_536}
-"""Word pieces of a batch at test time, padding included, by device: they bound the memory."""
+"""The most word pieces of a batch at test time, padding included, by device; bounds the memory."""
 _SEVERAL_LAYERS = ("avg_top2", "avg_first_last")
 """The poolers that read more than the last layer."""
 
 
 class Encoder(nn.Module):
-    """A pre-trained model of one of the families read here, with its tokenizer and a pooler.
+    """A pre-trained model of a supported family, with its tokenizer and a pooler.
 
     Args:
-        model: gives the vectors of word pieces.
+        model: computes the vectors of word pieces.
         tokenizer: the model's own.
-        pooling: how the vectors of word pieces become one.
-        limit: word pieces the model can read, special ones included.
-        token_layers: the layers between the last vectors of word pieces and the pooler, in order.
+        pooling: how the vectors of word pieces are reduced to one.
+        limit: the most word pieces that the model reads, special ones included.
+        token_layers: the layers between the model's last vectors and the pooler, in order.
         post_pooling: the layers after the pooler, in order.
 
     Attributes:
@@ -61,7 +61,7 @@ class Encoder(nn.Module):
         self.tokenizer = tokenizer
         self.pooling = pooling
         self.limit = limit
-        # Checkpoints hold the weights of these layers under the name `tail`.
+        # Checkpoints store the weights of these layers under the name `tail`.
         self.add_module("tail", nn.ModuleList(post_pooling))
         self.add_module("token_tail", nn.ModuleList(token_layers))
         self._packs = model.config._attn_implementation == PACKED
@@ -70,11 +70,11 @@ class Encoder(nn.Module):
         self.template = prompt_template(prompt, tokenizer) if prompt else plain_template(tokenizer)
 
     def with_post_pooling(self, *layers: SavedLayer) -> "Encoder":
-        """An encoder that shares this one's weights and has further layers at the end."""
+        """Return an encoder that shares this one's weights, with further layers at the end."""
         return self._extended(post_pooling=layers)
 
     def with_token_layers(self, *layers: TokenLayer) -> "Encoder":
-        """An encoder that shares this one's weights, with further layers before the pooler.
+        """Return an encoder that shares this one's weights, with further layers before the pooler.
 
         Raises:
             BackboneError: if the pooler reads more than the last layer.
@@ -82,7 +82,7 @@ class Encoder(nn.Module):
         return self._extended(token_layers=layers)
 
     def with_pooler(self, pooler: Pooler) -> "Encoder":
-        """An encoder that shares this one's weights and reads another pooler than `mask`."""
+        """Return an encoder that shares this one's weights, with a pooler other than `mask`."""
         return Encoder(
             self.model,
             self.tokenizer,
@@ -116,7 +116,7 @@ class Encoder(nn.Module):
 
     @property
     def width(self) -> int:
-        """D of the embeddings."""
+        """D, the width of the embeddings."""
         return last_width(self.post_pooling) or self._pooled_width
 
     @property
@@ -129,45 +129,45 @@ class Encoder(nn.Module):
 
     @property
     def reading_key(self) -> Hashable:
-        """What `rows` depends on: encoders with equal keys give equal rows."""
+        """What the output of `rows` depends on: encoders with equal keys give equal rows."""
         return self.tokenizer, self.template
 
     @property
     def first_position(self) -> int:
-        """The row of the position table that the first word piece has."""
+        """The row in the position table of the first word piece."""
         return self._family.first_position
 
     @property
     def dropout(self) -> float:
-        """The highest dropout of its vectors and attention in training."""
+        """The highest dropout of hidden vectors and attention in training."""
         return max(float(getattr(self.model.config, name)) for name in self._family.dropout)
 
     @property
     def device(self) -> torch.device:
-        """Where the weights lie."""
+        """The device of the weights."""
         return next(self.parameters()).device
 
     def prompt(self, words: str) -> Template:
-        """The template of a prompt: `{}` is the sentence, its vector that of `[MASK]`.
+        """Make the template of a prompt: `{}` is the sentence, whose vector is read at `[MASK]`.
 
         Raises:
-            BackboneError: if it lacks one of these.
+            BackboneError: if the words lack one of these.
         """
         return prompt_template(words, self.tokenizer)
 
     def pieces(
         self, sentences: Sequence[str], template: Template, *, max_length: int | None = None
     ) -> list[list[int]]:
-        """Word pieces of each sentence, without special ones.
+        """Tokenize each sentence into word pieces, without special ones.
 
         Args:
-            sentences: any number of them.
-            template: what will stand around them.
-            max_length: a sentence is cut so that its row is no longer than this; None is the
+            sentences: any number of sentences.
+            template: the template that will surround them.
+            max_length: sentences are truncated so that a row is no longer than this; None is the
                 model's limit.
 
         Raises:
-            BackboneError: if the template fills the row.
+            BackboneError: if the template leaves no room for a sentence.
         """
         if not sentences:
             return []
@@ -187,27 +187,27 @@ class Encoder(nn.Module):
         return list(ids["input_ids"])
 
     def pad(self, rows: Sequence[list[int]]) -> dict[str, Tensor]:
-        """What `forward` reads, padded to the longest row.
+        """Make the input of `forward`, padded to the longest row.
 
         Args:
             rows: B >= 1 rows of word pieces, special ones included.
 
         Returns:
             On the encoder's device, `input_ids` and `attention_mask`, each of shape (B, L), and
-            `pieces`, the places of the T word pieces among the B * L, shape (T,). Token types are
-            left out: single sentences have the first only, and some families have none.
+            `pieces`, the indices of the T word pieces among the B * L places, shape (T,). Token
+            types are left out: a single sentence only has the first, and some families have none.
         """
         lengths = torch.tensor([len(row) for row in rows])
         mask = torch.arange(max(map(len, rows))) < lengths[:, None]
         ids = torch.full(mask.shape, self.tokenizer.pad_token_id)
         ids[mask] = torch.tensor([piece for row in rows for piece in row])
-        # Found here: where the mask is on a GPU, the host would have to wait for it.
+        # Computed on the CPU: if the mask were on a GPU, the host would have to wait for it.
         pieces = mask.flatten().nonzero().squeeze(1)
         inputs = {"input_ids": ids, "attention_mask": mask.long(), "pieces": pieces}
         return {name: send_tensor(value, self.device) for name, value in inputs.items()}
 
     def forward(self, inputs: Mapping[str, Tensor], *, edits: Edits = UNEDITED) -> Tensor:
-        """What `pad` returns to embeddings of shape (B, D), float32, before any head.
+        """Encode the output of `pad` to embeddings of shape (B, D), float32, before any head.
 
         Raises:
             BackboneError: if the edits do not fit the rows or the model.
@@ -218,12 +218,12 @@ class Encoder(nn.Module):
         return embeddings
 
     def encode(self, sentences: Sequence[str], *, max_length: int | None = None) -> Tensor:
-        """Embeddings as used at test time: in the encoder's template, no dropout, no gradient.
+        """Encode sentences as at test time: in the encoder's template, no dropout, no gradient.
 
         Each distinct sentence is encoded once.
 
         Args:
-            sentences: N of them.
+            sentences: N sentences.
             max_length: as for `pieces`.
 
         Returns:
@@ -234,44 +234,44 @@ class Encoder(nn.Module):
         return vectors[[place[sentence] for sentence in sentences]]
 
     def rows(self, sentences: Sequence[str], *, max_length: int | None = None) -> list[list[int]]:
-        """The word pieces of each sentence at test time, special ones included; as `encode`."""
+        """Return the word pieces of each sentence at test time, special ones included."""
         contents = self.pieces(sentences, self.template, max_length=max_length)
         return [self.template(content) for content in contents]
 
     def encode_rows(self, rows: Sequence[list[int]]) -> Tensor:
-        """Embeddings of N rows of word pieces at test time: shape (N, D), float32, on the CPU."""
+        """Encode N rows of word pieces as at test time: shape (N, D), float32, on the CPU."""
         if not rows:
             return torch.empty(0, self.width)
         places, batches = zip(*self._device_batches(rows), strict=True)
         with memory_advice(f"it joins the vectors of {len(rows)} sentences"):
-            vectors = torch.cat(batches).cpu()  # at once: each copy would wait for its batch
+            vectors = torch.cat(batches).cpu()  # one copy: several would each wait for a batch
         return vectors[torch.tensor([place for own in places for place in own]).argsort()]
 
     def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor]]:
-        """Embeddings of rows of word pieces, as at test time, in batches of similar length.
+        """Encode rows of word pieces as at test time, in batches of similar length.
 
-        After each batch the module is in the same mode, training or evaluation, as before.
+        After each batch the module is in the same mode as before, training or evaluation.
 
         Args:
             rows: with their special pieces, as `pad` takes them.
 
         Yields:
-            Places in `rows`, and their vectors: shape (B, D), float32, on the CPU.
+            Indices into `rows`, and their vectors: shape (B, D), float32, on the CPU.
         """
         for places, vectors in self._device_batches(rows):
             yield places, vectors.cpu()
 
     def save(self, folder: Path) -> None:
-        """Write a folder from which `load_encoder` gives an encoder with the same vectors.
+        """Write a folder from which `load_encoder` loads an encoder with the same vectors.
 
         The folder is in the format of sentence-transformers (release 6). That library gives the
-        same vectors for the poolers `cls` and `avg`. It has no module for the other poolers and
-        refuses such a folder; only `load_encoder` reads it.
+        same vectors for the poolers `cls` and `avg`. It does not support the other poolers and
+        refuses such a folder, which only `load_encoder` reads.
 
         Args:
-            folder: made if it is not there.
+            folder: created if it does not exist.
         """
-        # Calls leave their truncation in the tokenizer, and would so change the saved file.
+        # Calls of the tokenizer leave their truncation in it, which would change the saved file.
         self.tokenizer.backend_tokenizer.no_truncation()
         with quiet():
             self.model.save_pretrained(folder)
@@ -286,7 +286,7 @@ class Encoder(nn.Module):
         )
 
     def _device_batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor]]:
-        """As `batches`, with the vectors on the encoder's device."""
+        """Yield as `batches` does, with the vectors on the encoder's device."""
         at_once = PIECES_AT_ONCE.get(self.device.type, PIECES_AT_ONCE["cpu"])
         for places in batched_by_length([len(row) for row in rows], at_once=at_once):
             longest = max(len(rows[place]) for place in places)
@@ -296,12 +296,12 @@ class Encoder(nn.Module):
             yield places, vectors
 
     def token_vectors(self, inputs: Mapping[str, Tensor], edits: Edits = UNEDITED) -> Tensor:
-        """What the pooler reads of the last layer, the layers before it included.
+        """Compute the pooler's input: the last layer's vectors after `token_layers`.
 
-        Args and errors are those of `forward`.
+        Arguments and errors are those of `forward`.
 
         Returns:
-            Shape (B, L, D), float32; what stands at padding means nothing.
+            Shape (B, L, D), float32; vectors at padding are meaningless.
         """
         with edited(self.model, inputs, edits):
             vectors = self._hidden_states(inputs, edits)[-1].float()
@@ -310,17 +310,17 @@ class Encoder(nn.Module):
         return vectors.float()
 
     def pool_tokens(self, vectors: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
-        """What the pooler makes of `token_vectors`, shape (B, D).
+        """Pool the output of `token_vectors`, shape (B, D).
 
         Raises:
-            BackboneError: if it reads more than the last layer.
+            BackboneError: if the pooler reads more than the last layer.
         """
         _refuse_several_layers(self.pooling)
         marked = self._marked(inputs["input_ids"])
         return pool([vectors], inputs["attention_mask"], self.pooling, marked=marked)
 
     def _vectors(self, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
-        """What the pooler makes of each row, shape (B, D), float32."""
+        """Compute the pooled vector of each row, shape (B, D), float32."""
         if self.token_layers:
             return self.pool_tokens(self.token_vectors(inputs, edits), inputs)
         mask, marked = inputs["attention_mask"], self._marked(inputs["input_ids"])
@@ -330,18 +330,18 @@ class Encoder(nn.Module):
                 positions = self._positions(inputs, edits)
                 return read_one_piece(self.model, inputs, column, positions).float()
             states = self._hidden_states(inputs, edits)
-        # Averages of half-precision vectors would lose what the layers kept.
+        # Averaging in half precision would lose accuracy that the layers kept.
         return pool([state.float() for state in states], mask, self.pooling, marked=marked)
 
     def _reads_one_piece(self, edits: Edits) -> bool:
-        """Whether the last layer need not be computed as a whole."""
+        """Whether the last layer only has to be computed for one piece per row."""
         whole = len(edits.layers) == self.model.config.num_hidden_layers
         return (
             self._packs and self._family.bert_layers and self.pooling.reads_one_piece and not whole
         )
 
     def _hidden_states(self, inputs: Mapping[str, Tensor], edits: Edits) -> Sequence[Tensor]:
-        """The vectors of all word pieces, of every layer that the pooler reads, (B, L, D) each."""
+        """Compute word-piece vectors, shape (B, L, D), for each layer that the pooler reads."""
         ids, mask = inputs["input_ids"], inputs["attention_mask"]
         every_layer = self.pooling.pooler in _SEVERAL_LAYERS
         packs = self._packs and not any(layer.reads_padding for layer in self.token_layers)
@@ -350,14 +350,14 @@ class Encoder(nn.Module):
         if packs and padded:
             positions = self._positions(inputs, edits)
             return hidden_states(self.model, inputs, positions, every_layer=every_layer)
-        # A mask that hides nothing would be read by the library, and the host wait for it.
+        # If the library got a mask that hides nothing, it would check it, and the host would wait.
         visible = None
         if padded:
             spreads = self._family.bert_layers and kernel in (PACKED, "sdpa")
             visible = spread_mask(mask) if spreads else mask
         given = {"attention_mask": visible, "output_hidden_states": every_layer}
         if edits.positions is not None:
-            # As in RoBERTa, padding has the row before the first one, where there is such a row.
+            # As in RoBERTa, padding has the row before the first position, if there is such a row.
             padding = max(0, self._family.first_position - 1)
             rows = torch.full((ids.numel(),), padding, device=ids.device)
             rows[inputs["pieces"]] = self._positions(inputs, edits)
@@ -366,13 +366,13 @@ class Encoder(nn.Module):
         return output.hidden_states if every_layer else [output.last_hidden_state]
 
     def _positions(self, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
-        """The row of the position table that each word piece has, shape (T,)."""
+        """Compute the row in the position table of each word piece, shape (T,)."""
         first = self.first_position
         positions = self.model.config.max_position_embeddings - first
         return first + piece_positions(inputs, edits, lowest=-first, limit=positions)
 
     def _marked(self, ids: Tensor) -> Tensor | None:
-        """The place of the last mask of each row: an earlier one is the sentence's own."""
+        """Find the index of the last mask in each row: earlier ones belong to the sentence."""
         if self.pooling.pooler != "mask":
             return None
         masks: Tensor = ids == self.tokenizer.mask_token_id

@@ -1,4 +1,4 @@
-"""The families of encoders that are read here, and what sets them apart."""
+"""The supported families of encoders, and how they differ."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,20 +9,20 @@ from cse_methods.errors import BackboneError, UnknownModelError
 
 @dataclass(frozen=True)
 class Family:
-    """What a family's models have in their own way; the defaults are BERT's."""
+    """The properties of a family's models; the defaults are BERT's."""
 
     first_position: int = 0
-    """The row of the position table that the first word piece has."""
+    """The row in the position table of the first word piece."""
     dropout: tuple[str, ...] = ("hidden_dropout_prob", "attention_probs_dropout_prob")
-    """The settings of the dropout of hidden vectors and attention."""
+    """The names of the settings for dropout of hidden vectors and of attention."""
     pooling_layer: bool = True
-    """Whether its models have a pooling layer of their own, which has to be left out."""
+    """Whether its models have their own pooling layer, which must be left out."""
     sdpa: bool = True
-    """Whether its models have the attention kernel `sdpa`; else they take `eager`."""
+    """Whether its models support the attention kernel `sdpa`; otherwise they use `eager`."""
 
     packed: bool = True
-    """Whether its models can read rows without padding, with the kernel `sdpa`: in ModernBERT some
-    layers see near pieces only, and count through the whole row."""
+    """Whether its models can read rows without padding, with the kernel `sdpa`. ModernBERT cannot:
+    some of its layers see only nearby pieces, which they count along the whole row."""
 
     half_precision: bool = True
     """Whether its models run in bf16 and fp16."""
@@ -31,14 +31,14 @@ class Family:
     """Whether its modules are BERT's, by name and order."""
 
     def kernel(self, attention: str) -> str:
-        """The attention kernel that its models are loaded with, where `attention` is asked for."""
+        """Return the attention kernel to load a model with, if the user asks for `attention`."""
         if attention != "sdpa" or not self.sdpa:
             return "eager"
         return "packed" if self.packed else "sdpa"
 
     @property
     def options(self) -> dict[str, bool]:
-        """What its models are made with."""
+        """Keyword arguments for making its models."""
         return {"add_pooling_layer": False} if self.pooling_layer else {}
 
 
@@ -49,7 +49,7 @@ FAMILIES: Mapping[str, Family] = {
     "albert": Family(),
     "bert": Family(bert_layers=True),
     "camembert": _ROBERTA,
-    # Its attention fills what is masked with the least float32, which half precision does not have.
+    # It fills masked attention with the lowest float32, which is out of range in half precision.
     "deberta": Family(pooling_layer=False, sdpa=False, half_precision=False),
     "deberta-v2": _DEBERTA,
     "distilbert": Family(dropout=("dropout", "attention_dropout"), pooling_layer=False),
@@ -68,11 +68,11 @@ FAMILIES: Mapping[str, Family] = {
     "xlm-roberta": _ROBERTA,
     "xlm-roberta-xl": Family(first_position=2),
 }
-"""By `model_type`. DeBERTa v3 is of `deberta-v2`, multilingual BERT and most GTE are of `bert`."""
+"""By `model_type`. DeBERTa v3 is `deberta-v2`; multilingual BERT and most GTE models are `bert`."""
 
 
 def refuse_other_families(stored: Mapping[str, Any], name: str) -> None:
-    """Raise UnknownModelError unless a model with this `config.json` is an encoder read here."""
+    """Raise UnknownModelError unless this `config.json` is of a supported encoder."""
     kind = stored.get("model_type")
     if kind in FAMILIES and not stored.get("is_decoder"):
         return
@@ -89,7 +89,7 @@ def refuse_other_families(stored: Mapping[str, Any], name: str) -> None:
 
 
 def refuse_half_precision(config: Any, precision: str, name: str) -> None:
-    """Raise BackboneError if a model with this configuration does not run in that precision."""
+    """Raise BackboneError if a model with this configuration does not support the precision."""
     if precision != "fp32" and not encoder_family(config).half_precision:
         raise BackboneError(
             f"backbone {name!r} is of the family {config.model_type!r}, which does not run in "
@@ -98,5 +98,5 @@ def refuse_half_precision(config: Any, precision: str, name: str) -> None:
 
 
 def encoder_family(config: Any) -> Family:
-    """The family of a model's configuration, which is one that is read here."""
+    """Return the family of a supported model's configuration."""
     return FAMILIES[config.model_type]

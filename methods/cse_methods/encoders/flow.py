@@ -1,4 +1,4 @@
-"""A normalising flow after the pooler: an invertible layer whose vectors are to be Gaussian."""
+"""A normalising flow after the pooler: an invertible layer trained to give Gaussian vectors."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from cse_methods.encoders.saved_layers import SavedLayer, register_layer
 
 _LOG_FACTOR = 3.0
-"""Log scales are stored divided by it, so that they learn as much faster."""
+"""Log scales are stored divided by this factor, which makes them learn faster."""
 _FLOOR = 1e-6
-"""Added to a spread, whose reciprocal is the scale that a flow starts with."""
+"""Added to a standard deviation before it is inverted to the initial scale."""
 
 
 class ActNorm(nn.Module):
-    """A shift and a scale of each of C channels, started so that a batch is standardised."""
+    """A shift and a scale of each of C channels, initialised to standardise a batch."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -23,16 +23,16 @@ class ActNorm(nn.Module):
         self.log_scale = nn.Parameter(torch.zeros(channels))
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Shape (B, C) to shape (B, C)."""
+        """Shift and scale rows of shape (B, C)."""
         return (rows + self.shift) * (_LOG_FACTOR * self.log_scale).exp()
 
     def inverse(self, rows: Tensor) -> Tensor:
-        """Invert `forward`, shape (B, C) to shape (B, C)."""
+        """Invert `forward`, on rows of shape (B, C)."""
         return rows * (-_LOG_FACTOR * self.log_scale).exp() - self.shift
 
     @torch.no_grad()
     def start(self, rows: Tensor) -> Tensor:
-        """Bring these rows to mean 0 and spread 1; return them so."""
+        """Initialise to give these rows mean 0 and standard deviation 1, and return them so."""
         mean = rows.mean(dim=0)
         spread = (rows - mean).square().mean(dim=0).sqrt()
         self.shift.copy_(-mean)
@@ -41,9 +41,9 @@ class ActNorm(nn.Module):
 
 
 class Coupling(nn.Module):
-    """Adds to the second half of C channels what a network makes of the first half.
+    """Adds to the second half of C channels the output of a network on the first half.
 
-    The network has two hidden layers. It adds nothing at the start.
+    The network has two hidden layers, and its output is 0 at the start.
     """
 
     def __init__(self, channels: int, width: int) -> None:
@@ -54,7 +54,7 @@ class Coupling(nn.Module):
         self.norms = nn.ModuleList(map(ActNorm, (width, width, half)))
 
     def added(self, first: Tensor) -> Tensor:
-        """What is added to the second half, shape (B, C / 2)."""
+        """Compute the network's output, which is added to the second half, shape (B, C / 2)."""
         *hidden, (weight, norm) = zip(self.weights, self.norms, strict=True)
         for inner, inner_norm in hidden:
             first = inner_norm(first @ inner).relu()
@@ -62,18 +62,18 @@ class Coupling(nn.Module):
         return added
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Shape (B, C) to shape (B, C)."""
+        """Transform rows of shape (B, C)."""
         first, second = rows.chunk(2, dim=1)
         return torch.cat([first, second + self.added(first)], dim=1)
 
     def inverse(self, rows: Tensor) -> Tensor:
-        """Invert `forward`, shape (B, C) to shape (B, C)."""
+        """Invert `forward`, on rows of shape (B, C)."""
         first, second = rows.chunk(2, dim=1)
         return torch.cat([first, second - self.added(first)], dim=1)
 
     @torch.no_grad()
     def start(self, rows: Tensor) -> Tensor:
-        """Standardise the hidden units of these rows; return what becomes of the rows."""
+        """Initialise to standardise the hidden units of these rows; return the rows' output."""
         hidden = rows.chunk(2, dim=1)[0]
         for weight, norm in zip(self.weights[:2], self.norms, strict=False):
             hidden = norm.start(hidden @ weight).relu()  # type: ignore[operator]
@@ -81,7 +81,7 @@ class Coupling(nn.Module):
 
 
 class FlowStep(nn.Module):
-    """Normalisation, the channels turned round, and a coupling."""
+    """A normalisation, a reversal of the channels, and a coupling."""
 
     def __init__(self, channels: int, width: int) -> None:
         super().__init__()
@@ -89,35 +89,35 @@ class FlowStep(nn.Module):
         self.coupling = Coupling(channels, width)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Shape (B, C) to shape (B, C)."""
+        """Transform rows of shape (B, C)."""
         turned: Tensor = self.coupling(self.norm(rows).flip(1))
         return turned
 
     def inverse(self, rows: Tensor) -> Tensor:
-        """Invert `forward`, shape (B, C) to shape (B, C)."""
+        """Invert `forward`, on rows of shape (B, C)."""
         return self.norm.inverse(self.coupling.inverse(rows).flip(1))
 
     def start(self, rows: Tensor) -> Tensor:
-        """Start both parts with these rows; return what becomes of them."""
+        """Initialise both parts with these rows; return the rows' output."""
         return self.coupling.start(self.norm.start(rows).flip(1))
 
 
 @register_layer()
 class Flow(SavedLayer):
-    """Glow on vectors: levels of steps, and half of the channels leave after each but the last.
+    """Glow on vectors: levels of steps; after each level but the last, half of the channels leave.
 
     Args:
-        width: D of the vectors, divisible by 2 to the number of levels.
-        levels: of steps.
-        depth: steps of each level.
-        hidden: width of the networks in the couplings.
+        width: D of the vectors; must be divisible by 2 ** levels.
+        levels: number of levels.
+        depth: number of steps in each level.
+        hidden: width of the couplings' networks.
 
     Raises:
         ValueError: if the width is not divisible.
 
     Source:
-        Kingma and Dhariwal 2018 (Glow), as the released code of Li et al. 2020 (BERT-flow)
-        configures it: additive couplings, and channels turned round in the place of convolutions.
+        Kingma and Dhariwal 2018 (Glow), in the configuration of the released code of Li et al. 2020
+        (BERT-flow): additive couplings, and reversed channels instead of 1x1 convolutions.
     """
 
     title: ClassVar[str] = "flow"
@@ -133,19 +133,19 @@ class Flow(SavedLayer):
         )
 
     def settings(self) -> dict[str, Any]:
-        """Its shape."""
+        """Return the arguments that make a flow of the same shape."""
         return self.shape
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        """Vectors z of embeddings, shape (B, D) to shape (B, D)."""
+        """Map embeddings to latent vectors z, both of shape (B, D)."""
         return self._through(embeddings, FlowStep.forward)
 
     def start(self, embeddings: Tensor) -> Tensor:
-        """Start each normalisation with what reaches it of these embeddings; return their z."""
+        """Initialise each normalisation with its input for these embeddings; return their z."""
         return self._through(embeddings, FlowStep.start)
 
     def inverse(self, vectors: Tensor) -> Tensor:
-        """Invert `forward`: map vectors z back to embeddings, shape (B, D) to shape (B, D)."""
+        """Invert `forward`: map latent vectors z to embeddings, both of shape (B, D)."""
         *left, rows = torch.split_with_sizes(vectors, self._parts(), dim=1)
         for level in reversed(range(len(self.levels))):
             if level < len(left):
@@ -155,7 +155,7 @@ class Flow(SavedLayer):
         return rows
 
     def log_determinant(self) -> Tensor:
-        """Log of the volume that a volume of 1 is mapped to: a scalar, of every vector the same."""
+        """Compute the log-determinant of the Jacobian: a scalar that is equal for all vectors."""
         norms = [step.norm for level in range(len(self.levels)) for step in self._steps(level)]
         return _LOG_FACTOR * torch.stack([norm.log_scale.sum() for norm in norms]).sum()
 
@@ -173,6 +173,6 @@ class Flow(SavedLayer):
         return [step for step in self.levels[level].children() if isinstance(step, FlowStep)]
 
     def _parts(self) -> list[int]:
-        """The channels that leave after each level, then those that remain."""
+        """Return the numbers of channels that leave after each level, then of those that remain."""
         width, levels = self.shape["width"], self.shape["levels"]
         return [width // 2**level for level in range(1, levels)] + [width // 2 ** (levels - 1)]

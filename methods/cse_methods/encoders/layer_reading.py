@@ -1,8 +1,8 @@
-"""The layers of a saved encoder, of every kind that this package has."""
+"""Read the layers of a saved encoder, of every kind in this package."""
 
 from pathlib import Path
 
-# These register what they hold.
+# Importing these modules registers their layers.
 from cse_methods.encoders import convolution as convolution
 from cse_methods.encoders import flow as flow
 from cse_methods.encoders import post_pooling as post_pooling
@@ -16,11 +16,11 @@ from cse_methods.errors import UnknownModelError
 
 
 def read_layers(folder: Path) -> tuple[list[TokenLayer], list[SavedLayer]]:
-    """The layers of a saved encoder, before and after its pooler, in order.
+    """Read the layers of a saved encoder before and after its pooler, each in order.
 
     Raises:
-        UnknownModelError: if there are others than those that are read here, or they have settings,
-            an activation, a place or a file of weights that we do not read.
+        UnknownModelError: if it has other kinds of layers, or if one has settings, an activation, a
+            position or a weight file that this package does not read.
         BackboneError: if a layer cannot be read.
     """
     modules = read_modules(folder)

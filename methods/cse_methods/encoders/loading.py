@@ -1,4 +1,4 @@
-"""Encoders by name: the backbone, its tokenizer and how its vectors are read."""
+"""Load encoders by name: the model, its tokenizer, and how its vectors are read."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -30,25 +30,25 @@ def load_encoder(
     dropout: float | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Encoder:
-    """Load an encoder, in evaluation mode, on the CPU; fetch it if it is not on this machine.
+    """Load an encoder in evaluation mode on the CPU, downloading it if needed.
 
     Args:
-        name: short name, folder, or hub id, which may end in `@REVISION`.
-        pooler: how token vectors become one; None is the encoder's own.
-        first_layer: what `first` is in avg_first_last: 0 embeddings, 1 first layer; None is the
-            encoder's own.
+        name: a short name, a folder, or a hub id, which may end in `@REVISION`.
+        pooler: how the vectors of word pieces are reduced to one; None is the encoder's own.
+        first_layer: the layer that is `first` in avg_first_last: 0 the embeddings, 1 the first
+            layer; None is the encoder's own.
         prompt: for the pooler `mask`, the words around a sentence; None is the encoder's own.
-        max_length: word pieces that will be read of a sentence, special ones included; None is
-            as many as the encoder reads.
-        attention: the kernel, "sdpa" or "eager"; a family without "sdpa" takes "eager".
-        dropout: of hidden vectors and attention; None keeps the encoder's.
-        dtype: of the weights, whatever they are stored as.
+        max_length: the most word pieces that will be read of a sentence, special ones included;
+            None is as many as the encoder reads.
+        attention: the kernel, "sdpa" or "eager"; a family without "sdpa" uses "eager".
+        dropout: dropout of hidden vectors and attention; None keeps the encoder's.
+        dtype: the dtype of the weights, whatever they are stored as.
 
     Raises:
-        UnknownModelError: if this package reads no models of its family or with its modules, or
-            if its texts have to be changed before they are read.
-        BackboneError: if no encoder has that name, it cannot be fetched, its weights do not
-            fit its configuration, it cannot be read with these settings, or it has no transformer.
+        UnknownModelError: if its family or one of its modules is not supported here, or if it
+            requires its texts to be changed before tokenization.
+        BackboneError: if no encoder has that name, it cannot be downloaded, its weights do not
+            fit its configuration, it cannot be used with these settings, or it has no transformer.
     """
     source = resolve_backbone(name)
     folder = fetch_backbone(source)
@@ -85,10 +85,10 @@ def load_sentence_encoder(
     max_length: int | None = None,
     attention: str = "sdpa",
 ) -> SentenceEncoder:
-    """Load an encoder of either kind, with a transformer or of static word vectors.
+    """Load an encoder of either kind, with a transformer or with static word vectors.
 
-    Args and errors are those of `load_encoder`; static vectors have the pooler `avg` alone, and the
-    other arguments mean nothing to them.
+    Arguments and errors are those of `load_encoder`. Static vectors only have the pooler `avg`, and
+    ignore the other arguments.
     """
     source = resolve_backbone(name)
     folder = fetch_backbone(source)

@@ -1,4 +1,4 @@
-"""Masked language models by name: encoders with their head for masked word pieces."""
+"""Load masked language models by name: encoders with a head that predicts masked word pieces."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -14,11 +14,11 @@ from cse_methods.encoders.reading import naming_the_backbone, read_tokenizer
 from cse_methods.errors import BackboneError
 
 HEADS = {"mini": Path(__file__).parents[1] / "mini" / "masked_lm_head.safetensors"}
-"""Heads that were trained for encoders of this package, whose own file has none."""
+"""Trained heads for encoders of this package, whose own weight files have none."""
 
 
 class MaskedLanguageModel(nn.Module):
-    """A model that guesses word pieces, with its tokenizer."""
+    """A model that predicts word pieces, with its tokenizer."""
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         super().__init__()
@@ -26,14 +26,14 @@ class MaskedLanguageModel(nn.Module):
         self.tokenizer = tokenizer
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """The likeliest word piece at every place.
+        """Predict the most likely word piece at every place.
 
         Args:
-            ids: whole rows, shape (B, L).
+            ids: whole rows of word pieces, shape (B, L).
             mask: 1 for word pieces, 0 for padding, shape (B, L).
 
         Returns:
-            Word pieces, shape (B, L); what stands at padding means nothing.
+            Word pieces, shape (B, L); those at padding are meaningless.
         """
         if self.model.config._attn_implementation == "sdpa":
             mask = spread_mask(mask)
@@ -42,14 +42,14 @@ class MaskedLanguageModel(nn.Module):
 
 
 def load_masked_lm(name: str) -> MaskedLanguageModel:
-    """Load a masked language model, in evaluation mode, on the CPU; fetch it if it is not here.
+    """Load a masked language model in evaluation mode on the CPU, downloading it if needed.
 
     Args:
         name: as for `load_encoder`.
 
     Raises:
         BackboneError: if no encoder has that name, it cannot be loaded, or its checkpoint has no
-            head for masked word pieces, as those of sentence encoders have none.
+            head for masked word pieces, which sentence encoders do not have.
     """
     from transformers import AutoModelForMaskedLM
 

@@ -1,7 +1,7 @@
-"""The forward pass of a packed batch, and less of it where one vector a sentence is read.
+"""The forward pass of a packed batch, with less work if the pooler reads one piece per sentence.
 
-Poolers that read one piece of a sentence, `cls` and `mask`, need the keys and values of all pieces
-in the last layer, and everything else of that piece alone. This saves most of a layer.
+For the poolers `cls` and `mask`, the last layer needs the keys and values of all pieces, but
+everything else only for the piece that is read. This saves most of a layer.
 """
 
 from collections.abc import Mapping
@@ -16,13 +16,13 @@ from cse_methods.encoders.packing import Packing
 def hidden_states(
     model: Any, inputs: Mapping[str, Tensor], positions: Tensor, *, every_layer: bool
 ) -> list[Tensor]:
-    """The vectors of all word pieces, of every layer or the last one, each of shape (B, L, D).
+    """Compute the vectors of all word pieces, of every layer or the last, each (B, L, D).
 
     Args:
         model: loaded with the kernel `packed`.
-        inputs: as `Encoder.pad` gives them.
-        positions: the row of the position table that each word piece has, shape (T,).
-        every_layer: whether the embeddings and every layer are asked for.
+        inputs: as `Encoder.pad` returns them.
+        positions: the row in the position table of each word piece, shape (T,).
+        every_layer: whether to return the embeddings and every layer.
     """
     packing = Packing(inputs["attention_mask"], inputs["pieces"])
     ids = packing.pack(inputs["input_ids"])
@@ -39,13 +39,13 @@ def hidden_states(
 def read_one_piece(
     model: Any, inputs: Mapping[str, Tensor], column: Tensor | int, positions: Tensor
 ) -> Tensor:
-    """The last layer's vector of one word piece of each sentence, shape (B, D).
+    """Compute the last layer's vector of one word piece of each sentence, shape (B, D).
 
     Args:
         model: of a family with BERT's layers, loaded with the kernel `packed`.
-        inputs: as `Encoder.pad` gives them.
-        column: the place of that piece in its row, shape (B,).
-        positions: the row of the position table that each word piece has, shape (T,).
+        inputs: as `Encoder.pad` returns them.
+        column: the index of that piece in its row, shape (B,).
+        positions: the row in the position table of each word piece, shape (T,).
     """
     packing = Packing(inputs["attention_mask"], inputs["pieces"])
     ids = packing.pack(inputs["input_ids"])
@@ -59,7 +59,7 @@ def read_one_piece(
 
 
 def _last(layer: Any, hidden: Tensor, packing: Packing, read: Tensor) -> Tensor:
-    """Shape (T, D) to (B, D)."""
+    """Apply the last layer to vectors of shape (T, D) for the pieces `read`; returns (B, D)."""
     own = layer.attention.self
     heads = (-1, own.attention_head_size)
     pieces = packing.take(hidden, read)

@@ -1,7 +1,7 @@
-"""Rows without padding: the word pieces of a batch stand one after another in a single row.
+"""Rows without padding: all word pieces of a batch are packed into a single row.
 
-A model's dense layers then run over real pieces only. Attention alone goes back to padded rows, so
-that each sentence sees itself and no other.
+A model's dense layers then only process real pieces. Attention still uses padded rows, so that each
+sentence attends to itself alone.
 """
 
 from functools import cache
@@ -12,13 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 PACKED = "packed"
-"""The name of the attention kernel, as models are loaded with."""
+"""The name of the attention kernel, under which models are loaded."""
 
 
 @cache
 def register_packed_attention() -> None:
-    """Let transformers load models with the kernel `packed`."""
-    # Here, because these modules take seconds to import, and a driver loads no model.
+    """Register the kernel `packed` with transformers."""
+    # Imported here, because these modules take seconds, and a driver never loads a model.
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
@@ -27,50 +27,50 @@ def register_packed_attention() -> None:
 
 
 def spread_mask(mask: Tensor) -> Tensor:
-    """A mask of shape (B, L) as the kernel `sdpa` takes it, (B, 1, L, L).
+    """Expand a mask of shape (B, L) to (B, 1, L, L), as the kernel `sdpa` accepts it.
 
-    The library looks at one of two dimensions for whether it hides anything, for which the host
-    would wait where it lies on a GPU. One of four it takes as it is.
+    With a mask of two dimensions the library checks whether it hides anything, for which the host
+    would wait if it is on a GPU. One of four dimensions is used without a check.
     """
     rows, length = mask.shape
     return mask.bool()[:, None, None, :].expand(rows, 1, length, length)
 
 
 class Packing:
-    """Where the word pieces of a batch lie, in padded rows and in the single row.
+    """Converts between padded rows and the packed row of a batch.
 
     Args:
         mask: 1 for word pieces, 0 for padding, shape (B, L).
-        pieces: the places of the T word pieces among the B * L of the padded rows, shape (T,).
+        pieces: the indices of the T word pieces among the B * L padded places, shape (T,).
     """
 
     def __init__(self, mask: Tensor, pieces: Tensor) -> None:
         self.rows, self.length = mask.shape
         self.pieces = pieces
         self.visible = None if len(pieces) == mask.numel() else mask.bool()[:, None, None, :]
-        """What attention may look at, shape (B, 1, 1, L); None where nothing is padding."""
+        """The mask for attention, shape (B, 1, 1, L); None if there is no padding."""
 
     def pack(self, padded: Tensor) -> Tensor:
-        """Shape (B, L, ...) to (T, ...)."""
+        """Pack a tensor of shape (B, L, ...) to shape (T, ...)."""
         flat = padded.reshape(self.rows * self.length, *padded.shape[2:])
         packed: Tensor = _Gather.apply(flat, self.pieces)  # type: ignore[no-untyped-call]
         return packed
 
     @staticmethod
     def take(packed: Tensor, places: Tensor) -> Tensor:
-        """The rows of (T, ...) at distinct places, shape (B, ...)."""
+        """Select rows of a tensor (T, ...) at distinct indices, shape (B, ...)."""
         taken: Tensor = _Gather.apply(packed, places)  # type: ignore[no-untyped-call]
         return taken
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """Shape (T, ...) to (B, L, ...), with zeros for padding."""
+        """Unpack a tensor of shape (T, ...) to shape (B, L, ...), with zeros at padding."""
         places = self.rows * self.length
         flat: Tensor = _Scatter.apply(packed, self.pieces, places)  # type: ignore[no-untyped-call]
         return flat.view(self.rows, self.length, *packed.shape[1:])
 
 
 class _Gather(torch.autograd.Function):
-    """Rows at distinct places. PyTorch's own backward adds them up one by one, which is slow."""
+    """Select rows at distinct indices; PyTorch's backward would add them up one by one, slowly."""
 
     @staticmethod
     def forward(ctx: Any, flat: Tensor, places: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ class _Gather(torch.autograd.Function):
 
 
 class _Scatter(torch.autograd.Function):
-    """Rows to distinct places among zeros."""
+    """Write rows to distinct indices among zeros."""
 
     @staticmethod
     def forward(ctx: Any, packed: Tensor, places: Tensor, rows: int) -> Tensor:
@@ -114,9 +114,9 @@ def _attention(
     scaling: float | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """Attention within each sentence of a packed row; without `packing` as the kernel `sdpa`.
+    """Attend within each sentence of a packed row; without `packing`, as the kernel `sdpa`.
 
-    Query, key and value have the shape (1, H, T, d), the result (1, T, H, d).
+    Query, key and value have shape (1, H, T, d), the result has shape (1, T, H, d).
     """
     if packing is None:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward

@@ -1,4 +1,4 @@
-"""The poolers: the vectors of a sentence's word pieces become one."""
+"""Poolers: reduce the vectors of a sentence's word pieces to one."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,14 @@ from cse_methods.encoders.sentence_transformers_format import Pooling
 def pool(
     hidden_states: Sequence[Tensor], mask: Tensor, pooling: Pooling, *, marked: Tensor | None = None
 ) -> Tensor:
-    """One vector a sentence from the vectors of its word pieces, before any head.
+    """Pool the vectors of word pieces to one vector per sentence, before any head.
 
     Args:
         hidden_states: the embeddings and the output of every layer, each of shape (B, L, D);
-            `cls`, `avg` and `mask` need the last one only.
+            `cls`, `avg` and `mask` only need the last one.
         mask: 1 for word pieces, special ones included, 0 for padding, shape (B, L).
         pooling: which pieces of which layers are averaged.
-        marked: for `mask`, the place of the piece that stands for the sentence, shape (B,).
+        marked: for `mask`, the index of the [MASK] piece in each row, shape (B,).
 
     Returns:
         Shape (B, D).

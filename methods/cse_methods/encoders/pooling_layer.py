@@ -1,4 +1,4 @@
-"""The pooling layer that some checkpoints have behind [CLS], which `load_encoder` leaves out."""
+"""Read the pooling layer on [CLS] that some checkpoints have and `load_encoder` leaves out."""
 
 from typing import Any
 
@@ -10,16 +10,16 @@ from cse_methods.encoders.reading import naming_the_backbone
 
 
 def read_pooling_layer(name: str) -> Dense | None:
-    """The dense layer with tanh that an encoder's checkpoint has behind [CLS], on the CPU.
+    """Read the dense layer with tanh that an encoder's checkpoint has on [CLS], on the CPU.
 
-    BERT's was trained to tell whether two sentences follow one another; RoBERTa's checkpoints and
-    those of masked language models have none.
+    BERT's was trained for next-sentence prediction. RoBERTa's checkpoints and those of most masked
+    language models have none.
 
     Args:
         name: as for `load_encoder`.
 
     Returns:
-        None where the checkpoint, or its whole family, has none.
+        The layer; None if the checkpoint or its whole family has none.
 
     Raises:
         BackboneError: if no encoder has that name, or it cannot be loaded.

@@ -1,4 +1,4 @@
-"""Post-pooling layers: what follows the pooler, in training only (`TrainingHead`) or always."""
+"""Layers after the pooler, used in training only (`TrainingHead`) or always."""
 
 import json
 from pathlib import Path
@@ -30,12 +30,12 @@ _AS_OURS = {
     "module_output_name": "sentence_embedding",
     "use_residual": False,
 }
-"""Settings of a dense layer that we do not have, and the values that ask for nothing else."""
+"""Settings of a dense layer that we do not support, and the values at which they have no effect."""
 
 
 @register_layer("Dense")
 class Dense(SavedLayer):
-    """One dense layer with its activation, as sentence-transformers stores it."""
+    """A dense layer with an activation, as sentence-transformers stores it."""
 
     title: ClassVar[str] = "dense layer"
 
@@ -46,7 +46,7 @@ class Dense(SavedLayer):
 
     @classmethod
     def affine(cls, weight: Tensor, bias: Tensor) -> "Dense":
-        """x @ weight + bias, for a weight of shape (D, E) and a bias of shape (E,)."""
+        """Make the layer x @ weight + bias from a weight (D, E) and a bias (E,)."""
         linear = nn.Linear(weight.shape[0], weight.shape[1], device=weight.device)
         with torch.no_grad():
             linear.weight.copy_(weight.T)
@@ -54,18 +54,18 @@ class Dense(SavedLayer):
         return cls(linear)
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        """Shape (B, D) to shape (B, E)."""
+        """Map embeddings of shape (B, D) to shape (B, E)."""
         projected: Tensor = self.linear(embeddings)
         return projected.tanh() if self.activation == "tanh" else projected
 
     @property
     def kind(self) -> str:
-        """That of sentence-transformers."""
+        """The name of the module in sentence-transformers."""
         return "Dense"
 
     @property
     def output_width(self) -> int:
-        """E of the weight."""
+        """E, the output width of the weight."""
         return self.linear.out_features
 
     def write(self, folder: Path) -> None:
@@ -84,7 +84,7 @@ class Dense(SavedLayer):
 
     @classmethod
     def read(cls, folder: Path) -> "Dense":
-        """Read a written layer; UnknownModelError if only sentence-transformers has its kind."""
+        """Read a written layer; UnknownModelError if only sentence-transformers supports it."""
         stored = json.loads((folder / CONFIG).read_text("utf-8"))
         _refuse_other_kinds(folder, stored)
         linear = nn.Linear(stored["in_features"], stored["out_features"], bias=stored["bias"])
@@ -96,7 +96,7 @@ class Dense(SavedLayer):
 class TrainingHead(Dense):
     """The dense layer with tanh that follows the pooler in training only.
 
-    Its weights are drawn from N(0, 0.02), the bias is 0.
+    Its weights are drawn from N(0, 0.02^2), and its bias is 0.
     """
 
     def __init__(self, width: int) -> None:
@@ -107,14 +107,14 @@ class TrainingHead(Dense):
 
 @register_layer("Normalize")
 class Normalize(SavedLayer):
-    """Brings every vector to length 1, as sentence-transformers does at the end of some models."""
+    """Scales every vector to length 1, as at the end of some sentence-transformers models."""
 
     def forward(self, embeddings: Tensor) -> Tensor:
         return F.normalize(embeddings, dim=1)
 
     @property
     def kind(self) -> str:
-        """That of sentence-transformers."""
+        """The name of the module in sentence-transformers."""
         return "Normalize"
 
     def write(self, folder: Path) -> None:
@@ -129,7 +129,7 @@ class Normalize(SavedLayer):
 
 
 def _refuse_other_kinds(folder: Path, stored: dict[str, Any]) -> None:
-    """Leave to sentence-transformers the dense layers that it has and we do not."""
+    """Raise UnknownModelError for dense layers that only sentence-transformers supports."""
     activation = stored["activation_function"]
     if activation not in _ACTIVATIONS:
         known = ", ".join(_ACTIVATIONS)

@@ -1,4 +1,4 @@
-"""How an encoder is read: its configuration, tokenizer and pooling, checked without its weights."""
+"""Read an encoder's configuration, tokenizer and pooling, and check them without its weights."""
 
 import json
 from collections.abc import Iterator
@@ -34,14 +34,14 @@ from cse_methods.errors import BackboneError, UnknownModelError
 
 
 class Reading(NamedTuple):
-    """All that makes a vector of a sentence, but the weights."""
+    """Everything except the weights that a sentence's vector depends on."""
 
     config: Any
-    """The library's configuration of the model."""
+    """The model's configuration object of transformers."""
     tokenizer: Any
     pooling: Pooling
     limit: int
-    """Word pieces that are read at most, special ones included."""
+    """The most word pieces that are read, special ones included."""
 
 
 def check_encoder(
@@ -53,17 +53,17 @@ def check_encoder(
     max_length: int | None = None,
     precision: str = "fp32",
 ) -> None:
-    """Raise what `load_sentence_encoder` would, as far as it can be told without weights.
+    """Raise what `load_sentence_encoder` would, as far as that is known without the weights.
 
-    An encoder that has to be fetched first is not looked at.
+    An encoder that must be downloaded first is not checked.
 
     Args:
-        name: as for `load_encoder`, as are the others.
-        pooler: of the encoder.
-        first_layer: of avg_first_last.
-        prompt: for the pooler `mask`.
-        max_length: word pieces that will be read of a sentence.
-        precision: of the forward pass in training.
+        name: as for `load_encoder`.
+        pooler: as for `load_encoder`.
+        first_layer: as for `load_encoder`.
+        prompt: as for `load_encoder`.
+        max_length: the most word pieces that will be read of a sentence.
+        precision: the precision of the forward pass in training.
     """
     source = resolve_backbone(name)
     folder = locate_backbone(source)
@@ -82,7 +82,7 @@ def check_encoder(
 
 
 def own_dropout(name: str) -> float | None:
-    """The highest dropout of an encoder's own configuration; None if it is not here or has none."""
+    """Return the highest dropout in an encoder's configuration; None if it is absent or static."""
     folder = locate_backbone(resolve_backbone(name))
     if folder is None or is_static(folder):
         return None
@@ -99,7 +99,7 @@ def read_encoder(
     prompt: str | None,
     max_length: int | None,
 ) -> Reading:
-    """How the encoder in a folder is read; arguments and errors are those of `load_encoder`."""
+    """Read how the encoder in a folder reads texts; arguments and errors are `load_encoder`'s."""
     own = own_pooling(source, folder)
     pooling = Pooling(
         pooler or own.pooler,
@@ -121,10 +121,11 @@ def read_encoder(
 
 
 def read_tokenizer(folder: Path, name: str) -> Any:
-    """The tokenizer of a folder, one that knows where its word pieces are in a text.
+    """Load the tokenizer in a folder; it must be a fast one, with [CLS], [SEP] and padding tokens.
 
     Raises:
-        BackboneError: names the backbone, if it cannot be loaded or is no such tokenizer.
+        UnknownModelError: if one of these tokens is missing.
+        BackboneError: if it cannot be loaded or is not a fast one; names the backbone.
     """
     with naming_the_backbone(name, folder):
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
@@ -142,13 +143,13 @@ def read_tokenizer(folder: Path, name: str) -> Any:
 
 
 def lower_cases(tokenizer: Any) -> bool:
-    """Whether a tokenizer reads `A` as it reads `a`."""
+    """Whether a tokenizer gives the same pieces for `A` and `a`."""
     return bool(tokenizer.tokenize("A") == tokenizer.tokenize("a"))
 
 
 @contextmanager
 def naming_the_backbone(name: str, folder: Path) -> Iterator[None]:
-    """Turn what the libraries raise on damaged files into one sentence."""
+    """Turn the libraries' errors on damaged files into a BackboneError of one sentence."""
     try:
         with quiet():
             yield
@@ -166,7 +167,7 @@ def naming_the_backbone(name: str, folder: Path) -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence transformers' progress bars and its report of tensors that are left out."""
+    """Silence transformers' progress bars and its report of unused tensors."""
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -180,7 +181,7 @@ def quiet() -> Iterator[None]:
 
 def _read_config(folder: Path, name: str) -> Any:
     with naming_the_backbone(name, folder):
-        # Not by the library: of a family that it does not know, it asks to run the model's code.
+        # Checked here: for an unknown family, transformers would ask to run the model's own code.
         refuse_other_families(json.loads((folder / "config.json").read_text("utf-8")), name)
         return AutoConfig.from_pretrained(folder, trust_remote_code=False)
 

@@ -1,7 +1,7 @@
-"""Layers that are trained and kept: after the vectors of word pieces, or after the pooler.
+"""Layers that are saved with an encoder: before the pooler, or after it.
 
-A folder of a saved encoder holds each in a folder of its own, as a module of sentence-transformers.
-A kind that this library lacks has a name under `cse_methods.`, which it refuses to load.
+In the folder of a saved encoder, each has its own folder, as a module of sentence-transformers. A
+kind that this library lacks has a name starting with `cse_methods.`, which it refuses to load.
 """
 
 import json
@@ -21,36 +21,37 @@ Layer = TypeVar("Layer", bound="SavedLayer")
 
 
 class SavedLayer(nn.Module):
-    """A layer after the pooler that is saved with its encoder: shape (B, D) to shape (B, E).
+    """A layer after the pooler that is saved with its encoder: maps (B, D) to (B, E).
 
-    `register_layer` makes its kind known. Its weights and buffers are saved, with `settings`.
+    `register_layer` makes its kind known. Its weights and buffers are saved together with the
+    `settings`.
     """
 
     title: ClassVar[str] = "layer of this kind"
-    """What it is called in messages."""
+    """Its name in error messages."""
 
     @property
     def kind(self) -> str:
-        """What modules.json calls it."""
+        """Its name in modules.json."""
         return OWN_KIND + type(self).__name__
 
     @property
     def output_width(self) -> int | None:
-        """E of the vectors that it gives; None where it leaves D as it is."""
+        """E, the width of its output; None if that equals D."""
         return None
 
     def settings(self) -> dict[str, Any]:
-        """The keyword arguments that make a layer of the same shape, as JSON."""
+        """Return the keyword arguments, as JSON values, that make a layer of the same shape."""
         return {}
 
     def write(self, folder: Path) -> None:
-        """Write all that `read` needs into a folder that is there."""
+        """Write everything that `read` needs into an existing folder."""
         write_json(folder / CONFIG, self.settings())
         write_weights(folder, self.state_dict())
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """The layer that was written; any error of a damaged folder is caught by the caller."""
+        """Read a layer that was written; `read_layer` catches the errors of damaged folders."""
         layer = cls(**json.loads((folder / CONFIG).read_text("utf-8")))
         layer.load_state_dict(load_file(folder / WEIGHTS))
         return layer
@@ -59,24 +60,24 @@ class SavedLayer(nn.Module):
 class TokenLayer(SavedLayer):
     """A layer between the last vectors of word pieces and the pooler.
 
-    Its `forward` takes them, shape (B, L, D), and their mask, shape (B, L) with 1 for word pieces,
-    and gives vectors of shape (B, L, E).
+    Its `forward` takes these vectors, shape (B, L, D), and their mask, shape (B, L) with 1 for word
+    pieces, and returns vectors of shape (B, L, E).
     """
 
     reads_padding: bool = False
-    """Whether its vectors depend on those at padding, so that rows are encoded with it."""
+    """Whether its output depends on vectors at padding, so that rows must be padded."""
 
     def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
-        """Shape (B, L, D) to shape (B, L, E)."""
+        """Map vectors of shape (B, L, D) to shape (B, L, E)."""
         raise NotImplementedError
 
 
 KINDS: dict[str, type[SavedLayer]] = {}
-"""The layers that are read here, by the kind that modules.json names."""
+"""The known layers, by their names in modules.json."""
 
 
 def register_layer(*kinds: str) -> Callable[[type[Layer]], type[Layer]]:
-    """Make the kinds of a class of layers known; without any, its own name under `cse_methods.`."""
+    """Register a class of layers under these kinds, or else under `cse_methods.` and its name."""
 
     def register(layer: type[Layer]) -> type[Layer]:
         KINDS.update(dict.fromkeys(kinds or (OWN_KIND + layer.__name__,), layer))
@@ -86,15 +87,15 @@ def register_layer(*kinds: str) -> Callable[[type[Layer]], type[Layer]]:
 
 
 def last_width(layers: Sequence[SavedLayer]) -> int | None:
-    """D of the vectors after these layers; None where they leave it as it was."""
+    """Return the width after these layers; None if they do not change it."""
     widths = [layer.output_width for layer in layers if layer.output_width is not None]
     return widths[-1] if widths else None
 
 
 def write_layers(folder: Path, layers: Sequence[SavedLayer], *, first: int) -> list[Module]:
-    """Write layers below the folder of an encoder; return what to list in its modules.
+    """Write layers into the folder of an encoder. Returns their entries for modules.json.
 
-    `first` is the place of the first one among the modules.
+    `first` is the index of the first one among the modules.
     """
     modules = []
     for place, layer in enumerate(layers, start=first):
@@ -106,10 +107,10 @@ def write_layers(folder: Path, layers: Sequence[SavedLayer], *, first: int) -> l
 
 
 def read_layer(folder: Path, module: Module) -> SavedLayer:
-    """One layer of the encoder that is saved in a folder.
+    """Read one layer of the encoder that is saved in a folder.
 
     Raises:
-        UnknownModelError: if its kind is not known here, or it has settings that are not read.
+        UnknownModelError: if its kind is unknown here, or it has settings that are not supported.
         BackboneError: if it cannot be read.
     """
     kind, place = KINDS.get(module.kind), folder / module.path
@@ -131,5 +132,5 @@ def write_json(file: Path, content: dict[str, Any]) -> None:
 
 
 def write_weights(folder: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors, of whatever device and layout, into a folder."""
+    """Write tensors, on any device and in any layout, into a folder."""
     save_file({name: one.cpu().contiguous() for name, one in tensors.items()}, folder / WEIGHTS)

@@ -1,4 +1,4 @@
-"""What can be scored on dev and saved: the interface of encoders with and without a transformer."""
+"""The interface of encoders, with or without a transformer, that are scored on dev and saved."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
@@ -11,41 +11,41 @@ from cse_methods.encoders.saved_layers import SavedLayer
 
 
 class SentenceEncoder(Protocol):
-    """Sentences in, one vector a sentence out, as at test time."""
+    """Encodes sentences to one vector each, as at test time."""
 
     @property
     def width(self) -> int:
-        """D of the embeddings."""
+        """D, the width of the embeddings."""
 
     @property
     def device(self) -> torch.device:
-        """Where the weights lie."""
+        """The device of the weights."""
 
     @property
     def reading_key(self) -> Hashable:
-        """What `rows` depends on: encoders with equal keys give equal rows."""
+        """What the output of `rows` depends on: encoders with equal keys give equal rows."""
 
     @property
     def post_pooling(self) -> list[SavedLayer]:
         """The layers after the pooler, in order."""
 
     def rows(self, sentences: Sequence[str], *, max_length: int | None = None) -> list[list[int]]:
-        """The words or word pieces of each sentence, cut after `max_length` of them."""
+        """Return the words or word pieces of each sentence, at most `max_length` of them."""
 
     def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor]]:
-        """Places in `rows` and their vectors, shape (B, D), float32, on the CPU."""
+        """Yield indices into `rows` and their vectors, shape (B, D), float32, on the CPU."""
 
     def encode_rows(self, rows: Sequence[list[int]]) -> Tensor:
-        """Embeddings of N rows: shape (N, D), float32, on the CPU."""
+        """Encode N rows: shape (N, D), float32, on the CPU."""
 
     def encode(self, sentences: Sequence[str], *, max_length: int | None = None) -> Tensor:
-        """Embeddings of N sentences: shape (N, D), float32, on the CPU."""
+        """Encode N sentences: shape (N, D), float32, on the CPU."""
 
     def with_post_pooling(self, *layers: SavedLayer) -> Self:
-        """An encoder that shares this one's weights and has further layers at the end."""
+        """Return an encoder that shares this one's weights, with further layers at the end."""
 
     def save(self, folder: Path) -> None:
-        """Write a folder from which an encoder with the same vectors is loaded."""
+        """Write a folder from which an encoder with the same vectors can be loaded."""
 
     def to(self, device: torch.device | str, /) -> Self:
-        """This encoder, moved to a device."""
+        """Move this encoder to a device, and return it."""

@@ -1,10 +1,10 @@
 """The sentence-transformers format: the files of a saved encoder that say how it pools.
 
-Beside the model and tokenizer files lie modules.json, sentence_bert_config.json,
+Beside the model and tokenizer files there are modules.json, sentence_bert_config.json,
 config_sentence_transformers.json, 1_Pooling/config.json and a folder for each layer before or after
-the pooler, such as 2_Dense; a modules.json that lists anything else is refused. `cls` and `avg` are
-pooling modes that sentence-transformers has itself. For the other poolers the configuration names
-a mode that it does not know and refuses to load, rather than giving other vectors than ours.
+the pooler, such as 2_Dense; a modules.json with anything else is refused. sentence-transformers
+supports the poolers `cls` and `avg`. For our other poolers the file names a mode that it does not
+know, so that it refuses to load the encoder rather than giving different vectors.
 """
 
 import json
@@ -21,11 +21,11 @@ _POOLING_FOLDER = "1_Pooling"
 _FLAGS: dict[str, Pooler] = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "avg"}
 _NAMES: dict[str, Pooler] = {"mean": "avg", **{pooler: pooler for pooler in get_args(Pooler)}}
 OWN_KIND = "cse_methods."
-"""What the names of layers begin with that sentence-transformers does not have."""
+"""The prefix of the names of layers that sentence-transformers does not have."""
 WORD_EMBEDDINGS = "WordEmbeddings"
-"""The first module of an encoder that has a table of words in place of a transformer."""
+"""The first module of an encoder that has a table of words instead of a transformer."""
 _TOKEN_KINDS, _LAYER_KINDS = {"CNN"}, {"Dense", "Normalize"}
-"""What it has itself and is read here, before and after the pooler."""
+"""The layers of sentence-transformers that are supported here, before and after the pooler."""
 _MODULES_FILE = "modules.json"
 _TEXTS_FILE = "sentence_bert_config.json"
 _TEXTS_FILES = "sentence_*_config.json"  # older releases named it after the family
@@ -33,12 +33,12 @@ _OPTIONS_FILE = "config_sentence_transformers.json"
 
 
 class Module(NamedTuple):
-    """One step from a sentence to its vector, as sentence-transformers names it."""
+    """One step from a sentence to its vector, by its name in sentence-transformers."""
 
     kind: str
-    """`Transformer`, `Pooling`, `Dense`, `Normalize`, …; the whole name for a model's own code."""
+    """`Transformer`, `Pooling`, `Dense`, `Normalize`, …; the full name of a model's own code."""
     path: str
-    """Its folder below the model's."""
+    """Its folder inside the model's."""
 
 
 _TRANSFORMER = Module("Transformer", "")
@@ -46,25 +46,25 @@ _TRANSFORMER = Module("Transformer", "")
 
 @dataclass(frozen=True)
 class Pooling:
-    """How token vectors become one."""
+    """How the vectors of word pieces are reduced to one."""
 
     pooler: Pooler
     first_layer: int = 1
-    """What `first` is in avg_first_last: 0 the embeddings, 1 the first layer."""
+    """The layer that is `first` in avg_first_last: 0 the embeddings, 1 the first layer."""
     prompt: str | None = None
-    """For `mask`: the words around a sentence, with {} for it and [MASK] where its vector is."""
+    """For `mask`: the words around a sentence, with {} for it and [MASK] where it is pooled."""
 
     @property
     def reads_one_piece(self) -> bool:
-        """Whether the vector is that of one piece of the last layer."""
+        """Whether the vector is that of a single piece in the last layer."""
         return self.pooler in ("cls", "mask")
 
 
 def read_pooling(folder: Path) -> Pooling | None:
-    """The pooling that a saved encoder was trained with; None where the folder does not say.
+    """Read the pooling with which a saved encoder was trained; None if the folder does not say.
 
     Raises:
-        UnknownModelError: if it is a pooling that we do not have, or other modules than ours.
+        UnknownModelError: if its pooling or one of its modules is not supported here.
         BackboneError: if the file cannot be read.
     """
     modules = read_modules(folder)
@@ -87,15 +87,15 @@ def read_pooling(folder: Path) -> Pooling | None:
 
 
 def read_modules(folder: Path) -> list[Module]:
-    """The modules of a saved encoder, in order; none where the folder names none.
+    """Read the list of a saved encoder's modules, in order; empty if the folder has no list.
 
     Returns:
-        A Transformer in the folder itself, a Pooling, then any number of Dense and Normalize.
-        A CNN and layers of our own kinds may stand between the first two, the latter at the end.
-        In place of the Transformer there may be WordEmbeddings in a folder, and then no CNN.
+        A Transformer in the folder itself, a Pooling, then any number of Dense and Normalize. Our
+        own kinds of layers can follow the Pooling as well, and these or a CNN can precede it. The
+        Transformer can be replaced by WordEmbeddings in a folder, directly before the Pooling.
 
     Raises:
-        UnknownModelError: if it has other modules, or these in another order or place.
+        UnknownModelError: if it has other modules, or in another order or place.
         BackboneError: if modules.json cannot be read.
     """
     file = folder / _MODULES_FILE
@@ -116,39 +116,39 @@ def read_modules(folder: Path) -> list[Module]:
 
 
 def token_layers_of(modules: Sequence[Module]) -> list[Module]:
-    """Return the modules that come between the transformer and the pooler."""
+    """Return the modules between the transformer and the pooler."""
     return list(takewhile(lambda module: module.kind != "Pooling", modules[1:]))
 
 
 def layers_of(modules: Sequence[Module]) -> list[Module]:
-    """Return the modules that come after the pooler."""
+    """Return the modules after the pooler."""
     return list(modules[2 + len(token_layers_of(modules)) :])
 
 
 def other_folders(folder: Path) -> list[str]:
-    """The folders of a saved encoder's layers that are neither dense nor normalisation."""
+    """List a saved encoder's folders of WordEmbeddings, CNN and our own kinds of layers."""
     known = {"Transformer", "Pooling", *_LAYER_KINDS}
     return [module.path for module in read_modules(folder) if module.kind not in known]
 
 
 def dense_folders(folder: Path) -> list[str]:
-    """The names of the dense layers' folders in a saved encoder; raises as `read_modules`."""
+    """List the folders of a saved encoder's dense layers; raises as `read_modules` does."""
     return [module.path for module in read_modules(folder) if module.kind == "Dense"]
 
 
 def read_length(folder: Path) -> int | None:
-    """Word pieces, special ones included, at which a saved encoder cuts a text; None if unsaid."""
+    """Read the length, special pieces included, to which texts are truncated; None if not given."""
     stored = _read_texts(folder).get("max_seq_length")
     return stored if isinstance(stored, int) else None
 
 
 def read_lower_casing(folder: Path) -> bool:
-    """Whether texts of a saved encoder are put in lower case before its tokenizer has them."""
+    """Whether texts are lower-cased before the tokenizer reads them."""
     return bool(_read_texts(folder).get("do_lower_case"))
 
 
 def read_words_in_front(folder: Path) -> str | None:
-    """The words that sentence-transformers puts before every text of this model, if any."""
+    """Read the prompt that sentence-transformers puts before every text for this model, if any."""
     stored = _read(folder / _OPTIONS_FILE)
     name, prompts = stored.get("default_prompt_name"), stored.get("prompts") or {}
     return prompts.get(name) or None
@@ -164,10 +164,10 @@ def write_format(
     token_layers: Sequence[Module] = (),
     post_pooling: Sequence[Module] = (),
 ) -> None:
-    """Add to a folder of model and tokenizer files what makes it a sentence encoder.
+    """Add to a folder of model and tokenizer files those that make it a sentence encoder.
 
-    `width` is that of the pooler's vectors; `max_length` counts special word pieces too, and is
-    None where `first`, the module before the pooler, has it in its own folder.
+    `width` is that of the pooler's vectors. `max_length` includes special word pieces; it is None
+    if `first`, the module before the pooler, stores it in its own folder.
     """
     pooler = pooling_folder(token_layers)
     steps = [first, *token_layers, Module("Pooling", pooler), *post_pooling]
@@ -184,17 +184,17 @@ def write_format(
 
 
 def pooling_folder(token_layers: Sequence[object]) -> str:
-    """The folder of the pooler behind these layers."""
+    """Return the name of the pooler's folder after these layers."""
     return f"{1 + len(token_layers)}_Pooling"
 
 
 def _type(kind: str) -> str:
-    """Return a module's type as modules.json names it."""
+    """Return a module's type as in modules.json."""
     return kind if kind.startswith(OWN_KIND) else f"sentence_transformers.models.{kind}"
 
 
 def _kind(type_: str) -> str:
-    """Shorten a type to its class's name; code that a model brings along keeps its whole path."""
+    """Shorten a type to its class name; code that comes with a model keeps its full name."""
     return type_.rpartition(".")[2] if type_.startswith("sentence_transformers.") else type_
 
 
@@ -209,7 +209,7 @@ def _is_ours(modules: Sequence[Module]) -> bool:
 
 
 def _begins_with_words(modules: Sequence[Module]) -> bool:
-    """Whether a table of words comes right before the pooler."""
+    """Whether a table of words comes directly before the pooler."""
     return modules[0].kind == WORD_EMBEDDINGS and not token_layers_of(modules)
 
 
@@ -218,14 +218,14 @@ def _is_read(kind: str, kinds: Collection[str]) -> bool:
 
 
 def _pooler(stored: dict[str, Any]) -> Pooler | None:
-    if "pooling_mode" in stored:  # as newer releases write it
+    if "pooling_mode" in stored:  # written by newer releases
         return _NAMES.get(stored["pooling_mode"])
     chosen = [key for key, on in stored.items() if key.startswith("pooling_mode_") and on]
     return _FLAGS.get(chosen[0]) if len(chosen) == 1 else None
 
 
 def _mode(pooling: Pooling) -> dict[str, Any]:
-    if pooling.pooler in _FLAGS.values():  # these flags are read by every release
+    if pooling.pooler in _FLAGS.values():  # every release reads these flags
         return {flag: pooler == pooling.pooler for flag, pooler in _FLAGS.items()}
     mode = {"pooling_mode": pooling.pooler}
     if pooling.pooler == "avg_first_last":
@@ -234,12 +234,12 @@ def _mode(pooling: Pooling) -> dict[str, Any]:
 
 
 def _read_texts(folder: Path) -> dict[str, Any]:
-    """Read a saved encoder's settings of how it reads texts."""
+    """Read a saved encoder's settings for reading texts."""
     return _read(next(iter(sorted(folder.glob(_TEXTS_FILES))), folder / _TEXTS_FILE))
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Read a file of settings; empty if there is none, BackboneError if it is unreadable."""
+    """Read a file of settings; empty if it does not exist, BackboneError if it is invalid."""
     if not file.is_file():
         return {}
     try:

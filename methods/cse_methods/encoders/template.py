@@ -1,4 +1,4 @@
-"""Row templates: the word pieces around a sentence in a row that a model reads."""
+"""Row templates: the word pieces that surround a sentence in a model's input row."""
 
 import re
 import string
@@ -9,51 +9,50 @@ from typing import Any, NamedTuple
 from cse_methods.errors import BackboneError
 
 SENTENCE, MASK = "{}", "[MASK]"
-"""In a prompt: where the sentence goes, and the piece whose vector stands for it."""
+"""In a prompt: the place of the sentence, and the piece at which its vector is read."""
 STOPPED_SENTENCE = "{.}"
-"""In the place of `{}`: a stop that ends the sentence stands at its last word, as in PromptBERT."""
+"""Used instead of `{}` if the full stop that is added has no space before it, as in PromptBERT."""
 _ANY_SENTENCE = re.compile(r"\{\.?\}")
 
 
 SPECIAL_PIECES = 2
-"""[CLS] and [SEP], or what a tokenizer has for them."""
+"""[CLS] and [SEP], or the tokenizer's equivalents."""
 
 
 class Stop(NamedTuple):
-    """What ends a sentence in a prompt that has no final mark of its own."""
+    """What is added to a sentence in a prompt if it has no final punctuation."""
 
     added: str
     marks: str
-    """The final marks after which nothing is added."""
+    """The final characters after which nothing is added."""
 
 
 SPACED_STOP, JOINED_STOP = Stop(" .", string.punctuation), Stop(".", ".?\"'")
-"""As SNCSE has it, and as PromptBERT has it at test time."""
+"""The stops of SNCSE, and of PromptBERT at test time."""
 
 
 @dataclass(frozen=True)
 class Template:
-    """The word pieces before and after those of a sentence, special ones included."""
+    """The word pieces before and after a sentence's, special ones included."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
     prompted: bool = False
-    """Whether words stand around the sentence, which then begins a word."""
+    """Whether words surround the sentence, which then starts a new word."""
     stop: Stop | None = None
-    """What ends a sentence without a final mark; None leaves it as it is."""
+    """What is added to a sentence without final punctuation; None adds nothing."""
 
     def __call__(self, content: Sequence[int]) -> list[int]:
-        """The row of one sentence's word pieces."""
+        """Make the row of one sentence's word pieces."""
         return [*self.before, *content, *self.after]
 
     def __len__(self) -> int:
         return len(self.before) + len(self.after)
 
     def text(self, sentence: str) -> str:
-        """The sentence as it is cut into word pieces.
+        """Return the text of a sentence that is to be tokenized.
 
-        In a prompt a space stands before it, by which byte-level tokenizers know that a word
-        begins.
+        In a prompt a space precedes it, which tells byte-level tokenizers that a word begins.
         """
         stop = self.stop
         if stop and sentence and sentence[-1] not in stop.marks:
@@ -66,7 +65,7 @@ def plain_template(tokenizer: Any) -> Template:
 
 
 def prompt_problem(prompt: str) -> str | None:
-    """Why these words are no prompt; None if they are one."""
+    """Explain why these words are not a valid prompt; None if they are."""
     before, *after = _ANY_SENTENCE.split(prompt)
     if len(after) == 1 and MASK not in before and after[0].count(MASK) == 1:
         return None
@@ -74,12 +73,12 @@ def prompt_problem(prompt: str) -> str | None:
 
 
 def prompt_template(prompt: str, tokenizer: Any) -> Template:
-    """The words of a prompt, with the tokenizer's own special pieces.
+    """Make the template of a prompt, with the tokenizer's own special pieces.
 
-    The prompt holds `{}`, or `{.}`, for the sentence and, after it, `[MASK]`, each once.
+    The prompt contains `{}` or `{.}` for the sentence and, after it, `[MASK]`, each once.
 
     Raises:
-        BackboneError: if the prompt lacks one of them, or the tokenizer has no mask.
+        BackboneError: if the prompt lacks one of them, or the tokenizer has no mask token.
     """
     if problem := prompt_problem(prompt):
         raise BackboneError(problem)

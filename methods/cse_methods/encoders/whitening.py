@@ -1,9 +1,9 @@
-"""Whitening: embeddings to zero mean and unit covariance, whole or in groups of coordinates.
+"""Whitening: transform embeddings to zero mean and unit covariance, as a whole or in groups.
 
-No epsilon is added: a covariance that cannot be inverted is refused, so nothing here gives NaN.
-Statistics and their eigenvectors are float64, whatever the precision of the rows. Pairs of
-coordinates take no eigenvectors: their matrix has a closed form. On a GPU, where the host would
-have to wait to see that a pair's covariance cannot be inverted, its matrix is NaN.
+No epsilon is added: a singular covariance raises ValueError, so the result is never NaN. Statistics
+and eigenvectors are computed in float64, whatever the precision of the rows. For pairs of
+coordinates the matrix has a closed form without eigenvectors. On a GPU, where checking a pair's
+covariance would make the host wait, the matrix of a singular one is NaN instead.
 """
 
 from typing import Literal
@@ -14,32 +14,32 @@ from torch import Tensor
 from cse_methods.encoders.devices import send_tensor
 
 Whitening = Literal["none", "pca", "zca", "group", "shuffled-group"]
-"""WhitenedCSE's ablation: none; all coordinates as one group; groups; groups drawn anew."""
+"""WhitenedCSE's ablation: none; all coordinates as one group; fixed groups; random groups."""
 
 Rotation = Literal["zca", "pca"]
-"""Rotated back to the coordinates' own axes, or along the principal axes, largest first."""
+"""Rotated back to the original axes, or along the principal axes, largest variance first."""
 
 
 def whitening_matrix(
     covariance: Tensor, *, kind: Rotation = "zca", noise: Tensor | float = 0.0
 ) -> Tensor:
-    r"""The matrix :math:`W` for which centred rows times W have unit covariance.
+    r"""Compute the matrix :math:`W` for which centred rows times W have unit covariance.
 
-    With :math:`C = U \Lambda U^T`, zca is :math:`U \Lambda^{-1/2} U^T`, differentiable also where
-    eigenvalues meet, and pca :math:`U \Lambda^{-1/2}`, treated as constant.
+    With :math:`C = U \Lambda U^T`, zca is :math:`U \Lambda^{-1/2} U^T`, which is differentiable
+    even at equal eigenvalues, and pca is :math:`U \Lambda^{-1/2}`, which is treated as constant.
 
     Args:
         covariance: symmetric, positive definite, shape (..., w, w).
         kind: the rotation.
-        noise: the variance along an axis that can be the rounding of the rows alone, shape (...).
+        noise: the variance along an axis that rounding of the rows can cause, shape (...).
 
     Returns:
         Shape (..., w, w), float64.
 
     Raises:
-        ValueError: if the covariance is not finite or is singular, by its own rounding or that
-            of the rows, but for zca of pairs on a GPU; or if gradients are asked through pca, whose
-            axes jump where eigenvalues meet.
+        ValueError: if the covariance is not finite or is singular up to rounding, except for zca of
+            pairs on a GPU; or if gradients through pca are requested, whose axes jump at equal
+            eigenvalues.
 
     Source:
         Zhuo et al. 2023 (WhitenedCSE), eq. 3 and 12.
@@ -65,24 +65,24 @@ def whiten(
     kind: Rotation = "zca",
     detach: bool = True,
 ) -> Tensor:
-    """Whiten a batch with its own statistics, each group of coordinates by itself.
+    """Whiten a batch with its own statistics, each group of coordinates separately.
 
     Args:
         rows: embeddings, shape (N, D), N > D / groups.
         groups: number of groups of consecutive coordinates; must divide D.
         permutation: order in which coordinates enter the groups, shape (D,); undone afterwards.
-            On the CPU it is checked without a wait for a GPU that has the rows.
+            If it is on the CPU, checking it does not wait for a GPU that has the rows.
         kind: the rotation within a group.
         detach: treat the whitening matrices as constant in the backward pass, as the released
-            code does; the mean is differentiated either way. False needs zca.
+            code does; the mean is differentiated either way. False requires zca.
 
     Returns:
-        Shape (N, D), of the rows' type; within each group the mean is 0 and the covariance,
-        biased, is the identity.
+        Shape (N, D), with the rows' dtype; within each group the mean is 0 and the biased
+        covariance is the identity.
 
     Raises:
-        ValueError: if groups do not divide D, the batch is too small for the width of a group or
-            does not span it, the permutation is none of D coordinates, or pca is not detached.
+        ValueError: if groups do not divide D, the batch has too few rows for the width of a group
+            or a singular covariance, the permutation is invalid, or pca is not detached.
 
     Source:
         Zhuo et al. 2023 (WhitenedCSE), eq. 5 (groups) and 6 (shuffled).
@@ -100,7 +100,7 @@ def whiten(
 
 
 def statistics(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean (D,) and biased covariance (D, D) of embeddings (N, D), constant, float64."""
+    """Compute mean (D,) and biased covariance (D, D) of embeddings (N, D), detached, float64."""
     exact = rows.detach().double()
     mean = exact.mean(dim=0)
     centred = exact - mean
@@ -110,17 +110,17 @@ def statistics(rows: Tensor) -> tuple[Tensor, Tensor]:
 def moving_statistics(
     mean: Tensor, covariance: Tensor, rows: Tensor, *, momentum: float
 ) -> tuple[Tensor, Tensor]:
-    r"""Running statistics after one more batch.
+    r"""Update running statistics with one more batch.
 
     .. math:: \mu \leftarrow \beta \mu + (1 - \beta) \bar x, \qquad
               \Sigma \leftarrow \beta \Sigma + (1 - \beta) \sigma
 
     Args:
         mean: :math:`\mu`, shape (D,).
-        covariance: :math:`\Sigma`, shape (D, D). Started from the identity it stays invertible
+        covariance: :math:`\Sigma`, shape (D, D). If it starts as the identity, it stays invertible
             however small the batches are.
         rows: the batch, shape (N, D).
-        momentum: :math:`\beta` in [0, 1]; 0 keeps the batch alone.
+        momentum: :math:`\beta` in [0, 1]; 0 uses the batch alone.
 
     Returns:
         The new mean and covariance, constant, float64.
@@ -143,11 +143,11 @@ def moving_statistics(
 def affine_whitening(
     mean: Tensor, covariance: Tensor, *, groups: int = 1, kind: Rotation = "zca"
 ) -> tuple[Tensor, Tensor]:
-    """Whitening by stored statistics, as a map of single embeddings: `x @ weight + bias`.
+    """Express whitening by stored statistics as a map of single embeddings: `x @ weight + bias`.
 
     Args:
         mean: shape (D,).
-        covariance: of all coordinates, shape (D, D); what lies between groups is not used.
+        covariance: of all coordinates, shape (D, D); entries between groups are ignored.
         groups: number of groups of consecutive coordinates; must divide D.
         kind: the rotation within a group.
 
@@ -167,14 +167,14 @@ def affine_whitening(
 
 
 def principal_axes(covariance: Tensor, *, most: int | None = None) -> Tensor:
-    """The axes of most variance, each scaled to variance 1: whitening that may drop coordinates.
+    """Compute the axes of largest variance, each scaled to variance 1; can drop coordinates.
 
-    Axes whose variance is rounding only are left out. There always is one behind a LayerNorm, whose
-    outputs lie in a hyperplane.
+    Axes whose variance is mere rounding are left out. After a LayerNorm there always is one,
+    because its outputs lie in a hyperplane.
 
     Args:
         covariance: of float32 embeddings, shape (D, D).
-        most: how many axes at most; None keeps all.
+        most: the largest number of axes; None keeps all.
 
     Returns:
         Shape (D, k), k >= 1, float64; centred rows times this have unit covariance.
@@ -185,7 +185,7 @@ def principal_axes(covariance: Tensor, *, most: int | None = None) -> Tensor:
     Source:
         Su et al. 2021, section 3.
     """
-    values, vectors = torch.linalg.eigh(covariance.double())  # values rise
+    values, vectors = torch.linalg.eigh(covariance.double())  # ascending
     noise = len(covariance) * torch.finfo(torch.float32).eps ** 2 * values[-1]
     kept = int((values > noise).sum())
     if kept == 0:
@@ -195,11 +195,11 @@ def principal_axes(covariance: Tensor, *, most: int | None = None) -> Tensor:
 
 
 def _inverse_root_of_pairs(covariance: Tensor, rounding: Tensor | float) -> Tensor:
-    r"""C^(-1/2) of matrices (..., 2, 2) without their eigenvectors, differentiable everywhere.
+    r"""Compute C^(-1/2) of matrices (..., 2, 2) without eigenvectors, differentiable everywhere.
 
-    By Cayley and Hamilton the root is :math:`(C + s I) / t` with :math:`s = \sqrt{\det C}` and
-    :math:`t = \sqrt{\mathrm{tr}\,C + 2 s}`; its inverse has the adjugate over
-    :math:`s t`.
+    By the Cayley-Hamilton theorem the root is :math:`(C + s I) / t` with
+    :math:`s = \sqrt{\det C}` and :math:`t = \sqrt{\mathrm{tr}\,C + 2 s}`; its inverse is its
+    adjugate divided by :math:`s`.
     """
     exact = covariance.double()
     first, second, shared = exact[..., 0, 0], exact[..., 1, 1], exact[..., 0, 1]
@@ -217,11 +217,11 @@ def _inverse_root_of_pairs(covariance: Tensor, rounding: Tensor | float) -> Tens
 
 
 def _first_order(covariance: Tensor, values: Tensor, vectors: Tensor) -> Tensor:
-    """Make a zero matrix that has the derivative of C^(-1/2) at this covariance.
+    """Make a zero matrix that carries the derivative of C^(-1/2) at this covariance.
 
     In the eigenbasis this derivative multiplies by the divided differences of x^(-1/2), which are
     -1 / (sqrt(a b) (sqrt(a) + sqrt(b))): unlike the derivatives of eigenvectors, they have no
-    pole where a = b.
+    pole at a = b.
     """
     first, second = values.sqrt().unsqueeze(-1), values.sqrt().unsqueeze(-2)
     change = vectors.mT @ (covariance - covariance.detach()) @ vectors
@@ -229,22 +229,22 @@ def _first_order(covariance: Tensor, values: Tensor, vectors: Tensor) -> Tensor:
 
 
 def _with_fixed_signs(vectors: Tensor) -> Tensor:
-    """Turn eigenvectors so that the largest entry is positive, because machines differ in sign."""
+    """Flip eigenvectors so that the largest entry is positive, because signs vary by machine."""
     largest = vectors.gather(-2, vectors.abs().argmax(dim=-2, keepdim=True))
     return vectors * largest.sign()
 
 
 def _rounding(parts: Tensor, dtype: torch.dtype) -> Tensor:
-    """The variance that rounding to `dtype` can make along an axis of rows (G, N, w), shape (G,).
+    """Bound the variance along an axis of rows (G, N, w) that rounding can cause, shape (G,).
 
-    Rows are rounded before their mean is taken off: it is their own size that counts.
+    Rows are rounded to `dtype` before they are centred, so their uncentred size counts.
     """
     size = parts.square().mean(dim=1).amax(dim=1)
     return parts.shape[2] * torch.finfo(dtype).eps ** 2 * size
 
 
 def _spectrum(covariance: Tensor, rounding: Tensor | float) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, which rise, and eigenvectors of covariances that can be inverted."""
+    """Compute ascending eigenvalues and eigenvectors of covariances; ValueError if singular."""
     _refuse_what_is_not_finite(covariance)
     values, vectors = torch.linalg.eigh(covariance.double())
     least, largest = values[..., 0], values[..., -1]
@@ -254,7 +254,7 @@ def _spectrum(covariance: Tensor, rounding: Tensor | float) -> tuple[Tensor, Ten
 
 
 def _rounding_of(largest: Tensor, width: int, dtype: torch.dtype) -> Tensor:
-    """Bound the part of an eigenvalue that may be rounding, as for a matrix's numerical rank."""
+    """Bound the part of an eigenvalue that can be rounding, as for a matrix's numerical rank."""
     return width * torch.finfo(dtype).eps * largest
 
 

@@ -1,19 +1,19 @@
-"""Word pieces of sentences: repeated, cut into segments or parts, and sorted into batches.
+"""Word pieces of sentences: repeat them, cut them into segments or parts, and batch rows by length.
 
-Lists of ids without special tokens go in and come out.
+Sentences are lists of ids without special tokens.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal
 
 RepetitionBounds = Literal["released", "paper"]
-"""Whose largest number of repetitions: that of ESimCSE's code or that of its text."""
+"""The upper bound on repetitions: that of ESimCSE's released code, or that of its paper."""
 
 _RELEASED_LIMIT = 10
 
 
 def repeat_pieces(content: Sequence[int], positions: Collection[int]) -> list[int]:
-    """Return the pieces with those at `positions` doubled where they stand.
+    """Return the pieces with those at `positions` repeated once, next to themselves.
 
     Raises:
         ValueError: if a position is not one of the content's.
@@ -26,13 +26,12 @@ def repeat_pieces(content: Sequence[int], positions: Collection[int]) -> list[in
 
 
 def most_repeats(length: int, *, rate: float, bounds: RepetitionBounds) -> int:
-    """Compute the most pieces that may be repeated; how many are is drawn from 0 to this.
+    """Compute the largest number of pieces to repeat; the actual number is drawn from 0 to this.
 
     Args:
         length: word pieces of the sentence with its two special tokens.
-        rate: share of them that may be repeated, in [0, 1].
-        bounds: "released" stops one short of the share, and at 9; "paper" allows 2 in any
-            sentence.
+        rate: the share of them that may be repeated, in [0, 1].
+        bounds: "released" is one below that share, and at most 9; "paper" allows at least 2.
 
     Returns:
         From 0 to the number of pieces that are not special.
@@ -48,7 +47,7 @@ def most_repeats(length: int, *, rate: float, bounds: RepetitionBounds) -> int:
 def cut_segments(content: Sequence[int], length: int) -> list[list[int]]:
     """Cut a sentence's pieces into segments of `length`, of which the last may be shorter.
 
-    An empty content is one empty segment, so that every sentence has one.
+    An empty sentence gives one empty segment, so that every sentence has a segment.
 
     Raises:
         ValueError: if the length is not 1 or more.
@@ -62,7 +61,7 @@ def cut_segments(content: Sequence[int], length: int) -> list[list[int]]:
 
 
 def cut_parts(content: Sequence[int], count: int) -> list[list[int]]:
-    """Cut a sentence's pieces into `count` consecutive parts whose sizes differ by one at most.
+    """Cut a sentence's pieces into `count` consecutive parts whose sizes differ by at most one.
 
     The longer parts come first. If there are fewer pieces than parts, every part has all pieces.
 
@@ -70,8 +69,8 @@ def cut_parts(content: Sequence[int], count: int) -> list[list[int]]:
         ValueError: if the count is not 1 or more.
 
     Source:
-        Chanchani and Huang 2023 (CompCSE), section 3; that the longer part comes first, and what
-        becomes of short sentences, is not in the paper.
+        Chanchani and Huang 2023 (CompCSE), section 3; the order of longer parts and the treatment
+        of short sentences are not stated there.
     """
     if count < 1:
         raise ValueError(f"the number of parts must be 1 or more, got {count}")
@@ -83,9 +82,9 @@ def cut_parts(content: Sequence[int], count: int) -> list[list[int]]:
 
 
 def batched_by_length(lengths: Sequence[int], *, at_once: int) -> Iterator[list[int]]:
-    """Places of rows in batches of near-equal length, shortest first.
+    """Yield the indices of rows in batches of similar length, shortest first.
 
-    A batch's longest row times its rows is `at_once` at most; a single row may be more.
+    A batch's number of rows times its longest row is at most `at_once`, except for a single row.
     """
     batch: list[int] = []
     for place in sorted(range(len(lengths)), key=lengths.__getitem__):

@@ -1,1 +1,1 @@
-"""Scoring a trained encoder; no other folder opens a test set."""
+"""Score a trained encoder; no other package opens a test set."""

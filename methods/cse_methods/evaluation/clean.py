@@ -1,10 +1,10 @@
-"""Clean scores: STS test sets without the pairs that chose the encoder or stand in an earlier set.
+"""Clean scores: on STS test sets without pairs of the selecting dev sets or of an earlier test set.
 
-STS-B was drawn from STS12 to STS16, so that its dev set, by which this field chooses checkpoints
-and hyperparameters, holds pairs of five of the seven test sets; its test set holds more of them.
-A task's clean score is Spearman's correlation over its rows whose pair stands neither in a dev set
-that chose the encoder nor in a task before it, in the order STS12 to STS16, STS-B, SICK-R. What
-counts as the same pair is said in `cse_methods.data.overlap`.
+STS-B was drawn from STS12 to STS16. So its dev set, by which the field selects checkpoints and
+hyperparameters, contains pairs of five of the seven test sets, and its test set contains more. The
+clean score of a task is Spearman's correlation over the rows whose pair is neither in a dev set by
+which the encoder was selected nor in an earlier task, in the order STS12 to STS16, STS-B, SICK-R.
+`cse_methods.data.overlap` defines when two pairs are the same.
 """
 
 import csv
@@ -25,11 +25,11 @@ from cse_methods.metrics import spearman
 from cse_methods.tasks import STS_TASKS
 
 CLEAN = "clean"
-"""The metric of a clean score."""
+"""The name of the metric."""
 FEWEST_ROWS = 10
-"""Of fewer, a correlation says nothing."""
+"""The fewest rows for which a correlation is computed."""
 COUNTED_DEV_SETS = ((), ("stsb",), ("sickr",), ("stsb", "sickr"), ("transfer_dev",))
-"""The choices of dev sets that the manifest has counts for."""
+"""The sets of selecting dev sets for which the manifest has counts."""
 
 
 def find_left_out(
@@ -38,13 +38,13 @@ def find_left_out(
     """Find the rows of each task that its clean score leaves out.
 
     Args:
-        sets: test sets of the STS tasks, all up to the last one that is asked for. A task whose
-            earlier tasks are not all there is left out of the answer.
-        chosen_on: keys of the pairs of the dev sets that chose the encoder.
+        sets: test sets of the STS tasks. A task is only in the result if it and all earlier tasks
+            are among them.
+        chosen_on: keys of the pairs of the dev sets by which the encoder was selected.
 
     Returns:
-        A mask by task, shape (pairs,), True where a row is left out. Pairs that repeat within one
-        task stay.
+        A mask by task, shape (pairs,), True for rows that are left out. Pairs that repeat within
+        one task are kept.
     """
     by_task, seen = {pairs.task: pairs for pairs in sets}, set(chosen_on)
     masks: dict[str, NDArray[np.bool_]] = {}
@@ -60,7 +60,7 @@ def find_left_out(
 def clean_spearman(
     cosines: NDArray[np.float32], gold: NDArray[np.float64], left_out: NDArray[np.bool_]
 ) -> float:
-    """Spearman's correlation over the rows that are not left out; nan of fewer than ten.
+    """Compute Spearman's correlation over the rows that are kept; nan if fewer than ten are.
 
     Raises:
         ValueError: if the three, of shape (pairs,), differ in length.
@@ -70,22 +70,22 @@ def clean_spearman(
 
 
 class LeftOut(NamedTuple):
-    """How many rows of a task a choice of dev sets leaves out, on the known data."""
+    """How many rows of a task are left out for a set of dev sets, on the known data."""
 
     dev: str
-    """The dev sets that choose, with `+` between; empty if none does."""
+    """The selecting dev sets, joined by `+`; empty if there are none."""
     task: str
     rows: int
     in_dev: int
-    """Rows whose pair stands in these dev sets."""
+    """Rows whose pair is in one of these dev sets."""
     in_earlier: int
-    """Rows whose pair stands in an earlier task."""
+    """Rows whose pair is in an earlier task."""
     left_out: int
     """Rows of either kind."""
 
 
 def count_left_out(data: str | None) -> Iterator[LeftOut]:
-    """Count the rows that are left out of each task, by dev sets. Opens all STS test sets.
+    """Count the rows of each task that are left out, by dev sets. Opens all STS test sets.
 
     Raises:
         DataError: if a data set is missing or damaged.
@@ -103,7 +103,7 @@ def count_left_out(data: str | None) -> Iterator[LeftOut]:
 
 
 def known_left_out() -> Mapping[tuple[str, str], LeftOut]:
-    """The counts on the known data, as the package's manifest has them, by dev sets and task."""
+    """Read the counts for the known data from the package's manifest, by dev sets and task."""
     table = Path(__file__).with_name("left_out.csv")
     with table.open(newline="", encoding="utf-8") as stream:
         counts = [

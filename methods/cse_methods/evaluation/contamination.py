@@ -1,6 +1,6 @@
-"""How many sentences of test and dev sets stand in what an encoder was trained on or chosen by.
+"""Count the sentences of test and dev sets that an encoder was trained on or selected by.
 
-The evaluation counts them, never the trial, which cannot open a test set.
+Only an evaluation counts them, because a trial cannot open a test set.
 """
 
 import logging
@@ -22,27 +22,27 @@ from cse_methods.tasks import CONTAMINATION_METRICS
 _log = logging.getLogger(__name__)
 
 SetName = tuple[Split, str]
-"""The split and the task of a set."""
+"""The split and the task of a data set."""
 
 _IN_CORPUS, _IN_TEACHERS, _IN_DEV = CONTAMINATION_METRICS
 
 
 class Contamination(NamedTuple):
-    """How many sentences of a set stand in a place, as `cse_methods.data.overlap` compares them."""
+    """How many sentences of a set are in other data, compared as in `cse_methods.data.overlap`."""
 
     task: str
     split: Split
     metric: str
     """One of `CONTAMINATION_METRICS`."""
     found: int
-    """Different sentences of the set that stand there."""
+    """Number of distinct sentences of the set that are in the other data."""
     settings: Mapping[str, Any]
-    """What was counted: `in`, the names of corpora or files; `sentences`, how many different ones
-    the set has; `sentences_sha256`, the checksum of their letters and digits."""
+    """What was counted: `in`, the names of corpora or files; `sentences`, the number of distinct
+    sentences in the set; `sentences_sha256`, the checksum of their letters and digits."""
 
     @property
     def share(self) -> float:
-        """The fraction of the set's different sentences."""
+        """The fraction of the set's distinct sentences that were found."""
         sentences: int = self.settings["sentences"]
         return self.found / max(1, sentences)
 
@@ -50,16 +50,16 @@ class Contamination(NamedTuple):
 def count_contamination(
     tests: Mapping[str, Iterable[str]], training: TrainingData
 ) -> Iterator[Contamination]:
-    """Count the sentences of test sets, and of the dev sets in use, in what a trial has seen.
+    """Count which sentences of test sets, and of dev sets in use, an encoder has seen.
 
-    The training corpus and the corpora that its teachers declare are looked through for both, a
-    lab's own dev files for the test sets. Sentences are taken whole, as they were before long ones
-    were cut. What cannot be read again, or would have to be fetched, is not counted, with a
-    warning.
+    Both kinds of sets are compared with the training corpus and the corpora that its teachers
+    declare, and test sets also with a lab's own dev files. Whole sentences are compared, as they
+    were before long ones were cut. What cannot be read again, or would have to be downloaded, is
+    not counted, with a warning.
 
     Args:
         tests: the sentences of each test set, by task.
-        training: what the encoder was trained on and chosen by.
+        training: what the encoder was trained on and selected by.
     """
     dev = {name: sentence_keys(sentences) for name, sentences in _read_dev_sets(training)}
     of_tests: dict[SetName, set[str]] = {
@@ -85,7 +85,7 @@ def _read_dev_sets(training: TrainingData) -> Iterator[tuple[str, Iterable[str]]
 
 
 def _declared_corpora(training: TrainingData) -> tuple[CorpusSpec, ...]:
-    """The corpora that the authors of the teachers declare, where the package knows them."""
+    """Return the known corpora that the authors of the teachers declare."""
     declared = [declared_training(teacher) for teacher in training.teachers]
     names = dict.fromkeys(known.corpus for known in declared if known and known.corpus)
     return tuple(CorpusSpec(name=name, columns=KNOWN[name].columns) for name in names)
@@ -97,7 +97,7 @@ def _count_in(
     training: TrainingData,
     wanted: Mapping[SetName, set[str]],
 ) -> Iterator[Contamination]:
-    """Count in these corpora together; in none of them if one cannot be read here."""
+    """Count in these corpora together; count nothing if one of them cannot be read here."""
     if not corpora:
         return
     whole = tuple(spec.model_copy(update={"split_at": None}) for spec in corpora)
@@ -106,10 +106,10 @@ def _count_in(
     try:
         if missing := missing_corpora(whole, training.data):
             raise DataError(f"{'; '.join(missing)} is not here; `cse-data fetch` gets it")
-        for spec in whole:  # one by one: those that teachers declare differ in their columns
+        for spec in whole:  # separately, because those of teachers can differ in their columns
             corpus = load_corpus([spec], training.data)
             texts = chain.from_iterable(corpus.columns or (corpus.sentences,))
-            # A corpus has a million keys; those that no set has are not kept.
+            # A corpus can have a million keys, so only those of the sets are kept.
             seen |= {key for text in texts if (key := sentence_key(text)) in everything}
     except DataError as problem:
         _log.warning("test and dev sentences in %s are not counted: %s", "+".join(names), problem)

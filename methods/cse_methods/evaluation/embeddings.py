@@ -1,4 +1,4 @@
-"""The embeddings that an evaluation needs; each distinct sentence is encoded once."""
+"""Compute the embeddings for an evaluation, encoding each distinct sentence once."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,20 +12,20 @@ from cse_methods.errors import EvaluationError
 from cse_methods.evaluation.models import Model
 
 CHUNK = 4096
-"""Sentences whose word pieces are in memory at once."""
+"""Number of sentences whose word pieces are in memory at once."""
 
 OnProgress = Callable[[str, int, int], None]
-"""Called with what is being done, how many are done, and how many there are."""
+"""Called with what is being done, how much of it is done, and the total."""
 
 
 class StoredEmbeddings:
-    """Gives the vectors of sentences, which lie in a file; memory holds what is asked for.
+    """Embeddings of sentences in a file; memory only holds those of a call.
 
-    `sentences` are all that will ever be asked for; each is encoded once, shortest first. `folder`
-    must have room for N x D x 4 bytes; `progress` is called after every batch.
+    `sentences` are all that can be requested later; each is encoded once, shortest first. `folder`
+    must have space for N x D x 4 bytes. `progress` is called after every batch.
 
     Raises:
-        EvaluationError: if a vector is not finite, or there is no room for the file.
+        EvaluationError: if a vector is not finite, or the file does not fit on the disk.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class StoredEmbeddings:
             ) from problem
 
     def __call__(self, sentences: Sequence[str]) -> Tensor:
-        """Shape (N, D), float32, on the CPU; KeyError for a sentence that was not announced."""
+        """Return embeddings (N, D), float32, on the CPU; KeyError for an unknown sentence."""
         rows = np.array([self._place[sentence] for sentence in sentences], dtype=np.int64)
         if not len(rows):
             return torch.empty(0, self._width)
@@ -56,7 +56,7 @@ class StoredEmbeddings:
         return torch.from_numpy(stored[rows])
 
     def _encode(self, model: Model, chunk: Sequence[str], stream: IO[bytes]) -> Iterator[int]:
-        """Add a chunk; gives how many sentences there are now, after every batch."""
+        """Encode and store a chunk; yield the number of stored sentences after every batch."""
         for places, vectors in model.batches(chunk):
             finite = torch.isfinite(vectors).all(dim=1)
             if not finite.all():

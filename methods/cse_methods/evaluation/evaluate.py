@@ -1,4 +1,4 @@
-"""Score an encoder on all tasks that are asked for, from vectors that are computed once."""
+"""Score an encoder on all requested tasks, from embeddings that are computed once."""
 
 import logging
 import math
@@ -79,18 +79,18 @@ def evaluate(
 
     Args:
         model: the encoder.
-        tasks: what is asked.
+        tasks: the requested tasks.
         data: `builtin`, `hub`, a folder in the SentEval layout, or None for CSE_DATA.
-        protocol: of the transfer tasks.
-        training: what the encoder was trained on and chosen by; without it there are no clean
-            scores, and nothing says which sentences it has seen. A dev set or corpus that cannot be
-            read again costs these alone, with a warning.
-        progress: called with how many sentences are encoded, then with how many classification
-            tasks are scored.
+        protocol: the protocol of the transfer tasks.
+        training: what the encoder was trained on and selected by. Without it there are no clean
+            scores, and no counts of sentences that it has seen. If a dev set or corpus cannot be
+            read again, only these are missing, with a warning.
+        progress: called with the number of encoded sentences, then with the number of scored
+            classification tasks.
 
     Returns:
         Fractions, and the cosines behind them. Scores without a value are listed by name.
-        `avg_sts` and `avg_transfer` are there where all seven are.
+        `avg_sts` and `avg_transfer` are included if all seven tasks are.
 
     Raises:
         DataError: if a data set is missing or damaged.
@@ -140,14 +140,14 @@ def _sentences(
 
 
 def _read_in_training(training: TrainingData | None) -> dict[str, list[str]]:
-    """What sets the scores of an encoder that knows texts of test sets apart from all others."""
+    """Return the setting that separates scores of encoders trained on texts of test sets."""
     test_sets = test_sets_of(training.corpora) if training else []
     return {TEXTS_IN_TRAINING: test_sets} if test_sets else {}
 
 
 @dataclass
 class _Scoring:
-    """Gathers scores under their identities."""
+    """Collects scores under their identities."""
 
     reading: Mapping[str, Any]
     scores: list[Score] = field(default_factory=list)
@@ -178,7 +178,7 @@ class _Scoring:
                 self.without_value.append((task, split, metric))
 
     def add_averages(self, task: str, members: Sequence[str], *splits: Split) -> None:
-        """The mean of each metric that all members have."""
+        """Add the mean of each metric that all members have."""
         for split in splits:
             found: dict[str, dict[str, Score]] = {}
             for score in self.scores:
@@ -191,7 +191,7 @@ class _Scoring:
                     self.add(task, split, self.add_identity(own), {metric: mean})
 
     def add_identity(self, settings: Mapping[str, Any]) -> str:
-        """Keep the settings of a score, and return their identity."""
+        """Store the settings of a score. Returns their identity."""
         own = score_identity(settings)
         self.identities[own] = settings
         return own
@@ -211,7 +211,7 @@ def _score_pairs(
     scoring: _Scoring, vectors: StoredEmbeddings, pairs: PairSet, tasks: Tasks
 ) -> None:
     with scoring.timed(pairs.task):
-        # Scores are computed from the 32-bit cosines that are stored, so that they can be repeated.
+        # Scores use the stored 32-bit cosines, so that they can be recomputed exactly.
         found = cosines(vectors(pairs.first), vectors(pairs.second)).numpy().astype(np.float32)
         lab = pairs.source == "file"
         own = scoring.identify(pairs.task, STS_PROTOCOL, pairs.sha256, own=lab)
@@ -238,12 +238,12 @@ def score_again(
     """Compute the clean scores of an earlier evaluation from its similarities; encodes nothing.
 
     Args:
-        similarities: of STS test sets, one of each, read and scored alike.
-        identities: what the identities of the similarities are the hash of.
-        left_out: the rows that each task leaves out, as of `find_left_out`.
+        similarities: one for each STS test set, from evaluations with equal reading and protocol.
+        identities: the settings of which the similarities' identities are the hashes.
+        left_out: the rows that each task leaves out, from `find_left_out`.
 
     Returns:
-        The clean scores alone, and their average where all seven are there.
+        Only the clean scores, and their average if there are all seven.
     """
     scoring = _Scoring({}, similarities=list(similarities), identities=dict(identities))
     _add_clean_scores(scoring, left_out)
@@ -255,7 +255,7 @@ def score_again(
 def _score_clean(
     scoring: _Scoring, sets: Sequence[PairSet], tasks: Tasks, training: TrainingData
 ) -> None:
-    """Add the clean scores of the tasks whose earlier tasks are scored too."""
+    """Add the clean scores of the tasks for which all earlier tasks are available."""
     try:
         left_out = find_left_out(sets, choosing_pairs(training))
     except DataError as problem:
@@ -265,7 +265,7 @@ def _score_clean(
 
 
 def _add_clean_scores(scoring: _Scoring, left_out: Mapping[str, NDArray[np.bool_]]) -> None:
-    """Add the clean scores of these tasks, from the similarities that are gathered."""
+    """Add the clean scores of these tasks from the collected similarities."""
     for whole in [one for one in scoring.similarities if one.split == "test"]:
         if (rows := left_out.get(whole.task)) is not None:
             settings = settings_of_clean(scoring.identities[whole.identity], whole.identity, rows)
@@ -276,7 +276,7 @@ def _add_clean_scores(scoring: _Scoring, left_out: Mapping[str, NDArray[np.bool_
 def _measure_contamination(
     scoring: _Scoring, tests: Mapping[str, Sequence[str]], training: TrainingData
 ) -> None:
-    """Add how many sentences of each set the encoder has seen; see `count_contamination`."""
+    """Add the share of each set's sentences that the encoder has seen (`count_contamination`)."""
     with scoring.timed("contamination"):
         for counted in count_contamination(tests, training):
             own = scoring.add_identity(counted.settings)
@@ -316,10 +316,10 @@ def _score_transfer(
 def _score_reviews(
     scoring: _Scoring, vectors: StoredEmbeddings, reviews: Reviews, protocol: TransferProtocol
 ) -> None:
-    """By nested folds over the test reviews; HiCL names no protocol, so this one is ours."""
+    """Score reviews by nested folds; HiCL states no protocol, so this one is our choice."""
     with scoring.timed(reviews.task):
         found = nested(Samples(vectors(reviews.texts), reviews.labels), protocol, test=True)
         own = scoring.identify(reviews.task, asdict(protocol), reviews.sha256)
         scoring.add(reviews.task, "dev", own, {"accuracy": found.dev})
-        assert found.test is not None  # it was asked for
+        assert found.test is not None  # because the test was requested
         scoring.add(reviews.task, "test", own, {"accuracy": found.test})

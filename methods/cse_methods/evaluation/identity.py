@@ -1,4 +1,4 @@
-"""Which scores can be compared: a hash of everything that makes a number beside the weights."""
+"""Identities of scores: hashes of everything except the weights that a score depends on."""
 
 import hashlib
 import json
@@ -30,11 +30,11 @@ GEOMETRY_PROTOCOL = {
 }
 
 TEXTS_IN_TRAINING = "test sets whose texts were trained on"
-"""Stands in the reading of an encoder where there are any."""
+"""The key in an encoder's reading if it was trained on texts of test sets."""
 
 
 def score_identity(settings: Mapping[str, Any]) -> str:
-    """sha256 of JSON with sorted keys, as hex digits."""
+    """Compute the SHA-256 of the settings as JSON with sorted keys, in hex digits."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
@@ -46,7 +46,7 @@ def settings_of(
     data_sha256: str,
     own: bool = False,
 ) -> dict[str, Any]:
-    """Collect the settings whose hash is a score's identity; `own` says that a lab owns the file.
+    """Make the settings whose hash is a score's identity; `own` marks a lab's own file.
 
     `reading` is how the encoder reads a text: pooler, layers after it, truncation, lower-casing;
     `protocol` is how vectors become the score.
@@ -61,7 +61,7 @@ def settings_of(
 
 
 def settings_of_average(task: str, members: Sequence[str]) -> dict[str, Any]:
-    """Collect the settings whose hash is the identity of a mean over tasks, by theirs."""
+    """Make the settings whose hash is the identity of a mean over tasks, from theirs."""
     return {"task": task, "protocol": {"mean over": sorted(members)}}
 
 
@@ -71,11 +71,11 @@ _ROWS_KEPT, _SIMILARITIES_OF = "rows kept", "similarities_of"
 def settings_of_clean(
     settings: Mapping[str, Any], identity: str, left_out: NDArray[np.bool_]
 ) -> dict[str, Any]:
-    """The same for the clean score of a task, from the settings and identity of its whole score.
+    """Make the settings of a task's clean score from the settings and identity of its full score.
 
-    `left_out` has shape (pairs,). The rows that are kept are part of the protocol, as a packed mask
-    without text: two clean scores can be compared if they are over the same rows, whichever dev
-    sets chose the trials.
+    `left_out` has shape (pairs,). The kept rows become part of the protocol, as a packed mask
+    without text: two clean scores are comparable if they use the same rows, whichever dev sets
+    selected the trials.
     """
     kept = b64encode(zlib.compress(np.packbits(~left_out).tobytes(), 9)).decode()
     protocol = {**settings["protocol"], _ROWS_KEPT: kept}
@@ -83,9 +83,9 @@ def settings_of_clean(
 
 
 def rows_of_clean(settings: Mapping[str, Any]) -> tuple[str, NDArray[np.intp]] | None:
-    """The identity of the similarities behind a clean score, and the places of the rows kept.
+    """Return the identity of the similarities behind a clean score, and the indices of kept rows.
 
-    None of another score.
+    Returns None for any other score.
     """
     if _SIMILARITIES_OF not in settings:
         return None
@@ -98,15 +98,15 @@ _GROUPS = "groups of pairs that share sentences"
 
 
 def settings_of_groups(task: str, data_sha256: str, groups: Groups) -> dict[str, Any]:
-    """The settings that hold the groups of a set's pairs, shape (pairs,), packed and without text.
+    """Make the settings that hold the groups of a set's pairs, shape (pairs,), packed.
 
-    Whoever resamples the pairs later needs no test set for them.
+    They contain no text, so that pairs can be resampled later without the test set.
     """
     packed = b64encode(zlib.compress(groups.astype("<i4").tobytes(), 9)).decode()
     return {"task": task, "data_sha256": data_sha256, _GROUPS: packed}
 
 
 def groups_of_settings(settings: Mapping[str, Any]) -> Groups:
-    """Unpack the groups of pairs, as of `settings_of_groups`."""
+    """Unpack the groups of pairs from the settings that `settings_of_groups` made."""
     packed = zlib.decompress(b64decode(settings[_GROUPS]))
     return np.frombuffer(packed, "<i4").astype(np.intp)

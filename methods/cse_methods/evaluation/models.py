@@ -1,4 +1,4 @@
-"""What can be scored: encoders of ours, and whatever sentence-transformers loads."""
+"""Models that can be scored: this package's encoders, and what sentence-transformers loads."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,35 +27,35 @@ FOREIGN_BATCH = 32
 
 
 class Model(Protocol):
-    """Sentences in, vectors out."""
+    """Encodes sentences to vectors."""
 
     @property
     def width(self) -> int:
-        """D of the vectors."""
+        """D, the width of the vectors."""
 
     @property
     def reading(self) -> Mapping[str, Any]:
-        """All that makes a vector beside the weights, by name; JSON values."""
+        """Everything except the weights that a vector depends on, by name; JSON values."""
 
     def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
-        """Places in `sentences` and their vectors, shape (B, D), float32, on the CPU."""
+        """Yield indices into `sentences` and their vectors, shape (B, D), float32, on the CPU."""
 
 
 class OwnModel:
-    """An encoder of this package.
+    """An encoder of this package with a transformer.
 
     Args:
-        encoder: on the device where it shall work.
-        max_length: texts are cut here, in word pieces, special ones included; None is where the
-            encoder cuts.
-        slicing_length: texts are read by segments of as many word pieces, special ones included,
-            and a text's vector is the mean of theirs by length, as HiCL encodes. An encoder's
-            prompt stands around every segment and is not counted: rows are longer by its
+        encoder: on the device where it is to run.
+        max_length: texts are truncated to this many word pieces, special ones included; None is
+            the encoder's own limit.
+        slicing_length: texts are read in segments of this many word pieces, special ones included,
+            and a text's vector is the mean of its segments' weighted by length, as in HiCL. An
+            encoder's prompt surrounds every segment and is not counted, so rows are longer by its
             pieces. None reads texts whole.
 
     Raises:
-        EvaluationError: if segments have no room for a word piece, or with the prompt exceed
-            what the encoder reads.
+        EvaluationError: if segments have no room for a word piece, or with the prompt exceed the
+            encoder's limit.
     """
 
     def __init__(
@@ -112,8 +112,8 @@ class StaticModel:
     """An encoder of static word vectors.
 
     Args:
-        encoder: on the device where it shall work.
-        max_length: texts are cut here, in known words; None is where the encoder cuts.
+        encoder: on the device where it is to run.
+        max_length: texts are truncated to this many known words; None is the encoder's own limit.
     """
 
     def __init__(self, encoder: StaticEncoder, *, max_length: int | None = None) -> None:
@@ -139,10 +139,10 @@ class StaticModel:
 class ForeignModel:
     """A model that sentence-transformers loads and this package does not.
 
-    Texts are cut at `max_length` word pieces, or where the model cuts if that is earlier.
+    Texts are truncated to `max_length` word pieces, or to the model's own limit if that is lower.
 
     Raises:
-        EvaluationError: if the model cuts no texts and a length is given.
+        EvaluationError: if the model truncates no texts and a length is given.
     """
 
     def __init__(self, model: Any, *, max_length: int | None = None) -> None:
@@ -160,7 +160,7 @@ class ForeignModel:
 
     @property
     def reading(self) -> Mapping[str, Any]:
-        """All that makes a vector beside the weights: its modules, as the library shows them."""
+        """Everything except the weights that a vector depends on: the modules as texts."""
         prompts = self.model.prompts or {}
         return {
             "library": "sentence-transformers",
@@ -172,7 +172,7 @@ class ForeignModel:
 
     @property
     def _lower_cased(self) -> bool | None:
-        """None where the model has no tokenizer to try it on."""
+        """Whether texts are lower-cased; None if the model has no tokenizer to try it on."""
         tokenizer = getattr(self.model, "tokenizer", None)
         return lower_cases(tokenizer) if hasattr(tokenizer, "tokenize") else None
 
@@ -196,17 +196,17 @@ def open_model(
     max_length: int | None = None,
     slicing_length: int | None = None,
 ) -> Model:
-    """The encoder of that name, on a GPU where there is one.
+    """Open the encoder of that name, on a GPU if there is one.
 
     Args:
         name: short name, folder or hub id, as for `load_encoder`.
-        pooler: how token vectors become one; None is the encoder's own.
+        pooler: how the vectors of word pieces are reduced to one; None is the encoder's own.
         max_length: as for `OwnModel`.
         slicing_length: as for `OwnModel`.
 
     Raises:
-        BackboneError: if it cannot be loaded, by sentence-transformers neither.
-        EvaluationError: if a setting means nothing for it.
+        BackboneError: if neither this package nor sentence-transformers can load it.
+        EvaluationError: if a setting does not apply to it.
     """
     try:
         encoder = load_sentence_encoder(name, pooler=pooler)
@@ -224,10 +224,10 @@ def open_model(
 def model_of(
     encoder: SentenceEncoder, *, max_length: int | None = None, slicing_length: int | None = None
 ) -> Model:
-    """An encoder of this package as what is scored; args and errors are those of `OwnModel`.
+    """Wrap an encoder of this package to be scored; arguments and errors are as for `OwnModel`.
 
     Raises:
-        EvaluationError: if static word vectors are to be read by segments.
+        EvaluationError: if static word vectors are to be read in segments.
     """
     if isinstance(encoder, Encoder):
         return OwnModel(encoder, max_length=max_length, slicing_length=slicing_length)
@@ -274,6 +274,6 @@ def _load_foreign(name: str, problem: UnknownModelError) -> Any:
         model, revision = (str(path), None) if path.exists() else split_revision(name)
         with quiet():
             return SentenceTransformer(model, revision=revision)
-    except Exception as error:  # what unpickling and others' modules raise has no common base
+    except Exception as error:  # errors of unpickling and of others' modules have no common base
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise BackboneError(f"{problem}, and sentence-transformers says: {reason}") from error

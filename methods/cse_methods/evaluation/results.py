@@ -1,4 +1,4 @@
-"""What an evaluation gives: scores, and the similarities behind them."""
+"""The results of an evaluation: scores, and the similarities behind them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,38 +23,38 @@ class Score:
     value: float
     """Correlations, accuracies and ranking metrics are fractions."""
     identity: str
-    """Hash of everything that a comparison depends on: scores of one identity can be compared."""
+    """Hash of all that a comparison depends on; scores with equal identities are comparable."""
 
 
 @dataclass(frozen=True, eq=False)
 class Similarities:
-    """The cosine of every pair of one task: what a significance test needs."""
+    """The cosine of every pair of one task, for significance tests."""
 
     task: str
     split: Split
     identity: str
     cosines: NDArray[np.float32]
-    """Shape (pairs,), in the order of the data; the scores are computed from these very values."""
+    """Shape (pairs,), in the order of the data; scores are computed from exactly these values."""
     gold: NDArray[np.float64]
     """Shape (pairs,)."""
     subsets: Mapping[str, int]
-    """Pairs of each subset, in order."""
+    """Number of pairs in each subset, in order."""
     data_sha256: str
     """Checksum of the pairs and their gold scores."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What one evaluation of one encoder gave."""
+    """The results of one evaluation of one encoder."""
 
     tasks: frozenset[str]
-    """The tasks that were asked for, and `ranking` and `geometry` where they were."""
+    """The requested tasks, and `ranking` and `geometry` if they were requested."""
     scores: tuple[Score, ...]
     without_value: tuple[tuple[str, Split, str], ...] = ()
-    """Task, split and metric of each score that has no value: all similarities or labels are
-    equal, no sentence has enough partners to rank, or no pair is a positive."""
+    """Task, split and metric of each score without a value, because all similarities or labels are
+    equal, no sentence has enough partners to rank, or no pair is positive."""
     similarities: tuple[Similarities, ...] = ()
     identities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What each identity is the hash of."""
+    """The settings of which each identity is the hash."""
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """`encoding`, and each task's own time."""
+    """Seconds of `encoding`, and of each task."""

@@ -1,1 +1,1 @@
-"""One loss a file: pure functions of tensors."""
+"""Losses, one per file: pure functions of tensors."""

@@ -1,4 +1,4 @@
-"""ArcCSE's losses: a margin on the angle of positives, and triplets that are ordered by masking."""
+"""ArcCSE's losses: contrast with an angular margin, and triplets ordered by how much is masked."""
 
 import math
 
@@ -10,26 +10,26 @@ from cse_methods.losses.lists import check_temperature
 from cse_methods.losses.similarity import check_views, cosine_matrix
 
 _LARGEST_COSINE = 1 - 1e-7
-"""The slope of arccos is infinite at 1, where equal views lie."""
+"""The slope of arccos is infinite at 1, the cosine of equal views."""
 
 
 def arc_con(
     anchors: Tensor, positives: Tensor, *, margin_degrees: float, temperature: float
 ) -> Tensor:
-    r"""Cross-entropy of finding each anchor's positive, whose angle gets a margin.
+    r"""Compute the contrastive cross-entropy with a margin added to the angle of the positives.
 
     With :math:`\theta_{ij}` the angle between anchor :math:`i` and positive :math:`j`,
 
     .. math:: L = -\frac{1}{B} \sum_i \log \frac{e^{\cos(\theta_{ii} + m) / \tau}}
               {e^{\cos(\theta_{ii} + m) / \tau} + \sum_{j \ne i} e^{\cos \theta_{ij} / \tau}}
 
-    The cosine of the positive is kept within :math:`\pm(1 - 10^{-7})`.
+    The cosine of the positive is clamped to :math:`\pm(1 - 10^{-7})`.
 
     Args:
         anchors: embeddings of the first view, shape (B, D).
         positives: embeddings of the second view, shape (B, D); row i belongs to anchor i.
         margin_degrees: m in degrees, in [0, 180].
-        temperature: :math:`\tau` > 0; divides cosines.
+        temperature: :math:`\tau` > 0; divides the cosines.
 
     Returns:
         Scalar, in nats, >= 0, averaged over anchors.
@@ -39,7 +39,7 @@ def arc_con(
             margin is outside [0, 180].
 
     Source:
-        Zhang et al. 2022 (ArcCSE), as two public re-implementations agree on it.
+        Zhang et al. 2022 (ArcCSE), as two public re-implementations agree.
     """
     check_temperature("temperature", temperature)
     if not 0 <= margin_degrees <= 180:
@@ -56,7 +56,7 @@ def arc_con(
 def masking_triplet(
     sentences: Tensor, light: Tensor, heavy: Tensor, *, margin: float = 0.0
 ) -> Tensor:
-    r"""How much nearer a heavily masked sentence is than a lightly masked one, where it is.
+    r"""Compute by how much a heavily masked sentence is nearer than a lightly masked one.
 
     .. math:: L = \frac{1}{T} \sum_i \max(\cos(h_i, h''_i) - \cos(h_i, h'_i) + m, 0)
 
@@ -73,8 +73,7 @@ def masking_triplet(
         ValueError: if shapes differ or there is no triplet.
 
     Source:
-        Zhang et al. 2022 (ArcCSE), the triplet term, as a public re-implementation has it for
-        m = 0.
+        Zhang et al. 2022 (ArcCSE), the triplet term, as in a public re-implementation for m = 0.
     """
     check_views(sentences, light, heavy)
     near = F.cosine_similarity(sentences, light)

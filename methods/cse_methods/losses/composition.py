@@ -1,4 +1,4 @@
-"""CompCSE: the embeddings of a sentence's parts become one, and a sub-vector enters the loss."""
+"""CompCSE: aggregate the embeddings of a sentence's parts, and take the loss on a sub-vector."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -11,14 +11,14 @@ Aggregation = Literal["sum", "average", "concat-halves", "concat-project", "conc
 
 
 def projection_width(aggregation: Aggregation, parts: int) -> int:
-    """How many embeddings side by side the projection of an aggregation reads; 0 for none.
+    """Return how many embeddings an aggregation concatenates for its projection; 0 without one.
 
     Args:
-        aggregation: how parts become one.
-        parts: their number, >= 2; two for "concat-absdiff-project".
+        aggregation: how the parts are combined.
+        parts: their number, >= 2; exactly two for "concat-absdiff-project".
 
     Raises:
-        ValueError: if so many parts cannot be aggregated so.
+        ValueError: if the aggregation does not accept this number of parts.
     """
     if parts < 2:
         raise ValueError(f"expected two or more parts to aggregate, got {parts}")
@@ -32,17 +32,17 @@ def projection_width(aggregation: Aggregation, parts: int) -> int:
 def aggregate(
     parts: Sequence[Tensor], *, aggregation: Aggregation, projection: Tensor | None = None
 ) -> Tensor:
-    r"""One embedding for the parts of each sentence.
+    r"""Aggregate the embeddings of each sentence's parts to one embedding.
 
-    For parts :math:`p_1, \dots, p_k`: their sum; their average; "concat-halves" cuts each into
+    For parts :math:`p_1, \dots, p_k`: their sum; their average; "concat-halves" divides each into
     :math:`k` consecutive slices and takes the first of :math:`p_1`, the second of :math:`p_2`
     and so on; "concat-project" is :math:`P [p_1; \dots; p_k]` and "concat-absdiff-project"
     :math:`P [p_1; p_2; |p_1 - p_2|]`.
 
     Args:
         parts: k >= 2 matrices of shape (B, D): embeddings of the first parts, the second, ...
-        aggregation: how they become one.
-        projection: :math:`P`, shape (D, wD) with w the `projection_width`; None where that is 0.
+        aggregation: how they are combined.
+        projection: :math:`P`, shape (D, wD) with w the `projection_width`; None if that is 0.
 
     Returns:
         Shape (B, D).
@@ -52,7 +52,7 @@ def aggregate(
             fit them; states both shapes.
 
     Source:
-        Chanchani and Huang 2023 (CompCSE), table 3; that `P` has no bias is not in the paper.
+        Chanchani and Huang 2023 (CompCSE), table 3; the paper does not say that `P` has no bias.
     """
     _check_parts(parts, aggregation, projection)
     if projection is not None:
@@ -68,7 +68,7 @@ def aggregate(
 
 
 def leading(embeddings: Tensor, d0: int | None) -> Tensor:
-    """The first `d0` coordinates, (B, D) -> (B, d0); None keeps all.
+    """Return the first `d0` coordinates, (B, D) -> (B, d0); None keeps all.
 
     Raises:
         ValueError: if not 1 <= d0 <= D.

@@ -1,4 +1,4 @@
-"""DCLR: negatives that are noise, and in-batch ones that may be false, which count less."""
+"""DCLR: noise as further negatives, and weights that ignore in-batch ones that may be false."""
 
 from typing import Literal
 
@@ -10,11 +10,11 @@ from cse_methods.losses.lists import check_temperature
 from cse_methods.losses.similarity import check_views, cosine_matrix
 
 DebiasedForm = Literal["bce", "infonce"]
-"""Binary cross-entropy over the softmax, as in the released code, or weighted InfoNCE."""
+"""Binary cross-entropy on the softmax, as in the released code, or weighted InfoNCE."""
 
 
 def noise_logits(first: Tensor, second: Tensor, noise: Tensor, *, temperature: float) -> Tensor:
-    r"""Cosines, divided by the temperature, of the anchors with their positives and with noise.
+    r"""Compute the anchors' cosines with the positives and with noise, over the temperature.
 
     Args:
         first: embeddings of the first view, shape (B, D).
@@ -42,21 +42,21 @@ def noise_ascent(
     steps: int,
     step_size: float,
 ) -> Tensor:
-    r"""Noise, moved to where it is a harder negative.
+    r"""Move noise to where it is a harder negative.
 
-    Each step moves every row of the noise up the InfoNCE loss over positives and noise,
+    Each step moves every row of the noise up the gradient of InfoNCE over positives and noise,
 
     .. math:: n_m \leftarrow n_m + \eta \frac{g_m}{|g_m|}, \quad
               g_m = \frac{\partial}{\partial n_m} \frac{1}{B} \sum_i -\log
               \frac{e^{s_{ii} / \tau}}{\sum_j e^{s_{ij} / \tau} + \sum_m e^{q_{im} / \tau}}
 
     with :math:`s_{ij}` the cosine of views and :math:`q_{im}` that of anchor and noise. A row whose
-    gradient is 0 stays where it is.
+    gradient is 0 does not move.
 
     Args:
         first: embeddings of the first view, shape (B, D); constant.
         second: embeddings of the second view, shape (B, D); constant.
-        noise: where the noise starts, shape (M, D), M >= 0; constant.
+        noise: the initial noise, shape (M, D), M >= 0; constant.
         temperature: :math:`\tau` > 0.
         steps: >= 0.
         step_size: :math:`\eta`, the length of a step.
@@ -65,7 +65,7 @@ def noise_ascent(
         Shape (M, D), constant.
 
     Source:
-        Zhou et al. 2022 (DCLR), as its released code computes it.
+        Zhou et al. 2022 (DCLR), as in its released code.
     """
     first, second, moved = first.detach(), second.detach(), noise.detach()
     target = torch.arange(len(first), device=first.device)
@@ -81,13 +81,13 @@ def noise_ascent(
 
 
 def false_negative_weights(first: Tensor, second: Tensor, *, phi: float, noise: int = 0) -> Tensor:
-    r"""Weights of the negatives: 0 where another model takes a sentence for a false negative.
+    r"""Compute weights of the negatives: 0 for those that another model considers false.
 
     Args:
         first: that model's embeddings of the first view, shape (B, D).
         second: its embeddings of the second view, shape (B, D).
         phi: :math:`\phi`; a pair with a cosine above it is a false negative.
-        noise: M further columns, of noise, which is never a false negative.
+        noise: number M of further columns for noise, which is never a false negative.
 
     Returns:
         Shape (B, B + M), constant; 1 for positives.
@@ -96,7 +96,7 @@ def false_negative_weights(first: Tensor, second: Tensor, *, phi: float, noise: 
         ValueError: if shapes differ or the batch is empty.
 
     Source:
-        Zhou et al. 2022 (DCLR), and its released code.
+        Zhou et al. 2022 (DCLR) and its released code.
     """
     check_views(first, second)
     similarities = cosine_matrix(first.detach(), second.detach())
@@ -105,31 +105,31 @@ def false_negative_weights(first: Tensor, second: Tensor, *, phi: float, noise: 
 
 
 def debiased_loss(logits: Tensor, weights: Tensor, *, form: DebiasedForm) -> Tensor:
-    r"""The loss of anchors that look for their positive among weighted negatives.
+    r"""Compute the loss of finding each anchor's positive among weighted negatives.
 
     With :math:`P = \mathrm{softmax}_k(w_{ik} l_{ik})` by rows, the form `bce` is
 
     .. math:: L = -\frac{1}{B (B + M)} \sum_i \Big( \log P_{ii}
               + \sum_{k \ne i} \log (1 - P_{ik}) \Big)
 
-    in which a negative of weight 0 has the logit 0: it counts as one with the cosine 0. The form
-    `infonce` leaves it out,
+    where a negative of weight 0 gets the logit 0, as if its cosine were 0. The form `infonce`
+    leaves such negatives out,
 
     .. math:: L = -\frac{1}{B} \sum_i \log \frac{e^{l_{ii}}}{\sum_k w_{ik} e^{l_{ik}}}
 
     Args:
-        logits: :math:`l`, shape (B, B + M), as `noise_logits` gives them.
-        weights: :math:`w`, 0 or 1, of that shape; 1 for positives.
-        form: which of the two.
+        logits: :math:`l`, shape (B, B + M), as returned by `noise_logits`.
+        weights: :math:`w`, 0 or 1, of the same shape; 1 for positives.
+        form: which of the two losses.
 
     Returns:
         Scalar, in nats, >= 0.
 
     Raises:
-        ValueError: if the shapes differ, or a row has a positive alone.
+        ValueError: if the shapes differ, or if rows have no negatives.
 
     Source:
-        Zhou et al. 2022 (DCLR): `bce` is its released code; there a probability that rounds to 1
+        Zhou et al. 2022 (DCLR): `bce` is its released code, in which a probability that rounds to 1
         makes the loss NaN.
     """
     if logits.shape != weights.shape or logits.dim() != 2 or logits.shape[1] < 2:
@@ -146,7 +146,7 @@ def debiased_loss(logits: Tensor, weights: Tensor, *, form: DebiasedForm) -> Ten
 
 
 def _log_of_the_others(logits: Tensor) -> Tensor:
-    """Compute log(1 - P) of the softmax P of each row, exact also where P rounds to 1."""
+    """Compute log(1 - P) of the softmax P of each row, exactly even if P rounds to 1."""
     places = logits.argmax(dim=1, keepdim=True)
     largest = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, places, True)
     others = logits.masked_fill(largest, -torch.inf).logsumexp(dim=1, keepdim=True)

@@ -1,4 +1,4 @@
-"""InfoNCE with in-batch negatives: SimCSE's loss, ESimCSE's queue, HiCL's literal negatives."""
+"""InfoNCE with in-batch negatives: SimCSE's loss, ESimCSE's queue, HiCL's same-view negatives."""
 
 import math
 from typing import Literal
@@ -11,7 +11,7 @@ from cse_methods.losses.lists import Reduction, check_temperature
 from cse_methods.losses.similarity import check_views, cosine_matrix
 
 NegativesFrom = Literal["other_view", "same_view"]
-"""Where in-batch negatives come from: the positives' view, as in SimCSE's code, or the anchors'."""
+"""The view of in-batch negatives: that of the positives, as in SimCSE's code, or the anchors'."""
 
 
 def info_nce(
@@ -25,7 +25,7 @@ def info_nce(
     negatives_from: NegativesFrom = "other_view",
     reduction: Reduction = "mean",
 ) -> Tensor:
-    r"""Cross-entropy of finding each anchor's positive among the batch.
+    r"""Compute the cross-entropy of finding each anchor's positive in the batch.
 
     With :math:`s_{ij}` the cosine of anchor :math:`i` and positive :math:`j`,
 
@@ -36,18 +36,18 @@ def info_nce(
     where :math:`n_{ij}` is the cosine of anchor :math:`i` and hard negative :math:`j`,
     :math:`w_{ij}` is `hard_negative_weight` for :math:`i = j`, else 0, and :math:`q_{im}` is the
     cosine of anchor :math:`i` and row :math:`m` of the queue. With negatives from the same view,
-    :math:`s_{ij}` for :math:`j \ne i` is the cosine of anchors :math:`i` and :math:`j`. Not
-    symmetrised: only anchors look for positives.
+    :math:`s_{ij}` for :math:`j \ne i` is the cosine of anchors :math:`i` and :math:`j`. The loss
+    is not symmetrised: only anchors look for positives.
 
     Args:
         anchors: embeddings of the first view, shape (B, D).
         positives: embeddings of the second view, shape (B, D); row i belongs to anchor i.
-        temperature: :math:`\tau` > 0; divides cosines.
+        temperature: :math:`\tau` > 0; divides the cosines.
         negatives: embeddings of hard negatives, shape (B, D); row i belongs to anchor i.
         hard_negative_weight: added to the logit of an anchor's own hard negative; minus infinity
-            leaves it out.
+            excludes it.
         queue: further negatives of every anchor, shape (Q, D), Q >= 0; treated as constant.
-        negatives_from: the view that the in-batch negatives come from.
+        negatives_from: the view of the in-batch negatives.
         reduction: over anchors.
 
     Returns:
@@ -55,11 +55,11 @@ def info_nce(
 
     Raises:
         ValueError: if shapes differ, the batch is empty, the temperature is not above 0, or the
-            weight of hard negatives is no number below infinity.
+            hard negatives' weight is NaN or plus infinity.
 
     Source:
         Gao et al. 2021 (SimCSE), eq. 1 and, with hard negatives, eq. 5; the queue is that of Wu
-        et al. 2022 (ESimCSE); the same view is Wu et al. 2023 (HiCL), eq. 1 as printed.
+        et al. 2022 (ESimCSE); same-view negatives are Wu et al. 2023 (HiCL), eq. 1 as printed.
     """
     check_temperature("temperature", temperature)
     if not hard_negative_weight < math.inf:
@@ -74,7 +74,7 @@ def info_nce(
     candidates = [logits]
     if negatives is not None:
         hard = cosine_matrix(anchors, negatives) / temperature
-        # Not a product with `own`: that is float32, and NaN where 0 meets infinity.
+        # A product with `own` would be float32, and NaN for 0 times infinity.
         candidates.append(torch.where(own, hard + hard_negative_weight, hard))
     if queue is not None:
         candidates.append(cosine_matrix(anchors, queue.detach()) / temperature)  # (B, Q)

@@ -1,4 +1,4 @@
-"""ListMLE: the likelihood that a student draws the teacher's ranking."""
+"""ListMLE: maximise the likelihood of the teacher's ranking under the student's scores."""
 
 import math
 
@@ -23,28 +23,28 @@ def list_mle(
     reduction: Reduction = "mean",
     eps: float = 0.0,
 ) -> Tensor:
-    r"""Negative log-likelihood of the teacher's ranking under the student's Plackett-Luce model.
+    r"""Compute the negative log-likelihood of the teacher's ranking in a Plackett-Luce model.
 
     For anchor :math:`i`, with :math:`y_1, \dots, y_n` the student's similarities divided by
-    :math:`\tau` in the teacher's order, the nearest sentence first,
+    :math:`\tau` in the teacher's order, nearest sentence first,
 
     .. math:: L_i = \sum_k \Big( \log \sum_{l \ge k} e^{y_l} - y_k \Big)
 
     Args:
         student: similarities, shape (B, B), B >= 2; receives gradients.
-        teacher: similarities, shape (B, B); only their order counts, ties go to the lower column.
+        teacher: similarities, shape (B, B); only their order counts, the lower column wins ties.
         temperature: :math:`\tau` > 0.
-        exclude_positive: leave j = i, the anchor's own other view, out of both lists.
+        exclude_positive: exclude j = i, the second view of the anchor itself, from both lists.
         reduction: over anchors.
-        eps: added to each sum, times the row's largest exponential; the public RankCSE code has
-            1e-7, which is felt where a row's logits spread over more than 16.
+        eps: added to each sum, as a multiple of the row's largest exponential; the public RankCSE
+            code has 1e-7, which matters if a row's logits spread over more than 16.
 
     Returns:
         Scalar, in nats, >= 0.
 
     Raises:
-        ValueError: if the matrices are not (B, B) alike, the temperature is not above 0, or
-            `eps` is below 0.
+        ValueError: if the matrices are not both (B, B), the temperature is not above 0, or `eps`
+            is below 0.
 
     Source:
         Xia et al. 2008; for sentences Liu et al. 2023 (RankCSE), eq. 5.

@@ -1,4 +1,4 @@
-"""ListNet: learn a teacher's ranking by its top-one distributions."""
+"""ListNet: learn a teacher's ranking through top-one distributions."""
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -21,7 +21,7 @@ def list_net(
     exclude_positive: bool = True,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    r"""Cross-entropy between the teacher's and the student's top-one distributions.
+    r"""Compute the cross-entropy between the teacher's and the student's top-one distributions.
 
     For anchor :math:`i`, with :math:`s_{ij}, t_{ij}` the similarities of sentences :math:`i, j`,
 
@@ -31,20 +31,20 @@ def list_net(
     Args:
         student: similarities, shape (B, B), B >= 2; receives gradients.
         teacher: similarities, shape (B, B); treated as constant.
-        student_temperature: :math:`\tau_2` > 0; lower sharpens the ranking being learned.
+        student_temperature: :math:`\tau_2` > 0; lower values sharpen the student's distribution.
         teacher_temperature: :math:`\tau_3` > 0.
-        exclude_positive: leave j = i, the anchor's own other view, out of both lists.
+        exclude_positive: exclude j = i, the second view of the anchor itself, from both lists.
         reduction: over anchors.
 
     Returns:
         Scalar, in nats. With "mean", never below the mean entropy of the teacher's distributions.
 
     Raises:
-        ValueError: if the matrices are not (B, B) alike, or a temperature is not above 0.
+        ValueError: if the matrices are not both (B, B), or a temperature is not above 0.
 
     Source:
-        Cao et al. 2007; for sentences Liu et al. 2023 (RankCSE), eq. 4, whose footnote 1 leaves
-        the positive pair out.
+        Cao et al. 2007; for sentences Liu et al. 2023 (RankCSE), eq. 4; its footnote 1 excludes
+        the positive pair.
     """
     check_lists(student=student, teacher=teacher)
     check_temperature("student_temperature", student_temperature)

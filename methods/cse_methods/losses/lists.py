@@ -1,4 +1,4 @@
-"""What the list-wise losses share: their checks, a list without its own sentence, reductions."""
+"""Helpers of the list-wise losses: checks, lists without the anchor itself, and reductions."""
 
 from typing import Literal
 
@@ -6,18 +6,18 @@ import torch
 from torch import Tensor
 
 Reduction = Literal["mean", "sum"]
-"""Over anchors. Papers often write the sum; released code takes the mean."""
+"""Over anchors. Papers often write a sum; released code takes the mean."""
 
 _LEAST_TEMPERATURE = torch.finfo(torch.float32).tiny
 """A cosine divided by less than this overflows float32."""
 
 
 def check_temperature(name: str, temperature: float) -> None:
-    """Refuse a temperature that cannot divide.
+    """Raise unless cosines can be divided by this temperature.
 
     Raises:
         ValueError: if it is not above 0, or so small that cosines divided by it overflow;
-            says which and its value.
+            states its name and value.
     """
     if not temperature > 0:
         raise ValueError(f"{name} must be above 0, got {temperature}")
@@ -29,10 +29,10 @@ def check_temperature(name: str, temperature: float) -> None:
 
 
 def check_lists(**lists: Tensor) -> None:
-    """Refuse lists of candidates that do not match: one (B, B) matrix each, B >= 2.
+    """Raise unless every argument is a (B, B) matrix of the same size, B >= 2.
 
     Raises:
-        ValueError: states every matrix with its shape.
+        ValueError: states the shape of every matrix.
     """
     shapes = [tuple(matrix.shape) for matrix in lists.values()]
     size = shapes[0][0] if shapes[0] else 0
@@ -44,7 +44,7 @@ def check_lists(**lists: Tensor) -> None:
 def without_positive(similarities: Tensor) -> Tensor:
     """Drop the diagonal of a matrix, (B, B) -> (B, B - 1), and keep the order in each row."""
     size = len(similarities)
-    # Less the first entry, every row of B + 1 entries ends with one of the diagonal.
+    # Without the first entry, every row of B + 1 entries ends with an entry of the diagonal.
     rows = similarities.flatten()[1:].view(size - 1, size + 1)
     return rows[:, :-1].reshape(size, size - 1)
 

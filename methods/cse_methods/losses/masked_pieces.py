@@ -1,23 +1,23 @@
-"""Masked language modelling: word pieces that were hidden are guessed."""
+"""Masked language modelling: predict the word pieces that were masked."""
 
 import torch.nn.functional as F
 from torch import Tensor
 
 UNLABELLED = -100
-"""The label of a place whose guess does not count."""
+"""The label of a position that is not predicted."""
 
 
 def masked_piece_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    r"""Cross-entropy of guessing the word pieces at hidden places.
+    r"""Compute the cross-entropy of predicting the masked word pieces.
 
     .. math:: L_{MLM} = -\frac{1}{|M|} \sum_{p \in M} \log \mathrm{softmax}(logits_p)_{label_p}
 
     Args:
         logits: for each word piece of the vocabulary, shape (..., V).
-        labels: the piece that stood there; `UNLABELLED` where a place does not count; shape (...).
+        labels: the original piece, or `UNLABELLED` for positions that do not count; shape (...).
 
     Returns:
-        Scalar, in nats, >= 0; 0 where no place counts.
+        Scalar, in nats, >= 0; 0 if no position counts.
 
     Source:
         Devlin et al. 2019 (BERT); for sentences Wu et al. 2022 (InfoCSE).

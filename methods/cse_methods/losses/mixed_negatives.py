@@ -1,4 +1,4 @@
-"""MixCSE's loss: SimCSE among further negatives that are mixed from the batch."""
+"""MixCSE's loss: InfoNCE with further negatives that are mixed from the batch."""
 
 from typing import Literal
 
@@ -10,10 +10,10 @@ from cse_methods.losses.lists import check_temperature
 from cse_methods.losses.similarity import check_views, cosine_matrix
 
 MixedSides = Literal["both", "positive"]
-"""Which views are mixed: the positives alone, or the anchors too."""
+"""Which views are mixed: only the positives, or also the anchors."""
 Suppressed = Literal["zero", "remove"]
-"""What becomes of the negative that another sentence's positive is the larger part of: a logit of
-0, as in the released code, or none."""
+"""What happens to a mixed negative in which the positive has the share 1 - `mix_weight`: its logit
+becomes 0, as in the released code, or it is removed."""
 
 
 def mixed_negatives_loss(
@@ -26,7 +26,7 @@ def mixed_negatives_loss(
     suppressed: Suppressed = "zero",
     hard_negative_weight: float = 0.0,
 ) -> Tensor:
-    r"""Cross-entropy of finding each anchor's positive among the batch and mixed negatives.
+    r"""Compute the cross-entropy of finding each positive in the batch and mixed negatives.
 
     With :math:`m_i = \lambda z^2_i + (1 - \lambda) z^2_{i+1}` and
     :math:`k_i = \lambda z^1_i + (1 - \lambda) z^1_{i+1}`, the last row followed by the first,
@@ -35,16 +35,16 @@ def mixed_negatives_loss(
     .. math:: [\cos(z^1_i, z^2_j) \mid \cos(z^1_i, m_j) \mid \cos(k_i, z^2_j)] / \tau
 
     and its target is :math:`j = i` of the first block. Mixtures are constant. The entries
-    :math:`(i, i - 1)` of the second block and :math:`(i, i + 1)` of the third, which hold the own
-    positive and anchor by :math:`1 - \lambda`, are suppressed.
+    :math:`(i, i - 1)` of the second block and :math:`(i, i + 1)` of the third are suppressed: their
+    mixtures contain the other view of the same sentence with the share :math:`1 - \lambda`.
 
     Args:
         anchors: embeddings :math:`z^1` of the first view, shape (B, D).
         positives: embeddings :math:`z^2` of the second view, shape (B, D).
-        mix_weight: :math:`\lambda` in [0, 1], the share of the own row.
-        temperature: :math:`\tau` > 0; divides cosines.
-        mixed_sides: "positive" leaves the third block out.
-        suppressed: "zero" makes those two logits 0, "remove" takes them out.
+        mix_weight: :math:`\lambda` in [0, 1], the share of row i in mixture i.
+        temperature: :math:`\tau` > 0; divides the cosines.
+        mixed_sides: "positive" omits the third block.
+        suppressed: "zero" sets those logits to 0, "remove" removes them.
         hard_negative_weight: added to the logits on the diagonals of the mixed blocks.
 
     Returns:
@@ -55,7 +55,7 @@ def mixed_negatives_loss(
             weight is outside [0, 1].
 
     Source:
-        Zhang et al. 2022 (MixCSE), as its released code computes it by default.
+        Zhang et al. 2022 (MixCSE), as in its released code with default settings.
     """
     check_temperature("temperature", temperature)
     if not 0 <= mix_weight <= 1:
@@ -72,7 +72,7 @@ def mixed_negatives_loss(
 
 
 def _mix(rows: Tensor, weight: float) -> Tensor:
-    """Mix each row with the next one; constant."""
+    """Mix each row with the next one, without gradients."""
     constant = rows.detach()
     return weight * constant + (1 - weight) * constant.roll(-1, dims=0)
 

@@ -1,4 +1,4 @@
-"""WhitenedCSE's losses for more than one positive an anchor."""
+"""WhitenedCSE's losses for several positives per anchor."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ def multi_positive(
     form: MultiPositive = "l1",
     weight: float = 1.0,
 ) -> Tensor:
-    r"""InfoNCE with several positives, each against the batch of its own view.
+    r"""Compute InfoNCE with several positives, each contrasted with the batch of its own view.
 
     With :math:`s_p` the cosine of an anchor and its positive in view :math:`p`, divided by
     :math:`\tau`, and :math:`Z_p` the sum of :math:`e^{s}` over all of that view, per anchor
@@ -31,27 +31,27 @@ def multi_positive(
     "l2-hard-positive"  :math:`\log \sum_p \lambda Z_p / e^{s_p}`      the farthest counts most
     "l2-soft"           :math:`-\log \sum_p \lambda e^{s_p} / Z_p`     the nearest counts most
     "l2-literal"        :math:`-\log \sum_p \lambda e^{-s_p} / Z_p`    as printed; pushes positives
-                                                                       away, for the record only
+                                                                       away, only for comparison
     ==================  =============================================  ===========================
 
     Args:
         anchors: embeddings of the first view, shape (B, D).
         positives: one or more further views, shape (B, D) each; row i belongs to anchor i.
-        temperature: :math:`\tau` > 0; divides cosines.
-        form: how the positives of an anchor are joined.
-        weight: :math:`\lambda` > 0. In the l2 forms it adds a constant and trains nothing.
+        temperature: :math:`\tau` > 0; divides the cosines.
+        form: how the positives of an anchor are combined.
+        weight: :math:`\lambda` > 0. In the l2 forms it only adds a constant, without a gradient.
 
     Returns:
         Scalar, in nats, averaged over anchors; the l1 form is >= 0. With one positive and weight
-        1, all forms but the literal one are `info_nce`.
+        1, all forms but the literal one equal `info_nce`.
 
     Raises:
         ValueError: if there is no positive, shapes differ, or the temperature or the weight is
             not above 0.
 
     Source:
-        Zhuo et al. 2023 (WhitenedCSE), eq. 7 (l1) and 8 (l2), whose printed sign contradicts the
-        text around it: "l2-hard-positive" does what the text says.
+        Zhuo et al. 2023 (WhitenedCSE), eq. 7 (l1) and 8 (l2). The printed sign of eq. 8 contradicts
+        the text around it: "l2-hard-positive" does what the text says.
     """
     check_temperature("temperature", temperature)
     if not weight > 0:

@@ -1,4 +1,4 @@
-"""IS-BERT's loss: sentence vectors that are informative about their own word pieces."""
+"""IS-BERT's loss: mutual information between sentence vectors and their own word pieces."""
 
 import math
 
@@ -8,16 +8,16 @@ from torch import Tensor
 
 
 def mutual_information(tokens: Tensor, mask: Tensor, sentences: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The two expectations whose difference bounds the information by Jensen and Shannon.
+    r"""Compute the two expectations of the Jensen-Shannon bound on mutual information.
 
-    With :math:`r` the dot product of the vector of a word piece and that of a sentence, and
-    :math:`N` the word pieces of the batch,
+    With :math:`r` the dot product of a word piece's vector and a sentence's vector, and :math:`N`
+    the number of word pieces in the batch,
 
     .. math::
         E^+ = \frac{1}{N} \sum_{own} (\log 2 - \mathrm{softplus}(-r)), \quad
         E^- = \frac{1}{N (B - 1)} \sum_{others} (\mathrm{softplus}(-r) + r - \log 2)
 
-    where the first sum runs over each piece with its own sentence, the second over each piece with
+    where the first sum is over each piece with its own sentence, the second over each piece with
     every other sentence. The bound is :math:`E^+ - E^-`; training maximises it.
 
     Args:
@@ -32,7 +32,7 @@ def mutual_information(tokens: Tensor, mask: Tensor, sentences: Tensor) -> tuple
         ValueError: if shapes do not match, or there are fewer than two sentences.
 
     Source:
-        Zhang et al. 2020 (IS-BERT), as its released code computes it.
+        Zhang et al. 2020 (IS-BERT), as in its released code.
     """
     fits = tokens.dim() == 3 and mask.shape == tokens.shape[:2]
     if not fits or sentences.shape != tokens[:, 0].shape or len(sentences) < 2:
@@ -51,5 +51,5 @@ def mutual_information(tokens: Tensor, mask: Tensor, sentences: Tensor) -> tuple
 
 
 def _sum_where(chosen: Tensor, values: Tensor) -> Tensor:
-    """Sum the values at chosen places; picking them out would make the host wait for a GPU."""
+    """Sum the chosen values; boolean indexing would make the host wait for a GPU."""
     return torch.where(chosen, values, 0).sum()

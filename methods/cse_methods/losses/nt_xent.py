@@ -1,4 +1,4 @@
-"""ConSERT's contrastive loss: both views look for each other, among both views of the others."""
+"""ConSERT's contrastive loss: each view is to find the other, among both views of the batch."""
 
 import torch
 import torch.nn.functional as F
@@ -9,9 +9,9 @@ from cse_methods.losses.similarity import check_views, cosine_matrix
 
 
 def nt_xent(first: Tensor, second: Tensor, *, temperature: float) -> tuple[Tensor, Tensor]:
-    r"""Cross-entropy of finding a sentence's other view, from either view.
+    r"""Compute the cross-entropy of finding a sentence's other view, in both directions.
 
-    With :math:`s` the cosines of the two views, and :math:`o` those of the first with itself,
+    With :math:`s` the cosines between the two views, and :math:`o` those within the first,
 
     .. math:: L_1 = -\frac{1}{B} \sum_i \log \frac{e^{s_{ii} / \tau}}
               {\sum_j e^{s_{ij} / \tau} + \sum_{j \ne i} e^{o_{ij} / \tau}}
@@ -21,7 +21,7 @@ def nt_xent(first: Tensor, second: Tensor, *, temperature: float) -> tuple[Tenso
     Args:
         first: embeddings of the first view, shape (B, D).
         second: embeddings of the second view, shape (B, D); row i is of the same sentence.
-        temperature: :math:`\tau` > 0; divides cosines.
+        temperature: :math:`\tau` > 0; divides the cosines.
 
     Returns:
         :math:`L_1` and :math:`L_2`, scalars, in nats, >= 0.
@@ -30,7 +30,7 @@ def nt_xent(first: Tensor, second: Tensor, *, temperature: float) -> tuple[Tenso
         ValueError: if shapes differ, the batch is empty or the temperature is not above 0.
 
     Source:
-        Chen et al. 2020 (SimCLR), as the released code of Yan et al. 2021 (ConSERT) has it: the two
+        Chen et al. 2020 (SimCLR), as in the released code of Yan et al. 2021 (ConSERT): the two
         directions are added, not averaged.
     """
     check_temperature("temperature", temperature)
@@ -40,7 +40,7 @@ def nt_xent(first: Tensor, second: Tensor, *, temperature: float) -> tuple[Tenso
 
 
 def _find(across: Tensor, own: Tensor, temperature: float) -> Tensor:
-    """The cross-entropy of one direction, whose own view gives further candidates."""
+    """Compute the cross-entropy of one direction, with further candidates from its own view."""
     within = without_positive(cosine_matrix(own, own))  # (B, B - 1)
     target = torch.arange(len(own), device=own.device)
     return F.cross_entropy(torch.cat([across, within], dim=1) / temperature, target)

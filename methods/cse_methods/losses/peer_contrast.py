@@ -1,4 +1,4 @@
-"""PCL's loss: two networks, each contrastive on several views, whose distributions agree."""
+"""PCL's loss: two networks are trained by contrast on several views, and are to agree."""
 
 import torch
 import torch.nn.functional as F
@@ -12,22 +12,22 @@ from cse_methods.losses.similarity import cosine_matrix
 def row_distribution(
     anchors: Tensor, positives: Tensor, others: Tensor, *, temperature: float
 ) -> Tensor:
-    r"""The logarithm of an anchor's distribution over its positives and the other sentences.
+    r"""Compute the log-distribution of an anchor over its positives and the other sentences.
 
     The logits of row i are the cosines, divided by the temperature, of anchor i with each positive
-    of sentence i, and with the first view of every other sentence.
+    of sentence i and with the first view of every other sentence.
 
     Args:
         anchors: shape (B, D).
-        positives: the further views of each sentence, shape (B, V - 1, D).
-        others: the first view of each sentence, shape (B, D).
+        positives: further views of each sentence, shape (B, V - 1, D).
+        others: first view of each sentence, shape (B, D).
         temperature: > 0.
 
     Returns:
-        Shape (B, V - 1 + B - 1), the positives first.
+        Shape (B, V - 1 + B - 1), positives first.
 
     Source:
-        Wu et al. 2022 (PCL), as its released code computes it.
+        Wu et al. 2022 (PCL), as in its released code.
     """
     check_temperature("temperature", temperature)
     by_view = [cosine_matrix(anchors, view).diagonal() for view in positives.unbind(dim=1)]
@@ -37,15 +37,15 @@ def row_distribution(
 
 
 def positive_contrast(rows: Tensor, *, positives: int) -> Tensor:
-    """Binary cross-entropy, with a sigmoid, of distributions by rows: 1 for the first columns.
+    """Compute the binary cross-entropy of distributions with target 1 for the first columns.
 
     Args:
-        rows: logarithms, as `row_distribution` gives them.
-        positives: how many columns are of positives.
+        rows: log-probabilities, as returned by `row_distribution`.
+        positives: how many columns are positives.
 
     Returns:
-        Scalar, in nats, the mean over all entries. The sigmoid is of probabilities, as in the
-        released code, so it lies between 0.3 and 0.8.
+        Scalar, in nats, the mean over all entries. As in the released code, a sigmoid is applied
+        to the probabilities, so the loss is between 0.3 and 0.8.
     """
     target = torch.zeros_like(rows)
     target[:, :positives] = 1
@@ -53,33 +53,33 @@ def positive_contrast(rows: Tensor, *, positives: int) -> Tensor:
 
 
 def peer_contrast(views: Tensor, peer: Tensor | None, *, temperature: float) -> dict[str, Tensor]:
-    r"""The terms of PCL's loss, unweighted.
+    r"""Compute the terms of PCL's loss, unweighted.
 
     With :math:`r(a, P, N)` the `row_distribution` of anchors, positives and other sentences, z the
-    views, p those of the peer, and view 0 the anchor,
+    encoder's views, p the peer's, and view 0 the anchor,
 
     .. math::
         L_{within} &= \mathrm{KL}(r(p_0, p, p_0) \| r(z_0, z, z_0)) \\
         L_{cross} &= \mathrm{KL}(r(p_0, z, z_0) \| r(z_0, p, p_0))
 
-    each a mean over all entries of the rows, with a gradient on both sides.
+    each a mean over all entries of the rows, with gradients on both sides.
 
     Args:
         views: the encoder's embeddings, shape (B, V, D), B >= 2, V >= 2; view 1 is the positive of
             the InfoNCE loss.
-        peer: the peer's embeddings, of that shape; None without a peer. One that takes no gradient
-            has no terms of its own.
+        peer: the peer's embeddings, same shape; None without a peer. A peer that receives no
+            gradient has no terms of its own.
         temperature: > 0.
 
     Returns:
-        `infonce` and `positive_contrast`; with a peer, `within` and `cross`; with one that is
+        `infonce` and `positive_contrast`; with a peer, `within` and `cross`; if the peer is
         trained, `peer_infonce` and `peer_positive_contrast`. Each is a scalar, in nats, >= 0.
 
     Raises:
-        ValueError: if the shapes do not fit.
+        ValueError: if the shapes do not match.
 
     Source:
-        Wu et al. 2022 (PCL), as its released code computes it.
+        Wu et al. 2022 (PCL), as in its released code.
     """
     given = [tuple(each.shape) for each in (views, *([] if peer is None else [peer]))]
     if len(set(given)) > 1 or views.dim() != 3 or min(views.shape[:2]) < 2:
@@ -106,5 +106,5 @@ def peer_contrast(views: Tensor, peer: Tensor | None, *, temperature: float) -> 
 
 
 def _compute_divergence(target: Tensor, rows: Tensor) -> Tensor:
-    """KL(target | rows), a mean over entries; both are logarithms."""
+    """Compute KL(target | rows) of log-probabilities, as a mean over entries."""
     return (target.exp() * (target - rows)).mean()

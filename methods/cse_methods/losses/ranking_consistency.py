@@ -1,4 +1,4 @@
-"""Ranking consistency: both views of a batch should rank it alike."""
+"""Ranking consistency: both views of a batch are to rank it alike."""
 
 import math
 
@@ -18,7 +18,7 @@ def ranking_consistency(
     temperature: float,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    r"""Jensen-Shannon divergence between the two views' top-one distributions.
+    r"""Compute the Jensen-Shannon divergence between the two views' top-one distributions.
 
     With :math:`p_i, q_i` the softmax of row :math:`i` of :math:`S / \tau` and of
     :math:`S' / \tau`, and :math:`m_i` their mean,
@@ -33,10 +33,10 @@ def ranking_consistency(
         reduction: over anchors.
 
     Returns:
-        Scalar, in nats; with "mean" in [0, ln 2], 0 where both views rank alike.
+        Scalar, in nats; with "mean" in [0, ln 2], 0 if both distributions agree.
 
     Raises:
-        ValueError: if the matrices are not (B, B) alike, or the temperature is not above 0.
+        ValueError: if the matrices are not both (B, B), or the temperature is not above 0.
 
     Source:
         Liu et al. 2023 (RankCSE), eq. 2.
@@ -50,11 +50,11 @@ def ranking_consistency(
 def released_consistency(
     similarities: Tensor, other: Tensor | None = None, *, temperature: float
 ) -> Tensor:
-    """The term that the public RankCSE code computes in place of eq. 2; for reproduction only.
+    """Compute what the public RankCSE code has in place of eq. 2; for reproduction only.
 
-    There the logarithm of the mixture is clamped to a constant (1e-7), so that what is left is
-    minus the mean entropy of the two distributions: negative, and least where both are flat,
-    whether they agree or not.
+    That code clamps the logarithm of the mixture to a constant (1e-7), so that only minus the mean
+    entropy of the two distributions is left: negative, and lowest if both are flat, whether they
+    agree or not.
 
     Args:
         similarities: first view against second, shape (B, B); receives gradients.
@@ -62,10 +62,10 @@ def released_consistency(
         temperature: > 0.
 
     Returns:
-        Scalar, in nats, averaged over anchors, in [-ln B, 0] but for the clamp.
+        Scalar, in nats, averaged over anchors, in [-ln B, 0] except for the clamp.
 
     Raises:
-        ValueError: if the matrices are not (B, B) alike, or the temperature is not above 0.
+        ValueError: if the matrices are not both (B, B), or the temperature is not above 0.
 
     Source:
         perceptiveshawty/RankCSE at 17c5226, a community implementation.

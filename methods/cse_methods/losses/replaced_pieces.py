@@ -1,4 +1,4 @@
-"""Detection of replaced word pieces, told the vector of the sentence as it was before."""
+"""Detection of replaced word pieces, given the vector of the original sentence."""
 
 from typing import Literal
 
@@ -7,11 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 DetectedOver = Literal["all", "real"]
-"""The places that detection is averaged over: all of them, or all but padding."""
+"""The positions over which the loss is averaged: all, or all except padding."""
 
 
 def replace_first_embedding(embeddings: Tensor, vectors: Tensor) -> Tensor:
-    """Put a sentence's vector where its first word piece, [CLS], is embedded.
+    """Replace the embedding of the first word piece, [CLS], by the vector of the sentence.
 
     Args:
         embeddings: of word pieces, shape (B, L, D).
@@ -21,7 +21,7 @@ def replace_first_embedding(embeddings: Tensor, vectors: Tensor) -> Tensor:
         Shape (B, L, D).
 
     Source:
-        Chuang et al. 2022 (DiffCSE), as its released code tells the discriminator of a sentence.
+        Chuang et al. 2022 (DiffCSE): this conditions the discriminator of the released code.
     """
     return torch.cat([vectors[:, None].to(embeddings), embeddings[:, 1:]], dim=1)
 
@@ -29,16 +29,16 @@ def replace_first_embedding(embeddings: Tensor, vectors: Tensor) -> Tensor:
 def replaced_piece_loss(
     logits: Tensor, labels: Tensor, mask: Tensor, *, over: DetectedOver = "all"
 ) -> Tensor:
-    r"""Cross-entropy of telling replaced word pieces from those that stayed.
+    r"""Compute the cross-entropy of classifying word pieces as original or replaced.
 
     .. math:: L_{RTD} = -\frac{1}{|P|} \sum_{p \in P} \log \mathrm{softmax}(logits_p)_{label_p}
 
     Args:
-        logits: for stayed and replaced, shape (B, L, 2).
-        labels: 1 where a piece was replaced, 0 elsewhere and at padding, shape (B, L).
+        logits: for original and replaced, shape (B, L, 2).
+        labels: 1 for replaced pieces, 0 for others and padding, shape (B, L).
         mask: 1 for word pieces, 0 for padding, shape (B, L).
-        over: `all` averages over all B * L places, padding included, as the released code does;
-            `real` over those of word pieces.
+        over: `all` averages over all B * L positions, padding included, as in the released code;
+            `real` averages over word pieces.
 
     Returns:
         Scalar, in nats, >= 0.

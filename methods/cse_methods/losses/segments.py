@@ -1,7 +1,7 @@
-"""HiCL: a long sequence is encoded in segments, contrasted among themselves and with sequences.
+"""HiCL: encode a long text in segments, and contrast these with each other and with whole texts.
 
-Segments of all sequences of a batch lie in one matrix; `sequence` says whose each is, by numbers
-0 to n - 1 of which none is missing.
+A matrix holds the segments of all sequences of a batch; `sequence` is the number of each one's
+sequence, from 0 to n - 1 without gaps.
 """
 
 from typing import Literal
@@ -15,32 +15,32 @@ from cse_methods.losses.lists import check_temperature
 from cse_methods.losses.similarity import check_views, cosine_matrix
 
 SameSequence = Literal["neither", "positive", "negative"]
-"""What the other segments of its own sequence are to a segment."""
+"""How a segment treats the other segments of its own sequence."""
 
 Negatives = Literal["summation", "averaging"]
-"""A sequence weighs as much as it has segments, or all sequences weigh alike."""
+"""Whether a sequence counts once per segment, or all sequences count equally."""
 
 
 def pool_segments(
     segments: Tensor, sequence: Tensor, weights: Tensor | None, *, count: int | None = None
 ) -> Tensor:
-    r"""Embeddings of sequences: the weighted mean of their segments.
+    r"""Compute embeddings of sequences as weighted means of their segments.
 
     .. math:: h_i = \sum_j \frac{w_{ij}}{\sum_k w_{ik}} h_{ij}
 
     Args:
         segments: embeddings, shape (S, D).
-        sequence: the sequence of each segment, whole numbers, shape (S,).
+        sequence: the sequence of each segment, integers, shape (S,).
         weights: of the segments, usually their lengths, >= 0, shape (S,); None for equal ones.
-        count: n, the number of sequences; None reads it from `sequence`, for which the host waits
-            until a GPU has computed that.
+        count: n, the number of sequences; None computes it from `sequence`, for which the host
+            waits for a GPU.
 
     Returns:
         Shape (n, D).
 
     Raises:
-        ValueError: if shapes do not match; on a CPU, if a sequence has no segment with a weight
-            above 0. A GPU is not waited for: there the embedding of such a sequence is NaN.
+        ValueError: if shapes do not match; on a CPU, if no segment of a sequence has a weight
+            above 0. On a GPU, which is not waited for, the embedding of such a sequence is NaN.
 
     Source:
         Wu et al. 2023 (HiCL), section 3.1; unweighted in its table 3.
@@ -74,38 +74,38 @@ def local_contrast(
     negatives: Negatives = "summation",
     negatives_from: NegativesFrom = "other_view",
 ) -> Tensor:
-    r"""InfoNCE among segments: each finds its second view among segments of other sequences.
+    r"""Compute InfoNCE over segments: each is to find its second view among other sequences'.
 
     For segment :math:`a`, with :math:`s_{ab}` its cosine with segment :math:`b` divided by
-    :math:`\tau`, :math:`s^+_a` that with its own second view, and :math:`w_b` 1 or, averaging,
-    one over the number of segments of b's sequence,
+    :math:`\tau`, :math:`s^+_a` that with its own second view, and :math:`w_b` 1 or, for
+    "averaging", one over the number of segments in b's sequence,
 
     .. math:: L = \frac{1}{S} \sum_a -\log \frac{e^{s^+_a}}{e^{s^+_a} + \sum_b w_b e^{s_{ab}}}
 
     where :math:`b` runs over the segments of other sequences, and over the other ones of its own
-    if these are negatives. If they are positives, a's term is the mean of this expression over
-    its second view and each of them in the place of :math:`s^+_a`.
+    if these are negatives. If they are positives, the term of a is the mean of this expression
+    with its second view, and with each of them, in the place of :math:`s^+_a`.
 
     Args:
         first: embeddings of the segments, first view, shape (S, D).
         second: second view, shape (S, D).
-        sequence: the sequence of each segment, whole numbers, shape (S,).
-        temperature: :math:`\tau` > 0; divides cosines.
-        same_sequence: what other segments of the same sequence are.
-        negatives: how those of one sequence count.
-        negatives_from: the view of the segments :math:`b`, positives of the same sequence too.
+        sequence: the sequence of each segment, integers, shape (S,).
+        temperature: :math:`\tau` > 0; divides the cosines.
+        same_sequence: what the other segments of the same sequence are.
+        negatives: how the segments of one sequence count.
+        negatives_from: the view of the segments :math:`b`, and of positives of the same sequence.
 
     Returns:
-        Scalar, in nats, averaged over all segments, >= 0; 0 where no segment has a negative.
-        With one segment a sequence this is `info_nce`.
+        Scalar, in nats, averaged over all segments, >= 0; 0 if no segment has a negative.
+        With one segment per sequence this is `info_nce`.
 
     Raises:
         ValueError: if shapes do not match, or the temperature is not above 0.
 
     Source:
-        Wu et al. 2023 (HiCL), eq. 2, which takes negatives from the same view as printed;
-        averaging in its appendix A.8; same-sequence positives, for which the paper has no
-        equation, after Khosla et al. 2020 (SupCon).
+        Wu et al. 2023 (HiCL), eq. 2, which as printed takes negatives from the same view;
+        averaging is in its appendix A.8; positives of the same sequence, for which the paper has
+        no equation, follow Khosla et al. 2020 (SupCon).
     """
     check_temperature("temperature", temperature)
     check_views(first, second)
@@ -120,7 +120,7 @@ def local_contrast(
     if negatives == "averaging":
         weighted = logits - same.sum(dim=0).to(logits.dtype).log()
     excluded = same & ~siblings if same_sequence == "negative" else same
-    # Minus infinity where a segment has no negatives at all: its term and gradient are then 0.
+    # Minus infinity if a segment has no negatives at all: its loss and gradient are then 0.
     against = weighted.masked_fill(excluded, -torch.inf).logsumexp(dim=1, keepdim=True)  # (S, 1)
     loss = -F.logsigmoid(own - against).squeeze(1)
     if same_sequence == "positive":
@@ -132,7 +132,7 @@ def local_contrast(
 def entailment(
     segments: Tensor, sequences: Tensor, sequence: Tensor, *, temperature: float
 ) -> Tensor:
-    r"""Cross-entropy of finding the sequence that each segment belongs to.
+    r"""Compute the cross-entropy of finding the sequence that each segment belongs to.
 
     .. math:: L = -\frac{1}{S} \sum_{ij} \log
               \frac{e^{\cos(h_{ij}, h_i) / \tau}}{\sum_k e^{\cos(h_{ij}, h_k) / \tau}}
@@ -141,21 +141,21 @@ def entailment(
         segments: embeddings, shape (S, D).
         sequences: their pooled embeddings, shape (n, D).
         sequence: the sequence of each segment, in [0, n), shape (S,).
-        temperature: :math:`\tau` > 0; divides cosines.
+        temperature: :math:`\tau` > 0; divides the cosines.
 
     Returns:
         Scalar, in nats, averaged over all segments, >= 0; 0 for a single sequence.
 
     Raises:
         ValueError: if shapes do not match or the temperature is not above 0; on a CPU, if a
-            segment's sequence is not there.
+            segment's sequence does not exist.
 
     Source:
         Wu et al. 2023 (HiCL), eq. 3.
     """
     check_temperature("temperature", temperature)
     _check_sequence(segments, sequence)
-    # A GPU stops by itself at a class that is not there; to look first, the host would wait for it.
+    # A GPU itself fails on a class that does not exist; a check here would make the host wait.
     if not sequence.is_cuda and (last := int(sequence.max())) >= len(sequences):
         raise ValueError(f"a segment of sequence {last}, but only {len(sequences)} sequences")
     return F.cross_entropy(cosine_matrix(segments, sequences) / temperature, sequence)

@@ -1,4 +1,4 @@
-"""Cosine similarities between all sentences of a batch, and the check that its views match."""
+"""Cosine similarities between all sentences of a batch, and a check that its views match."""
 
 import torch
 import torch.nn.functional as F
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def cosine_matrix(first: Tensor, second: Tensor) -> Tensor:
-    r"""Cosines of every row of one batch with every row of another.
+    r"""Compute the cosines of every row of one batch with every row of another.
 
     .. math:: S_{ij} = \frac{a_i \cdot b_j}{\max(|a_i|, 10^{-8}) \max(|b_j|, 10^{-8})}
 
@@ -15,7 +15,7 @@ def cosine_matrix(first: Tensor, second: Tensor) -> Tensor:
         second: embeddings, shape (B, D).
 
     Returns:
-        Shape (A, B), in [-1, 1]; float64 for float64 input, else float32.
+        Shape (A, B), in [-1, 1]; float64 for float64 input, otherwise float32.
 
     Raises:
         ValueError: if the widths differ or an argument is not a matrix.
@@ -25,16 +25,16 @@ def cosine_matrix(first: Tensor, second: Tensor) -> Tensor:
             "expected two matrices (A, D) and (B, D), "
             f"got {tuple(first.shape)} and {tuple(second.shape)}"
         )
-    # Half precision keeps three digits: divided by 0.05, that is an error of 0.02 in a logit.
+    # Half precision keeps three digits; divided by 0.05, the error of a logit would be 0.02.
     with torch.autocast(first.device.type, enabled=False):
         return _unit(first) @ _unit(second).T
 
 
 def check_views(*views: Tensor) -> None:
-    """Refuse views of a batch that do not match.
+    """Raise unless all views of a batch have the same shape.
 
     Raises:
-        ValueError: if they are not of one shape (B, D), B >= 1; states every shape.
+        ValueError: unless all have one shape (B, D), B >= 1; states every shape.
     """
     shapes = [tuple(view.shape) for view in views]
     if len(set(shapes)) > 1 or len(shapes[0]) != 2:

@@ -1,4 +1,4 @@
-"""CT's losses: two encoders agree on a sentence, and on nothing else."""
+"""CT's losses: two encoders are to agree on equal sentences, and on no others."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,29 +11,29 @@ from cse_methods.losses.similarity import check_views, cosine_matrix
 
 
 class Pairs(NamedTuple):
-    """Pairs of sentences by their numbers, one for each encoder, positives and their negatives."""
+    """Pairs of sentences: an index for each encoder, positives with their negatives."""
 
     first: list[int]
     second: list[int]
     labels: list[int]
-    """1 where both are the same sentence by design, else 0."""
+    """1 if both are the same sentence by design, otherwise 0."""
 
 
 def build_pairs(
     positives: Sequence[int], negatives: Sequence[int], *, per_positive: int, anchored: bool
 ) -> Pairs:
-    """Pair each positive with itself, then what is drawn for its negatives.
+    """Pair each positive with itself, followed by its negative pairs.
 
     Args:
         positives: P sentences.
-        negatives: 2 P K of them, of which the first K of each 2 K meet the next K; anchored, P K,
-            which meet their positive.
-        per_positive: K >= 1 negatives that follow a positive.
-        anchored: whether a negative pair has the positive's own sentence, as in the paper, or two
-            other sentences, as in the released code.
+        negatives: if not anchored, 2 P K sentences, in whose groups of 2 K the first K are paired
+            with the last K; if anchored, P K, which are paired with their positive.
+        per_positive: K >= 1, the number of negative pairs per positive.
+        anchored: whether a negative pair has the positive itself, as in the paper, or two other
+            sentences, as in the released code.
 
     Raises:
-        ValueError: if the negatives are not as many.
+        ValueError: if the number of negatives is different.
 
     Source:
         Carlsson et al. 2021 (CT), section 3, and its released code.
@@ -56,14 +56,14 @@ def build_pairs(
 
 
 def contrastive_tension(first: Tensor, second: Tensor, labels: Tensor) -> Tensor:
-    r"""Binary cross-entropy of whether two sentences are one, from the product of their vectors.
+    r"""Compute the binary cross-entropy of whether two sentences are equal, from dot products.
 
     .. math:: \mathrm{softplus}(a_i \cdot b_i) - y_i \, a_i \cdot b_i
 
     Args:
-        first: embeddings a by the first encoder, shape (B, D); not normalised.
-        second: embeddings b by the second encoder, shape (B, D).
-        labels: y, 1 for a positive pair, else 0, shape (B,).
+        first: embeddings a of the first encoder, shape (B, D); not normalised.
+        second: embeddings b of the second encoder, shape (B, D).
+        labels: y, 1 for a positive pair, otherwise 0, shape (B,).
 
     Returns:
         The loss of each pair, in nats, shape (B,).
@@ -72,7 +72,7 @@ def contrastive_tension(first: Tensor, second: Tensor, labels: Tensor) -> Tensor
         ValueError: if shapes differ or the batch is empty.
 
     Source:
-        Carlsson et al. 2021 (CT), which takes the mean over pairs; the port of
+        Carlsson et al. 2021 (CT), which takes the mean over pairs; the port in
         sentence-transformers takes the sum.
     """
     check_views(first, second)
@@ -81,7 +81,7 @@ def contrastive_tension(first: Tensor, second: Tensor, labels: Tensor) -> Tensor
 
 
 def in_batch_tension(first: Tensor, second: Tensor, *, log_scale: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Cross-entropy of finding a sentence by the other encoder in the batch, both ways.
+    r"""Compute the cross-entropy of finding a sentence's vector of the other encoder, both ways.
 
     With :math:`s` the cosines and :math:`c` the scale,
 
@@ -90,9 +90,9 @@ def in_batch_tension(first: Tensor, second: Tensor, *, log_scale: Tensor) -> tup
     :math:`L_2` is the same with the encoders exchanged. The loss is their mean.
 
     Args:
-        first: embeddings by the first encoder, shape (B, D).
-        second: embeddings by the second encoder, shape (B, D).
-        log_scale: log of c, a scalar; trained, mostly.
+        first: embeddings of the first encoder, shape (B, D).
+        second: embeddings of the second encoder, shape (B, D).
+        log_scale: the logarithm of c, a scalar; usually trained.
 
     Returns:
         :math:`L_1 / 2` and :math:`L_2 / 2`, scalars, in nats, >= 0.
@@ -101,7 +101,7 @@ def in_batch_tension(first: Tensor, second: Tensor, *, log_scale: Tensor) -> tup
         ValueError: if shapes differ or the batch is empty.
 
     Source:
-        CT with in-batch negatives of sentence-transformers; not in Carlsson et al. 2021.
+        CT with in-batch negatives, in sentence-transformers; not in Carlsson et al. 2021.
     """
     check_views(first, second)
     logits = cosine_matrix(first, second) * log_scale.exp()

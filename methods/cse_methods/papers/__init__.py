@@ -1,1 +1,1 @@
-"""One method a file; the name of the file is the name of the method."""
+"""The methods, one per file; the name of the file is the name of the method."""

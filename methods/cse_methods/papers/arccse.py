@@ -92,7 +92,7 @@ class ArcCSEConfig(TrainingConfig):
 
 
 class ArcCSE(TwoViewObjective):
-    """Two views under dropout with a margin on their angle, and triplets of long sentences."""
+    """Contrast of two dropout views with an angular margin, and triplets of long sentences."""
 
     def __init__(self, config: ArcCSEConfig) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class ArcCSE(TwoViewObjective):
         student: StudentProtocol,
         batch: Batch,
     ) -> dict[str, Tensor]:
-        """The contrastive loss with its margin, and the weighted triplet loss."""
+        """Compute the contrastive loss with its margin, and the weighted triplet loss."""
         del batch
         config = self.config
         contrastive = arc_con(
@@ -120,7 +120,7 @@ class ArcCSE(TwoViewObjective):
         return {"contrastive": contrastive, "triplet": config.triplet_weight * triplet}
 
     def _compare_masked(self, contents: list[list[int]], student: StudentProtocol) -> Tensor:
-        """Compute the triplet loss of sentences, whose spans are drawn anew."""
+        """Draw masked spans for sentences and compute the triplet loss."""
         config, template = self.config, student.encoder.template
         mask = int(student.encoder.tokenizer.mask_token_id)
         light, heavy = list[list[int]](), list[list[int]]()

@@ -84,7 +84,7 @@ class BERTFlowConfig(TrainingConfig):
         return self
 
     def check_width(self, width: int) -> None:
-        """TrainingError unless the vectors can be halved after each level."""
+        """Raise TrainingError unless the vectors can be halved after each level."""
         if width % 2**self.levels:
             raise TrainingError(
                 f"levels={self.levels} halve vectors of {width} coordinates as often, which is not "
@@ -120,7 +120,7 @@ class BERTFlow(Objective):
         )
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """Bits a coordinate that the vectors of each half of the batch take."""
+        """Compute the negative log-likelihood of each half of the batch, in bits per coordinate."""
         vectors = self._read(student, batch)
         likelihood = log_likelihood(self.flow(vectors), self.flow.log_determinant())
         bits = bits_per_dimension(likelihood, width=vectors.shape[1])
@@ -128,7 +128,7 @@ class BERTFlow(Objective):
         return {"first": first.mean(), "second": second.mean()}
 
     def _read(self, student: StudentProtocol, batch: Batch) -> Tensor:
-        """The frozen encoder's vectors of a batch, kept ones or with dropout."""
+        """Return the frozen encoder's vectors of a batch, cached or encoded with dropout."""
         if self.kept is not None:
             return send_tensor(torch.from_numpy(self.kept[batch.rows]), student.encoder.device)
         template = student.encoder.template
@@ -137,12 +137,12 @@ class BERTFlow(Objective):
         return vectors
 
     def parameter_groups(self, student: Student) -> list[ParameterGroup]:
-        """The flow, of which biases and scales decay too."""
+        """Return the flow, whose biases and scales decay too."""
         del student
         return [ParameterGroup([self.flow], weight_decay=self.config.weight_decay)]
 
     def evaluation_encoder(self, student: Student) -> Encoder:
-        """The frozen encoder with the flow."""
+        """Return the frozen encoder with the flow."""
         return student.encoder.with_post_pooling(self.flow)
 
 

@@ -86,17 +86,17 @@ class CompCSEConfig(TrainingConfig):
         return self
 
     def files(self) -> tuple[str, ...]:
-        """The file of phrases, if there is one."""
+        """Return the file of phrases, if there is one."""
         return (self.phrases,) if self.phrases else ()
 
 
 class CompCSE(Objective):
-    """Each sentence finds the composition of its parts among those of the batch.
+    """Contrasts each sentence with compositions of parts; its own composition is the positive.
 
     Args:
         config: the settings.
         student: what is trained.
-        examples: for each row of the corpus the sentence alone, or the phrases it consists of.
+        examples: for each row of the corpus only the sentence, or the phrases it consists of.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class CompCSE(Objective):
         self.projection = nn.Linear(read * width, width, bias=False) if read else None
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The contrastive loss between anchors and positives."""
+        """Compute the contrastive loss between anchors and positives."""
         compose, d0 = self.config.compose, self.config.d0
         anchors = (self._whole if compose == "z+" else self._composed)(student, batch)
         positives = (self._whole if compose == "z" else self._composed)(student, batch)
@@ -134,7 +134,7 @@ class CompCSE(Objective):
     def _composed(self, student: StudentProtocol, batch: Batch) -> Tensor:
         plain, after = student.encoder.template, self.config.aggregate_after_head
         parts = self._cut_examples(student, batch.rows)
-        # Part-major: all first parts, then all second ones.
+        # The rows are ordered by part: all first parts, then all second ones.
         contents = [part for place in zip(*parts, strict=True) for part in place]
         (encoded,) = student.encode(contents, plain, head=after)
         composed = aggregate(
@@ -148,7 +148,7 @@ class CompCSE(Objective):
         return embeddings
 
     def _cut_examples(self, student: StudentProtocol, rows: NDArray[np.int64]) -> list[list[Part]]:
-        """The word pieces of each part of the examples at these places, each cut by itself."""
+        """Return the word pieces of each part of the examples, every part truncated separately."""
         plain = student.encoder.template
         places = np.concatenate([np.arange(*self.starts[row : row + 2]) for row in rows])
         cut = iter(student.pieces_at(places, self.texts, plain, whole=True))

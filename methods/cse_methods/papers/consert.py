@@ -84,14 +84,14 @@ class ConSERTConfig(TrainingConfig):
 
 
 class ConSERT(TwoViewObjective):
-    """The two augmented views of a sentence find each other among those of the batch."""
+    """Contrasts two augmented views of each sentence, in both directions."""
 
     def __init__(self, config: ConSERTConfig) -> None:
         super().__init__()
         self.config = config
 
     def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
-        """Encode each view, augmented in its way."""
+        """Encode each view with its own augmentation."""
         config = self.config
         return tuple(
             encode_view(
@@ -107,7 +107,7 @@ class ConSERT(TwoViewObjective):
         )
 
     def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
-        """The loss of each direction."""
+        """Compute the loss of each direction."""
         weight = self.config.contrast_weight
         forth, back = nt_xent(first, second, temperature=self.config.temperature)
         return {"forth": weight * forth, "back": weight * back}

@@ -98,7 +98,7 @@ class CTConfig(TrainingConfig):
 
 
 class CT(Objective):
-    """The trained encoder and a second one, of which each gives a pair one vector."""
+    """The trained encoder and a second one; each encodes one sentence of a pair."""
 
     def __init__(self, config: CTConfig, student: Student, *, sentences: int) -> None:
         super().__init__()
@@ -109,9 +109,9 @@ class CT(Objective):
         self.log_scale = nn.Parameter(torch.tensor(math.log(config.scale)), requires_grad=trained)
 
     def batch_rows(self, drawn: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The sentences of the first encoder, then those of the second, as many.
+        """Return the sentences of the first encoder, then as many of the second.
 
-        Of the B that were drawn, P are positives. Negatives are the rest, or of the whole corpus.
+        Of B drawn sentences, P are positives. Negatives are the others, or from the whole corpus.
         """
         config = self.config
         if config.form == "in_batch":
@@ -130,7 +130,7 @@ class CT(Objective):
         return np.array(pairs.first + pairs.second)
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The loss of positive and of negative pairs, or of each direction in the batch."""
+        """Compute the loss of positive and of negative pairs, or of each in-batch direction."""
         config, template = self.config, student.encoder.template
         contents = student.pieces_of(batch, template)
         half = len(contents) // 2
@@ -147,11 +147,11 @@ class CT(Objective):
         }
 
     def metrics(self) -> dict[str, float]:
-        """The scale, where it is trained."""
+        """Return the scale if it is trained."""
         return {"scale": self.log_scale.exp().item()} if self.config.form == "in_batch" else {}
 
     def evaluation_encoders(self, student: Student) -> Sequence[Encoder]:
-        """Both, or the one that is kept."""
+        """Return both encoders, or the one that is kept."""
         kept = {"first": (student.encoder,), "second": (self.second,)}
         return kept.get(self.config.keep, (student.encoder, self.second))
 

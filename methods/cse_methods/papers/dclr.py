@@ -93,12 +93,12 @@ class DCLRConfig(TrainingConfig):
     )
 
     def encoders(self) -> tuple[str, ...]:
-        """The backbone, then the complementary model."""
+        """Return the backbone and the complementary model, in this order."""
         return (self.backbone, self.complementary_model)
 
 
 class DCLR(TwoViewObjective):
-    """Each sentence finds its other view among those of the batch that are not alike, and noise."""
+    """Contrasts two views of each sentence, with noise and without likely false negatives."""
 
     def __init__(self, config: DCLRConfig, student: Student) -> None:
         super().__init__()
@@ -113,11 +113,11 @@ class DCLR(TwoViewObjective):
 
     @property
     def complementary_model(self) -> Encoder:
-        """The frozen encoder that finds false negatives, with its pooling layer if it has one."""
+        """Return the frozen encoder that finds false negatives, including any pooling layer."""
         return self.complementary.module
 
     def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
-        """The two views, with the pooling layer between pooler and head."""
+        """Encode both views, with the pooling layer between pooler and head."""
         encoded = student.encode(views.contents, *views.templates, head=False)
         return tuple(student.head(self.pooling_layer(view)) for view in encoded)
 
@@ -130,7 +130,7 @@ class DCLR(TwoViewObjective):
         student: StudentProtocol,
         batch: Batch,
     ) -> dict[str, Tensor]:
-        """The debiased contrastive loss."""
+        """Compute the debiased contrastive loss."""
         del views
         config = self.config
         count = int(len(first) * config.noise_times)
@@ -151,7 +151,7 @@ class DCLR(TwoViewObjective):
 
     @torch.no_grad()
     def _complementary_views(self, student: StudentProtocol, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The complementary model's two views, which are the same unless it drops out."""
+        """Encode two views with the complementary model; without dropout they are equal."""
         model = self.complementary_model
         plain = model.template
         contents = student.pieces_of(batch, plain, encoder=model)
@@ -161,7 +161,7 @@ class DCLR(TwoViewObjective):
 
 
 def _load_complementary(config: DCLRConfig) -> Encoder:
-    """The complementary model, with its pooling layer if it has one."""
+    """Load the complementary model, with its pooling layer if it has one."""
     encoder = load_encoder(config.complementary_model)
     if encoder.pooling.pooler == "cls" and (
         layer := read_pooling_layer(config.complementary_model)

@@ -97,12 +97,12 @@ class DiffCSEConfig(TrainingConfig):
     )
 
     def encoders(self) -> tuple[str, ...]:
-        """The backbone, then the generator."""
+        """Return the backbone and the generator, in this order."""
         return (self.backbone, self.generator)
 
 
 class ReplacedPieceHead(TokenLayer):
-    """Two logits for each word piece, of one that stayed and of one that was replaced."""
+    """Two logits per word piece: one for original pieces and one for replaced ones."""
 
     def __init__(self, width: int, *, reads_padding: bool) -> None:
         super().__init__()
@@ -110,19 +110,19 @@ class ReplacedPieceHead(TokenLayer):
         self.reads_padding = reads_padding
 
     def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
-        """Shape (B, L, D) to (B, L, 2)."""
+        """Map vectors of shape (B, L, D) to logits of shape (B, L, 2)."""
         del mask
         logits: Tensor = self.linear(vectors)
         return logits
 
     @property
     def output_width(self) -> int:
-        """Two logits."""
+        """Return 2, the number of logits."""
         return 2
 
 
 class DiffCSE(TwoViewObjective):
-    """Two views under dropout, from each of which a discriminator tells what was replaced."""
+    """Contrast of two dropout views; from each, a discriminator detects replaced word pieces."""
 
     def __init__(self, config: DiffCSEConfig, student: Student) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class DiffCSE(TwoViewObjective):
         student: StudentProtocol,
         batch: Batch,
     ) -> dict[str, Tensor]:
-        """The contrastive loss of projected vectors, and the weighted detection of both views."""
+        """Compute the contrastive loss after projection, and the weighted detection loss."""
         del batch
         config = self.config
         pooled = torch.cat([first, second])
@@ -157,13 +157,13 @@ class DiffCSE(TwoViewObjective):
         return {"contrastive": contrastive, "rtd": config.rtd_weight * detection}
 
     def metrics(self) -> dict[str, float]:
-        """The share of word pieces that were replaced in the last step."""
+        """Return the share of word pieces that were replaced in the last step."""
         return {"replaced_share": self.replaced_share.item()}
 
     def _detect_replaced(
         self, rows: list[list[int]], told: Tensor, student: StudentProtocol
     ) -> Tensor:
-        """Replace pieces of each row; compute the loss of finding them with the row's vector."""
+        """Replace pieces of each row; compute the loss of detecting them with the row's vector."""
         inputs = student.encoder.pad(rows)
         ids, mask = inputs["input_ids"], inputs["attention_mask"]
         edited, labels = self._replace_pieces(ids, mask, student.encoder.tokenizer)
@@ -175,7 +175,7 @@ class DiffCSE(TwoViewObjective):
 
     @torch.no_grad()
     def _replace_pieces(self, ids: Tensor, mask: Tensor, tokenizer: Any) -> tuple[Tensor, Tensor]:
-        """Replace pieces of rows as the generator has it, drawn with torch's own generator."""
+        """Replace pieces of rows by the generator's predictions, with torch's random generator."""
         chosen, masked, random = send_tensor(torch.rand(3, *ids.shape), ids.device)
         special = send_tensor(torch.tensor(tokenizer.all_special_ids), ids.device)
         hidden = mask_for_generator(
@@ -195,9 +195,9 @@ class DiffCSE(TwoViewObjective):
 
 
 def _copy_discriminator(config: DiffCSEConfig, encoder: Encoder) -> Encoder:
-    """The backbone once more, with weights of its own, that judges word pieces.
+    """Copy the backbone to a discriminator of word pieces with weights of its own.
 
-    TrainingError if a sentence's vector cannot stand where a word piece is embedded.
+    TrainingError if sentence vectors and the embeddings of word pieces have different widths.
     """
     embedded = encoder.model.get_input_embeddings().weight.shape[1]
     if embedded != encoder.width:
@@ -212,7 +212,7 @@ def _copy_discriminator(config: DiffCSEConfig, encoder: Encoder) -> Encoder:
 
 
 def _load_generator(config: DiffCSEConfig, encoder: Encoder) -> MaskedLanguageModel:
-    """The generator; TrainingError if it does not read the backbone's word pieces."""
+    """Load the generator; TrainingError if its vocabulary is not the backbone's."""
     generator = load_masked_lm(config.generator)
     if generator.tokenizer.get_vocab() != encoder.tokenizer.get_vocab():
         raise TrainingError(

@@ -75,14 +75,14 @@ class ESimCSEConfig(TrainingConfig):
 
 
 class Repetition:
-    """Doubles some pieces of a sentence, drawn with torch's own generator."""
+    """Doubles random pieces of a sentence, with torch's random generator."""
 
     def __init__(self, rate: float, bounds: RepetitionBounds) -> None:
         self.rate = rate
         self.bounds = bounds
 
     def __call__(self, content: Sequence[int]) -> list[int]:
-        """The content with 0 to `most_repeats` of its pieces doubled in place."""
+        """Return the content with 0 to `most_repeats` of its pieces doubled in place."""
         length = len(content) + SPECIAL_PIECES  # which count, but are never repeated
         most = most_repeats(length, rate=self.rate, bounds=self.bounds)
         if most == 0:
@@ -93,7 +93,7 @@ class Repetition:
 
 
 class ESimCSE(TwoViewObjective):
-    """SimCSE between a sentence and its repetition, among the batch and a queue of negatives."""
+    """SimCSE between a sentence and its repetition, with negatives from the batch and a queue."""
 
     def __init__(
         self,
@@ -107,19 +107,19 @@ class ESimCSE(TwoViewObjective):
         self.negatives_from = negatives_from
         self.repetition = Repetition(config.repetition_rate, config.repetition_bounds)
         momentum = _momentum_encoder(student.encoder, config) if config.queue_size else None
-        # Checkpoints hold the weights of the momentum encoder under the name `slow`.
+        # Checkpoints name the momentum encoder's weights `slow`.
         self.add_module("slow", momentum)
         self.queue = torch.empty(0, student.encoder.width)
 
     @property
     def momentum_encoder(self) -> Encoder | None:
-        """The encoder that fills the queue; None without a queue."""
+        """Return the encoder that fills the queue; None without a queue."""
         return cast(Encoder | None, self.slow)
 
     def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
-        """The sentence as it is, and with some of its pieces doubled."""
+        """Return two views: the sentence unchanged, and with some of its pieces doubled."""
         plain = student.encoder.template
-        # Beyond max_length, as in the released code, but not beyond what the model can read.
+        # The row may exceed max_length, as in the released code, but not the model's limit.
         room = student.encoder.limit - len(plain)
         return TwoViews(
             student.pieces_of(batch, plain),
@@ -135,7 +135,7 @@ class ESimCSE(TwoViewObjective):
         student: StudentProtocol,
         batch: Batch,
     ) -> dict[str, Tensor]:
-        """The contrastive loss; then the batch enters the queue."""
+        """Compute the contrastive loss, then add the batch to the queue."""
         del batch
         contrastive = info_nce(
             first,
@@ -156,16 +156,16 @@ class ESimCSE(TwoViewObjective):
         self.queue = enqueue(queue, entries, size=self.config.queue_size)
 
     def get_extra_state(self) -> dict[str, Tensor]:
-        """The queue, which grows, so that it is no buffer."""
+        """Return the queue, which is not a buffer because it grows."""
         return {"queue": self.queue}
 
     def set_extra_state(self, state: dict[str, Tensor]) -> None:
-        """Take the queue of a checkpoint."""
+        """Restore the queue from a checkpoint."""
         self.queue = state["queue"]
 
 
 def _momentum_encoder(encoder: Encoder, config: ESimCSEConfig) -> Encoder:
-    """A copy of the encoder that takes no gradient and drops nothing out."""
+    """Copy the encoder without gradients and without dropout."""
     copied = copy.deepcopy(encoder)
     if config.momentum_start == "random":
         auto: Any = AutoModel

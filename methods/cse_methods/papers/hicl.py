@@ -115,7 +115,7 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig, WithBase):
 
     @classmethod
     def dependent_defaults(cls, values: Any) -> dict[str, Any]:
-        """Prompts are pooled at their mask, and what follows from the pooler."""
+        """Return the base's and the pooler's defaults; with prompts, the pooler is `mask`."""
         plain = cls.model_fields["pooler"].default
         pooler = values.get("pooler") or ("mask" if values.get("base") == "sncse" else plain)
         return {**super().dependent_defaults({**values, "pooler": pooler}), "pooler": pooler}
@@ -131,23 +131,23 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig, WithBase):
         return self
 
     def test_prompt(self) -> str | None:
-        """Return what the base method returns."""
+        """Return what the SNCSE settings return if SNCSE is the base."""
         return super().test_prompt() if self.base == "sncse" else None
 
     def ingredients(self) -> dict[str, str]:
-        """Return what the base method returns."""
+        """Return what the SNCSE settings return if SNCSE is the base."""
         return super().ingredients() if self.base == "sncse" else {}
 
 
 class HiCL(ObjectiveOnBase):
-    """A base's loss on pooled segments, and the losses of the segments themselves."""
+    """The loss of a base on pooled segments, and losses on the segments themselves."""
 
     def __init__(self, config: HiCLConfig, base: TwoViewObjective) -> None:
         super().__init__(base)
         self.config = config
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The global, local and entailment losses, and the further ones of the base."""
+        """Compute the global, local and entailment losses, and further ones of the base."""
         config = self.config
         sliced = SlicedStudent(
             student,

@@ -85,7 +85,7 @@ class InfoCSEConfig(TrainingConfig):
 
 
 class InfoCSE(TwoViewObjective):
-    """Two views under dropout, each of which helps to guess what is hidden of its sentence."""
+    """Contrast of two dropout views; the vector of each helps to predict masked word pieces."""
 
     def __init__(self, config: InfoCSEConfig, student: Student) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class InfoCSE(TwoViewObjective):
         student: StudentProtocol,
         batch: Batch,
     ) -> dict[str, Tensor]:
-        """The contrastive loss of projected vectors, and the weighted guesses of both views."""
+        """Compute the contrastive loss after projection, and the weighted loss of predictions."""
         del batch
         pooled = torch.cat([first, second])
         projected = self.projection(pooled)
@@ -123,12 +123,12 @@ class InfoCSE(TwoViewObjective):
     def _guess_hidden(
         self, rows: list[list[int]], told: Tensor, student: StudentProtocol, trunk: Encoder
     ) -> Tensor:
-        """Hide pieces of each row; compute the loss of guessing them with the row's vector."""
+        """Mask pieces of each row; compute the loss of predicting them with the row's vector."""
         hidden, labels = _hide_pieces(rows, student.encoder.tokenizer, self.config.mlm_probability)
         with torch.no_grad():
             tokens = student.encode_tokens(hidden, list, encoder=trunk)
         states, mask = replace_first_embedding(tokens.vectors, told), spread_mask(tokens.mask)
-        # On the host, which need not wait for the places then.
+        # This is done on the CPU so that the host need not wait for a GPU.
         places = labels.flatten().ne(UNLABELLED).nonzero().squeeze(1)
         with computing_in(self.config.arithmetic, told.device):
             for layer in self.layers:
@@ -141,10 +141,10 @@ class InfoCSE(TwoViewObjective):
 def _hide_pieces(
     rows: list[list[int]], tokenizer: Any, rate: float
 ) -> tuple[list[list[int]], Tensor]:
-    """Hide pieces of rows, drawn with torch's own generator.
+    """Mask pieces of rows, with torch's random generator.
 
     Returns:
-        The rows with hidden pieces, and labels of shape (B, L), on the CPU.
+        The rows with masked pieces, and labels of shape (B, L), on the CPU.
     """
     padding = int(tokenizer.pad_token_id)
     ids = pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=padding)
@@ -159,7 +159,7 @@ def _hide_pieces(
 
 
 def _copy_lower_layers(encoder: Encoder, count: int) -> Encoder:
-    """The first layers of the backbone as it starts; TrainingError if it has not BERT's make."""
+    """Copy the first layers of the backbone; TrainingError unless it is built like BERT."""
     if not encoder_family(encoder.model.config).bert_layers:
         raise TrainingError(
             f"infocse trains encoders of BERT's make, got a {type(encoder.model).__name__}"
@@ -171,7 +171,7 @@ def _copy_lower_layers(encoder: Encoder, count: int) -> Encoder:
 
 
 def _make_layers(encoder: Encoder, count: int) -> nn.ModuleList:
-    """Layers of the backbone's make, with random weights, which read padded rows."""
+    """Create layers of the backbone's architecture, randomly initialised, for padded rows."""
     auto: Any = AutoModel
     settings = copy.deepcopy(encoder.model.config)
     settings.num_hidden_layers = count
@@ -182,9 +182,9 @@ def _make_layers(encoder: Encoder, count: int) -> nn.ModuleList:
 
 
 def _copy_guesser(backbone: str) -> nn.Module:
-    """The backbone's own head for masked word pieces, with weights of its own, to be trained.
+    """Copy the backbone's own head for masked language modelling, to be trained.
 
-    BackboneError if its checkpoint has none.
+    BackboneError if the checkpoint has none.
     """
     model = load_masked_lm(backbone).model
     head: nn.Module = model.cls if hasattr(model, "cls") else model.lm_head

@@ -85,7 +85,7 @@ class ISBERTConfig(TrainingConfig):
 
 
 class ISBERT(Objective):
-    """The vectors of word pieces find their own sentence among those of the batch."""
+    """Maximises the mutual information between sentences and their own word pieces."""
 
     def __init__(self, config: ISBERTConfig, student: Student) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class ISBERT(Objective):
         )
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The two sides of the bound, whose sum falls as the information rises."""
+        """Compute both terms of the negative bound; their sum falls as the information rises."""
         template = student.encoder.template
         encoder = student.encoder.with_token_layers(self.convolution)
         tokens = student.encode_tokens(
@@ -109,12 +109,12 @@ class ISBERT(Objective):
         return {"positive": -positive, "negative": negative}
 
     def parameter_groups(self, student: Student) -> Sequence[ParameterGroup]:
-        """The convolutions, with their learning rate."""
+        """Return the convolutions with their own learning rate."""
         del student
         return (ParameterGroup([self.convolution], self.learning_rate_factor),)
 
     def evaluation_encoder(self, student: Student) -> Encoder:
-        """The encoder with its convolutions."""
+        """Return the encoder with its convolutions."""
         return student.encoder.with_token_layers(self.convolution)
 
 

@@ -66,14 +66,14 @@ class L2PCSRConfig(TrainingConfig):
 
 
 class L2PCSR(Objective):
-    """Each sentence finds its other view; both are read through learned masks."""
+    """Contrasts two views of each sentence that are encoded through learned masks."""
 
     def __init__(self, config: L2PCSRConfig) -> None:
         super().__init__()
         self.config = config
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The contrastive loss under the masks that were learned for this batch."""
+        """Learn masks for this batch, and compute the contrastive loss through them."""
         config, template = self.config, student.encoder.template
         contents = student.pieces_of(batch, template)
 
@@ -94,7 +94,7 @@ class L2PCSR(Objective):
         return {"contrastive": loss_of(masks)}
 
     def _draw_scores(self, rows: int, length: int, student: StudentProtocol) -> list[Tensor]:
-        """Draw the scores of every masked place: of word pieces, and of the batch's features."""
+        """Draw random scores at every masked layer: per word piece, and per feature."""
         places, encoder = self.config.masked_layers + 1, student.encoder
         width = int(encoder.model.config.hidden_size)
         shapes = {"tokens": (places, rows, length, 1), "features": (places, 1, 1, width)}
@@ -106,7 +106,7 @@ class L2PCSR(Objective):
 
 
 def _multiply_by(mask: Tensor) -> EmbeddingEdit:
-    """The edit that multiplies vectors by a mask."""
+    """Return the edit that multiplies vectors by a mask."""
     return lambda vectors, _: vectors * mask
 
 

@@ -53,14 +53,14 @@ class MixCSEConfig(TrainingConfig):
 
 
 class MixCSE(SimCSE):
-    """SimCSE's views, among the batch and mixtures of it."""
+    """SimCSE with further negatives that are mixed from the batch."""
 
     def __init__(self, config: MixCSEConfig) -> None:
         super().__init__(config)
         self.config = config
 
     def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
-        """The contrastive loss."""
+        """Compute the contrastive loss."""
         contrastive = mixed_negatives_loss(
             first,
             second,

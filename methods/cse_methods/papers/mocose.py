@@ -88,7 +88,7 @@ class MoCoSEConfig(TrainingConfig):
 
 
 class Projection(nn.Sequential):
-    """A linear layer, a normalisation and dropout, of vectors of shape (B, D)."""
+    """A linear layer, LayerNorm and dropout for vectors of shape (B, D)."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__(
@@ -97,26 +97,26 @@ class Projection(nn.Sequential):
 
 
 def prediction_head(width: int, layers: int, dropout: float) -> nn.Sequential:
-    """Build the layers that the query passes alone: projections, then a linear layer with tanh."""
+    """Build the query's own layers: projections, then a linear layer with tanh."""
     before = [Projection(width, dropout) for _ in range(layers - 1)]
     return nn.Sequential(*before, nn.Linear(width, width), nn.Tanh())
 
 
 class SharedEmbeddings(nn.Module):
-    """The embedding layer of another encoder, whose parameters are not this module's."""
+    """The embedding layer of another encoder, without owning its parameters."""
 
     def __init__(self, embeddings: nn.Module) -> None:
         super().__init__()
         self._shared = [embeddings]
 
     def forward(self, *args: object, **named: object) -> Tensor:
-        """Embed as the other encoder does."""
+        """Call the shared embedding layer."""
         embedded: Tensor = self._shared[0](*args, **named)
         return embedded
 
 
 class MoCoSE(Objective):
-    """Queries of the online branch find their keys, which come from the target branch."""
+    """Contrasts queries from the online branch with keys from the target branch."""
 
     def __init__(self, config: MoCoSEConfig, student: Student) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ class MoCoSE(Objective):
         encoder = student.encoder
         width, dropout = encoder.width, encoder.dropout
         own = read_pooling_layer(config.backbone) if encoder.pooling.pooler == "cls" else None
-        # The pre-trained layer without its tanh.
+        # This is the pre-trained pooling layer without its tanh.
         self.pooler = own.linear if own else nn.Linear(width, width)
         self.projection = Projection(width, dropout)
         self.prediction = prediction_head(width, config.prediction_layers, dropout)
@@ -138,7 +138,7 @@ class MoCoSE(Objective):
         )
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The contrastive loss, after the target branch has moved; then keys enter the queue."""
+        """Update the target branch, compute the contrastive loss, and add keys to the queue."""
         self._move_target(student.encoder, step=batch.step)
         plain = student.encoder.template
         contents = student.pieces_of(batch, plain)
@@ -154,7 +154,7 @@ class MoCoSE(Objective):
         return {"contrastive": contrastive}
 
     def _move_target(self, encoder: Encoder, *, step: int) -> None:
-        """Move the target branch, all but its embeddings, towards the online one."""
+        """Move the target branch, except its embeddings, towards the online branch."""
         momentum = ema_momentum(
             step, decay=self.config.ema_decay, total_steps=self.config.ema_total_steps
         )
@@ -166,19 +166,19 @@ class MoCoSE(Objective):
             moving_average_(target, online, momentum=momentum)
 
     def get_extra_state(self) -> dict[str, Tensor]:
-        """The queue, which grows, and how many keys have come."""
+        """Return the queue, which grows, and how many keys were added."""
         return {"queue": self.queue.rows, "counts": torch.tensor([self.queue.filled])}
 
     def set_extra_state(self, state: dict[str, Tensor]) -> None:
-        """Take the queue of a checkpoint."""
+        """Restore the queue from a checkpoint."""
         self.queue.rows = state["queue"]
         self.queue.filled = int(state["counts"][0])
 
 
 def _target_encoder(encoder: Encoder) -> Encoder:
-    """Copy the encoder's layers; its embeddings stay those of the encoder itself.
+    """Copy the encoder's layers, and share its embeddings.
 
-    TrainingError if its family has no embeddings and layers by these names.
+    TrainingError unless its model has `embeddings` and an `encoder`, as BERT has.
     """
     embeddings = getattr(encoder.model, "embeddings", None)
     if embeddings is None or not hasattr(encoder.model, "encoder"):

@@ -32,7 +32,7 @@ from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
 Augmentation = Literal["sf", "rv", "de", "rp", "dp"]
-"""Shuffled, reversed, with pieces deleted, with pieces repeated, or a plain copy (dropout)."""
+"""Shuffled, reversed, with pieces deleted, with pieces repeated, or unchanged (dropout only)."""
 _REGISTERED: dict[Augmentation, tuple[AugmentationName, ...]] = {
     "sf": ("shuffle",),
     "rv": ("reverse",),
@@ -111,12 +111,12 @@ class PCLConfig(TrainingConfig):
         return self
 
     def encoders(self) -> tuple[str, ...]:
-        """The backbone, then a fixed peer."""
+        """Return the backbone, followed by the fixed peer if there is one."""
         return (self.backbone, *([self.fixed_peer] if self.fixed_peer else []))
 
 
 class PCL(TwoViewObjective):
-    """Each network finds a sentence's other views, and the two rank them alike."""
+    """Contrasts several views of each sentence in two networks whose rankings are to agree."""
 
     def __init__(self, config: PCLConfig, student: Student) -> None:
         super().__init__()
@@ -129,11 +129,11 @@ class PCL(TwoViewObjective):
 
     @property
     def peer(self) -> Encoder | None:
-        """The second network, without the head; None without one."""
+        """Return the second network without the head; None if there is no peer."""
         return self.fixed.module if self.fixed else cast(Encoder | None, self.trained_peer)
 
     def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
-        """Encode a sentence, its dropout copy and its augmentations; then the same of the peer."""
+        """Encode a sentence, its dropout copy and its augmentations; then the same by the peer."""
         contents, (plain, _), config = views.contents, views.templates, self.config
         row = Row(config.max_length - len(student.encoder.template), mask=None)
         rate = config.augmentation_rate
@@ -159,7 +159,7 @@ class PCL(TwoViewObjective):
         student: StudentProtocol,
         batch: Batch,
     ) -> dict[str, Tensor]:
-        """The terms of both networks, weighted."""
+        """Compute the terms of both networks, weighted."""
         del views, student, batch
         config, count = self.config, 2 + len(self.config.augmentations)
         encoded = (first, second, *further)
@@ -179,7 +179,7 @@ class PCL(TwoViewObjective):
 
 
 def _copy_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
-    """The backbone once more, with weights of its own, and its pooling layer."""
+    """Copy the backbone, with weights of its own, and add the pooling layer if it is set."""
     copied = copy.deepcopy(encoder)
     if config.peer_pooling == "pooler":
         layer = read_pooling_layer(config.backbone) or TrainingHead(encoder.width)
@@ -188,10 +188,10 @@ def _copy_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
 
 
 def _load_fixed_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
-    """The named encoder, which is never trained.
+    """Load the fixed peer, which is never trained.
 
     Raises:
-        TrainingError: if it does not read the backbone's word pieces or is of another width.
+        TrainingError: if its vocabulary or its width is not the backbone's.
     """
     name = str(config.fixed_peer)
     peer = load_encoder(name, pooler=config.pooler, max_length=config.max_length)

@@ -77,27 +77,27 @@ class PromptBERTConfig(PromptedConfig):
     )
 
     def test_prompt(self) -> str | None:
-        """The first template, in which a sentence without a final mark gets a stop."""
+        """Return the first template; it adds a full stop to sentences without a final mark."""
         return self.prompts[0].replace(SENTENCE, STOPPED_SENTENCE)
 
 
 class PromptBERT(TwoViewObjective):
-    """A sentence in one template finds itself in the other, both without their templates."""
+    """Contrasts each sentence in two templates, whose own vectors are subtracted."""
 
     def __init__(self, config: PromptBERTConfig) -> None:
         super().__init__()
         self.config = config
 
     def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
-        """The sentence in each of the two templates."""
+        """Return the sentence in each of the two templates."""
         first, second = self._templates(student)
         room = student.encoder.limit - max(len(first), len(second))
-        # Cut without a template, which does not count, and without a final stop.
+        # Sentences are truncated without their template, which does not count, nor a final stop.
         contents = student.pieces_of(batch, Template((), (), prompted=True))
         return TwoViews([content[:room] for content in contents], (first, second))
 
     def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
-        """Each view less its template, after the head."""
+        """Encode each view, subtract its template's vector, and apply the head."""
         encoded = student.encode(views.contents, *views.templates, head=False)
         if self.config.denoise:
             lengths = [len(content) for content in views.contents]
@@ -108,7 +108,7 @@ class PromptBERT(TwoViewObjective):
         return tuple(map(student.head, encoded))
 
     def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
-        """The contrastive loss."""
+        """Compute the contrastive loss."""
         return {"contrastive": info_nce(first, second, temperature=self.config.temperature)}
 
     def _templates(self, student: StudentProtocol) -> tuple[Template, Template]:
@@ -118,7 +118,7 @@ class PromptBERT(TwoViewObjective):
     def _subtract_template(
         self, vectors: Tensor, template: Template, lengths: list[int], student: StudentProtocol
     ) -> Tensor:
-        """Subtract the bare template's vectors, one for each length that the batch has."""
+        """Subtract the vectors of the bare template, one for each length in the batch."""
         config, rows = self.config, {length: row for row, length in enumerate(sorted({*lengths}))}
         first = 0 if config.bare_positions == "own" else -student.encoder.first_position
         positions = [

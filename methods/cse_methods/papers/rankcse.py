@@ -116,7 +116,7 @@ class RankCSEConfig(WithBase):
 
     @classmethod
     def dependent_defaults(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The positive is left out by ListNet alone; two teachers are weighed by alpha."""
+        """Exclude the positive for ListNet only, and weight two teachers by `alpha`."""
         defaults = super().dependent_defaults(values)
         defaults["exclude_positive"] = values.get("rank_loss", "listnet") == "listnet"
         if len(_as_list(values.get("teachers", ()))) == 2 and not values.get("teacher_weights"):
@@ -142,7 +142,7 @@ class RankCSEConfig(WithBase):
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """The weight of each teacher, in file order."""
+        """Return the weight of each teacher, in file order."""
         if self.teacher_weights is not None:
             return self.teacher_weights
         if self.alpha is not None:
@@ -150,26 +150,26 @@ class RankCSEConfig(WithBase):
         return (1 / len(self.teachers),) * len(self.teachers)
 
     def encoders(self) -> tuple[str, ...]:
-        """The backbone, then the teachers."""
+        """Return the backbone, followed by the teachers."""
         return (self.backbone, *(teacher.model for teacher in self.teachers))
 
 
 class PlainContrast(TwoViewObjective):
-    """The contrastive term of RankCSE itself."""
+    """RankCSE's own contrastive term."""
 
     def __init__(self, config: RankCSEConfig) -> None:
         super().__init__()
         self.config = config
 
     def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
-        """The contrastive loss."""
+        """Compute the contrastive loss."""
         config = self.config
         loss = info_nce(first, second, temperature=config.tau1, reduction=config.reduction)
         return {"contrastive": loss}
 
 
 class RankCSE(ObjectiveOnBase):
-    """A base's loss, views that rank alike, and the teachers' ranking."""
+    """The loss of a base, the consistency of both views' rankings, and the teachers' ranking."""
 
     def __init__(
         self,
@@ -184,13 +184,13 @@ class RankCSE(ObjectiveOnBase):
         self.nearest = nearest
 
     def batch_rows(self, drawn: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The drawn sentences, each followed by its neighbours, until the batch is full."""
+        """Return the drawn sentences, each followed by its neighbours, until the batch is full."""
         if self.nearest is None:
             return drawn
         return with_neighbours(drawn, self.nearest[:, : self.config.neighbours])
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The base's terms, and the consistency and ranking terms of its two views."""
+        """Compute the base's losses, and the consistency and ranking losses of its two views."""
         config = self.config
         views = self.base.views(student, batch)
         first, second, *further = self.base.encode(student, views)
@@ -240,7 +240,7 @@ class RankCSE(ObjectiveOnBase):
     published=published_settings("rankcse"),
 )
 def build(config: RankCSEConfig, corpus: Corpus, student: Student) -> RankCSE:
-    """Build the objective, which knows how the teachers rank the corpus."""
+    """Build the objective, with the teachers' rankings of the corpus."""
     teachers = TeacherRanking(
         config.teachers, config.weights, corpus=corpus, max_length=config.max_length
     )

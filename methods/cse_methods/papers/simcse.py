@@ -65,7 +65,7 @@ class SimCSEConfig(TrainingConfig):
         description="augmentations of the first and of the second view, beside dropout: of word "
         "pieces, then of positions, then of the embedding layer's output",
         source="ours",
-        exclude_if=lambda views: not any(views),  # as in trials of older versions
+        exclude_if=lambda views: not any(views),  # older trials do not have it
     )
     delete_rate: float = rate_setting("delete")
     repeat_rate: float = rate_setting("repeat")
@@ -76,7 +76,7 @@ class SimCSEConfig(TrainingConfig):
     gaussian_noise_std: float = rate_setting("gaussian_noise")
 
     def augmentations(self) -> list[View]:
-        """Those of each view in order, with their rates."""
+        """Return the augmentations of each view in order, with their rates."""
         return [[(name, self._rate(name)) for name in view] for view in self.views]
 
     def _rate(self, name: AugmentationName) -> float:
@@ -84,19 +84,19 @@ class SimCSEConfig(TrainingConfig):
         return float(getattr(self, rate.setting)) if rate else 1.0
 
     def columns_taken(self) -> int:
-        """2 for pairs, 3 for triples."""
+        """Return 2 for pairs, 3 for triples, otherwise 1."""
         return {None: 1, "pairs": 2, "triples": 3}[self.supervision]
 
 
 class WithTemperature(Protocol):
-    """The settings of every method that has SimCSE's loss in it."""
+    """Settings of a method that includes SimCSE's loss."""
 
     @property
     def temperature(self) -> float: ...
 
 
 class SimCSE(TwoViewObjective):
-    """Each sentence finds its other view, under another dropout mask, among those of the batch."""
+    """Contrasts each sentence with itself under another dropout mask."""
 
     def __init__(
         self, config: WithTemperature, *, negatives_from: NegativesFrom = "other_view"
@@ -106,7 +106,7 @@ class SimCSE(TwoViewObjective):
         self.negatives_from = negatives_from
 
     def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
-        """The contrastive loss."""
+        """Compute the contrastive loss."""
         contrastive = info_nce(
             first, second, temperature=self.temperature, negatives_from=self.negatives_from
         )
@@ -114,14 +114,14 @@ class SimCSE(TwoViewObjective):
 
 
 class AugmentedSimCSE(SimCSE):
-    """SimCSE whose two views of a sentence are augmented, each in a way of its own."""
+    """SimCSE with an augmentation of its own for each of the two views."""
 
     def __init__(self, config: SimCSEConfig) -> None:
         super().__init__(config)
         self.config = config
 
     def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
-        """Encode each view, augmented in its way."""
+        """Encode each view with its own augmentation."""
         return tuple(
             encode_view(student, views.contents, view, max_length=self.config.max_length)
             for view in self.config.augmentations()
@@ -129,7 +129,7 @@ class AugmentedSimCSE(SimCSE):
 
 
 class SupervisedSimCSE(Objective):
-    """Each sentence finds its positive among the batch's positives and hard negatives."""
+    """Contrasts each sentence with labelled positives and, for triples, hard negatives."""
 
     def __init__(self, config: SimCSEConfig, corpus: Corpus) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ class SupervisedSimCSE(Objective):
         ]
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The contrastive loss, of a batch with columns."""
+        """Compute the contrastive loss of a batch with two or three columns."""
         template = student.encoder.template
         cut = [student.pieces_at(batch.rows, column, template) for column in self.columns]
         (embeddings,) = student.encode([content for own in cut for content in own], template)
@@ -155,7 +155,7 @@ class SupervisedSimCSE(Objective):
         return {"contrastive": contrastive}
 
     def evaluation_encoder(self, student: Student) -> Encoder:
-        """The encoder with its head, where it is trained with one."""
+        """Return the encoder with its head if it is trained with one."""
         head = student.head
         return student.encoder.with_post_pooling(*[head] if isinstance(head, TrainingHead) else [])
 
@@ -172,7 +172,7 @@ class SupervisedSimCSE(Objective):
     published=published_settings("simcse"),
 )
 def build(config: SimCSEConfig, corpus: Corpus, _: Student) -> SimCSE | SupervisedSimCSE:
-    """Build the objective, of single sentences, pairs or triples."""
+    """Build the objective for single sentences, pairs or triples."""
     if config.supervision:
         return SupervisedSimCSE(config, corpus)
     return AugmentedSimCSE(config) if any(config.views) else SimCSE(config)

@@ -79,16 +79,16 @@ class SNCSEConfig(PromptedConfig):
         return self
 
     def files(self) -> tuple[str, ...]:
-        """The file of negations, if there is one."""
+        """Return the file of negations, if there is one."""
         return (self.negations,) if self.negations else ()
 
     def ingredients(self) -> dict[str, str]:
-        """The tagger that negations are computed with, if they are."""
+        """Return the identity of the tagger if negations are computed."""
         return {} if self.negations else {"tagger": find_tagger().identity}
 
 
 class SNCSE(TwoViewObjective):
-    """A sentence in two prompts, and its negation in the second one."""
+    """Contrasts a sentence in two prompts, with its negation in the second as a soft negative."""
 
     def __init__(
         self,
@@ -103,9 +103,9 @@ class SNCSE(TwoViewObjective):
         self.negatives_from = negatives_from
 
     def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
-        """The sentence in each of the two prompts."""
+        """Return the sentence in each of the two prompts."""
         prompt, other = (student.encoder.prompt(words) for words in self.config.prompts)
-        longest = max(prompt, other, key=len)  # both views hold the same words of a long sentence
+        longest = max(prompt, other, key=len)  # truncates both views at the same word
         return TwoViews(student.pieces_of(batch, longest), (prompt, other))
 
     def losses(
@@ -117,7 +117,7 @@ class SNCSE(TwoViewObjective):
         student: StudentProtocol,
         batch: Batch,
     ) -> dict[str, Tensor]:
-        """The contrastive loss and the weighted margin loss."""
+        """Compute the contrastive loss and the weighted margin loss."""
         del views
         config = self.config
         other = student.encoder.prompt(config.prompts[1])
@@ -133,10 +133,10 @@ class SNCSE(TwoViewObjective):
 
 
 def negations_for(config: SNCSEConfig, corpus: Corpus) -> list[str]:
-    """The negation of each sentence of the corpus, from the file or by rule.
+    """Return the negation of each sentence of the corpus, from the file or by rules.
 
     Raises:
-        DataError: if the file lacks one, or there is neither a file nor what the rules need.
+        DataError: if the file lacks one, or if there is no file and the rules lack what they need.
     """
     return negations_of(corpus, file=Path(config.negations) if config.negations else None)
 

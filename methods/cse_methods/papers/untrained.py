@@ -60,7 +60,7 @@ class UntrainedConfig(MethodConfig):
     revision=1,
 )
 def train(config: UntrainedConfig, run: Run) -> dict[str, float]:
-    """Score the backbone as it is, then as it is kept; return the latter's dev metrics."""
+    """Score the backbone unchanged, then as it is saved; return the latter's dev metrics."""
     dev = DevSuite(config.dev, data=config.data)
     if run.resume_from is not None:
         kept = load_sentence_encoder(str(run.resume_from / BEST_FOLDER))
@@ -80,14 +80,14 @@ def train(config: UntrainedConfig, run: Run) -> dict[str, float]:
 
 
 def _whitened(encoder: SentenceEncoder, config: UntrainedConfig, seed: int) -> SentenceEncoder:
-    """The encoder with a dense layer that whitens its vectors."""
+    """Add a dense layer that whitens the encoder's vectors."""
     sentences = load_corpus(config.corpus, config.data, backbone=config.backbone).sentences
     drawn = torch.randperm(len(sentences), generator=torch.Generator().manual_seed(seed))
     chosen = [sentences[row] for row in drawn[: config.whitening_sentences].tolist()]
     mean, covariance = statistics(encoder.encode(chosen, max_length=config.max_length))
     try:
         weight = principal_axes(covariance, most=config.dimensions)
-    except ValueError as problem:  # a corpus of one sentence, say
+    except ValueError as problem:  # for example, the corpus has one sentence
         raise TrainingError(
             f"the vectors of {len(chosen)} sentences cannot be whitened: {problem}"
         ) from problem

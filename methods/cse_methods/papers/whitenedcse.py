@@ -44,8 +44,8 @@ from cse_methods.training.student import Batch, RowTemplate, Student, StudentOf,
 GROUPED: tuple[Whitening, ...] = ("group", "shuffled-group")
 WHOLE: tuple[Whitening, ...] = ("pca", "zca")
 RIDGE = 1e-5
-"""Added to every running variance. Behind a LayerNorm one axis has none of its own; its inverse
-would make more of how the running mean lags behind than of all that sentences differ in."""
+"""Added to every running variance. After a LayerNorm one axis has no variance; its plain inverse
+would amplify the lag of the running mean beyond all differences between sentences."""
 
 
 _ITS_OWN_LOSS: dict[str, tuple[Any, ...]] = {"base": (None,)}
@@ -125,16 +125,16 @@ class WhitenedCSEConfig(WithBase):
 
     @property
     def encodings(self) -> int:
-        """How often each sentence is encoded, under dropout masks of its own."""
+        """How often each sentence is encoded, each time with another dropout mask."""
         return self.positives // self.sgw_copies
 
     def check_width(self, width: int) -> None:
-        """Groups of coordinates have to divide the width, and the batch to fill a group."""
+        """Raise TrainingError unless groups divide the width and a batch is larger than a group."""
         _groups(self, width)
 
 
 class WhitenedCSE(Objective):
-    """Each sentence finds each of its other whitened views among those of the batch."""
+    """Contrasts several whitened views of each sentence."""
 
     mean: Tensor
     covariance: Tensor
@@ -148,7 +148,7 @@ class WhitenedCSE(Objective):
         self.register_buffer("covariance", torch.eye(width, dtype=torch.float64))
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The multi-positive contrastive loss."""
+        """Compute the contrastive loss with several positives."""
         plain = student.encoder.template
         contents = student.pieces_of(batch, plain)
         encoded = student.encode(contents, *[plain] * self.config.encodings, head=False)
@@ -165,7 +165,7 @@ class WhitenedCSE(Objective):
         return {"contrastive": contrastive}
 
     def evaluation_encoder(self, student: Student) -> Encoder:
-        """The pooler's vectors; with `test_head` the head's, of what running statistics whiten."""
+        """Return the encoder; with `test_head`, whiten by running statistics and add the head."""
         if not self.config.test_head:
             return student.encoder
         whitening = [] if self.config.whitening == "none" else [Dense.affine(*self._affine())]
@@ -173,7 +173,7 @@ class WhitenedCSE(Objective):
         return student.encoder.with_post_pooling(*whitening, *head)
 
     def whiten_rows(self, rows: Tensor) -> Tensor:
-        """Whiten the vectors of one pass, shape (N, D), as those of a view."""
+        """Whiten the vectors of one pass, shape (N, D), as those of one view."""
         self._gather((rows,))
         (white,) = self._whitened((rows,))
         return white
@@ -186,7 +186,7 @@ class WhitenedCSE(Objective):
         self.covariance.copy_(covariance)
 
     def _whitened(self, encoded: tuple[Tensor, ...]) -> list[Tensor]:
-        """The views: of each encoding one, or `sgw_copies`."""
+        """Return the whitened views: one or, in groups, `sgw_copies` of each encoding."""
         if self.config.whitening == "none":
             return list(encoded)
         if self.config.whitening in WHOLE:
@@ -201,7 +201,7 @@ class WhitenedCSE(Objective):
             return whiten(
                 rows, groups=self.groups, permutation=order, detach=self.config.detach_whitening
             )
-        except ValueError as problem:  # sentences of a batch that are all alike, say
+        except ValueError as problem:  # for example, all sentences of a batch are equal
             raise TrainingError(f"a batch cannot be whitened: {problem}") from problem
 
     def _affine(self) -> tuple[Tensor, Tensor]:
@@ -210,12 +210,12 @@ class WhitenedCSE(Objective):
         covariance = self.covariance + ridge
         try:
             return affine_whitening(self.mean, covariance, groups=self.groups, kind=kind)
-        except ValueError as problem:  # embeddings that are not finite
+        except ValueError as problem:  # for example, embeddings are not finite
             raise TrainingError(f"running statistics cannot be whitened: {problem}") from problem
 
 
 class WhitenedHead(nn.Module):
-    """A head that gets whitened vectors."""
+    """A head whose input is whitened."""
 
     def __init__(self, whiten: Callable[[Tensor], Tensor], head: nn.Module) -> None:
         super().__init__()
@@ -223,13 +223,13 @@ class WhitenedHead(nn.Module):
         self.head = head
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Shape (N, D)."""
+        """Whiten vectors of shape (N, D) and apply the head."""
         embeddings: Tensor = self.head(self.whiten(rows))
         return embeddings
 
 
 class WhitenedStudent(StudentOf):
-    """A student whose vectors are whitened between pooler and head, those of each view apart."""
+    """A student that whitens vectors between pooler and head, each view separately."""
 
     def __init__(self, student: StudentProtocol, whiten: Callable[[Tensor], Tensor]) -> None:
         super().__init__(student)
@@ -247,7 +247,7 @@ class WhitenedStudent(StudentOf):
         encoder: Encoder | None = None,
         edits: Edits = UNEDITED,
     ) -> tuple[Tensor, ...]:
-        """As a student's."""
+        """Encode as the wrapped student does, with whitening before the head."""
         encoded = self.student.encode(
             contents, *templates, head=False, encoder=encoder, edits=edits
         )
@@ -255,14 +255,14 @@ class WhitenedStudent(StudentOf):
 
 
 class WhitenedBase(ObjectiveOnBase):
-    """A base's loss on whitened vectors: of its views, and of all else that it sends to a head."""
+    """The loss of a base on whitened vectors: of its views, and of all else it passes to a head."""
 
     def __init__(self, base: TwoViewObjective, whitening: WhitenedCSE) -> None:
         super().__init__(base)
         self.whitening = whitening
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """The base's losses."""
+        """Compute the base's losses."""
         parts: dict[str, Tensor] = self.base(
             WhitenedStudent(student, self.whitening.whiten_rows), batch
         )
@@ -270,7 +270,7 @@ class WhitenedBase(ObjectiveOnBase):
 
 
 def _groups(config: WhitenedCSEConfig, width: int) -> int:
-    """The number of groups for embeddings of that width.
+    """Return the number of groups for embeddings of a width.
 
     Raises:
         TrainingError: if it does not divide the width, or the batch is too small for a group.
@@ -303,6 +303,6 @@ def _groups(config: WhitenedCSEConfig, width: int) -> int:
     published=published_settings("whitenedcse"),
 )
 def build(config: WhitenedCSEConfig, corpus: Corpus, student: Student) -> Objective:
-    """Build the objective, of its own or of a base."""
+    """Build the objective, on its own or on a base."""
     own = WhitenedCSE(config, student)
     return WhitenedBase(build_base(config, corpus, student), own) if config.base else own

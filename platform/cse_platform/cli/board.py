@@ -1,4 +1,4 @@
-"""Prints the answers of `cse-leaderboard`: a board, a comparison, a paper's table or a front."""
+"""Print the answers of `cse-leaderboard`: a board, a comparison, a paper's table or a front."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -44,7 +44,7 @@ class Question:
     per_configuration: bool
     sort: str
     published: str | None
-    """PAPER:TABLE, several with commas; empty stands for all papers' numbers, None for none."""
+    """PAPER:TABLE, several separated by commas; "" means all papers' numbers, None means none."""
     published_files: tuple[Path, ...]
     against: str | None
     compare: tuple[str, str] | None
@@ -58,7 +58,7 @@ class Question:
 
     @property
     def published_tables(self) -> tuple[str, ...]:
-        """The papers' tables that are asked for; empty if none is named."""
+        """The requested tables of papers; empty if none is named."""
         return tuple(self.published.split(",")) if self.published else ()
 
 
@@ -146,7 +146,7 @@ def _make_board(
 
 
 def _refuse_unknown(asked: Question, there: Catalogue) -> None:
-    """Refuse a method or backbone that nobody knows: an empty board would hide the typing error."""
+    """Refuse an unknown method or backbone, because an empty board would hide a typing error."""
     papers = published_rows(files=asked.published_files)
     method, backbone = asked.filters.method, asked.filters.backbone
     methods = {*there.methods, *available_methods(), *(row.method for row in papers)}
@@ -171,14 +171,14 @@ def _make_unknown_error(
 
 
 def _report_unmarked(rows: Sequence[LeaderboardRow], against: Mapping[int, Comparison]) -> None:
-    """Say how many rows could not be compared; the reference itself is one of them."""
+    """Print how many rows could not be compared; the reference, which has no mark, is left out."""
     unmarked = sum(bool(row.scores) and index not in against for index, row in enumerate(rows)) - 1
     if unmarked > 0:
         click.echo(f"{unmarked} rows were scored on other data and get no mark.", err=True)
 
 
 def _report_unshown(asked: Question, published: Sequence[PublishedRow], tasks: FamilyName) -> None:
-    """Say that the chosen tables of papers have nothing for the columns of the board."""
+    """Print a message if the chosen tables of papers have nothing for the board's columns."""
     family = family_named(tasks)
     if asked.published_tables and not any(is_on_tests(row, family) for row in published):
         click.echo(

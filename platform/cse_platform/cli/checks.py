@@ -1,4 +1,4 @@
-"""Checks a sweep before it starts, for a dry run and for a run alike."""
+"""Check a sweep before it starts, in a dry run as in a run."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,43 +21,43 @@ from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores, refuse_unwritable, sweep_stores
 
 ANSWER_SECONDS = 2
-"""Seconds that MLflow's server may take to answer."""
+"""Timeout in seconds of a request to MLflow's server."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A sweep that can start here, or could elsewhere."""
+    """A sweep that has passed its checks."""
 
     spec: SweepSpec
-    """The sweep, with its data source written out."""
+    """The sweep, with its data source filled in."""
     where: SweepStores
     missing: list[str]
-    """Files that must be fetched first, a line each."""
+    """Files that must be downloaded first, one line each."""
     to_install: list[str]
-    """Packages that must be installed first, a line each."""
+    """Packages that must be installed first, one line each."""
     own_sets: list[str]
-    """What was found in the lab's own dev sets, a line each."""
+    """Descriptions of the lab's own dev and test sets, one line each."""
     sizes: preflight.Sizes | None
-    """None while the corpus has to be fetched."""
+    """None if the corpus must be downloaded first."""
     doubts: list[str]
-    """Settings that are allowed and do not do what they seem to."""
+    """Settings that are valid but do not do what they seem to, one line each."""
     on_this_machine: bool
-    """Whether it runs here, and not on a Ray cluster that was there before."""
+    """Whether it runs on this machine, and not on an existing Ray cluster."""
     shortage: str | None
-    """The reason why a trial does not fit on this machine; None if it does, or on a cluster."""
+    """Why a trial does not fit on this machine; None if it does, or if it runs on a cluster."""
 
 
 def check_stages(
     draft: DraftFile, *, runs: Path, address: str | None, offline: bool, starts: bool
 ) -> list[Checked]:
-    """Check every sweep of a file as a run needs it, all that can be checked of each.
+    """Check everything that each sweep of a file needs for a run, and collect all problems.
 
     Args:
         draft: the file.
-        runs: the folder of the runs.
-        address: of a Ray cluster; None is this machine.
-        offline: whether what has to be fetched is a problem.
-        starts: whether the sweeps are to start now, so that what is not installed is one.
+        runs: the runs folder.
+        address: address of a Ray cluster; None is this machine.
+        offline: whether files that must be downloaded are problems.
+        starts: whether the sweeps start now, which makes missing packages problems.
 
     Raises:
         SweepFileError: names every problem of the file, and of what it needs.
@@ -80,7 +80,7 @@ def _check_stage(
     offline: bool,
     starts: bool,
 ) -> Checked | None:
-    """Check one sweep of a file. Returns None, and adds to `inspection`, if it has problems."""
+    """Check one sweep of a file. If it has problems, add them to `inspection`; return None."""
     log: Literal["stdout"] | None = "stdout" if starts else None
     say(f"{stage.spec.sweep}: checking data, encoders and stores", log=log)
     spec = preflight.with_data_source(stage.spec, inspection)
@@ -124,19 +124,19 @@ def _check_stage(
 
 
 def _check_stores(where: SweepStores, inspection: Inspection) -> None:
-    """Add the problems of stores that a run could not begin with."""
+    """Add the problems of stores with which a run could not start."""
     inspection.attempt(("stores",), partial(refuse_unwritable, where))
     inspection.attempt(("stores", "leaderboard"), partial(_refuse_unusable, where.leaderboard))
     inspection.attempt(("stores", "search"), partial(refuse_unreachable, where.search))
 
 
 def _refuse_unusable(leaderboard: str) -> None:
-    with suppress(NoStoreError):  # a run creates it
+    with suppress(NoStoreError):  # a run will create it
         refuse_other_schema(leaderboard)
 
 
 def _check_mlflow(where: SweepStores) -> list[str]:
-    """Describe an MLflow server that does not answer, which a run can do without."""
+    """Describe an MLflow server that does not answer; a run can do without it."""
     if where.mlflow.startswith("http"):
         try:
             urlopen(f"{where.mlflow.rstrip('/')}/health", timeout=ANSWER_SECONDS).close()

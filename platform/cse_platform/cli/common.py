@@ -1,4 +1,4 @@
-"""Options and decorators that all commands share, among them the exit codes of errors."""
+"""Options and decorators that all commands share, including the exit codes of errors."""
 
 import shlex
 import sys
@@ -40,7 +40,7 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
             click.echo(f"Error: {mask_text(str(error))}", err=True)
             raise click.exceptions.Exit(1) from error
         except KeyboardInterrupt:
-            ignore_both()  # what is left is tidying up
+            ignore_both()  # only cleanup remains
             click.echo(INTERRUPTED, err=True)
             raise click.exceptions.Exit(exit_code()) from None
 
@@ -54,10 +54,10 @@ def version_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def say(stage: str, *, log: Literal["stdout", "stderr"] | None = None) -> None:
-    """Print on a terminal what is being done.
+    """Print on a terminal what the command is doing now.
 
-    Without a terminal it is a line of `log`, for commands that run for long and whose log would be
-    empty; the other commands are quiet.
+    Without a terminal, commands that run for long print it to `log`, which would otherwise stay
+    empty; other commands are quiet.
     """
     if sys.stderr.isatty() or log is not None:
         click.echo(f"{stage}…", err=sys.stderr.isatty() or log == "stderr")
@@ -86,7 +86,7 @@ _FORMATS = ("table", "json", "csv", "markdown", "latex", "html")
 
 
 def format_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Add `--format`, `--json` and `--csv`, of which `one_format` picks one."""
+    """Add `--format`, `--json` and `--csv`, which `one_format` evaluates."""
     options = (
         click.option("--format", type=click.Choice(_FORMATS), default="table", show_default=True),
         click.option("--json", "as_json", is_flag=True, help="Same as --format json."),
@@ -98,7 +98,7 @@ def format_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def one_format(context: click.Context, asked: dict[str, Any]) -> "Format":
-    """Pick the format that is asked for; two of them are a usage error."""
+    """Return the requested format; two different ones are a usage error."""
     formats = {name for name in ("json", "csv") if asked.pop(f"as_{name}")}
     if context.get_parameter_source("format") is ParameterSource.COMMANDLINE:
         formats.add(asked["format"])
@@ -121,7 +121,7 @@ def published_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def refuse_options_before(context: click.Context, program: str) -> None:
-    """Refuse options before a subcommand, which belong to the group and would do nothing."""
+    """Refuse options before a subcommand, because there they would have no effect."""
     sources = map(context.get_parameter_source, context.params)
     if ParameterSource.COMMANDLINE in sources:
         name = context.invoked_subcommand
@@ -138,10 +138,10 @@ def leaderboard_url(runs: Path | None, store: str | None) -> str:
 
 
 def leaderboard_and_runs(runs: Path | None, store: str | None) -> tuple[str, Path]:
-    """Return the leaderboard's URL and the runs folder, for a command that works on both.
+    """Return the leaderboard's URL and the runs folder, for a command that needs both.
 
-    `--runs` alone names the folder and the leaderboard in it, and wins over CSE_STORE; with
-    `--store` beside it, it names the folder.
+    `--runs` alone selects the folder and the leaderboard in it, overriding CSE_STORE; together with
+    `--store` it selects only the folder.
     """
     if runs is not None and store is not None and _is_store_typed():
         return store, runs
@@ -151,7 +151,7 @@ def leaderboard_and_runs(runs: Path | None, store: str | None) -> tuple[str, Pat
 def leaderboard_options(runs: Path | None, store: str | None) -> str:
     """Format the `--runs` or `--store` option as typed, to repeat it in a suggested command.
 
-    The text begins with a blank and has no password; it is empty if neither was typed.
+    The text starts with a blank and has no password; it is empty if neither was typed.
     """
     if runs is not None:
         return f" --runs {shlex.quote(str(runs))}"

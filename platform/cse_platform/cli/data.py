@@ -1,4 +1,4 @@
-"""cse-data: whether a data folder is whole, how to fill one, and how long sentences are."""
+"""cse-data: check or fill a data folder, count sentence lengths and overlaps, show the cache."""
 
 from collections import Counter
 from collections.abc import Sequence

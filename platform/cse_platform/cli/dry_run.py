@@ -1,4 +1,4 @@
-"""Opens all that a run opens, and prints what the run would take: `cse-sweep FILE --dry-run`."""
+"""`cse-sweep FILE --dry-run`: check everything that a run opens, and print what it would cost."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,14 +35,15 @@ from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal, refuse_put_away
 
 CHECKPOINT = 4
-"""A running trial's checkpoint, in encoders: the weights, the optimiser's two moments, the best."""
+"""The size of a running trial's checkpoint, in encoders: the weights, the optimiser's two moments,
+and the best weights so far."""
 
 
 def disk_bytes(backbone: str, *, trials: int, at_once: int) -> int | None:
-    """Estimate the most bytes that kept models and running trials' checkpoints take.
+    """Estimate the peak disk space, in bytes, of kept models and running trials' checkpoints.
 
-    A trial that has ended keeps no checkpoint, and only a complete one keeps its model. Returns
-    None if the encoder is not on this machine.
+    An ended trial keeps no checkpoint, and only a complete one keeps its model. Returns None if the
+    encoder is not on this machine.
     """
     folder = locate_backbone(resolve_backbone(backbone))
     if folder is None:
@@ -56,7 +57,7 @@ def gigabytes(size: int) -> str:
 
 
 def disk_line(checked: Checked, at_once: int) -> str:
-    """Describe how much disk a sweep takes at most."""
+    """Describe the peak disk space of a sweep."""
     spec, where = checked.spec, checked.where
     if spec.planned is None:
         trial_bytes = disk_bytes(spec.backbone, trials=1, at_once=0)
@@ -83,7 +84,7 @@ def disk_line(checked: Checked, at_once: int) -> str:
 def time_line(
     checked: Checked, configs: Sequence[MethodConfig], at_once: int, *, probe: bool
 ) -> str:
-    """Describe how long the sweep takes, and how that is known."""
+    """Describe how long the sweep takes, and from what that is estimated."""
     spec = checked.spec
     if checked.sizes is None:
         return f"{_format_trials(spec, at_once)}; how long is unknown until the corpus is here"
@@ -111,7 +112,7 @@ def _probe_time(
         seconds = measured_seconds(method, config, corpus=corpus, steps=steps, threads=threads)
     except CseError as error:
         return f"{_format_trials(spec, at_once)}; a trial would fail: {error}"
-    except Exception as error:  # of the method's own code
+    except Exception as error:  # the method's own code can raise anything
         from cse_platform.runner.failures import with_own_line
 
         reason = with_own_line(error, format_exc(), method)
@@ -129,7 +130,7 @@ def _format_trials(spec: SweepSpec, at_once: int) -> str:
 def _format_estimate(
     spec: SweepSpec, durations: Sequence[float], at_once: int, *, finished: bool, known: str
 ) -> str:
-    """Format hours and GPU-hours; those of one trial if the number of trials is unknown."""
+    """Format hours and GPU-hours; of a single trial if the number of trials is unknown."""
     gpu = spec.resources.slot.gpu
     mean = fsum(durations) / len(durations)
     pace = Pace(mean, at_once=at_once, gpu=gpu)
@@ -156,7 +157,7 @@ def _format_gpu_hours(low: float, high: float) -> str:
 
 
 def _compute_mean_sentences(configs: Sequence[MethodConfig], sentences: int) -> float:
-    """Compute how many sentences a trial goes through, on average."""
+    """Compute the mean number of sentences that a trial reads."""
     counts = [
         preflight.steps_of(config, sentences=sentences) * getattr(config, "batch_size", 1)
         for config in configs
@@ -165,9 +166,9 @@ def _compute_mean_sentences(configs: Sequence[MethodConfig], sentences: int) -> 
 
 
 def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
-    """Scale the seconds of past trials of this kind to as many sentences as a trial here reads.
+    """Scale the durations of similar past trials to the number of sentences of a trial here.
 
-    The time until the first dev point is not scaled, because it does not depend on sentences.
+    The time until the first dev point is not scaled, because it does not depend on that number.
     """
     spec = checked.spec
     gpu = spec.resources.slot.gpu > 0
@@ -175,7 +176,7 @@ def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
         with open_read_only(checked.where.leaderboard) as store, store.session() as session:
             past = past_trials(session, method=spec.method, backbone=spec.backbone, gpu=gpu)
     except StoreError:
-        return []  # none yet, or of another version
+        return []  # there is no leaderboard yet, or one of another version
     seconds = []
     for trial in past:
         sentences = (trial.step or 0) * trial.values.get("batch_size", 1)
@@ -187,7 +188,7 @@ def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
 
 
 def _can_measure(checked: Checked) -> bool:
-    """Whether a trial could start here now, with its device, encoders and teachers."""
+    """Whether a trial could start here now: its device, encoders and teachers are available."""
     here = checked.shortage is None and checked.on_this_machine
     lacks = checked.missing or checked.to_install
     return here and not lacks and not best_references(checked.spec)
@@ -197,7 +198,7 @@ if TYPE_CHECKING:
     from cse_platform.runner.prior_results import PriorResults
 
 SAMPLES = 10
-"""How many configurations a dry run shows."""
+"""The number of configurations that a dry run shows."""
 
 
 def dry_run(
@@ -205,7 +206,7 @@ def dry_run(
 ) -> None:
     """Check data, encoders and stores of each stage; print ten configurations and the costs.
 
-    `probe` trains a few steps where no past trial says how long one takes.
+    If no past trial tells how long a trial takes, `probe` trains a few steps to measure it.
     """
     stages = check_stages(draft, runs=runs, address=address, offline=offline, starts=False)
     machine = _find_capacity(address, stages)
@@ -218,7 +219,7 @@ def dry_run(
 
 
 def _find_capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
-    """Find how many trials of each stage run at once; refuse a cluster that is too small."""
+    """Count the simultaneous trials of each stage; refuse a cluster that is too small."""
     if all(checked.on_this_machine for checked in stages):
         return [max(preflight.at_once(checked.spec.resources.slot), 1) for checked in stages]
     from cse_platform.runner.cluster.slots import capacity, refuse_too_small
@@ -232,7 +233,7 @@ def _find_capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
 
 
 def _resolve_found_values(checked: Checked) -> tuple[Checked, list[str]]:
-    """Insert the values that earlier stages have found. Returns the stage, and a line for each."""
+    """Fill in values that earlier stages have found. Returns the stage, and a line for each."""
     if not find_stage_references(checked.spec.fixed):
         return checked, []
     from cse_platform.runner.prior_results import value_notes, with_found_values
@@ -246,7 +247,7 @@ def _resolve_found_values(checked: Checked) -> tuple[Checked, list[str]]:
 def _read_history(where: SweepStores) -> History:
     """Read the history of a sweep from its journal; empty if it never ran here.
 
-    JournalError, as at a start, if the sweep is archived or being deleted.
+    Raises JournalError, as a start does, if the sweep is archived or being deleted.
     """
     refuse_put_away(where.journal)
     there = where.journal.exists()
@@ -254,7 +255,7 @@ def _read_history(where: SweepStores) -> History:
 
 
 def _check_changes(checked: Checked) -> None:
-    """Refuse a sweep whose file or content differs from the earlier one of its name."""
+    """Refuse a sweep whose file or content differs from the earlier sweep of its name."""
     spec, history = checked.spec, _read_history(checked.where)
     refuse_changes(history.spec, spec.model_dump(mode="json"))
     if checked.missing or checked.to_install or not history.trials:
@@ -341,7 +342,7 @@ def _format_head(spec: SweepSpec) -> str:
 
 
 def _format_objectives(spec: SweepSpec) -> str:
-    """Format the search's objectives and constraints beside the dev score."""
+    """Format the search's objectives and constraints, if it has any."""
     objectives = ", ".join(map(str, spec.search.objectives))
     parts = [f"; objectives {objectives}"] if objectives else []
     if spec.search.constraints:
@@ -350,7 +351,7 @@ def _format_objectives(spec: SweepSpec) -> str:
 
 
 def _gather_prior_results(checked: Checked, earlier: Sequence[SweepSpec]) -> "PriorResults":
-    """Gather what the search takes over from earlier sweeps, except those of the same file."""
+    """Gather what the search uses of earlier sweeps, except those of the same file."""
     from cse_platform.runner.prior_results import PriorResults, gather_prior_results
 
     where, search = checked.where, checked.spec.search
@@ -369,7 +370,7 @@ def _gather_prior_results(checked: Checked, earlier: Sequence[SweepSpec]) -> "Pr
         if there:
             raise SweepRefusedError(f"nothing can be learned from {there[0]!r}: {error}") from error
         return PriorResults(leaders={})
-    except DataError:  # that are still to be fetched
+    except DataError:  # the dev sets are not downloaded yet
         return PriorResults()
 
 

@@ -1,4 +1,4 @@
-"""cse-leaderboard search: what a sweep's search has found, and how far that can be trusted."""
+"""cse-leaderboard search: what a sweep's search has found, and how far to trust it."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -8,7 +8,7 @@ import click
 from cse_platform.cli.common import CONTEXT, leaderboard_url, shows_errors, store_options
 
 MOST = 10_000
-"""Trials that are looked at; of more, a sample."""
+"""The most trials that are read; from a larger search, a sample is read."""
 
 
 @click.command(context_settings=CONTEXT)

@@ -1,4 +1,4 @@
-"""Prints `cse-sweep logs` and `cse-sweep attach`, from the leaderboard alone."""
+"""`cse-sweep logs` and `cse-sweep attach`: print a sweep's progress from the leaderboard."""
 
 import time
 from collections.abc import Iterator
@@ -25,13 +25,13 @@ from cse_platform.tracking.output import read_output
 
 _LOOK_SECONDS = 1.0
 _KNOWN_AGAIN = 1000
-"""Characters by which a place in a text is found again."""
+"""The number of last characters shown by which their position in a changed text is found."""
 _OVERLAP = timedelta(minutes=1)
-"""Messages of a driver's threads can be stored slightly out of order."""
+"""How far messages of the driver's threads may be stored out of order."""
 
 
 def print_logs(url: str, sweep: str) -> None:
-    """Print what the driver of a sweep has said since its first start."""
+    """Print everything that a sweep's drivers have said since its first start."""
     with open_for_reading(url) as board:
         followed = FollowedSweep(board, sweep)
         for line in followed.new_lines():
@@ -39,10 +39,10 @@ def print_logs(url: str, sweep: str) -> None:
 
 
 def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
-    """Print what a trial has printed; if it is to be followed, until it or its sweep ends.
+    """Print what a trial has printed; with `follow`, until the trial or its sweep ends.
 
-    `runs` is a runs folder that may have the journal of its sweep. NotFoundError if what it has
-    printed lies elsewhere.
+    `runs` is a runs folder that may contain the sweep. Raises NotFoundError if the output is
+    somewhere else.
     """
     heed_sigterm()
     with open_leaderboard(url) as board:
@@ -64,7 +64,7 @@ def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
 
 
 def _find_news(shown: str, text: str) -> str:
-    """Find what has come to a text since it was shown; its middle may have gone since."""
+    """Return the part of a text that was not shown yet; its middle may have been cut since."""
     if text.startswith(shown):
         return text[len(shown) :]
     last = shown[-_KNOWN_AGAIN:]
@@ -74,13 +74,13 @@ def _find_news(shown: str, text: str) -> str:
 def follow(url: str, sweep: str) -> int:
     """Show the progress of a sweep until it ends. Returns the exit code of its command.
 
-    A Ctrl-C or SIGTERM ends the display alone.
+    A Ctrl-C or SIGTERM ends only the display.
     """
     heed_sigterm()
     console = Console(markup=False, highlight=False)
     with open_for_reading(url) as board:
         followed = FollowedSweep(board, sweep)
-        followed.new_lines()  # what was before is in the logs
+        followed.new_lines()  # skip earlier lines, which `cse-sweep logs` shows
         try:
             _show_until_its_end(followed, console)
         except KeyboardInterrupt:
@@ -91,7 +91,7 @@ def follow(url: str, sweep: str) -> int:
 
 
 class FollowedSweep:
-    """A sweep that another process runs, as known from the last look at the leaderboard."""
+    """A sweep in another process, as last read from the leaderboard."""
 
     def __init__(self, board: Store, name: str) -> None:
         self._board, self._name = board, name
@@ -102,7 +102,7 @@ class FollowedSweep:
         self.news: SweepUpdate
 
     def new_lines(self) -> list[SweepLine]:
-        """Fetch new lines; none while the leaderboard is down, unless it was never reached."""
+        """Fetch new lines; none while the leaderboard is down, which must have answered once."""
         since = None if self._newest is None else self._newest - _OVERLAP
         try:
             with self._board.session() as session:
@@ -124,7 +124,7 @@ class FollowedSweep:
         return lines
 
     def _merge_updates(self, news: SweepUpdate) -> None:
-        """Merge new trials and points, and keep the curves of trials that run on."""
+        """Merge new trials and points, and keep the curves of trials that are still running."""
         for trial in news.trials:
             known = self._trials.get(trial.number)
             runs_on = (
@@ -136,7 +136,7 @@ class FollowedSweep:
                 self._trials[trial.number] = trial
         running = {trial.key: trial for trial in self._trials.values() if trial.state == "RUNNING"}
         for point in news.points:
-            reporting = running.get(point.trial)  # one that has begun since the question before
+            reporting = running.get(point.trial)  # None if it began since the trials were read
             if reporting is not None and point.step not in reporting.curve:
                 reporting.add_point(point, checkpoint=news.checkpoint)
 
@@ -163,7 +163,7 @@ class FollowedSweep:
         )
 
     def screen(self, *, width: int, height: int) -> Text:
-        """Render the summary, the trials, and the best ones in full, to fit on a terminal."""
+        """Render the summary, the trials and the best ones in full, to fit a terminal."""
         trials = [self._trials[number] for number in sorted(self._trials)]
         broken = (t.key for t in trials if breaks_constraint(t, self.news.constraints))
         return screen(

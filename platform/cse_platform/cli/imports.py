@@ -1,4 +1,4 @@
-"""cse-leaderboard merge and its imports: results from elsewhere."""
+"""cse-leaderboard merge and the import commands: results from elsewhere."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -56,7 +56,7 @@ def merge_command(
 
 
 def _mapping_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--mapping`, the file that says what is logged where."""
+    """Add `--mapping`, a file that maps names in the logged runs to ours."""
     return click.option(
         "--mapping",
         required=True,
@@ -85,7 +85,7 @@ def import_mlflow(uri: str, mapping: Path, runs: Path | None, store: str | None)
 
     if "://" not in uri and not uri.startswith("file:"):
         uri = Path(uri).absolute().as_uri()
-    there = read_runs(uri, mapping)  # what is refused leaves no empty leaderboard behind
+    there = read_runs(uri, mapping)  # a refused import must not create an empty leaderboard
     _import_runs(there, runs, store)
 
 
@@ -190,7 +190,7 @@ def import_log(
     from cse_platform.leaderboard.store import open_store
 
     settings = log_settings(dict(_parse_pair(text, "--set") for text in values), **given)
-    logs = read_logs(files, settings)  # what is refused leaves no empty leaderboard behind
+    logs = read_logs(files, settings)  # a refused import must not create an empty leaderboard
     with open_store(leaderboard_url(runs, store)) as board:
         imported = apply_trials(board, logs.sweeps, source=logs.source)
     click.echo(_format_import(imported))

@@ -129,7 +129,7 @@ def main(context: click.Context, /, since: datetime | None, **asked: Any) -> Non
 _FILTERS = ("backbone", "method", "sweep", "tag", "identity", "hardware")
 _QUESTIONS = ("compare", "compare_all", "front", "paper")
 _OF_THE_BOARD = ("published", "against", "sort")
-"""Options that another question than the board has no use for."""
+"""Options that only affect the board, not the other questions."""
 
 
 def _refuse_two_questions(context: click.Context, asked: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""cse-leaderboard papers: each table of the papers, its sweep file, and how far ours fill it."""
+"""cse-leaderboard papers: the papers' tables, their sweep files, and how much of them is filled."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Shows a running sweep: a live table on a terminal, else a line per finished trial."""
+"""Show a running sweep: a live table on a terminal, otherwise one line per finished trial."""
 
 import threading
 import time
@@ -32,17 +32,17 @@ from cse_platform.tracking.history import TrialHistory
 STALLED, INFEASIBLE = "stalled", "infeasible"
 SHOWN_TRIALS = 12
 LEAST_TRIALS = 3
-"""How many trials are shown on the lowest terminal."""
+"""The fewest trials that are shown, however low the terminal is."""
 SHOWN_CONFIRMED = 3
 
 _HEADS = ("trial", "state", "step", "dev", "best", "seed", "settings")
 _LEAST = (5, 8, 5, 5, 5, 4, 0)
-"""Least widths of the columns, so that they do not jump; a wider cell widens its column."""
+"""The minimum widths of the columns, which keep them from jumping; wider cells widen a column."""
 _GAP = "  "
-_wrapped = partial(wrap, break_on_hyphens=False)  # 1e-05 is one word
+_wrapped = partial(wrap, break_on_hyphens=False)  # keeps 1e-05 on one line
 
 Value = Callable[[TrialHistory], float | None]
-"""A trial's best dev score so far, a fraction."""
+"""Returns a trial's best dev score so far, as a fraction."""
 
 
 def screen(
@@ -56,12 +56,12 @@ def screen(
 ) -> Text:
     """Render the summary, a line for each of the newest trials, and the best and confirmed ones.
 
-    `marks` are words that stand for the states of some trials, by their keys: `stalled` of those
-    that have said nothing for long, `infeasible` of those that break a constraint.
+    `marks` replaces the shown states of some trials, by key: `stalled` for trials that have been
+    silent for long, `infeasible` for trials that break a constraint.
     """
     choice = [trial for trial in trials if marks.get(trial.key) != INFEASIBLE]
     above, below = _wrapped(summary, width), _format_in_full(trials, choice, best_value, width)
-    free = height - len(above) - len(below) - 2  # the table's head, and the cursor's line
+    free = height - len(above) - len(below) - 2  # one for the table's head, one for the cursor
     newest = sorted(trials, key=lambda t: (t.state != "RUNNING", -t.number))
     rows = newest[: min(SHOWN_TRIALS, max(free, LEAST_TRIALS))]
     lines = [*above, *_format_table(rows, best_value, marks, width), *below]
@@ -71,7 +71,7 @@ def screen(
 def _format_table(
     trials: Iterable[TrialHistory], best_value: Value, marks: Mapping[str, str], width: int
 ) -> list[str]:
-    """Format a head and a line per trial; only the settings are cut, at the end of the line."""
+    """Format a head and one line per trial; settings are cut to fit at the end of the line."""
     cells = [_HEADS, *(_format_cells(trial, best_value, marks) for trial in trials)]
     columns = zip(_LEAST, *cells, strict=True)
     *widths, _ = (max(least, *map(len, column)) for least, *column in columns)
@@ -103,7 +103,7 @@ def _format_cells(
 
 
 def _cut_to_width(text: str, width: int) -> str:
-    """Cut a text to as many whole words as fit, with a mark where words are left out."""
+    """Cut a text to the whole words that fit, with an ellipsis for those left out."""
     if cell_len(text) <= width:
         return text
     words = text.split(" ")
@@ -118,9 +118,9 @@ def _format_in_full(
     best_value: Value,
     width: int,
 ) -> list[str]:
-    """Format the best trial, and the configurations that the search picked for further seeds.
+    """Format the best trial, and the configurations that the search chose for further seeds.
 
-    `choice` are those of the trials that can be the best.
+    `choice` are the trials that can be the best.
     """
     scored = [trial for trial in choice if best_value(trial) is not None]
     best = max(scored, key=lambda trial: best_value(trial) or 0.0, default=None)
@@ -154,12 +154,12 @@ def _format_mean_dev(trials: Sequence[TrialHistory], best_value: Value) -> str:
 
 LOOK_SECONDS = 0.5
 LEAST_LEFT = 0.05
-"""Share of a trial that counts as left if it already runs longer than the others did."""
+"""The remaining share of a trial that is assumed if it already runs longer than the mean."""
 
 
 @contextmanager
 def watching(state: SweepState, console: Console, *, errors: Path) -> Iterator[None]:
-    """Show the progress of a sweep from a thread of its own while the context is open.
+    """Show the progress of a sweep from a background thread while the context is open.
 
     `errors` is the folder with the tracebacks of failed trials.
     """
@@ -174,17 +174,17 @@ def watching(state: SweepState, console: Console, *, errors: Path) -> Iterator[N
 
 
 class SweepProgress:
-    """The progress of a running sweep, as text; the driver's thread changes the state meanwhile."""
+    """The progress of a running sweep as text, read while the driver's thread changes the state."""
 
     def __init__(self, state: SweepState, *, errors: Path) -> None:
         self.state = state
         self.started = time.monotonic()
         self._known_before, self._ray_is_up = len(self.trials), False
         self._lines = SweepLines(state.spec.search.constraints, errors=errors)
-        self._lines.new(self.trials, ())  # what ended before this start
+        self._lines.new(self.trials, ())  # skip trials that ended before this start
 
     def new_lines(self) -> list[SweepLine]:
-        """Return the lines since the last call, without warnings, which Python has printed."""
+        """Return the lines since the last call, except warnings, which are logged anyway."""
         notes = [each for each in list(self.state.history.messages) if each.level == "note"]
         return self._lines.new(self.trials, notes)
 
@@ -194,13 +194,13 @@ class SweepProgress:
 
     @property
     def planned(self) -> int | None:
-        """Number of trials that there will be; None while that is unknown."""
+        """The largest number of trials that there will be; None if unknown."""
         known = self.state.planned
         return None if known is None else max(known, len(self.trials))
 
     @property
     def best(self) -> TrialHistory | None:
-        """The trial with the best dev score so far, finished or not; none that is infeasible."""
+        """The trial with the best dev score so far, ended or not, except infeasible ones."""
         scored = [
             trial
             for trial in self.trials
@@ -209,7 +209,7 @@ class SweepProgress:
         return max(scored, key=lambda trial: self.best_value(trial) or 0.0, default=None)
 
     def best_value(self, trial: TrialHistory) -> float | None:
-        """Return a trial's best dev score so far, a fraction; None if it has none."""
+        """Return a trial's best dev score so far, as a fraction; None if it has none."""
         best = trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
         return trial.best_value if best is None else best.value
 
@@ -247,7 +247,7 @@ class SweepProgress:
 
     @property
     def begun(self) -> list[TrialHistory]:
-        """The trials that this start of the sweep has begun or resumed."""
+        """The trials that this start of the sweep has started or resumed."""
         known = self._known_before
         return [
             trial
@@ -256,17 +256,17 @@ class SweepProgress:
         ]
 
     def is_ray_up(self) -> bool:
-        """Whether a trial has been started, or none is needed."""
+        """Whether a trial has started, or none is needed."""
         state = self.state
         more = len(state.history.trials) > self._known_before
         self._ray_is_up |= bool(state.live) or more or state.finished
         return self._ray_is_up
 
     def time_left(self) -> TimeInterval | None:
-        """Estimate how long the trials still take; None if that is unknown or nothing is left."""
+        """Estimate the remaining time of the trials; None if unknown or nothing is left."""
         trials, running = self.trials, [t for t in self.trials if t.key in self.state.live]
         done = [t.busy_seconds for t in trials if t.state in ("COMPLETE", "PRUNED")]
-        durations = [seconds for seconds in done if seconds > 0]  # what is reused took none
+        durations = [seconds for seconds in done if seconds > 0]  # a reused trial took no time
         projected = [t.busy_seconds / share for t in running if (share := _read_progress(t)) > 0]
         if not (known := durations or projected):
             return None
@@ -287,7 +287,7 @@ class SweepProgress:
         return 0 if self.state.finished else max(self.state.spec.confirming - further, 0)
 
     def screen(self, *, width: int, height: int) -> Text:
-        """Render what fits on a terminal: the summary, the trials, and the best ones in full."""
+        """Render what fits on a terminal: the summary, the trials and the best ones in full."""
         broken = (trial.key for trial in self.trials if self._is_infeasible(trial))
         return screen(
             self.trials,
@@ -305,12 +305,12 @@ def _show_progress(view: SweepProgress, console: Console, done: threading.Event)
         show_live(view, console, looks)
     else:
         print_texts(SweepLog(view).new_texts, console, looks)
-    if view.is_ray_up():  # a refusal before has a message of its own
+    if view.is_ray_up():  # otherwise an error message follows
         console.print(view.summary(), soft_wrap=True)
 
 
 def _iter_looks(done: threading.Event) -> Iterator[None]:
-    """Yield every now and then, and once more when all is done."""
+    """Yield at regular intervals, and once more when the sweep is done."""
     last = False
     while not last:
         last = done.wait(LOOK_SECONDS)
@@ -318,7 +318,7 @@ def _iter_looks(done: threading.Event) -> Iterator[None]:
 
 
 def show_live(view: SweepView, console: Console, looks: Iterable[object]) -> None:
-    """Show a live table on a terminal, as it is at each look, and the news above it."""
+    """Update a live table on a terminal at each look, and print news above it."""
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         for _ in looks:
             for line in view.new_lines():
@@ -337,11 +337,11 @@ def print_texts(
 
 
 class SweepLog:
-    """Prints a sweep without a terminal: each line once, and summaries in between.
+    """The log of a sweep without a terminal: each line once, and summaries in between.
 
     Args:
         view: the sweep.
-        silence: since when nothing has been printed.
+        silence: measures how long nothing has been printed.
     """
 
     def __init__(self, view: SweepProgress, silence: Silence | None = None) -> None:
@@ -349,7 +349,7 @@ class SweepLog:
         self._told_ray = self._told_begin = False
 
     def new_texts(self) -> list[str]:
-        """Return the texts to print now: new lines, or after a long silence a summary."""
+        """Return the texts to print now: new lines or, after a long silence, a summary."""
         texts = [*self._iter_beginnings(), *(line.text for line in self._view.new_lines())]
         if not texts and self._silence.is_long:
             texts = [self._view.summary()]
@@ -358,7 +358,7 @@ class SweepLog:
         return texts
 
     def _iter_beginnings(self) -> Iterator[str]:
-        """Yield once that Ray has started, and once that the first trial has begun."""
+        """Yield one line when Ray has started, and one when the first trial has begun."""
         if self._view.state.ray_is_up and not self._told_ray:
             self._told_ray = True
             yield "Ray started"

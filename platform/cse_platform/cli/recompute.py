@@ -7,7 +7,7 @@ import click
 from cse_platform.cli.common import CONTEXT, leaderboard_and_runs, shows_errors, store_options
 
 SHOWN = 5
-"""Keys of trials that are named in a message; of more, the rest is counted."""
+"""The most trial keys that a message names; further ones are counted."""
 
 
 @click.command("recompute", context_settings=CONTEXT)

@@ -1,4 +1,4 @@
-"""The commands about a sweep that runs elsewhere: to direct it, and to follow it."""
+"""The commands that control or follow a sweep that runs in another process."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ _R = TypeVar("_R")
 
 
 def about_sweep(command: Callable[_P, _R]) -> click.Command:
-    """Make a command about the sweep SWEEP of a leaderboard."""
+    """Make a click command with the argument SWEEP and the options that name its leaderboard."""
     named = click.argument("sweep")(store_options(shows_errors(command)))
     return click.command(context_settings=CONTEXT)(named)
 

@@ -1,4 +1,4 @@
-"""Runs `cse-sweep FILE`, stage by stage, and prints the results."""
+"""Run `cse-sweep FILE` stage by stage, and print the results."""
 
 import shlex
 from collections import Counter
@@ -51,11 +51,11 @@ from cse_platform.tracking.mlflow.store import experiment_id, is_server
 from cse_platform.tracking.mlflow.tags import view_link
 
 SHOWN_OF_FRONT = 10
-"""How many configurations of a front are shown."""
+"""The number of configurations of a front that are shown."""
 
 
 def best_lines(spec: SweepSpec, history: History) -> Iterator[str]:
-    """Describe what a sweep takes for the best; nothing while no trial is complete."""
+    """Describe the best configurations of a sweep; nothing if no trial is complete."""
     ranked = best_configurations(
         history, constraints=spec.search.constraints, value=spec.seeds.value
     )
@@ -72,10 +72,10 @@ def best_lines(spec: SweepSpec, history: History) -> Iterator[str]:
 
 
 def _describe_best_trial(spec: SweepSpec, history: History, ranked: list[Seeds]) -> Iterator[str]:
-    """Describe the best trial and, if a lower bound decides, the configuration with the highest.
+    """Describe the best trial and, if the lower bound decides, the best configuration.
 
-    A trial that breaks a constraint, which the means over its seeds keep, is not named if another
-    one keeps it.
+    A trial that itself breaks a constraint, although the means over its seeds keep it, is named
+    only if no other trial keeps all constraints.
     """
     every = [trial for seeds in ranked for trial in seeds]
     kept = [trial for trial in every if is_feasible(spec.search.constraints, [trial])]
@@ -145,7 +145,7 @@ def below_untrained(best: TrialHistory) -> str | None:
 
 
 HEAD = 5
-"""Rows of the leaderboard shown at the end."""
+"""The number of rows of the leaderboard that are shown at the end."""
 
 
 def run_file(
@@ -153,14 +153,14 @@ def run_file(
 ) -> None:
     """Run each sweep of a file in order; print the leaderboard's head and how to open MLflow."""
     heed_sigterm()
-    console = Console(markup=False, highlight=False)  # what a trial says is no markup
+    console = Console(markup=False, highlight=False)  # messages of trials are not markup
     check = partial(check_stages, draft, runs=runs, address=address, offline=offline, starts=True)
     stages = check()
     if absent := [checked.spec for checked in stages if checked.missing]:
         for spec in absent:
             say(f"{spec.sweep}: fetching", log="stdout")
             fetch_missing(spec)
-        stages = check()  # now with what they read
+        stages = check()  # again, now that the files are here
     for checked in stages:
         for line in checked.doubts:
             click.echo(f"note: {line}", err=True)
@@ -174,7 +174,7 @@ def run_file(
 
 
 class ConsoleDisplay:
-    """Prints how the stages of a file go, their outcomes, and what they have found."""
+    """Prints the progress of a file's stages, their outcomes and their findings."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -210,7 +210,7 @@ class ConsoleDisplay:
 
 
 def _summarize_outcome(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
-    """Summarise how many trials there are of each state, and which ones are the best."""
+    """Summarise the number of trials in each state, and the best ones."""
     trials = list(outcome.history.trials.values())
     counts = Counter(trial.state.lower() for trial in trials)
     listed = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
@@ -232,7 +232,7 @@ def _summarize_outcome(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
 
 
 def _describe_savings(spec: SweepSpec, trials: Sequence[TrialHistory]) -> Iterator[str]:
-    """Describe the further seeds that a race did without."""
+    """Describe how many further seeds a race has saved."""
     confirm = spec.seeds.confirm
     further = sum(trial.role == "confirm" and not trial.averages for trial in trials)
     if confirm is not None and confirm.race and 0 < further < spec.confirming:
@@ -243,7 +243,7 @@ def _describe_savings(spec: SweepSpec, trials: Sequence[TrialHistory]) -> Iterat
 
 
 def _print_findings(spec: SweepSpec, where: SweepStores, console: Console) -> None:
-    """Print how far the search's findings can be trusted; nothing for a short search."""
+    """Print the search's findings and how far to trust them; nothing for a short search."""
     try:
         with open_leaderboard(where.leaderboard) as board:
             findings = search_findings(board.search(spec.sweep, limit=MOST))
@@ -259,9 +259,9 @@ def _print_findings(spec: SweepSpec, where: SweepStores, console: Console) -> No
 
 
 def print_results(specs: Sequence[SweepSpec], where: SweepStores, console: Console) -> None:
-    """Print what these sweeps have found, then the best of all sweeps on the last backbone.
+    """Print the rows of these sweeps, then the best rows of all sweeps on the last backbone.
 
-    Where these are the same, they are printed once.
+    If the former contain the latter, only the latter are printed.
     """
     last = specs[-1]
     console.print()
@@ -287,12 +287,12 @@ def print_results(specs: Sequence[SweepSpec], where: SweepStores, console: Conso
 
 
 def _describe_comparison(uri: str, experiment: str) -> Iterator[str]:
-    """Describe how to open MLflow's table of all trials, seeds averaged."""
+    """Describe how to open MLflow's table of all trials, averaged over seeds."""
     shown = mask_url(uri)
     try:
         view = f"/{view_link(experiment_id(uri, experiment))}"
     except StoreError:
-        view = ""  # that it is down was said above
+        view = ""  # the sweep's end has already reported that MLflow is down
     if is_server(uri):
         yield f"Compare runs: {shown.rstrip('/')}{view}"
     else:
@@ -301,7 +301,7 @@ def _describe_comparison(uri: str, experiment: str) -> Iterator[str]:
 
 
 def _replay_annotations(spec: SweepSpec, where: SweepStores) -> None:
-    """Write people's annotations to stores that were filled anew, too."""
+    """Also write people's annotations to stores that were filled from scratch."""
     try:
         replay_annotations(where.leaderboard, where.runs, spec.experiment)
     except (StoreError, JournalError) as error:

@@ -1,4 +1,4 @@
-"""Rehearses a whole file on a small encoder, for `cse-sweep FILE --smoke`."""
+"""Rehearse a whole file on a small encoder, for `cse-sweep FILE --smoke`."""
 
 import math
 import shutil
@@ -50,12 +50,12 @@ from cse_platform.tracking.journal import read_journal
 
 @dataclass(frozen=True)
 class _Report:
-    """The outcome of one stage."""
+    """The outcome of one stage's rehearsal."""
 
     sweep: str
     trials: int
     numbers: tuple[str, ...]
-    """Families of scores that gave numbers."""
+    """Families of scores that have values."""
     failures: tuple[str, ...]
     """What failed, each with its cause."""
 
@@ -63,14 +63,14 @@ class _Report:
 def rehearse_file(
     draft: DraftFile, *, runs: Path, address: str | None, ship: bool, offline: bool, reuse: Reuse
 ) -> None:
-    """Run each sweep of a file with all that is large replaced; print what failed, and its cause.
+    """Run each sweep of a file with everything large replaced; print failures and their causes.
 
-    It begins anew in a folder of its own, which no other sweep may use. A stage that fails does not
-    keep the next ones from running.
+    The rehearsal starts from scratch in its own folder, which no other sweep may use. If a stage
+    fails, the next ones still run.
 
     Raises:
-        SweepFileError: if the file itself is wrong, before anything runs.
-        SweepRefusedError: if something failed, or the file is being rehearsed already.
+        SweepFileError: if the file itself is invalid, before anything runs.
+        SweepRefusedError: if something failed, or the file is already being rehearsed.
     """
     heed_sigterm()
     console = Console(markup=False, highlight=False)
@@ -101,7 +101,7 @@ def rehearse_file(
 
 @contextmanager
 def _hold_empty_folder(folder: Path) -> Iterator[None]:
-    """Hold the folder of a file's rehearsal, emptied of what the last one left there."""
+    """Lock the folder of a file's rehearsal, and delete what the last rehearsal left there."""
     lock = FileLock(folder.with_name(f"{folder.name}.lock"), timeout=0)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ def _hold_empty_folder(folder: Path) -> Iterator[None]:
 
 
 def _check_as_given(draft: DraftFile, nowhere: Path, *, offline: bool) -> list[SweepSpec]:
-    """Check the file's sweeps as for a dry run, without opening their stores, and return them."""
+    """Check the original sweeps as a dry run does, without opening their stores; return them."""
     stages = tuple(
         replace(stage, spec=stage.spec.model_copy(update=own_stores(nowhere)))
         for stage in draft.stages
@@ -146,7 +146,7 @@ def _check_stage(
     address: str | None,
     offline: bool,
 ) -> Stage:
-    """Check the stage as a run does, and fetch what it reads."""
+    """Check a stage as a run does, and download what it reads."""
     possible = (with_examples(rehearsal.spec.fixed),)
     alone = replace(draft, stages=(DraftSweep(rehearsal.spec, Inspection(), possible),))
     for fetched in (False, True):
@@ -200,7 +200,7 @@ def _make_report(spec: SweepSpec, folder: Path, cause: str | None) -> _Report:
 def _find_numbers(
     spec: SweepSpec, history: History, where: SweepStores
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Find which families of scores gave numbers, and what lacks one."""
+    """Find the families of scores that have values, and a message for each missing score."""
     asked = spec.evaluate.asked if spec.evaluate else Tasks()
     chosen = chosen_trials(history, spec, top=spec.evaluate.top if spec.evaluate else 0)
     done = [set().union(*trial.evaluated.values()) for trial in chosen]

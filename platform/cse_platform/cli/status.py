@@ -1,4 +1,4 @@
-"""Prints `cse-sweep status`: how far each sweep is."""
+"""Print `cse-sweep status`: the progress of each sweep."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,11 +25,11 @@ _RUNNING = ("trial", "key", "started", "step", "dev", "seed", "settings")
 
 
 SHOWN_MESSAGES = 5
-"""How many of the latest messages since the last start are shown."""
+"""The number of the latest messages since the last start that are shown."""
 
 
 def print_status(url: str, sweep: str | None, *, as_json: bool) -> None:
-    """Print the sweeps of a leaderboard, or one of them with the trials that run."""
+    """Print the sweeps of a leaderboard, or one of them with its running trials."""
     with open_leaderboard(url) as board:
         overviews = board.sweeps() if sweep is None else [board.sweep(sweep)]
         running = [] if sweep is None else board.running(sweep)

@@ -1,4 +1,4 @@
-"""cse-leaderboard upgrade, backup, restore, catch-up, grants: what keeps the stores for years."""
+"""cse-leaderboard upgrade, backup, restore, catch-up, grants: long-term care of the stores."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
-"""Runs a submitted sweep on the head of a cluster, by `python -m` this module.
+"""Run a submitted sweep on the head of a cluster, by `python -m` this module.
 
-It imports nothing but Python's own modules before it knows that the head has the others.
+At first it imports only the standard library, until it knows that the head has the other packages.
 """
 
 import json
@@ -15,14 +15,14 @@ from cse_platform.tracking.submission import EXIT_LACKS, LACKS, ORDER_FILE, SUBM
 
 
 def main() -> None:
-    """Run the sweep of the working directory as `cse-sweep` does."""
+    """Run the sweep in the working directory as `cse-sweep` does."""
     order = json.loads(Path(ORDER_FILE).read_text())
     if absent := list_lacking(order["packages"], find_installed(order["packages"])):
         sys.stdout.write(f"{LACKS}{json.dumps(absent)}\n")
         sys.exit(EXIT_LACKS)
     _keep_own_environment()
     folder = Path(order["runs"]) / "submitted" / order["job"]
-    shutil.copytree(Path(), folder, dirs_exist_ok=True)  # there all nodes see the sweep's files
+    shutil.copytree(Path(), folder, dirs_exist_ok=True)  # where all nodes see the sweep's files
     os.chdir(folder)
     os.environ[SUBMISSION] = str(folder / ORDER_FILE)
     logging.basicConfig(format="%(message)s")
@@ -34,9 +34,9 @@ def main() -> None:
 
 
 def _keep_own_environment() -> None:
-    """Give the workers of this sweep their driver's environment instead of this job's.
+    """Give this sweep's workers the driver's environment instead of the job's.
 
-    Its metadata stay: by these Ray knows that the driver belongs to the job.
+    The job's metadata are kept, by which Ray knows that the driver belongs to the job.
     """
     from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
 

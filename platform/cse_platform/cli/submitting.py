@@ -1,4 +1,4 @@
-"""Checks a sweep here, hands it to a cluster, and waits until it has begun: `cse-sweep submit`."""
+"""`cse-sweep submit`: check a sweep here, submit it to a cluster, and wait until it has begun."""
 
 import json
 import os
@@ -20,21 +20,21 @@ from cse_platform.tracking.provenance import code_diffs, sweep_provenance, user_
 from cse_platform.tracking.submission import BEGUN, EXIT_LACKS, LACKS, ORDER_FILE
 
 SHOWN_LINES = 20
-"""How many of the last lines of a failed job are shown."""
+"""The number of last lines of a failed job's log that are shown."""
 _OF_HERE = ("git_", "package_", "method_", "command", "folder")
-"""Prefixes of facts about the submitting machine, rather than about the head."""
+"""Prefixes of the facts that describe the submitting machine, not the head."""
 _RUNNER = "cse_platform.cli.submitted"
 
 
 def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], ship: bool) -> None:
     """Submit a sweep file to the cluster at `address`, with its results in `runs` there.
 
-    It returns when the sweep has begun, or has nothing left to do.
+    Returns when the sweep has begun, or has nothing left to do.
 
     Raises:
-        SweepFileError: if the file means nothing.
-        SweepRefusedError: if the cluster does not take the sweep, it runs there, or its job has
-            failed before it has begun.
+        SweepFileError: if the file is invalid.
+        SweepRefusedError: if the cluster refuses the sweep, already runs it, or if its job fails
+            before the sweep begins.
     """
     if not PurePosixPath(runs).is_absolute():
         raise SweepRefusedError(
@@ -62,7 +62,7 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
 
 
 def _list_own_sets(bundle: SweepBundle) -> list[str]:
-    """Describe the lab's own data sets that travel to the cluster, a line each."""
+    """Describe the lab's own data sets that are sent to the cluster, one line each."""
     here = {str(file) for file in bundle.content.values()}
     stages = bundle.sweeps.stages
     return list(dict.fromkeys(line for spec in stages for line in own_sets(spec, among=here)))
@@ -92,7 +92,7 @@ def _submit_job(
     python = server.python()
     if absent:
         environment["pip"] = absent
-        python = "python"  # that of the environment that pip makes
+        python = "python"  # of the environment that pip creates
     metadata = {SWEEP: bundle.name, "submitted_by": user_and_host()}
     server.submit(job, f"{python} -m {_RUNNER}", environment=environment, metadata=metadata)
     say(f"{bundle.name}: job {job} starts")
@@ -107,7 +107,7 @@ def _submit_job(
 
 
 def _make_submission(bundle: SweepBundle, job: str, url: str) -> dict[str, dict[str, str]]:
-    """Make the part of the sweep's provenance about this machine, its code and the job."""
+    """Make the part of the sweep's provenance that describes this machine, its code and the job."""
     sources = outside_sources(bundle.sweeps.stages[0].find_method())
     outside = next(iter(sources.values()), None)
     here = sweep_provenance(None, method=outside)
@@ -117,7 +117,7 @@ def _make_submission(bundle: SweepBundle, job: str, url: str) -> dict[str, dict[
 
 
 def _read_lacking_packages(state: JobState) -> list[str]:
-    """Read the packages that the head lacks from its job's log."""
+    """Read from a job's log the packages that the head lacks."""
     [line] = [line for line in state.lines if line.startswith(LACKS)]
     absent: list[str] = json.loads(line.removeprefix(LACKS))
     return absent

@@ -1,4 +1,4 @@
-"""cse-sweep: run a sweep file, resume it, extend it; describe methods, begin a new one."""
+"""cse-sweep: run a sweep file, resume it, extend it; describe methods, create a new one."""
 
 import os
 import shlex
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class FileOrCommand(click.Group):
-    """A group whose first word is a subcommand if there is one of that name, else a file."""
+    """A group whose first argument is a subcommand if one has that name, otherwise a file."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -44,7 +44,7 @@ class FileOrCommand(click.Group):
             and args[0].startswith("-")
             and args[0] not in (*ctx.help_option_names, "--version")
         ):
-            args = ["run", *args]  # options of a run may stand before its file
+            args = ["run", *args]  # options of a run may come before its file
         return super().parse_args(ctx, args)
 
 
@@ -74,25 +74,25 @@ def run_sweep(
     address: str | None = None,
     ship: bool = True,
 ) -> "list[LeaderboardRow]":
-    """Run a sweep from Python as `cse-sweep` runs one: the same checks, journal and printed lines.
+    """Run a sweep from Python as `cse-sweep` does, with the same checks, journal and output.
 
     The same call resumes a sweep that was interrupted, and extends one whose budget was raised.
 
     Args:
-        sweep: what a sweep file says, or the path of one. Relative paths in a `SweepSpec` begin at
+        sweep: a `SweepSpec`, or the path of a sweep file. Relative paths in a `SweepSpec` start at
             the working directory.
         runs: folder for journals, checkpoints and databases.
         address: address of a Ray cluster; None starts Ray on this machine.
-        ship: whether the cluster's nodes are sent the code.
+        ship: whether the code is sent to the cluster's nodes.
 
     Returns:
-        The leaderboard's row of the best configuration, over its seeds; several rows where trials
-        were evaluated under several identities. Of a file with stages it is that of the last one.
+        The leaderboard's row of the best configuration, over its seeds; several rows if its trials
+        were evaluated under several identities. For a file with stages, that of the last stage.
 
     Raises:
-        SweepFileError: names every problem of the sweep.
-        SweepRefusedError: the sweep cannot run, or completed no trial.
-        KeyboardInterrupt: the sweep was interrupted; its stores and its journal are closed.
+        SweepFileError: if the sweep is invalid; names every problem.
+        SweepRefusedError: if the sweep cannot run, or completed no trial.
+        KeyboardInterrupt: if the sweep was interrupted; its stores and its journal are closed.
     """
     from cse_platform.leaderboard.api import open_leaderboard
     from cse_platform.leaderboard.filters import Filters
@@ -111,7 +111,7 @@ def run_sweep(
 
 
 def _refuse_missing_hooks(draft: "DraftFile") -> None:
-    """Refuse a sweep where Ray or Optuna lack a part it needs, before either is imported."""
+    """Refuse a sweep if Ray or Optuna lacks a part that it needs, before it starts."""
     from cse_platform.sweep.samplers import Auto, Gp
 
     samplers = [stage.spec.search.sampler for stage in draft.stages]
@@ -186,7 +186,7 @@ def run(
         raise click.UsageError("--probe belongs to --dry-run")
     if offline:
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1")
-    # torch takes seconds
+    # This takes seconds, because methods import torch.
     say(f"reading {file} and loading its methods", log=None if dry_run else "stdout")
     from cse_platform.sweep.file import read_draft
 

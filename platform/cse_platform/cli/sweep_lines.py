@@ -1,4 +1,4 @@
-"""Makes the log lines of a sweep: its messages, and its trials' ends."""
+"""Make the log lines of a sweep: its messages, and its trials' ends."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,24 +22,24 @@ class SweepLine:
     time: datetime
     text: str
     is_news: bool = True
-    """Whether it has to be printed beside a table of the trials, too."""
+    """Whether to print it even beside a table of the trials."""
 
 
 class SweepView(Protocol):
-    """A sweep as text, for those who follow it: in its driver, or elsewhere by the leaderboard."""
+    """A sweep as text for people who follow it, in its driver or through the leaderboard."""
 
     def new_lines(self) -> list[SweepLine]:
-        """Return the lines since the last call, in the order in which things happened."""
+        """Return the lines since the last call in chronological order."""
 
     def summary(self) -> str:
         """Describe the sweep in one line: trials, the best so far, elapsed and remaining time."""
 
     def screen(self, *, width: int, height: int) -> "Text":
-        """Render what fits on a terminal: the summary, the trials, and the best ones in full."""
+        """Render what fits on a terminal: the summary, the trials and the best ones in full."""
 
 
 class SweepLines:
-    """Gives each line once, in the order in which things happened."""
+    """Returns each line once, in chronological order."""
 
     def __init__(self, constraints: Sequence[str], *, errors: Path | None) -> None:
         """`errors` is the folder with the tracebacks of failed trials."""
@@ -50,7 +50,7 @@ class SweepLines:
     def new(
         self, trials: Iterable[TrialHistory], messages: Iterable[DriverMessage]
     ) -> list[SweepLine]:
-        """Return the lines since the last call by time; a retried trial has one for each end."""
+        """Return the lines since the last call, by time; a retried trial has one for each end."""
         lines = [*self._iter_new_messages(messages), *self._iter_new_ends(trials)]
         return sorted(lines, key=lambda line: line.time)
 
@@ -78,7 +78,7 @@ def message_line(message: DriverMessage) -> str:
 def trial_line(
     trial: TrialHistory, constraints: Collection[str] = (), *, errors: Path | None
 ) -> str:
-    """Format a trial's outcome; for a failed one also where to look."""
+    """Format a trial's outcome; for a failed trial, also where its traceback is."""
     value = percent(trial.best_value)
     at = f" at step {trial.best_step}" if trial.best_step is not None else ""
     head = f"trial {trial.number:>3} {trial.state:<8} dev {value:>6}{at}  {trial.shown_seed}"
@@ -89,7 +89,7 @@ def trial_line(
 
 
 def breaks_constraint(trial: TrialHistory, constraints: Collection[str]) -> bool:
-    """Whether a trial has ended and breaks a constraint; its measures are known at its end."""
+    """Whether a trial has ended and breaks a constraint; before its end that is unknown."""
     return trial.state in ("COMPLETE", "PRUNED") and not is_feasible(constraints, [trial])
 
 

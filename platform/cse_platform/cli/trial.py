@@ -166,7 +166,7 @@ def register_command(trial: str, name: str, runs: Path | None, store: str | None
 def _load_details(
     trial: str, runs: Path | None, store: str | None, *, best_of_sweep: bool = False
 ) -> "TrialDetails":
-    """Load a trial; with `best_of_sweep`, a text that is no trial is the name of a sweep."""
+    """Load a trial; with `best_of_sweep`, the name of a sweep stands for its best trial."""
     from cse_platform.leaderboard.api import open_leaderboard
     from cse_platform.leaderboard.trial_references import is_trial_reference
 

@@ -1,4 +1,4 @@
-"""cse-sweep delete, archive, unarchive and clean: they remove what has grown."""
+"""cse-sweep delete, archive, unarchive and clean: remove data that is no longer needed."""
 
 import sys
 from collections.abc import Sequence

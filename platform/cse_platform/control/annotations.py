@@ -1,7 +1,7 @@
-"""Records a person's note, tags and star for a trial, a configuration or a sweep.
+"""Record a person's note, tags and star for a trial, a configuration or a sweep.
 
-They are in a journal of their own, `annotations/journal.jsonl` in the runs folder; the leaderboard
-and MLflow are filled from it, as from a sweep's.
+Annotations have their own journal, `annotations/journal.jsonl` in the runs folder, from which the
+leaderboard and MLflow are filled, as from a sweep's journal.
 """
 
 import os
@@ -26,9 +26,9 @@ from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.recorder import Recorder, Sink, SinkHealth
 
 NOTE_LENGTH = 4000
-"""Most characters of a note."""
+"""The most characters of a note."""
 WAIT, MIRROR_WAIT = 20.0, 10.0
-"""Seconds to wait for other writers and for the leaderboard; for MLflow, which can lag behind."""
+"""Seconds to wait for other writers and the leaderboard, and for MLflow, which may lag behind."""
 
 _TAG: TypeAdapter[str] = TypeAdapter(Slug)
 
@@ -42,21 +42,21 @@ def annotate(
     star: bool | None = None,
     tags: Mapping[str, bool] | None = None,
 ) -> tuple[Subject, list[str]]:
-    """Annotate what a reference means. Returns that, and a sentence if MLflow lacks it yet.
+    """Annotate a subject. Returns it, and a sentence for each store that lacks the annotation yet.
 
     Args:
-        url: of the leaderboard.
-        runs: the folder that keeps the journal.
-        reference: as `find_subject` reads it.
-        note: in place of the one before; an empty one takes it away.
-        star: to give or to take away.
-        tags: each word, and whether it is to be there.
+        url: the URL of the leaderboard.
+        runs: the runs folder with the journal.
+        reference: names the subject, as `find_subject` reads it.
+        note: replaces the former note; an empty one removes it.
+        star: whether to add or to remove the star; None leaves it.
+        tags: maps each tag to whether it is to be present.
 
     Raises:
-        QueryError: if the reference does not mean one thing.
-        AnnotationRefusedError: if a note or a tag cannot be kept.
+        QueryError: if the reference does not name exactly one subject.
+        AnnotationRefusedError: if a note or a tag is invalid.
         JournalError: if the journal cannot be written.
-        StoreError: if the leaderboard cannot be opened, or does not take it now.
+        StoreError: if the leaderboard cannot be opened or does not accept the annotation now.
     """
     note_and_star = {"note": None if note is None else _validate_note(note), "star": star}
     words = {_validate_tag(word): stands for word, stands in (tags or {}).items()}
@@ -65,7 +65,7 @@ def annotate(
             subject = find_subject(session, reference)
             last = last_written(session, subject.about, subject.name)
         event = AnnotationWritten(
-            # The latest stands, and the clock of whoever wrote before may be ahead of this one.
+            # The latest annotation wins, and an earlier writer's clock may be ahead of ours.
             time=now() if last is None else max(now(), last + timedelta(microseconds=1)),
             sweep=subject.sweep,
             about=subject.about,
@@ -87,9 +87,9 @@ def annotate(
 
 
 def replay_annotations(url: str, runs: Path, experiment: str) -> list[SinkHealth]:
-    """Write the annotations of this runs folder to stores that lack them, as new ones do.
+    """Write the annotations of this runs folder to the stores that lack them.
 
-    Returns the stores that lack some all the same.
+    Returns the stores that still lack some.
     """
     if not annotations_journal(runs).exists():
         return []
@@ -103,7 +103,7 @@ def annotations_journal(runs: Path) -> Path:
 
 @contextmanager
 def _open_recorder(board: Store, runs: Path, experiment: str) -> Iterator[Recorder]:
-    """Open the recorder of the one journal, after waiting for others who have it open."""
+    """Open a recorder of the journal, after waiting for other processes that have it open."""
     path, uri = annotations_journal(runs), mlflow_uri(runs)
     sinks: list[Sink] = [LeaderboardSink(board)]
     if os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file():
@@ -121,7 +121,7 @@ def _open_recorder(board: Store, runs: Path, experiment: str) -> Iterator[Record
         try:
             yield recorder
         finally:
-            recorder.close(0)  # who asked has waited; what a store lacks waits in the journal
+            recorder.close(0)  # the caller has waited; the journal keeps what a store lacks
     finally:
         turn.release()
 
@@ -132,7 +132,7 @@ def _explain_lag(sink: SinkHealth) -> str:
 
 
 def _validate_note(text: str) -> str:
-    """Remove secrets and control characters from a note, and refuse one that is too long."""
+    """Strip secrets and control characters from a note; refuse one that is too long."""
     lines = text.strip().replace("\r\n", "\n").split("\n")
     clean = "\n".join("".join(filter(str.isprintable, line)).rstrip() for line in lines)
     if len(clean) > NOTE_LENGTH:

@@ -1,6 +1,6 @@
-"""Checks requests to a sweep against what is stored, and leaves them for its driver.
+"""Check requests to a sweep against what is stored, and leave them for its driver.
 
-The leaderboard carries them, so that they work from every machine that reaches it.
+The leaderboard carries requests, so they can be sent from any machine that reaches it.
 """
 
 import shlex
@@ -22,7 +22,7 @@ from cse_platform.tracking.events import SweepAction, SweepRequested
 from cse_platform.tracking.journal import refuse_put_away
 
 _TAKES = {"stop": ("RUNNING",), "retry": ("FAIL", "PRUNED")}
-"""By action, the states of single trials that it applies to."""
+"""The states of single trials to which each action applies."""
 
 
 def send_request(
@@ -34,11 +34,11 @@ def send_request(
     numbers: Sequence[int] = (),
     settings: Sequence[str] = (),
 ) -> str:
-    """Leave a request for a sweep's driver, the running or the next one. Returns who hears it.
+    """Leave a request for a sweep's current or next driver. Returns a sentence on who will get it.
 
-    `trials`, `numbers` and `settings` (`NAME=VALUE`) are those of the commands. SweepRefusedError
-    if the request means nothing to the sweep as it is, NotFoundError if there is none, JournalError
-    if its journal is here and archived.
+    `trials`, `numbers` and `settings` (`NAME=VALUE`) are the arguments of the commands. Raises
+    SweepRefusedError if the sweep's state does not allow the request, NotFoundError if there is no
+    such sweep, and JournalError if its journal is on this machine and archived.
     """
     with open_store(url, create=False) as board:
         with board.session() as session:
@@ -115,7 +115,7 @@ def _parse_spec(sweep: RequestedSweep) -> SweepSpec:
 
 
 def _format_command(sweep: RequestedSweep) -> str:
-    """Format the command of the sweep's last start, as far as it is known."""
+    """Format the command of the sweep's last start, as far as it is recorded."""
     last = sweep.started_by
     where = f"cd {shlex.quote(last['folder'])} && " if "folder" in last else ""
     return f"{where}{last.get('command', 'cse-sweep FILE')}"

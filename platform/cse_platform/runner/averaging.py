@@ -1,4 +1,4 @@
-"""Averages the weights of a confirmed configuration's seeds, and records the average as a trial."""
+"""Average the weights of a confirmed configuration's seeds, and record the average as a trial."""
 
 import logging
 import math
@@ -35,13 +35,13 @@ class AverageTask:
     """What a worker needs to average the weights of some trials."""
 
     trials: tuple[tuple[str, str], ...]
-    """The place of each model, and the key of its trial."""
+    """The location of each model, and the key of its trial."""
     key: str
     """The key of the average."""
     place: str
-    """The place of its model."""
+    """The location of its model."""
     beat: float
-    """The dev score that its own must be above for its model to be kept."""
+    """The dev score that the average must exceed for its model to be kept."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +50,17 @@ class AveragedModel:
 
     metrics: dict[str, float]
     model: str | None
-    """The place of its model, which is kept if it is better than the best of its seeds."""
+    """The location of its model, which is kept only if it beats the best of its seeds."""
     problem: str | None
-    """What prevented it from being kept, where it is better."""
+    """Why a model that is better could not be kept; None if nothing prevented it."""
     seconds: float
 
 
 def average_confirmed(state: SweepState, models: str, *, heed: Callable[[], None]) -> None:
-    """Average the seeds of each confirmed configuration in a process of its own; record averages.
+    """Average the seeds of each confirmed configuration in a separate process; record averages.
 
-    `models` is the place of all kept models, `heed` is called every second and handles requests to
-    the sweep. What cannot be averaged is named in a warning, and the sweep goes on.
+    `models` is the folder or URI of all kept models. `heed` is called every second and handles
+    requests to the sweep. A configuration that cannot be averaged costs a warning, not the sweep.
     """
     slot, spec = state.slot, state.spec
     own_tests = [] if spec.evaluate is None else [own.file for own in spec.evaluate.files.values()]
@@ -84,7 +84,7 @@ def average_confirmed(state: SweepState, models: str, *, heed: Callable[[], None
 
 
 def find_averageable(state: SweepState) -> list[Seeds]:
-    """List the seeds whose average is wanted and can be made; a warning names missing models."""
+    """List the seeds of each configuration to average; warn where a seed's model is missing."""
     found = []
     for seeds in seeds_to_average(state.history, state.spec):
         missing = [trial for trial in seeds if trial.model is None]
@@ -106,7 +106,7 @@ def _list_numbers(seeds: Seeds) -> str:
 
 
 def make_task(seeds: Seeds, models: str) -> AverageTask:
-    """Make the task of averaging seeds that all have a model."""
+    """Make the task of averaging these seeds, each of which has a model."""
     in_order = sorted(seeds, key=lambda trial: trial.key)
     key = identify_average(seeds).key(_choose_seed(seeds))
     return AverageTask(
@@ -118,30 +118,30 @@ def make_task(seeds: Seeds, models: str) -> AverageTask:
 
 
 def identify_average(seeds: Seeds) -> ConfigurationIdentity:
-    """Compute the identity of an average, which follows from the trials that it averages."""
+    """Compute the identity of an average, which depends only on the trials that it averages."""
     return ConfigurationIdentity({"averages": sorted(trial.key for trial in seeds)})
 
 
 def _choose_seed(seeds: Seeds) -> int:
-    """Choose the seed that stands for all in the record of their average, whatever their order."""
+    """Choose the seed under which the average is recorded; the order of seeds does not matter."""
     return min(trial.seed for trial in seeds)
 
 
 def average_in_worker(
     task: AverageTask, method: str, settings: Mapping[str, Any], threads: int
 ) -> AveragedModel:
-    """Average models in a process that can open no test set, and writes to no store."""
+    """Average models in a process that can open no test set and writes to no store."""
     _, config = prepare_process(method, settings, threads=threads)
     assert isinstance(config, TrainingConfig)  # the sweep's file was checked
     return average_models(task, config)
 
 
 def average_models(task: AverageTask, config: TrainingConfig) -> AveragedModel:
-    """Average the weights of trials of this configuration, score them on dev, keep what is better.
+    """Average the weights of the trials, score them on dev, and keep the model if it is better.
 
     Raises:
-        BackboneError: if a model cannot be read, or their weights differ in names or shapes.
-        NotFoundError: if what lies in the place of a model is another one.
+        BackboneError: if a model cannot be read, or the weights differ in names or shapes.
+        NotFoundError: if the location of a model holds another model.
     """
     from cse_methods.encoders.averaging import average_encoders
     from cse_methods.encoders.devices import default_device
@@ -166,9 +166,9 @@ def average_models(task: AverageTask, config: TrainingConfig) -> AveragedModel:
 
 
 def record_average(state: SweepState, seeds: Seeds, averaged: AveragedModel) -> None:
-    """Record an average, whose model is in its place, as a trial: its start, one point, its end.
+    """Record an average as a trial: its start, one dev point, and its end.
 
-    One whose dev score is no number is not recorded, with a warning.
+    The model is already stored. An average whose dev score is NaN is not recorded, with a warning.
     """
     value = averaged.metrics[state.spec.dev.search_metric]
     if math.isnan(value):
@@ -180,7 +180,7 @@ def record_average(state: SweepState, seeds: Seeds, averaged: AveragedModel) -> 
     history, first, identity = state.history, seeds[0], identify_average(seeds)
     seed = _choose_seed(seeds)
     key = identity.key(seed)
-    known = history.trials.get(key)  # where the record was cut off
+    known = history.trials.get(key)  # set if an earlier start was cut off while recording it
     step = max(trial.best_step or 0 for trial in seeds)
     of_trial: dict[str, Any] = {"sweep": state.spec.sweep, "trial": key}
     state.record(

@@ -1,4 +1,4 @@
-"""Writes the checkpoints of one trial in its worker: by time, in a thread, where Ray keeps them."""
+"""Write the checkpoints of one trial in its worker, at intervals and in a background thread."""
 
 import math
 import shutil
@@ -17,24 +17,25 @@ from cse_methods.files.places import filesystem
 from cse_platform.runner.models import is_full, wait_for_room
 
 WAITS = "waits"
-"""The entry of a result without a dev point that says why there is none yet."""
+"""The key of a result without a dev point that says what the trial waits for."""
 CHECKPOINT_STEP = "checkpoint_step"
-"""The entry of a result with the step that its checkpoint is of."""
+"""The key of a result that holds the step of its checkpoint."""
 _REQUEST = "save_now"
-"""A file beside the folders of the trials, while the sweep is about to end."""
+"""A file beside the trials' folders that exists while the sweep is about to end."""
 _UNFINISHED = "checkpoint_unfinished"
-"""A trial's folder of a checkpoint that is not whole; what a kill leaves is deleted as others."""
+"""The folder in a trial's folder where a checkpoint is written. If the process is killed, it is
+deleted with the trial's other checkpoints."""
 
 
 def request_checkpoints(root: str) -> None:
-    """Ask all trials of a sweep for a checkpoint of their next dev point."""
+    """Ask all trials of a sweep to write a checkpoint at their next dev point."""
     files, path = filesystem(f"{root}/{_REQUEST}")
     with files.open_output_stream(path):
         pass
 
 
 def withdraw_request(root: str) -> None:
-    """Let trials save by time alone, as they do without a request."""
+    """Withdraw that request, so that trials again write checkpoints at intervals only."""
     files, path = filesystem(f"{root}/{_REQUEST}")
     if files.get_file_info(path).type != FileType.NotFound:
         files.delete_file(path)
@@ -43,14 +44,15 @@ def withdraw_request(root: str) -> None:
 class TrialCheckpoints:
     """Reports dev points to Tune, with a checkpoint where one is due.
 
-    A `LateSave` is due when `every` seconds have passed since the last checkpoint. It is copied,
-    and written in a thread while training goes on; the next dev point reports it. Where dev points
-    themselves are so far apart, at a trial's last one, and where the driver asks for it, a
-    checkpoint is written before its own dev point is reported. So is any other `save`, always.
-    While the disk is full, a trial goes on without checkpoints, and waits at its last one.
+    A `LateSave` is due when `every` seconds have passed since the last checkpoint. Its state is
+    copied, and a thread writes the copy while training goes on; the next dev point reports it. The
+    checkpoint is written before its own dev point is reported if dev points are at least `every`
+    seconds apart, at the trial's last dev point, if the driver asks for it, and always for any
+    other kind of `save`. While the disk is full, a trial goes on without checkpoints; only at its
+    last one does it wait.
 
     Args:
-        every: seconds from a checkpoint to the next.
+        every: seconds between two checkpoints.
         seconds: the clock.
     """
 
@@ -59,12 +61,12 @@ class TrialCheckpoints:
         self._saved = self._reported = seconds()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._written: Future[Path] | None = None
-        """The folder of the copy that is being written, or was and is not reported yet."""
+        """The folder of the copy that is being written, or is written and not yet reported."""
         self._step = 0
         """The step of that copy."""
 
     def report(self, result: dict[str, Any], save: Callable[[Path], None] | None) -> None:
-        """Report a dev point; the trial can end here."""
+        """Report a dev point. Tune may end the trial here, in which case this does not return."""
         now = self._seconds()
         apart, self._reported = now - self._reported, now
         if save is None:
@@ -80,12 +82,12 @@ class TrialCheckpoints:
                 self._written = self._thread.submit(_write, save.copied())
 
     def close(self) -> None:
-        """Wait for what is being written, and delete what was not reported."""
+        """Wait for a write in progress, and delete a copy that was not reported."""
         self._drop_copy()
         self._thread.shutdown()
 
     def _report_copy(self, result: dict[str, Any]) -> None:
-        """Report a dev point, with the checkpoint of an earlier one if that is whole by now."""
+        """Report a dev point, with an earlier one's checkpoint if that is complete by now."""
         if self._written is None or not self._written.done():
             tune.report(result)
             return
@@ -119,9 +121,9 @@ def _is_requested() -> bool:
 
 
 def _write(save: Callable[[Path], None]) -> Path:
-    """Write a checkpoint into a new folder, where Ray keeps them if that is no object store.
+    """Write a checkpoint into a new folder, on Ray's storage unless that is an object store.
 
-    There its best encoder need not be written again, if it lies on the same disk.
+    There the best encoder can be hard-linked instead of written again, if it is on the same disk.
     """
     storage = tune.get_context().get_storage()
     if isinstance(storage.storage_filesystem, LocalFileSystem):
@@ -139,7 +141,7 @@ def _write(save: Callable[[Path], None]) -> Path:
 
 
 def _report_with(result: dict[str, Any], step: int, folder: Path) -> None:
-    """Report a dev point with a whole checkpoint; Ray copies it where it does not lie already."""
+    """Report a dev point with a complete checkpoint; Ray copies it only to an object store."""
     storage = tune.get_context().get_storage()
     result = {**result, CHECKPOINT_STEP: step}
     if not isinstance(storage.storage_filesystem, LocalFileSystem):
@@ -153,5 +155,5 @@ def _report_with(result: dict[str, Any], step: int, folder: Path) -> None:
     # A process that was killed before Tune heard of its checkpoint may have left it there.
     shutil.rmtree(place, ignore_errors=True)
     folder.rename(place)
-    with tempfile.TemporaryDirectory(prefix="cse-empty-") as empty:  # which costs Ray nothing
+    with tempfile.TemporaryDirectory(prefix="cse-empty-") as empty:  # costs Ray nothing to copy
         tune.report(result, checkpoint=tune.Checkpoint.from_directory(empty))

@@ -1,4 +1,4 @@
-"""Selects the configurations that a sweep may choose, and those that get further seeds."""
+"""Select the configurations that get further seeds, and rank those that a sweep can choose."""
 
 import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -20,9 +20,9 @@ def to_confirm(
 ) -> list[TrialHistory]:
     """Choose the configurations to run with further seeds, each by its first trial, best first.
 
-    They are the `top` ones by the mean dev score of their trials in the search; those that broke
-    a constraint are left out. How often the search repeated a configuration says nothing about
-    it, so each counts as having one seed.
+    They are the `top` ones by the mean dev score of their trials in the search; those that break
+    a constraint are left out. Each counts as having one seed, because the number of times that the
+    search repeated a configuration says nothing about its quality.
     """
     searched = {
         name: [trial for trial in trials if trial.role != "confirm"]
@@ -43,8 +43,8 @@ def to_confirm(
 def choose_repeated(history: History, constraints: Collection[str]) -> TrialHistory | None:
     """Choose the configuration that gets a further seed during the search, by its first trial.
 
-    None where a new configuration is expected to gain more. A configuration that broke a constraint
-    or has a seed that failed gets none.
+    Returns None where a new configuration is expected to gain more. A configuration that broke a
+    constraint or has a failed seed is never chosen.
     """
     failed = {trial.configuration for trial in history.trials.values() if trial.state == "FAIL"}
     tried = {
@@ -61,12 +61,12 @@ def choose_repeated(history: History, constraints: Collection[str]) -> TrialHist
 def further_seeds(
     history: History, spec: SweepSpec, *, hashes: Callable[[TrialHistory], Collection[str]]
 ) -> Iterator[tuple[TrialHistory, int]]:
-    """Yield first trials of configurations, each with a seed that it still lacks, in order.
+    """Yield the first trial of a configuration with a seed that it still lacks, in order.
 
-    `hashes` are those that the configuration of a trial goes by. In a race every configuration that
-    can still be the best has a seed begun before any of them begins the next one. A further seed
-    does not wait for the end of a round: what runs on a device that is free anyway costs no time.
-    What is recorded during the iteration counts in its next step.
+    `hashes` returns all hashes under which a trial's configuration is known. In a race, every
+    configuration that can still be the best begins a seed before any of them begins the next one;
+    it need not end first, because a free device costs no extra time. Trials that are recorded
+    during the iteration count from its next step on.
     """
     asked, confirm = spec.seeds, spec.seeds.confirm
     if confirm is None:
@@ -92,9 +92,9 @@ def further_seeds(
 
 
 def _collect_fresh_values(tried: Collection[TrialHistory]) -> SeedValues:
-    """Collect the dev scores of ended trials by seed; None unless it is a complete confirmation.
+    """Collect the dev scores of ended trials by seed; None unless the seed is a confirmation's.
 
-    By the other seeds the configuration was chosen as one of the best, so they are too high.
+    Scores of other seeds were used to choose the configuration, so they are biased upwards.
     """
     ended = [trial for trial in tried if trial.state != "RUNNING"]
     return {trial.seed: trial.best_value if _is_fresh(trial) else None for trial in ended}
@@ -113,9 +113,9 @@ def best_configurations(
 ) -> list[Seeds]:
     """Rank the configurations that keep the constraints, the best on dev first.
 
-    The rule is the leaderboard's, over this sweep's seeds alone. If `value` is `lower_bound`, the
-    95 % lower bound of the mean over seeds takes the place of the mean; a single seed has no bound
-    and counts by its score.
+    Uses the leaderboard's rule on this sweep's seeds alone. If `value` is `lower_bound`, the 95 %
+    lower bound of the mean over seeds replaces the mean; a single seed has no bound and counts by
+    its score.
     """
 
     def key(seeds: Seeds) -> BestKey:
@@ -128,10 +128,10 @@ def best_configurations(
 
 
 def chosen_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialHistory]:
-    """List every complete trial of the `top` configurations, ranked by the sweep's own rule.
+    """List every complete trial of the `top` configurations, in the order of `best_configurations`.
 
-    After them come the averages of just these seeds that are better than the best of them, and so
-    have a model.
+    The averages of exactly these seeds follow if they have a model, which means that they are
+    better than the best of their seeds.
     """
     best = best_configurations(history, constraints=spec.search.constraints, value=spec.seeds.value)
     averages = [find_average(history, seeds) for seeds in best[:top]]
@@ -142,7 +142,7 @@ def chosen_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialH
 
 
 def find_average(history: History, seeds: Seeds) -> TrialHistory | None:
-    """Find the complete average of the weights of just these seeds; None if there is none."""
+    """Find the complete average of the weights of exactly these seeds; None if there is none."""
     keys = {trial.key for trial in seeds}
     return next(
         (t for t in history.trials.values() if t.state == "COMPLETE" and {*t.averages} == keys),
@@ -151,7 +151,7 @@ def find_average(history: History, seeds: Seeds) -> TrialHistory | None:
 
 
 def seeds_to_average(history: History, spec: SweepSpec) -> list[Seeds]:
-    """List the complete seeds of each confirmed configuration that has no average of them yet."""
+    """List the complete seeds of each confirmed configuration whose average is still missing."""
     confirm = spec.seeds.confirm
     if confirm is None or not confirm.average:
         return []
@@ -162,9 +162,10 @@ def seeds_to_average(history: History, spec: SweepSpec) -> list[Seeds]:
 
 
 def pareto_front(history: History, search: Search) -> list[Seeds]:
-    """Find the feasible configurations that no other one beats in all objectives.
+    """Compute the Pareto front of the feasible configurations.
 
-    They are compared by the means over their seeds, and sorted by the first objective.
+    Configurations are compared by their means over seeds and sorted by the first objective, the
+    best first.
     """
     means = [
         (seeds, [fmean(values) for values in measures])

@@ -1,4 +1,4 @@
-"""Drives one sweep, from its checked file to its last trial."""
+"""Drive one sweep from its checked file to its last trial."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -50,7 +50,7 @@ from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder, SinkHealth
 from cse_platform.tracking.submission import BEGUN, ENDED
 
 EndState = Literal["COMPLETE", "INTERRUPTED", "UNCHANGED"]
-"""UNCHANGED: there was nothing left to do."""
+"""How a start ended. UNCHANGED: there was nothing left to do."""
 
 Watch = Callable[[SweepState], AbstractContextManager[object]]
 """Shows a sweep's progress while its context is open."""
@@ -64,22 +64,22 @@ class Executor(Protocol):
     def run_trials(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
         """Run the planner's trials until none is left, the sweep gives up, or Ctrl-C.
 
-        What is left then is told by the state: `finished`, `gave_up` and `live`.
+        Afterwards `state.finished`, `state.gave_up` and `state.live` say which of these happened.
         """
 
     def average_models(
         self, state: SweepState, stores: SweepStores, *, heed: Callable[[], None]
     ) -> None:
-        """Average the weights of confirmed seeds where the sweep wants it, and record averages."""
+        """Average the seeds of confirmed configurations if the spec asks for it; record them."""
 
     def score_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
-        """Score the models that dev has chosen on test sets, and record the scores.
+        """Score the models selected on dev on the test sets, and record the scores.
 
-        `heed` handles requests to the sweep meanwhile.
+        `heed` is called meanwhile and handles requests to the sweep.
         """
 
     def close(self) -> None:
-        """End what runs the trials, if this process has started it."""
+        """Shut down whatever this process started to run trials."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Outcome:
     state: EndState
     history: History
     behind: tuple[SinkHealth, ...] = ()
-    """Stores that do not have everything yet."""
+    """Stores that have not received every event yet."""
 
 
 def drive_sweep(
@@ -101,15 +101,14 @@ def drive_sweep(
     reuse: Reuse = "same code",
     watch: Watch = lambda state: nullcontext(),
 ) -> Outcome:
-    """Run a sweep to its end: from the start, from where it was cut off, or by a larger budget.
+    """Run a sweep to its end, whether it is new, was cut off, or has been given a larger budget.
 
-    The spec is checked, and its data source is written out. The publisher may still be at work when
-    the sweep has ended.
+    `spec` must be checked, with its data source filled in. The publisher may still be at work when
+    this returns.
 
     Raises:
-        SweepRefusedError: if the sweep of that name was another one, by its file or by what its
-            numbers follow from, if the cluster does not have what a trial asks for, or if another
-            driver holds the sweep.
+        SweepRefusedError: if the sweep of that name has a different file or different content, if
+            the cluster lacks the resources of a trial, or if another driver holds the sweep.
         LeaseLostError: if another driver has taken the sweep over.
     """
     with (
@@ -125,10 +124,10 @@ def drive_sweep(
 
 
 class SweepDriver:
-    """Drives one sweep, whose stores are open and whose lease is held; `run` takes all steps.
+    """Drives one sweep whose stores are open and whose lease is held; `run` executes all steps.
 
-    Everything that can fail is done before a start is recorded, so that no start is recorded of a
-    refused one.
+    Every check that can refuse the sweep comes before the start is recorded, so a refused start
+    leaves no record.
     """
 
     def __init__(
@@ -146,12 +145,12 @@ class SweepDriver:
         self.leaderboard, self.journal, self.lease = leaderboard, journal, lease
         self.history = History(event for _, event in journal.read())
         self._origins: dict[str, str] = {}
-        """Which settings have values of earlier stages, and where each is from."""
+        """Where each setting's value comes from, for settings taken from earlier stages."""
         self.state: SweepState
-        """What the executor works on, once the sweep has begun."""
+        """The state that the executor works on; set once the sweep has begun."""
 
     def run(self, requests: Requests, publisher: Publisher, watch: Watch) -> Outcome:
-        """Take all steps, from what the journal says to the sweep's end."""
+        """Execute all steps, from reading the journal to the sweep's end."""
         self.read_requests(requests.take())
         self.complete_spec()
         mirror = MLflowMirror(
@@ -171,13 +170,13 @@ class SweepDriver:
         return Outcome(end, self.history, behind)
 
     def read_requests(self, requests: Iterable[SweepRequested]) -> None:
-        """Add requests that were sent while no driver ran to the journal and the history.
+        """Add requests that arrived while no driver ran to the journal and the history.
 
-        Requests that the history has already are skipped.
+        Requests that the history already has are skipped.
 
         Raises:
             SweepRefusedError: if the journal is an older copy, or rehearsals and real sweeps would
-                mix.
+                share a journal or a leaderboard.
         """
         refuse_older_copy(self.leaderboard, self.journal, self.spec.sweep)
         _refuse_rehearsals(self.leaderboard, self.history, self.spec)
@@ -186,9 +185,10 @@ class SweepDriver:
                 self.history.apply(self.journal.append(request)[1])
 
     def complete_spec(self) -> None:
-        """Give the spec the requested budget and the values that earlier stages found.
+        """Fill in the requested budget and the values that earlier stages found.
 
-        SweepRefusedError if one is not found yet, or if the sweep of that name was another one.
+        Raises SweepRefusedError if one of them is still missing, or if a sweep of that name was
+        started from a different file.
         """
         budgeted = self.spec.with_budget(self.history.asked_trials)
         self.spec, self._origins = with_found_values(budgeted, self.history, self.stores)
@@ -200,9 +200,9 @@ class SweepDriver:
         refuse_changes(self.history.spec, self._dump_spec())
 
     def identify(self) -> None:
-        """Read encoders and data, and decide whether there is something to do.
+        """Hash encoders and data, and decide whether there is anything to do.
 
-        SweepRefusedError if the trials so far would not come out the same now.
+        Raises SweepRefusedError if the trials so far would have different results now.
         """
         self._method, self._dev = self.spec.find_method(), DevData(self.spec)
         references = best_references(self.spec)
@@ -222,7 +222,7 @@ class SweepDriver:
         )
 
     def make_identity(self, resolved: SweepSpec, method: Method, dev: DevData) -> Identity:
-        """Hash what the numbers of the sweep's trials follow from."""
+        """Hash everything that the results of the sweep's trials depend on."""
         return Identity(resolved, method, dev)
 
     def list_packages(self) -> dict[str, str]:
@@ -245,7 +245,7 @@ class SweepDriver:
         self._started = self._make_start_event()
 
     def _make_start_event(self) -> SweepStarted:
-        """Make the event of this start, with the code and the values of earlier stages."""
+        """Make the event of this start, with the method's code and the origins of found values."""
         outside = next(iter(outside_sources(self._method).values()), None)
         code = collect_method_code(self._method)
         kept = {} if code is None else {METHOD_SOURCE: self._keep_code(code)}
@@ -272,7 +272,7 @@ class SweepDriver:
         )
 
     def begin(self, recorder: Recorder) -> None:
-        """Record the start; from here on the sweep has a state."""
+        """Record the start and create the sweep's state."""
         opened = (recorder, self._search, self.leaderboard, self.lease)
         self.state = SweepState(
             self._resolved,
@@ -301,7 +301,7 @@ class SweepDriver:
             self.state.deletions.close()
 
         with ExitStack() as at_end:
-            with interrupts_deferred():  # else a recorded start could lack its end
+            with interrupts_deferred():  # otherwise a Ctrl-C could leave a start without its end
                 self.begin(recorder)
                 at_end.callback(finish)
             try:
@@ -319,7 +319,7 @@ class SweepDriver:
         return end
 
     def _run_and_score(self, requests: Requests) -> bool:
-        """Run, average and score trials until no more are wanted. Returns False on Ctrl-C."""
+        """Run, average and score trials until no more are wanted. Returns False after Ctrl-C."""
 
         def heed() -> None:
             requests.heed(self.state)
@@ -327,14 +327,15 @@ class SweepDriver:
         while self._run_trials(requests):
             self.executor.average_models(self.state, self.stores, heed=heed)
             self.executor.score_models(self.state, heed=heed)
-            if not self.state.wants_more:  # which can have been asked for meanwhile
+            if not self.state.wants_more:  # a person may have asked for more meanwhile
                 return True
         return False
 
     def _run_trials(self, requests: Requests) -> bool:
-        """Run the planner's trials. Returns False on Ctrl-C, which leaves something to do.
+        """Run the planner's trials. Returns False after Ctrl-C, when trials may be left to run.
 
-        SweepRefusedError if the executor lacks what a trial asks for, or if all trials fail alike.
+        Raises SweepRefusedError if the executor lacks the resources of a trial, or if every trial
+        so far has failed with the same error.
         """
         state = self.state
         state.finished = False
@@ -346,29 +347,29 @@ class SweepDriver:
     def close(
         self, recorder: Recorder, publisher: Publisher, *, complete: bool
     ) -> tuple[SinkHealth, ...]:
-        """Bring the stores up to date, and publish the sweep once more.
+        """Flush the recorder to the stores, and publish the sweep once more.
 
-        Returns those stores that do not have everything yet; the next start brings it over.
+        Returns the stores that still lack events; the next start delivers them.
         """
         try:
             health = recorder.close(0 if self.lease.is_lost else FLUSH_SECONDS)
-        except BaseException:  # by somebody who does not want to wait for it
+        except BaseException:  # such as a Ctrl-C of somebody who does not want to wait
             publisher.stop()
             raise
         behind = tuple(sink for sink in health if sink.behind)
-        if behind or self.lease.is_lost:  # the next start shows what these stores lack
+        if behind or self.lease.is_lost:  # the next start publishes what these stores still lack
             publisher.stop()
         else:
             publisher.finish(self.journal, complete=complete)
         return behind
 
     def _dump_spec(self) -> dict[str, Any]:
-        """Dump the sweep as JSON for its journal, without URLs, which can hold passwords."""
+        """Dump the sweep as JSON for its journal, without store URLs, which can hold passwords."""
         return self.spec.model_dump(mode="json", exclude={"stores"})
 
 
 def refuse_older_copy(leaderboard: Store, journal: Journal, sweep: str) -> None:
-    """Raise SweepRefusedError if the leaderboard has more of a journal than its file has."""
+    """Raise SweepRefusedError if the leaderboard has more events of a journal than its file."""
     try:
         journal.refuse_older_copy(LeaderboardSink(leaderboard).position(journal.id))
     except JournalError:
@@ -380,7 +381,7 @@ def refuse_older_copy(leaderboard: Store, journal: Journal, sweep: str) -> None:
 
 
 def _refuse_rehearsals(leaderboard: Store, history: History, spec: SweepSpec) -> None:
-    """Raise SweepRefusedError where a sweep and a rehearsal would share a journal or a store."""
+    """Raise SweepRefusedError if a sweep and a rehearsal would share a journal or a leaderboard."""
     with leaderboard.session() as session:
         there = {holds_rehearsals(session)}
     there |= {None if history.spec is None else bool(history.spec.get("smoke"))}
@@ -403,7 +404,7 @@ def _explain_giving_up(spec: SweepSpec, cause: str) -> str:
 
 @contextmanager
 def warnings_recorded(state: SweepState) -> Iterator[None]:
-    """Write every warning of the platform to the journal, too, while the context is open."""
+    """Also write every warning of the platform to the journal while the context is open."""
     handler, logger = _JournalLogHandler(state), logging.getLogger("cse_platform")
     logger.addHandler(handler)
     try:
@@ -419,6 +420,6 @@ class _JournalLogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if logging.lastResort is not None and not logging.root.handlers:
-            logging.lastResort.handle(record)  # as Python does where nobody handles a record
-        if record.name != journal.__name__:  # that it cannot be written cannot be written to it
+            logging.lastResort.handle(record)  # Python's default where there is no handler
+        if record.name != journal.__name__:  # a journal that cannot be written cannot record that
             self._state.say(record.getMessage(), "warning")

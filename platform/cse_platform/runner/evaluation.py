@@ -1,4 +1,4 @@
-"""Scores the trials that a sweep's `evaluate:` selects on dev, and opens test sets only then."""
+"""Score the trials that `evaluate:` selects on dev; test sets are opened only here."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -23,12 +23,12 @@ _T = TypeVar("_T")
 
 
 def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
-    """Score the trials that dev has chosen, in processes that train nothing, and record the scores.
+    """Score the trials selected on dev, in processes that train nothing, and record the scores.
 
-    `heed` is called every second and handles requests to the sweep meanwhile. Trials that were
-    scored before are not scored again; each opening is recorded before it happens.
+    `heed` is called every second and handles requests to the sweep. Trials that are already scored
+    are skipped. Each opening of a test set is recorded before it happens.
 
-    Raises SweepRefusedError if a trial could not be scored; the others are.
+    Raises SweepRefusedError if a trial could not be scored, after all others have been scored.
     """
     spec = state.spec
     if spec.evaluate is None:
@@ -62,9 +62,9 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
 def iter_ended_tasks(
     running: Mapping[Any, _T], *, heed: Callable[[], None]
 ) -> Iterator[tuple[Any, _T]]:
-    """Yield each task of Ray as it ends, with what it is for.
+    """Yield each Ray task as it ends, with its value in `running`.
 
-    `heed` is called every second. SweepRefusedError if a Ray of our own dies.
+    `heed` is called every second. Raises SweepRefusedError if a Ray that this process started dies.
     """
     left = dict(running)
     while left:
@@ -85,7 +85,7 @@ def explain_missing_model(trial: TrialHistory) -> str:
 
 
 def _format_settings(spec: SweepSpec) -> str:
-    """Format the settings that scores depend on beside the trial and the tasks, as JSON."""
+    """Format the settings that scores depend on besides the trial and the tasks, as JSON."""
     slicing = None if spec.evaluate is None else spec.evaluate.slicing_length
     return json.dumps({"data": spec.data, "slicing_length": slicing})
 
@@ -96,8 +96,8 @@ def _start_evaluation(state: SweepState, trial: TrialHistory, asked: Evaluate) -
     if tasks.opens_tests:
         state.record_test_access(trial.key, tasks)
     slot = state.slot
-    # Never a trial's process, which would refuse. Ray ends one that had a GPU after its task, and
-    # that gives the memory back; without a GPU the next evaluation runs in the same process.
+    # Never in a trial's process, where test sets are closed. Ray ends a process that had a GPU
+    # after its task, which frees the memory; without a GPU the next evaluation reuses the process.
     score = ray.remote(score_kept_model).options(
         num_cpus=slot.cpu,
         num_gpus=slot.gpu,

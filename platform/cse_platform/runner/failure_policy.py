@@ -1,4 +1,4 @@
-"""Decides when a trial, a node or a sweep is given up, by time limits and by repeated failures."""
+"""Decide when to give up on a trial, a node or a sweep, by time limits and repeated failures."""
 
 import time
 from collections import defaultdict
@@ -12,38 +12,38 @@ from cse_platform.sweep.blocks import Resources
 
 MAX_CRASHES = 3
 GOES_ON: dict[End, int] = {"error": 0, "crash": MAX_CRASHES, "limit": 1}
-"""How often a trial goes on from its last checkpoint, by what ended it. A crash after a newer
-checkpoint counts anew, because a node that is taken away is not the trial's fault."""
+"""How often a trial is resumed from its last checkpoint, by what ended it. A newer checkpoint
+resets the count of crashes, because it is not the trial's fault if its node is taken away."""
 STOPPED = "it was stopped by hand"
-"""The reason of a trial that a person stopped; its error, if it had not reported before."""
+"""The reason given for a trial that a person stopped, or its error if it had reported nothing."""
 
 RHYTHM = 20
 """Silence longer than this many times the longest gap between reports counts as a hang."""
 LEAST_SILENCE = 600.0
-"""Seconds of silence that are never too long, where the file does not say so."""
+"""Seconds of silence that are always allowed, unless the file sets `silent_for`."""
 STALLED = 0.5
 """The share of the allowed silence after which a trial is shown as stalled."""
 AWAY = 10.0
-"""Seconds between two looks after which the driver itself counts as held up."""
+"""Seconds between two readings of the clock beyond which the driver itself counts as blocked."""
 
 
 @dataclass
 class _Watch:
-    """The times of one trial, in seconds of the clock."""
+    """The times of one trial, as readings of the clock in seconds."""
 
     begun: float
     heard: float
     longest: float = 0.0
-    """The longest time between two signs of life."""
+    """The longest time between two reports."""
     has_reported: bool = False
 
 
 class TrialLimits:
-    """Watches the running trials of one sweep, each by a name.
+    """Enforces the time limits of a sweep's running trials, each known by a name.
 
-    Without `silent_for`, a trial's own rhythm says how long it may be silent; until it has one, the
-    slowest that the sweep has seen; and before that, nothing does. While the driver is held up, as
-    on a full disk, no trial can be heard, and that time does not count.
+    Without `silent_for`, the allowed silence follows from the longest gap between the trial's own
+    reports; before it has one, from the longest gap of any trial; before that there is no limit.
+    Time during which the driver is blocked, for example by a full disk, does not count.
     """
 
     def __init__(
@@ -54,22 +54,22 @@ class TrialLimits:
         self._longest, self._looked = 0.0, seconds()
 
     def watch_only(self, running: Collection[str]) -> None:
-        """Watch these trials and no others; new ones are watched from now on."""
+        """Watch exactly these trials; those not watched before start now."""
         now = self._read_clock()
         kept = {name: watch for name, watch in self._watches.items() if name in running}
         self._watches = {name: kept.get(name) or _Watch(now, now) for name in running}
 
     def note_report(self, name: str) -> None:
-        """Note a sign of life."""
+        """Note that a trial has reported."""
         if watch := self._watches.get(name):
             now = self._read_clock()
-            if watch.has_reported:  # how long a process takes to start is no rhythm
+            if watch.has_reported:  # the first gap includes the start of the process
                 watch.longest = max(watch.longest, now - watch.heard)
                 self._longest = max(self._longest, watch.longest)
             watch.heard, watch.has_reported = now, True
 
     def find_broken(self) -> dict[str, str]:
-        """Find the trials to end, and the reason for each, by the trial's name."""
+        """Find the trials that exceed a limit. Returns the reason for each, by name."""
         now, reasons = self._read_clock(), {}
         for name, watch in self._watches.items():
             limit, silence = self._compute_allowed_silence(watch), self._resources.silent_for
@@ -86,7 +86,7 @@ class TrialLimits:
         return reasons
 
     def find_stalled(self) -> set[str]:
-        """Find the trials whose silence will probably end them."""
+        """Find the trials that have been silent for more than half of the allowed time."""
         now = self._read_clock()
         return {
             name
@@ -102,7 +102,7 @@ class TrialLimits:
         return max(RHYTHM * rhythm, LEAST_SILENCE) if rhythm else None
 
     def _read_clock(self) -> float:
-        """Read the clock; the time that the driver was held up counts in no watch."""
+        """Read the clock, and discount the time during which the driver was blocked."""
         now = self._seconds()
         if (away := now - self._looked) > AWAY:
             for watch in self._watches.values():
@@ -112,9 +112,9 @@ class TrialLimits:
 
 
 def common_cause(state: SweepState) -> str | None:
-    """Find the error that all ended trials share, once enough of them have failed alike.
+    """Return the error that all ended trials share, once `give_up_after` have failed with it.
 
-    What a person has stopped has not failed by itself.
+    Trials that a person stopped do not count as failures.
     """
     retried = {trial.key for trial in state.to_retry}
     causes: list[str | None] = []
@@ -123,25 +123,26 @@ def common_cause(state: SweepState) -> str | None:
             continue
         by_itself = trial.state == "FAIL" and trial.error != STOPPED
         if not by_itself or trial.error not in (causes or [trial.error]):
-            return None  # of thousands of trials, one of the first says so
+            return None  # even among thousands of trials, one of the first few ends the loop
         causes.append(trial.error)
     return causes[0] if causes and len(causes) >= state.spec.search.give_up_after else None
 
 
 SURE = 0.00001
-"""A node is bad once its failures in a row would be as unlikely as this on the other nodes. Of
-sweeps in which every third trial fails by chance, not one in a hundred loses a node."""
+"""A node is bad once its run of consecutive failures has a probability below this, at the failure
+rate of the other nodes. Even if every third trial fails by chance, fewer than one sweep in a
+hundred loses a node."""
 
 
 @dataclass
 class _Node:
-    """The record of trials on one node."""
+    """The results of trials on one node."""
 
     well: set[str] = field(default_factory=set)
     """Trials that have reported a trained step there."""
     failed: set[str] = field(default_factory=set)
     in_a_row: list[str] = field(default_factory=list)
-    """Trials that have failed there since the last one that did well, each once."""
+    """Trials that have failed there since the last success, each listed once."""
 
 
 class BadNodes:
@@ -153,7 +154,7 @@ class BadNodes:
         self._bad: set[str] = set()
 
     def note_start(self, trial: str, node: str) -> None:
-        """Note the node on which a trial begins, or goes on."""
+        """Note the node on which a trial starts or resumes."""
         self._node_of[trial] = node
 
     def does_well(self, trial: str) -> None:
@@ -163,9 +164,9 @@ class BadNodes:
             self._nodes[node_id].in_a_row.clear()
 
     def note_failure(self, trial: str) -> tuple[str, list[str]] | None:
-        """Note that a trial has failed. Returns its node if that is bad now, and what failed there.
+        """Note that a trial has failed. If its node is bad now, return the node and failed trials.
 
-        Those trials, the last ones in a row, can do well elsewhere.
+        These trials, the latest consecutive failures, may succeed on another node.
         """
         if (node_id := self._node_of.pop(trial, None)) is None:
             return None
@@ -179,7 +180,7 @@ class BadNodes:
         return node_id, [*node.in_a_row]
 
     def _compute_chance(self, node_id: str) -> float:
-        """Compute how likely a node's failures in a row are if it fails as often as the others."""
+        """Compute the probability of a node's consecutive failures at the other nodes' rate."""
         others = [node for other, node in self._nodes.items() if other != node_id]
         well = sum(len(node.well) for node in others)
         failed = sum(len(node.failed) for node in others)

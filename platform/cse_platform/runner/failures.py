@@ -1,8 +1,8 @@
-"""Describes in one line why a trial failed: the error, and where in the method's own code.
+"""Describe in one line why a trial failed: the error, and the line of the method that raised it.
 
-A worker reports as text what its method raised; one that ends without a report was ended from
-outside. It is text because an exception comes as a pickle, and reading a pickle runs whatever its
-writer wants.
+A worker reports its method's error as text. It does not send the exception, because exceptions
+travel as pickles, and unpickling runs arbitrary code. A worker that ends without a report was
+killed from outside.
 """
 
 import re
@@ -22,28 +22,28 @@ from cse_platform.secrets import mask_text
 _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+), in [^\n]*\n +([^\n]+)', re.M)
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _ATTEMPT = re.compile(r"^Failure # \d+ \(occurred at .*\)$", re.M)
-"""The line before each error of a trial in Ray's file of their texts."""
+"""The line that precedes each error in the file where Ray collects a trial's errors."""
 _IN_A_TASK = "ray::"
-"""The beginning of Ray's tracebacks of errors in a worker."""
+"""The prefix of Ray's tracebacks of errors in a worker."""
 
 
 End = Literal["error", "crash", "limit"]
-"""What ended a trial: its method raised an error, its process died, or it exceeded a limit of time
-and its process was killed. After the latter two it can go on from its last checkpoint elsewhere."""
+"""What ended a trial: an error in its method, the death of its process, or a time limit, at which
+its process was killed. After the latter two it can resume elsewhere from its last checkpoint."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a trial ended early, without secrets."""
+    """Why a trial ended early; secrets are masked."""
 
     said: str
-    """The reason in one line, cut if it is very long; the traceback has all of it."""
+    """The reason in one line, truncated if very long; `traceback` has all of it."""
     traceback: str
     end: End
 
 
 def report_of(error: BaseException) -> dict[str, Any]:
-    """Make a worker's report to the driver of an error that its method has raised."""
+    """Make the report in which a worker tells the driver of an error that its method raised."""
     return {
         "said": one_line(error),
         "says_what_to_do": isinstance(error, CseError),
@@ -52,12 +52,12 @@ def report_of(error: BaseException) -> dict[str, Any]:
 
 
 def is_report_of_failure(report: Mapping[str, Any]) -> bool:
-    """Whether something that a worker has sent was made by `report_of`."""
+    """Whether data that a worker has sent was made by `report_of`."""
     return report.keys() >= {"said", "says_what_to_do", "traceback"}
 
 
 def failure_from_report(report: Mapping[str, Any], method: Method) -> Failure:
-    """Make a failure from a worker's report, which `report_of` has made."""
+    """Make a failure from a worker's report, as made by `report_of`."""
     said, traceback = (
         cut_line(clean_text(str(report["said"]))),
         clean_text(str(report["traceback"])),
@@ -68,7 +68,7 @@ def failure_from_report(report: Mapping[str, Any], method: Method) -> Failure:
 
 
 def failure_without_report(text: str) -> Failure:
-    """Make the failure of a trial whose worker died without a report; `text` is Ray's own text."""
+    """Make the failure of a trial whose worker died unreported; `text` is Ray's error file."""
     traceback = clean_text(_ATTEMPT.split(text)[-1].strip())
     lines = traceback.splitlines() or ["it left no error"]
     said = lines[-1 if lines[0].startswith(_IN_A_TASK) else 0]
@@ -76,7 +76,7 @@ def failure_without_report(text: str) -> Failure:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the first line of a worker's error, without Ray's own words and without secrets."""
+    """Return the first line of a worker's error, without Ray's wrapping and without secrets."""
     cause = _unwrap_cause(error)
     if isinstance(cause, SystemExit):
         return f"the method ended its process, by sys.exit({_read_message(cause)})"
@@ -85,7 +85,7 @@ def one_line(error: BaseException) -> str:
 
 
 def _read_message(error: BaseException) -> str:
-    """Return the text of an error, or why its own class fails to make one."""
+    """Return the text of an error, or say why its class cannot produce one."""
     try:
         return str(error)
     except Exception as problem:
@@ -93,10 +93,10 @@ def _read_message(error: BaseException) -> str:
 
 
 def with_own_line(error: Exception, traceback: str, method: Method) -> str:
-    """Format an error in one line, with the last line of the method's own code: file, number, text.
+    """Format an error in one line, with the last traceback line in the method's own code.
 
-    The file is named from its package on, since it may lie elsewhere on another machine. What we
-    raise ourselves says what to do, and needs no place in the code.
+    The line's file is relative to the method's package, because paths differ between machines. A
+    `CseError` gets no code line, because its message already says what to do.
     """
     said = one_line(error)
     return (
@@ -112,9 +112,9 @@ def _append_frame(said: str, traceback: str, method: Method) -> str:
 
 
 def _find_own_frame(traceback: str, method: Method) -> str | None:
-    """Find the traceback's last line in the method, as `mixcse/method.py:41: z = a @ b`.
+    """Find the last line of a traceback in the method's package: `mixcse/method.py:41: z = a @ b`.
 
-    Returns None if no line is in the method's package.
+    Returns None if no line is in that package.
     """
     package, *inside = method.train.__module__.split(".")
     own = package if inside else f"{package}.py"
@@ -127,7 +127,7 @@ def _find_own_frame(traceback: str, method: Method) -> str | None:
 
 
 def clean_text(text: str) -> str:
-    """Remove secrets, and the colours that Ray or a method adds."""
+    """Mask secrets, and remove colour codes that Ray or a method adds."""
     return mask_text(_COLOUR.sub("", text))
 
 

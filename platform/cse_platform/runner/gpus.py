@@ -1,20 +1,20 @@
-"""The GPUs that a worker sees; it imports nothing of the driver."""
+"""Prepare the GPUs that a worker sees; this module imports nothing of the driver."""
 
 import os
 
 import ray
 
 _ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-"""Where PyTorch looks for the options of its allocator: the name of today, and the older one."""
+"""The variables that hold the options of PyTorch's allocator: the current name, and the older."""
 
 
 def prepare_gpus() -> None:
-    """Hide the GPUs that Ray has not assigned to this process, and let memory segments grow.
+    """Hide GPUs that Ray has not assigned to this process, and enable expandable memory segments.
 
-    Ray shows a worker that asks for no GPU all those of its node, and methods take one that they
-    see. Where segments grow, batches of changing lengths leave no gaps in a GPU's memory that are
-    too small for the next one; an allocator option that the environment sets is kept. Call it
-    before torch looks for GPUs.
+    Ray shows all GPUs of the node to a worker that asked for none, and a method uses any GPU that
+    it sees. Expandable segments keep batches of varying length from fragmenting the GPU's memory;
+    an allocator option that the environment already sets is kept. Call this before torch looks for
+    GPUs.
     """
     if not any(name in os.environ for name in _ALLOCATOR):
         os.environ[_ALLOCATOR[0]] = "expandable_segments:True"

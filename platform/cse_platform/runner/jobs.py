@@ -1,4 +1,4 @@
-"""Talks to the job server of a Ray cluster, its dashboard, by HTTP from any machine."""
+"""A client of a Ray cluster's job server, which its dashboard offers over HTTP to any machine."""
 
 import os
 import re
@@ -19,15 +19,15 @@ from cse_platform.tracking.submission import BEGUN, ENDED
 
 DASHBOARD_PORT = 8265
 SWEEP = "sweep"
-"""Key of a job's metadata that names its sweep."""
+"""The key of a job's metadata that holds the sweep's name."""
 _CONNECT_SECONDS = 4.0
-"""Seconds in which a server is to say that it is there."""
+"""Seconds within which a server must answer the first request."""
 _REQUEST_SECONDS = 60.0
-"""Seconds for every other answer, and to send what travels."""
+"""Timeout in seconds of every other request, uploads included."""
 _MAX_SILENCE_SECONDS = 60.0
-"""Seconds without an answer after which a job is not followed any longer."""
+"""Seconds without an answer after which `states` gives up on a job."""
 _ENDING_SECONDS = 5.0
-"""Seconds for the driver of a sweep that was stopped to give it back."""
+"""Seconds to wait for the driver of a stopped sweep to release it."""
 _LOOK_SECONDS = 0.5
 _WANTS_TOKEN = (401, 403)
 _HEADS_PYTHON = re.compile(r"--python_worker_command=(.+?) \S*/ray/_private/workers/")
@@ -41,29 +41,30 @@ class JobState:
     exit_code: int | None
     """Exit code of its command; None before its end, and if it was never started."""
     lines: tuple[str, ...]
-    """Its whole log."""
+    """The lines of its whole log."""
     why: str
-    """Ray's message about it."""
+    """Ray's message about the job."""
 
 
 class JobServer:
     """The job server at an address: http://HOST:PORT, HOST:PORT or HOST.
 
-    Every method raises SweepRefusedError, with one sentence, if there is no answer.
+    Every method raises SweepRefusedError, with a message of one sentence, if the server does not
+    answer.
 
     Raises:
-        SweepRefusedError: within ten seconds, if none answers there, or it does not let us in.
+        SweepRefusedError: within ten seconds, if no server answers or it rejects our token.
     """
 
     def __init__(self, address: str) -> None:
         self.url = _make_url(address)
         headers = _find_headers(self.url)
-        # Ray takes this variable, or RAY_ADDRESS, for the address that it is given.
+        # Ray would prefer the value of this variable, or of RAY_ADDRESS, to the given address.
         os.environ["RAY_API_SERVER_ADDRESS"] = self.url
         self._client = _Client(self.url, headers=headers)
 
     def running(self, sweep: str) -> str | None:
-        """Find the id of the job that runs a sweep; one that is about to end may do so first."""
+        """Find the id of the job that runs a sweep; one about to end gets a few seconds first."""
         until = time.monotonic() + _ENDING_SECONDS
         while (job := self._find_running_job(sweep)) is not None and time.monotonic() < until:
             time.sleep(_LOOK_SECONDS)
@@ -79,24 +80,24 @@ class JobServer:
         return None
 
     def _is_done(self, job: str) -> bool:
-        """Whether a job's sweep has ended; the job itself may still publish a report."""
+        """Whether a job's sweep has ended; the job itself may still be publishing."""
         lines = str(self._client.get_job_logs(job)).splitlines()
         marks = [line for line in lines if line.endswith((BEGUN, ENDED))]
         return bool(marks) and marks[-1].endswith(ENDED)
 
     def python(self) -> str:
-        """Find the Python of the head's Ray, for a shell; the PATH may have another first."""
+        """Return the Python that runs the head's Ray, quoted for a shell; PATH may differ."""
         try:
             answer = self._client._do_request("GET", "/nodes?view=summary")
             nodes = answer.json()["data"]["summary"]
             [head] = [node for node in nodes if node["raylet"].get("isHeadNode")]
             match = _HEADS_PYTHON.search(" ".join(head["cmdline"]))
         except (requests.RequestException, ValueError, LookupError, TypeError, AttributeError):
-            match = None  # another version of Ray tells it elsewhere
+            match = None  # another version of Ray reports it elsewhere
         return shlex.quote(match[1]) if match else "python"
 
     def put(self, archives: Mapping[str, bytes]) -> None:
-        """Upload these archives to the cluster, by their URIs."""
+        """Upload archives, given by URI, that the cluster does not have yet."""
         with self._refuse_no_answer("does not take the code"):
             for uri, data in archives.items():
                 endpoint = f"/api/packages/gcs/{uri.rpartition('/')[2]}"
@@ -106,14 +107,14 @@ class JobServer:
     def submit(
         self, job: str, command: str, *, environment: dict[str, Any], metadata: dict[str, str]
     ) -> None:
-        """Submit a command that the head runs as a job of this id."""
+        """Submit a command that the head runs as the job with id `job`."""
         with self._refuse_no_answer("does not take the job"):
             self._client.submit_job(
                 entrypoint=command, submission_id=job, runtime_env=environment, metadata=metadata
             )
 
     def states(self, job: str) -> Iterator[JobState]:
-        """Yield the state of a job repeatedly, until it has ended."""
+        """Yield a job's state twice a second until it has ended."""
         has_ended, heard = False, time.monotonic()
         while not has_ended:
             try:
@@ -140,7 +141,7 @@ class JobServer:
 
 
 class _Client(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
-    """Ray's client, with a timeout; by itself it waits for answers for ever."""
+    """Ray's client with a timeout; without one it waits for answers for ever."""
 
     def _do_request(self, method: str, endpoint: str, **more: Any) -> requests.Response:
         answer: requests.Response = super()._do_request(
@@ -161,7 +162,7 @@ def _make_url(address: str) -> str:
 
 
 def _find_headers(url: str) -> dict[str, str]:
-    """Return the headers that the server accepts: none, or those of the token known here.
+    """Return the headers that the server accepts: none, or those of the token on this machine.
 
     Raises:
         SweepRefusedError: if the server accepts neither.
@@ -178,7 +179,7 @@ def _find_headers(url: str) -> dict[str, str]:
 
 
 def _is_accepted(url: str, headers: Mapping[str, str]) -> bool:
-    """Whether the server accepts these headers; False if it wants a token, or another one."""
+    """Whether the server accepts these headers; False if it asks for a token or a different one."""
     try:
         answer = requests.get(f"{url}/api/version", headers=headers, timeout=_CONNECT_SECONDS)
         if answer.status_code in _WANTS_TOKEN:

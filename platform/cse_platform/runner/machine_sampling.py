@@ -1,4 +1,4 @@
-"""Samples in a worker what its machine does while a trial trains, for the metrics of dev points."""
+"""Sample CPU, memory and GPU use in a worker during training, for the metrics of dev points."""
 
 import importlib
 import os
@@ -22,15 +22,15 @@ _SHOWN: dict[str, Callable[[list[float]], float]] = {
     "perf/gpu_device_memory_gib": max,
     "perf/gpu_watts": fmean,
 }
-"""What stands for the samples between two dev points."""
+"""How the samples between two dev points are reduced to one value."""
 
 
 class MachineSampler:
-    """Samples memory and GPU in a thread of its own, from its first call until `close`.
+    """Samples memory and GPU in a background thread, from its creation until `close`.
 
     Args:
-        threads: the CPU threads of the trial; all of them busy are 100 %.
-        every: seconds from a sample to the next.
+        threads: the CPU threads of the trial; 100 % CPU means that all of them are busy.
+        every: seconds between two samples.
     """
 
     def __init__(self, threads: int, *, every: float = SAMPLE_SECONDS) -> None:
@@ -45,17 +45,17 @@ class MachineSampler:
         self._thread.start()
 
     def watch_gpu(self) -> None:
-        """Sample the GPU of this process, too, from now on, if NVML knows it."""
+        """From now on also sample the GPU of this process, if NVML knows it."""
         if self._gpu is None:
             self._gpu = _find_gpu()
 
     def take(self) -> dict[str, float]:
-        """Return the metrics of the time since the last call, or since the beginning.
+        """Return the metrics since the last call, or since the sampler was created.
 
-        `perf/cpu_percent` is the CPU time of this process by the time of its threads;
-        `perf/memory_gib` is what it holds in RAM, and `perf/machine_memory_percent` what all
-        programs do; `perf/gpu_percent`, `perf/gpu_device_memory_gib` and `perf/gpu_watts` are of
-        the whole device. Memory is the most of any sample, the others are means.
+        `perf/cpu_percent` is this process's CPU time over elapsed time x threads;
+        `perf/memory_gib` is its resident memory, and `perf/machine_memory_percent` the memory used
+        by all programs; `perf/gpu_percent`, `perf/gpu_device_memory_gib` and `perf/gpu_watts` are
+        of the whole device. Memory is the maximum over samples, everything else the mean.
         """
         self._add_sample()
         with self._lock:
@@ -84,7 +84,7 @@ class MachineSampler:
 
 
 def _find_gpu() -> Callable[[], dict[str, float]] | None:
-    """Find the first GPU that this process sees. Returns what samples it; None without NVML."""
+    """Find the first GPU that this process sees. Returns a sampler of it, or None without NVML."""
     try:
         nvml: Any = importlib.import_module("pynvml")
         nvml.nvmlInit()
@@ -94,7 +94,7 @@ def _find_gpu() -> Callable[[], dict[str, float]] | None:
             if name.isdecimal()
             else nvml.nvmlDeviceGetHandleByUUID(name)
         )
-    except Exception:  # nvidia-ml-py is not installed, or the driver is not there or another one
+    except Exception:  # nvidia-ml-py is missing, or the driver is missing or does not match
         return None
     readings: dict[str, Callable[[], float]] = {
         "perf/gpu_percent": lambda: float(nvml.nvmlDeviceGetUtilizationRates(device).gpu),
@@ -105,7 +105,7 @@ def _find_gpu() -> Callable[[], dict[str, float]] | None:
     def sample() -> dict[str, float]:
         values = {}
         for name, read in readings.items():
-            with suppress(nvml.NVMLError):  # one that this device does not have, as power of MIG
+            with suppress(nvml.NVMLError):  # not every device has every reading: MIG has no power
                 values[name] = read()
         return values
 

@@ -1,4 +1,4 @@
-"""Trains a few steps in several processes of a node at once; they need what a trial needs."""
+"""Measure the speed and memory of several trials that train a few steps on one node at once."""
 
 import asyncio
 import sys
@@ -15,7 +15,7 @@ from cse_platform.runner.worker import as_found, prepare_process
 from cse_platform.tracking.provenance import peak_memory
 
 _STEPS = 20
-"""The first half warms up, the second is measured."""
+"""The first half warms up, the second is timed."""
 
 
 class StartLine:
@@ -29,16 +29,16 @@ class StartLine:
 
 
 class TimedTrial:
-    """A process that trains a few steps, beside others of its kind."""
+    """An actor that trains a few steps while others of its kind do the same."""
 
     def train(
         self, method: str, settings: dict[str, Any], threads: int, line: Any
     ) -> tuple[float, tuple[float, float]]:
-        """Train a few steps. Returns sentences a second, and the shares of memory that are used."""
+        """Train a few steps. Returns sentences per second, and the used shares of memory."""
         from cse_platform.forecast.measured import train_some  # imports torch
 
         loaded_method, config = prepare_process(method, settings, threads=threads)
-        assert isinstance(config, TrainingConfig)  # the driver has looked
+        assert isinstance(config, TrainingConfig)  # the driver has checked
         corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
         with as_found():
             run = _Paced(line)
@@ -49,7 +49,7 @@ class TimedTrial:
 
 
 class _Paced:
-    """A `Run` that starts with the others, and keeps the speed of the last steps."""
+    """A `Run` that waits for the others at step 0, and keeps the last reported speed."""
 
     def __init__(self, line: Any) -> None:
         self.seed = 0
@@ -68,9 +68,10 @@ class _Paced:
 
 
 def _measure_memory() -> tuple[float, float]:
-    """Measure the used shares of the machine's memory and of the GPU's.
+    """Measure the used shares of the machine's memory and of the GPU's, each in [0, 1].
 
-    The first is this process's peak, of what it could have; the second is that of all processes.
+    The first is this process's peak over that peak plus the memory still available; the second is
+    the use of all processes on the GPU.
     """
     own = int(peak_memory("cpu")["peak_memory_mib"]) << 20
     share = own / (own + psutil.virtual_memory().available)

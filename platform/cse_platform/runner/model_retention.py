@@ -1,4 +1,4 @@
-"""Decides which kept models a sweep deletes, and finds the best ones that others refer to."""
+"""Decide which kept models a sweep deletes, and find the best models that `best:` refers to."""
 
 import logging
 from collections.abc import Collection, Sequence
@@ -25,8 +25,8 @@ _log = logging.getLogger(__name__)
 def delete_surplus_models(state: SweepState) -> None:
     """Delete models except those of the best configurations and those that other sweeps need.
 
-    Each deletion is recorded before it happens, so no record ever names a model that is gone. While
-    the leaderboard is down, which knows what others need, nothing is deleted.
+    Each deletion is recorded before it happens, so no record ever names a missing model. While the
+    leaderboard is down, nothing is deleted, because only it knows which models others need.
     """
     if state.spec.kept is None:
         return
@@ -45,7 +45,7 @@ def delete_surplus_models(state: SweepState) -> None:
 
 
 def _may_delete(location: str, trial: str) -> bool:
-    """Whether a location has nothing but the model of this trial; if not, a warning says so."""
+    """Whether a location holds only the model of this trial; warn if it does not."""
     try:
         if not holds_other_model(location, trial):
             return True
@@ -60,10 +60,10 @@ def _may_delete(location: str, trial: str) -> bool:
 def surplus_models(
     history: History, spec: SweepSpec, *, configurations: int
 ) -> Collection[TrialHistory]:
-    """Find trials that ran here and kept a model, but are of none of the best configurations.
+    """Find the trials that ran here and whose kept models may be deleted.
 
-    Those on the Pareto front keep theirs, too. The trial with the highest value keeps its model in
-    any case: it is what `best:` stands for.
+    The `configurations` best ones, the Pareto front, and the trial with the highest value keep
+    their models; the last is the one that `best:` refers to.
     """
     trials = history.trials.values()
     front = pareto_front(history, spec.search) if spec.search.objectives else []

@@ -1,6 +1,6 @@
-"""Keeps the best checkpoint of a trial and deletes the others; writes wait while a disk is full.
+"""Keep the best checkpoint of a trial and delete the others; writes wait while a disk is full.
 
-Places are local paths or URIs of an object store, as Ray's `storage_path` takes them.
+Locations are local paths or URIs of an object store, as in Ray's `storage_path`.
 """
 
 import errno
@@ -26,18 +26,19 @@ from cse_platform.tracking.events import MODEL_DIGITS
 _T = TypeVar("_T")
 
 TRIAL_FILE = "cse_trial.txt"
-"""A file in the folder of a kept model, with the key of its trial."""
+"""The file in a kept model's folder that holds the key of its trial."""
 
 NOT_ITS_MODEL = (
     "is not the model of trial {}, though it is recorded as such: a kept model names its trial in "
     f"{TRIAL_FILE}"
 )
-"""The end of a message that begins with a location; the trial's key is filled in."""
+"""The end of a message that starts with a location, to be formatted with the trial's key."""
 
 _THREADS = 8
-"""How many folders are deleted at once. A deletion in an object store takes seven requests."""
+"""Number of folders that are deleted in parallel; a deletion in an object store takes seven
+requests."""
 _CLOSE_SECONDS = 10.0
-"""Seconds that the end of a sweep waits for deletions."""
+"""Seconds that the end of a sweep waits for pending deletions."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,9 +51,9 @@ def exists(location: str) -> bool:
 def keep_model(files: FileSystem, checkpoint: str, target: str, *, trial: str) -> str | None:
     """Copy the best encoder out of a trial's last checkpoint. Returns what prevented it, or None.
 
-    The target folder, in the sentence-transformers format, then also holds the trial's key,
-    wherever it is copied. Raises OSError if the disk is full, because
-    there may be room later.
+    The target folder, in sentence-transformers format, also gets a file with the trial's key, which
+    identifies the model wherever it is copied. Raises OSError if the disk is full, so that the
+    caller can try again.
     """
     target_files, folder = filesystem(target)
     best = f"{checkpoint}/{BEST_FOLDER}"
@@ -72,16 +73,17 @@ def keep_model(files: FileSystem, checkpoint: str, target: str, *, trial: str) -
 
 
 def trial_in(folder: Path) -> str | None:
-    """The key of the trial whose model lies in that folder; None for other encoders."""
+    """Read the key of the trial whose model is in a folder; None for other encoders."""
     file = folder / TRIAL_FILE
     return file.read_text("utf-8", "replace").strip() if file.is_file() else None
 
 
 def holds_other_model(location: str, trial: str) -> bool:
-    """Whether what lies at a path or URI is not the model of this trial, by its own record.
+    """Whether a path or URI holds something other than the model of this trial.
 
-    Models that earlier versions kept have no record; their location is called by the trial's key.
-    Where nothing lies, there is no other model. BackboneError if it is out of reach.
+    The file in its folder decides. Models kept by earlier versions lack that file, and their folder
+    is named by the trial's key. Returns False if nothing is there. Raises BackboneError if the
+    location is unreachable.
     """
     try:
         files, path = filesystem(location)
@@ -103,26 +105,26 @@ def holds_other_model(location: str, trial: str) -> bool:
 
 
 def may_hold_model(location: str, trial: str) -> bool:
-    """Whether a location that somebody else names may be that of this trial's model.
+    """Whether a location given by somebody else can hold this trial's model.
 
-    What is not on this machine is checked when it is read.
+    A remote location is accepted here and checked when it is read.
     """
     if is_remote(location):
         return True
     try:
         places = (location, str(Path(location).expanduser()))
         return not any(holds_other_model(path, trial) for path in places)
-    except (BackboneError, RuntimeError):  # RuntimeError: the home of a user who is not here
+    except (BackboneError, RuntimeError):  # RuntimeError: `~user` of a user unknown here
         return False
 
 
 @contextmanager
 def local_copy(location: str, trial: str) -> Iterator[Path]:
-    """Yield a local folder with a trial's model; it is missing if the model is.
+    """Yield a local folder with a trial's model; it does not exist if the model does not.
 
     Raises:
-        NotFoundError: if what lies at the path or URI is not the model of this trial.
-        BackboneError: if it is out of reach.
+        NotFoundError: if the path or URI holds something other than the model of this trial.
+        BackboneError: if it is unreachable.
     """
     if holds_other_model(location, trial):
         raise NotFoundError(
@@ -144,9 +146,9 @@ def local_copy(location: str, trial: str) -> Iterator[Path]:
 
 
 class FolderDeletions:
-    """Deletes folders in a few threads, while the driver goes on.
+    """Deletes folders in background threads.
 
-    Folders that are left after a kill are deleted at the next start (`stale_checkpoints`).
+    Folders that a killed driver left are deleted at the next start (`stale_checkpoints`).
     """
 
     def __init__(self) -> None:
@@ -154,19 +156,19 @@ class FolderDeletions:
         self._pending: set[Future[None]] = set()
 
     def add(self, location: str) -> None:
-        """Delete a folder soon; one that resists stays, with a warning."""
+        """Queue a folder for deletion; if it cannot be deleted, it stays, with a warning."""
         future = self._threads.submit(delete_folder, location)
         self._pending.add(future)
         future.add_done_callback(self._pending.discard)
 
     def close(self) -> None:
-        """Wait briefly for pending deletions, then abandon those that remain."""
+        """Wait a few seconds for pending deletions, then abandon the rest."""
         wait(list(self._pending), timeout=_CLOSE_SECONDS)
         self._threads.shutdown(cancel_futures=True)
 
 
 def stale_checkpoints(root: str, *, needed: Collection[str]) -> list[str]:
-    """List the checkpoints below the folder of all checkpoints that are not needed.
+    """List the checkpoints below `root`, the folder of all checkpoints, that are not `needed`.
 
     Returns none, with a warning, if the folder cannot be read.
     """
@@ -183,7 +185,7 @@ def stale_checkpoints(root: str, *, needed: Collection[str]) -> list[str]:
 
 
 def delete_folder(location: str) -> None:
-    """Delete a checkpoint that nothing needs any more; one that resists stays, with a warning."""
+    """Delete a folder that is no longer needed; if that fails, it stays, with a warning."""
     files, path = filesystem(location)
     try:
         if exists(location):
@@ -197,7 +199,7 @@ def wait_for_room(
 ) -> _T:
     """Call `write`; if the disk is full, warn once and call it again until there is room.
 
-    `waiting` is called before each wait, of a few seconds at most.
+    `waiting` is called before each wait, which takes at most ten seconds.
     """
 
     def say(state: RetryCallState) -> None:
@@ -215,7 +217,7 @@ def wait_for_room(
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether a write failed for lack of room, or in torch's own writer, which does not say why."""
+    """Whether a write failed on a full disk, or in torch's writer, which does not say why."""
     if isinstance(error, OSError):
         return error.errno in (errno.ENOSPC, errno.EDQUOT)
     return isinstance(error, RuntimeError) and "inline_container.cc" in str(error)

@@ -1,4 +1,4 @@
-"""Notifies people of what happens to a sweep, by any service that Apprise knows."""
+"""Notify people of the events of a sweep through any service that Apprise supports."""
 
 import logging
 import threading
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     import apprise
 
 BEHIND_SECONDS = 300.0
-"""Seconds after which a store that is down is reported."""
+"""Seconds that a store must be down before it is reported."""
 SEND_SECONDS = 15.0
-"""Seconds that the end of a sweep waits for messages that are still to be sent."""
+"""Seconds that the end of a sweep waits for unsent messages."""
 _LOOK_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)
 
 
 class Notifier:
-    """Sends messages about one sweep from a thread of its own, which never delays or fails it.
+    """Sends messages about one sweep from a background thread, so it never delays or fails it.
 
-    An exception that ends its context is reported, unless it is a KeyboardInterrupt. Without URLs
-    it does nothing.
+    An exception that leaves its context is reported, unless it is a KeyboardInterrupt. Without URLs
+    the notifier does nothing.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class Notifier:
             self._thread.start()
 
     def tell(self, what: str, details: str = "") -> None:
-        """Queue a message: what has happened in a word or two, and details."""
+        """Queue a message: a title of a word or two, and details."""
         self._messages.put((f"{self._sweep}: {what}", mask_text(details)))
 
     @contextmanager
     def watching(self, state: SweepState) -> Iterator[None]:
-        """Report trials that stall and stores that stay down, while the context is open."""
+        """Report stalled trials and stores that stay down while the context is open."""
         done = threading.Event()
         thread = threading.Thread(target=self._watch_sweep, args=[state, done], daemon=True)
         if self._urls:
@@ -90,7 +90,7 @@ class Notifier:
             for name, since in down.items():
                 if time.monotonic() - since >= self._patience:
                     self.tell(f"{name} is behind", errors[name])
-                    down[name] = float("inf")  # once, until it is back
+                    down[name] = float("inf")  # report once, until the store is back
 
     def _send_messages(self) -> None:
         service = _make_service(self._urls)
@@ -101,9 +101,9 @@ class Notifier:
 
 
 def refuse_unknown_services(urls: Sequence[SecretStr]) -> None:
-    """Raise SweepRefusedError for a URL of no known service.
+    """Raise SweepRefusedError for a URL that no known service accepts.
 
-    NotInstalledError if Apprise, which knows them, is not installed.
+    Raises NotInstalledError if Apprise is not installed.
     """
     if not urls:
         return
@@ -113,7 +113,7 @@ def refuse_unknown_services(urls: Sequence[SecretStr]) -> None:
         raise NotInstalledError(
             "notify: needs Apprise, which is not installed; run pip install 'cse-platform[notify]'"
         ) from error
-    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it would show URLs
+    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its messages would show URLs
     for index, url in enumerate(urls):
         if not apprise.Apprise().add(url.get_secret_value()):
             raise SweepRefusedError(

@@ -1,4 +1,4 @@
-"""Captures in a worker what its trial prints, by Python or by native code, and reports it."""
+"""Capture in a worker what its trial prints, from Python or native code, and report it."""
 
 import ctypes
 import io
@@ -17,19 +17,19 @@ from pyarrow.fs import LocalFileSystem
 from ray import tune
 
 OUTPUT = "output"
-"""The entry of a result with what the trial has printed since the last one, as `take` makes it. The
-file that has all of it bears the same name; it lies in Ray's folder of the trial, unless that is an
-object store."""
+"""The key of a result that holds what the trial has printed since the last result, as returned by
+`take`. The file with the whole output has the same name; it is in Ray's folder of the trial, unless
+that is on an object store."""
 MAX_REPORTED = 2**16
-"""The most bytes that one result has, half of them the oldest and half the newest."""
+"""The most bytes in one result: half of them the oldest, half the newest."""
 _MAX_FILE = 2**20
-"""A file that has become longer is emptied once it is reported."""
+"""A longer file is emptied once its content is reported."""
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
-"""What a progress bar has drawn over."""
+"""Text that a progress bar has overwritten."""
 
 
 class _DroppingFile(io.FileIO):
-    """A file descriptor that drops what the disk has no room for: a trial goes on without it."""
+    """A file that discards writes when the disk is full, so that the trial goes on."""
 
     def write(self, content: Any) -> int:
         try:
@@ -41,8 +41,8 @@ class _DroppingFile(io.FileIO):
 class OutputCapture:
     """Redirects the standard output and error of this process into a file.
 
-    The file stays when the process is killed, so that the driver can read what was not reported.
-    What a full disk has no room for is lost.
+    If the process is killed, the file stays, and the driver can read what was not reported. Output
+    that does not fit on a full disk is lost.
     """
 
     def __init__(self, file: Path) -> None:
@@ -61,11 +61,11 @@ class OutputCapture:
         self._offset = self._total = 0
 
     def take(self, *, last: bool = False) -> dict[str, Any]:
-        """Return what was printed since the last call: its text, and how far that reaches.
+        """Return what was printed since the last call.
 
-        `total` counts all bytes so far, and `offset` is the place in the file after the text. A
-        line without an end waits for the next call, if this is not the `last` one. Returns {} if
-        there is nothing.
+        The result maps OUTPUT to `text`, `total`, the bytes printed so far, and `offset`, the
+        position in the file after the text. An unfinished line waits for the next call, unless this
+        is the `last` one. Returns {} if there is nothing.
         """
         _flush_streams()
         size = os.fstat(self._fd).st_size
@@ -88,7 +88,7 @@ class OutputCapture:
         return {OUTPUT: {"text": text, "total": self._total, "offset": self._offset}}
 
     def close(self) -> None:
-        """Give the process its former output back, and delete the file."""
+        """Restore the former standard output and error, and delete the file."""
         _flush_streams()
         sys.stdout, sys.stderr = self._former_streams
         _flush_streams()
@@ -96,17 +96,17 @@ class OutputCapture:
             os.dup2(former, fd)
             os.close(former)
         os.close(self._fd)
-        with suppress(OSError):  # it may never have been made
+        with suppress(OSError):  # it may not exist
             self._file.unlink()
 
 
 @contextmanager
 def capture_output() -> Iterator[OutputCapture]:
-    """Capture what this process prints while the context is open; what is left is reported."""
+    """Capture what this process prints while the context is open; report the rest at its end."""
     storage = tune.get_context().get_storage()
     local = isinstance(storage.storage_filesystem, LocalFileSystem)
     folder = Path(storage.trial_fs_path) if local else Path(tempfile.mkdtemp(prefix="cse-output-"))
-    logging.getLogger("ray.train").setLevel(logging.WARNING)  # it tells of every checkpoint
+    logging.getLogger("ray.train").setLevel(logging.WARNING)  # it logs every checkpoint
     capture = OutputCapture(folder / OUTPUT)
     try:
         yield capture
@@ -127,21 +127,22 @@ def _report_rest(capture: OutputCapture) -> None:
 
 
 def is_stopped_by_tune(error: BaseException) -> bool:
-    """Whether an error is the exit that Tune raises in the report of a stopped trial."""
+    """Whether an error is the SystemExit that Tune raises when a stopped trial reports."""
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     raised_by = frames[-1].f_globals.get("__name__", "")
     return isinstance(error, SystemExit) and str(raised_by).startswith("ray.")
 
 
 def decode_output(content: bytes) -> str:
-    """Decode what was printed, without what progress bars have drawn over."""
+    """Decode printed bytes, without text that progress bars have overwritten."""
     return _OVERWRITTEN.sub("", content.decode(errors="replace").replace("\r\n", "\n"))
 
 
 def read_both_ends(fd: int, start: int, end: int) -> bytes:
-    """Read a part of a file; of a long one the beginning and the end, `MAX_REPORTED` bytes.
+    """Read bytes `start` to `end` of a file; if more than `MAX_REPORTED`, the first and last half.
 
-    Both consist of whole lines, if they have any: half a secret would not be known as one.
+    Both halves consist of whole lines where possible, because a secret cut in half would not be
+    masked.
     """
     if end - start <= MAX_REPORTED:
         return os.pread(fd, end - start, start)
@@ -160,7 +161,7 @@ def _open_stream(fd: int) -> TextIO:
 
 def _flush_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with suppress(ValueError, OSError, AttributeError):  # a method may have put another there
+        with suppress(ValueError, OSError, AttributeError):  # a method may have replaced it
             stream.flush()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).fflush(None)  # native code writes to a file in blocks

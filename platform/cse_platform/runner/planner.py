@@ -1,4 +1,4 @@
-"""Plans what a sweep runs next: cut-off trials first, then the search, then the confirmation."""
+"""Plan what a sweep runs next: cut-off trials first, then the search, then the confirmation."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -47,7 +47,7 @@ def start_of(
     searched: tuple[str, ...],
     search_number: int | None = None,
 ) -> TrialStarted:
-    """Make the start of a new trial, under the next number."""
+    """Make the start event of a new trial, under the next free number."""
     return TrialStarted(
         trial=identity.key(seed),
         number=len(state.history.trials),
@@ -63,7 +63,7 @@ def start_of(
 
 
 def facts_of_sweep(state: SweepState) -> dict[str, Any]:
-    """Fields of every trial's first event that describe its sweep."""
+    """Return the fields of a trial's first event that describe its sweep."""
     spec = state.spec
     return {
         "sweep": spec.sweep,
@@ -75,7 +75,7 @@ def facts_of_sweep(state: SweepState) -> dict[str, Any]:
 
 
 def accepted_config(state: SweepState, trial: TrialHistory) -> MethodConfig | None:
-    """The configuration of a trial; None if the method refuses it by now."""
+    """Return a trial's configuration, or None if the method no longer accepts it."""
     try:
         return state.spec.config_of(trial.values)
     except SweepRefusedError:
@@ -86,7 +86,7 @@ _log = logging.getLogger(__name__)
 
 
 def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
-    """Find the planned trial's values on the leaderboard; None if it must run."""
+    """Find the results of the planned trial on the leaderboard; None if it must run."""
     try:
         with state.leaderboard.session() as session:
             for wanted in _iter_acceptable(state, planned):
@@ -96,7 +96,7 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
                 if done.step is None or done.value is None:
                     continue
                 if done.model is None and state.spec.needs_models:
-                    continue  # it was deleted
+                    continue  # the model was deleted, and this sweep needs it
                 points = dev_curve(session, wanted.trial)
                 reused = TrialReused(
                     sweep=wanted.sweep,
@@ -118,19 +118,19 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
 
 
 def _find_best_metrics(points: Sequence[DevPoint]) -> dict[str, float]:
-    """The metrics of the kept checkpoint, those that are numbers."""
+    """Return the metrics of the kept checkpoint, without those that are not numbers."""
     kept = next((point.metrics for point in points if point.kept), {})
     return {name: value for name, value in kept.items() if value is not None}
 
 
 def _read_cost(trial: TrialRecord) -> dict[str, Any]:
-    """Read what a stored trial took where it ran."""
+    """Return the wall time and the mean number of GPUs of a stored trial."""
     seconds = trial.wall_seconds
     return {"wall_seconds": seconds, "gpus": trial.gpu_seconds / seconds if seconds else 0.0}
 
 
 def _iter_acceptable(state: SweepState, planned: TrialStarted) -> Iterator[TrialStarted]:
-    """Yield the trial by its code and, if the user accepts that, the same by unknown code."""
+    """Yield the planned trial and, if the user allows that, the same trial with unknown code."""
     if state.reuse == "nothing":
         return
     if planned.code is not None:
@@ -143,17 +143,17 @@ def _iter_acceptable(state: SweepState, planned: TrialStarted) -> Iterator[Trial
 
 
 class Planner:
-    """Gives one trial at a time; `capacity` says how many the cluster can run at once now."""
+    """Plans one trial at a time; `capacity` returns how many the cluster can run at once now."""
 
     def __init__(self, state: SweepState, *, capacity: Callable[[], int]) -> None:
         self.state, self.capacity = state, capacity
         self._begun: dict[str, int] = {}
-        """By request, the study's trial of a configuration that a person has put in."""
+        """Trial number in the study, by the request that enqueued its configuration."""
         state.search.reconcile(state.history)
         state.left_over.extend(state.history.unfinished())
 
     def next(self) -> TrialHistory | None:
-        """Start the next trial; None to wait, and for good once `state.finished` is set."""
+        """Start the next trial; None if there is none now, or ever once `state.finished` is set."""
         if self.state.history.paused or len(self.state.live) >= self.capacity():
             return None
         while self.state.left_over:
@@ -167,7 +167,7 @@ class Planner:
             if planned and (again := self._skip_if_reused(planned)):
                 return self._start_trial(again)
         if cause := common_cause(self.state):
-            if not self.state.live:  # else one of them may yet come to something
+            if not self.state.live:  # otherwise a running trial may still succeed
                 self.state.gave_up = cause
             return None
         if not self._begin_enqueued():
@@ -183,11 +183,11 @@ class Planner:
             if planned and (fresh := self._skip_if_reused(planned)):
                 return self._start_trial(fresh)
         if self._is_searching():
-            return None  # which configurations to confirm needs every value of the search
+            return None  # the confirmation depends on all results of the search
         for further in self._plan_confirmations():
             if planned := self._skip_if_reused(further):
                 return self._start_trial(planned)
-        if not self.state.live:  # one that crashes has to go on
+        if not self.state.live:  # a confirmation may still crash and have to resume
             self.state.finished = self.state.with_search(self._close_surplus) is not None
         return None
 
@@ -199,7 +199,7 @@ class Planner:
         waiting = len(state.left_over) + len(state.to_retry)
         if state.searches_on:
             known, begun = state.budget, state.history.searched
-            # Nobody knows how many a search without a number takes: as many again as there is room.
+            # Unknown for a search without a number of trials: assume enough to fill the cluster.
             return waiting + (self.capacity() if known is None else known - begun)
         if self._is_searching():
             return waiting
@@ -207,7 +207,7 @@ class Planner:
         return waiting + sum(1 for _ in further)
 
     def param_space(self, trial: TrialHistory) -> dict[str, Any]:
-        """Make the trainable's arguments for a trial that `next` has started."""
+        """Make the arguments of the trainable for a trial that `next` has started."""
         config = self.state.spec.config_of(trial.values)
         checkpoint = None if trial.checkpoint is None else trial.checkpoint[1]
         asked = self.state.spec.evaluate
@@ -221,7 +221,7 @@ class Planner:
         return any(trials[key].role != "confirm" for key in self.state.live)
 
     def _begin_enqueued(self) -> bool:
-        """Add what a person has put in to the study. Returns False while that is down."""
+        """Add enqueued configurations to the study. Returns False while the store is down."""
         for request, values in self.state.history.enqueued.items():
             if request in self._begun:
                 continue
@@ -232,14 +232,14 @@ class Planner:
         return True
 
     def _propose_next(self) -> Proposal:
-        """Propose the next configuration: never started, to be repeated, or a sample."""
+        """Propose an unstarted trial of the study, a configuration to repeat, or a new sample."""
         search, unstarted = self.state.search, self._list_unstarted()
         if not unstarted and (number := self._find_repeated()) is not None:
             unstarted = [search.repeat(number)]
         return search.adopt(unstarted[0]) if unstarted else search.ask()
 
     def _find_repeated(self) -> int | None:
-        """Find the study's trial that gets a further seed now; None for a new configuration."""
+        """Return the study's trial to repeat with another seed; None for a new configuration."""
         if not self.state.spec.seeds.repeats:
             return None
         first = choose_repeated(self.state.history, self.state.spec.search.constraints)
@@ -250,20 +250,20 @@ class Planner:
         return [number for number in self.state.search.running() if number not in started]
 
     def _has_waiting_enqueued(self) -> bool:
-        """Whether what a person has put in waits to be started, or that is unknown."""
+        """Whether an enqueued configuration waits to be started; True if that is unknown."""
         unstarted = self.state.with_search(self._list_unstarted)
         return unstarted is None or not {*unstarted}.isdisjoint(self._begun.values())
 
     def _close_surplus(self) -> bool:
-        """Leave nothing RUNNING in the study; reached only while the search store answers."""
+        """Close trials that were never started; runs only while the search store answers."""
         for number in self._list_unstarted():
             self.state.search.close(number, why="the budget was spent")
         return True
 
     def _plan_proposal(self, proposal: Proposal) -> TrialStarted | None:
-        """Plan the search's seed, or one more seed of a configuration that was proposed before.
+        """Plan a proposed configuration, with the next seed if it was tried before.
 
-        Returns None if a person has put in a configuration that the method refuses.
+        Returns None if the method refuses the configuration and a person had enqueued it.
         """
         spec = self.state.spec
         try:
@@ -288,10 +288,10 @@ class Planner:
         )
 
     def _plan_retry(self, failed: TrialHistory) -> TrialStarted | None:
-        """Plan the same configuration, seed and number again, by the current code.
+        """Plan a failed trial again: same configuration, seed and number, with the current code.
 
-        Returns None if the method refuses the configuration by now, or while the search store is
-        down.
+        Returns None if the method no longer accepts the configuration. `state.search_error` is set
+        if the search store is down.
         """
         if (config := accepted_config(self.state, failed)) is None:
             return None
@@ -311,7 +311,7 @@ class Planner:
         return planned.model_copy(update={"number": failed.number})
 
     def _plan_confirmations(self) -> Iterator[TrialStarted]:
-        """Plan further seeds of the best configurations of the search."""
+        """Plan further seeds of the search's best configurations."""
         spec = self.state.spec
         for first, seed in further_seeds(self.state.history, spec, hashes=self._find_hashes):
             config = spec.config_of(first.values)
@@ -322,12 +322,12 @@ class Planner:
         return self.state.identity.of(self.state.spec.config_of(trial.values)).hashes
 
     def _find_tried_seeds(self, identity: ConfigurationIdentity) -> set[int]:
-        """Find the seeds that a configuration was tried with here, by this or by unknown code."""
+        """Return the seeds with which this sweep tried a configuration, by this or unknown code."""
         trials, hashes = self.state.history.trials.values(), identity.hashes
         return {trial.seed for trial in trials if trial.configuration in hashes}
 
     def _plan_resume(self, trial: TrialHistory) -> TrialStarted | None:
-        """Plan the rest of a trial that was cut off; None, and FAIL, if it cannot go on."""
+        """Plan the rest of a cut-off trial. If it cannot resume, record FAIL and return None."""
         if trial.averages:
             self._fail_trial(trial, "its recording was cut off; it is averaged again")
             return None
@@ -374,7 +374,7 @@ class Planner:
         self.state.with_search(lambda: self.state.search.reconcile(self.state.history))
 
     def _skip_if_reused(self, planned: TrialStarted) -> TrialStarted | None:
-        """Return the trial, or None after recording the values that another sweep has of it."""
+        """Return the planned trial. If another sweep has its results, record them; return None."""
         reused = find_reused(self.state, planned)
         if reused is None:
             return planned
@@ -384,7 +384,7 @@ class Planner:
 
 
 def spent_budget(state: SweepState, *, now: datetime | None = None) -> str | None:
-    """Describe the budget that ends the search now; None while the search goes on."""
+    """Describe the budget that is used up; None while the search goes on."""
     budget, now = state.spec.search.budget, now or this_moment()
     if budget is None:
         return None
@@ -401,16 +401,16 @@ def spent_budget(state: SweepState, *, now: datetime | None = None) -> str | Non
 
 
 def gpu_seconds(state: SweepState, now: datetime) -> float:
-    """GPU-seconds that the search has taken, including those of trials that still run."""
+    """Return the GPU-seconds that the search has used, running trials included."""
     running = [trial for trial in state.history.unfinished() if trial.role != "confirm"]
     busy = sum(trial.busy_until(now) for trial in running)
     return state.history.effort.gpu_seconds + state.slot.gpu * busy
 
 
 def trials_left(state: SweepState, *, seconds: float, at_once: int) -> float | None:
-    """Estimate how many more trials the search begins if each takes `seconds`; None if unknown.
+    """Estimate how many more trials the search begins if each takes `seconds`.
 
-    It is unknown where improvement ends the search.
+    Returns None if unknown, as where `improvement` ends the search.
     """
     count = None if state.budget is None else state.budget - state.history.searched
     pace = Pace(seconds, at_once=at_once, gpu=state.slot.gpu)

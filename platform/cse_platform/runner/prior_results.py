@@ -1,4 +1,4 @@
-"""Decides what a start takes over: its own earlier trials, and results of earlier sweeps."""
+"""Decide what a start reuses: the sweep's own earlier trials, and results of earlier sweeps."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -35,15 +35,16 @@ from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.journal import has_journal, read_journal
 
 _MAX_SHOWN = 3
-"""Changed modules that a message names."""
+"""The most changed modules that a message names."""
 
 
 def environment_hash(
     asked: Mapping[str, Any], content: Mapping[str, Any], packages: Mapping[str, str]
 ) -> str:
-    """Hash of what a trial's failure can come from: the file, code, data and packages.
+    """Hash everything that can make a trial fail: the file, code, data and packages.
 
-    `asked` is the sweep as JSON; how many trials, seeds and test sets it has makes no trial fail.
+    `asked` is the sweep as JSON; its numbers of trials and seeds and its test sets are left out,
+    because they make no trial fail.
     """
     spec = {name: value for name, value in asked.items() if name not in GROWING}
     return canonical_hash([spec, content, packages])
@@ -52,10 +53,10 @@ def environment_hash(
 def refuse_other_content(
     history: History, spec: SweepSpec, identity: Identity, *, unknown_code: bool
 ) -> None:
-    """Raise SweepRefusedError if trials of the sweep would not come out the same now.
+    """Raise SweepRefusedError if the sweep's trials would have different results now.
 
-    Trials that failed have no numbers. `spec` has its references to best encoders resolved.
-    `unknown_code` accepts trials of a version that did not record their code.
+    Failed trials are ignored. The references of `spec` to best encoders are resolved.
+    `unknown_code` accepts trials of an older version, which did not record their code.
     """
     kept = [trial for trial in history.trials.values() if trial.state != "FAIL"]
     if not kept:
@@ -77,11 +78,11 @@ def refuse_other_content(
 
 
 def to_try_again(history: History, environment: str) -> list[TrialHistory]:
-    """Trials that failed in another environment, and those that a person wants tried again."""
+    """List trials that failed in another environment or that a person wants to be retried."""
     return [
         trial
         for trial in history.trials.values()
-        if not trial.averages  # made anew whenever it is missing
+        if not trial.averages  # averages are made again whenever they are missing
         if trial.asked_again or (trial.state == "FAIL" and trial.environment != environment)
     ]
 
@@ -104,9 +105,10 @@ def _describe_code_changes(before: Mapping[str, str], now: Mapping[str, str]) ->
 def _explain_other_key(
     trial: TrialHistory, spec: SweepSpec, identity: Identity, *, known: bool
 ) -> str | None:
-    """Explain why a trial's key is another one now; `known` says that the content is the same.
+    """Explain why a trial's key would be different now; None if it would not be.
 
-    That of an average follows from the trials that it averages alone.
+    `known` says that the content is recorded and has not changed. The key of an average depends
+    only on its trials.
     """
     if trial.averages:
         return None
@@ -123,7 +125,7 @@ def _explain_other_key(
 
 
 def same_trial(trial: TrialHistory, config: MethodConfig, identity: Identity) -> bool:
-    """Whether a trial would have the same key now."""
+    """Whether a trial would have the same key now; unknown code counts as the same."""
     now = identity.of(config)
     if trial.code is None:
         now = now.with_unknown_code()
@@ -131,36 +133,37 @@ def same_trial(trial: TrialHistory, config: MethodConfig, identity: Identity) ->
 
 
 MOST_LEADERS = 3
-"""How many configurations `leaderboard` stands for."""
+"""The number of configurations that `leaderboard` in `start_from` stands for."""
 MOST_LEARNED = 50
-"""How many configurations of each sweep the sampler learns from."""
+"""The most configurations of each sweep that the sampler learns from."""
 
 
 @dataclass(frozen=True)
 class PriorResults:
-    """Results of earlier sweeps that a search takes over."""
+    """Results of earlier sweeps that a search uses."""
 
     leaders: Leaders | None = None
-    """Configurations that `start_from: [leaderboard]` stands for; None if that is not asked for."""
+    """The configurations behind `start_from: [leaderboard]`; None if the file does not name it."""
     learned: tuple[LearnedTrial, ...] = ()
-    """Trials that the sampler learns from, of the sweeps that `learn_from` names."""
+    """Trials of the sweeps in `learn_from`, from which the sampler learns."""
 
     def notes(self, spec: SweepSpec) -> list[str]:
-        """Describe what was taken over, a line each."""
+        """Describe these results, one line each."""
         return [*leader_notes(spec, self.leaders), *_describe_learned(self.learned)]
 
 
 def gather_prior_results(
     history: History, spec: SweepSpec, leaderboard: Store, *, dev: Mapping[str, str]
 ) -> PriorResults:
-    """Gather what a search takes over; after the first start, what the sweep's journal says.
+    """Gather the earlier results that a search uses; after the first start, from its journal.
 
-    While a sweep runs, the best of the leaderboard changes and other sweeps go on, so a later start
-    must not look again, unless it asks for something else. `dev` is as in TrialStarted.
+    The leaderboard and other sweeps change while this one runs, so a later start does not look
+    again, unless the file asks for something else now. `dev` is as in TrialStarted.
 
     Raises:
-        NotFoundError: if there is no sweep of a name in `learn_from`; names the nearest.
-        SweepRefusedError: if such a sweep trains another method.
+        NotFoundError: if `learn_from` names an unknown sweep; the message suggests the nearest.
+        SweepRefusedError: if such a sweep trains another method, or none of its configurations can
+            be used.
     """
     return PriorResults(
         leaders=_find_leaders(history, spec, leaderboard, dev_identity=dev["identity"]),
@@ -171,15 +174,15 @@ def gather_prior_results(
 def with_found_values(
     spec: SweepSpec, history: History, stores: SweepStores
 ) -> tuple[SweepSpec, dict[str, str]]:
-    """Put in the values that earlier stages of the file have found.
+    """Fill in the values that earlier stages of the file have found.
 
-    Returns the sweep with them, and the origin of each by its setting. A stage that is not complete
-    in this folder of runs has found nothing yet: a setting that waits for it has the value that the
-    sweep was started with, or keeps its reference.
+    Returns the sweep with these values, and the origin of each by setting. A stage that is not
+    complete in this runs folder has found nothing; its settings keep the value with which this
+    sweep was started, or else their reference.
 
     Raises:
-        SweepRefusedError: if a stage has no best configuration, its value means nothing here, or
-            the sweep was started with another one.
+        SweepRefusedError: if a stage has no best configuration, if its value is invalid here, or if
+            this sweep was started with a different value.
     """
     started = (history.spec or {}).get("fixed") or {}
     fixed, origins = dict(spec.fixed), dict[str, str]()
@@ -206,7 +209,7 @@ def with_found_values(
 
 
 def value_notes(spec: SweepSpec, origins: Mapping[str, str]) -> list[str]:
-    """Describe the values that earlier stages have found for this one, a line each."""
+    """Describe the values found by earlier stages, one line each."""
     return [
         f"{name}={format_value(spec.fixed[name])} is {origin}" for name, origin in origins.items()
     ]
@@ -215,7 +218,7 @@ def value_notes(spec: SweepSpec, origins: Mapping[str, str]) -> list[str]:
 def _find_best_of_stage(
     spec: SweepSpec, wanted: StageReference, journal: Path
 ) -> TrialHistory | None:
-    """Find a trial of a complete stage's best configuration, by that stage's own rule."""
+    """Find a trial of the best configuration of a stage, by its own rule; None if incomplete."""
     there = has_journal(journal)
     past = History(event for _, event in read_journal(journal)) if there else History()
     if not past.complete:
@@ -241,7 +244,7 @@ def _find_best_of_stage(
 
 
 def _refuse_values(spec: SweepSpec, origins: Mapping[str, str]) -> None:
-    """Raise SweepRefusedError if what earlier stages have found means nothing in this one."""
+    """Raise SweepRefusedError if values found by earlier stages are invalid in this sweep."""
     method = spec.find_method()
     problems = [
         *require_problems(spec.require, spec.space, spec.fixed),
@@ -314,7 +317,7 @@ def _describe_learned(learned: Sequence[LearnedTrial]) -> list[str]:
 def _select_usable(
     sweep: str, tried: Sequence[TriedConfiguration], spec: SweepSpec, dev: Mapping[str, str]
 ) -> list[LearnedTrial]:
-    """Select the configurations that lie in the space, evenly from the best to the worst."""
+    """Select configurations that lie in the space, evenly spread from the best to the worst."""
     mean = fmean(trial.value for trial in tried) if tried else 0.0
     spread = (pstdev([trial.value for trial in tried], mean) if tried else 0.0) or 1.0
     usable = []
@@ -343,10 +346,11 @@ def _select_usable(
 def _convert_to_space(
     tried: TriedConfiguration, spec: SweepSpec
 ) -> tuple[dict[str, Any], MethodConfig] | None:
-    """Convert a configuration to this space; None if a value lies outside, or is fixed here.
+    """Convert a configuration to this space; None if that is impossible.
 
-    What both sweeps have fixed may differ: then all values of the other one are told by their order
-    alone. What the other has searched, and this one has fixed, must be as here.
+    Its searched settings must lie in the space, or equal the value that is fixed here. Settings
+    that both sweeps fix may differ; the trial is then not comparable, and only the order of the
+    other sweep's scores counts.
     """
     assignment: dict[str, Any] = {}
     try:
@@ -366,6 +370,6 @@ def _convert_to_space(
 def _is_comparable(
     tried: TriedConfiguration, config: MethodConfig, spec: SweepSpec, dev: Mapping[str, str]
 ) -> bool:
-    """Whether the configuration would be the same here, with comparable scores."""
+    """Whether the configuration is the same here, and its score comparable."""
     same = tried.values == config.hyperparameters() and tried.backbone == spec.backbone
     return same and (tried.corpus, tried.dev_identity) == (dev["corpus"], dev["identity"])

@@ -1,4 +1,4 @@
-"""Decides whether a trial is stopped after a dev point, by Optuna's pruners or the rule `curve`."""
+"""Decide after each dev point whether a trial stops, by Optuna's pruners or the `curve` rule."""
 
 import logging
 import math
@@ -16,14 +16,14 @@ from cse_platform.tracking.history import TrialHistory
 _log = logging.getLogger(__name__)
 
 MOST_CURVES = 1000
-"""How many of the newest trials of other sweeps are read."""
+"""The number of the newest trials of other sweeps that are read."""
 
 
 class Pruning:
-    """Tells the study of each dev point, and decides by its answer or by earlier curves.
+    """Reports each dev point to the study, and decides by its answer or by earlier curves.
 
-    It keeps nothing that the journal and the leaderboard do not have, so it resumes with them. What
-    the leaderboard has is read once; the sweep's own trials are taken from its history.
+    All of its state comes from the journal and the leaderboard, so it resumes with them. Curves of
+    other sweeps are read once; those of the sweep's own trials come from its history.
     """
 
     def __init__(self, state: SweepState) -> None:
@@ -35,9 +35,9 @@ class Pruning:
             self._read_other_sweeps()
 
     def why_stop(self, trial: TrialHistory, *, step: int) -> str | None:
-        """Decide whether a trial stops after this step. Returns the reason, or None if it goes on.
+        """Return the reason to stop a trial after this step, or None if it goes on.
 
-        Trials of further seeds are never stopped.
+        The `curve` rule never stops trials with further seeds.
         """
         pruner = self.state.spec.pruner
         stops = self.state.with_search(lambda: self.state.search.report(trial, step=step))
@@ -50,7 +50,7 @@ class Pruning:
             return broken
         progress = trial.last_metrics.get("train/progress", 0.0)
         if progress <= 0:
-            return None  # of a method that does not say how far it is
+            return None  # the method does not report its progress
         self._add_own_curves()
         confirm = self.state.spec.seeds.confirm
         verdict = judge(
@@ -68,9 +68,10 @@ class Pruning:
         return verdict.why if verdict.stop else None
 
     def _compute_best_values(self, judged: TrialHistory) -> Iterator[float]:
-        """The best value of each other configuration that has one, running ones included.
+        """Return the best value of every other configuration that has one, also while it runs.
 
-        One that keeps not all constraints, or may not, was tried and sets no bar.
+        Where there are constraints, a configuration that has not been shown to keep them counts
+        as -inf, so it sets no bar.
         """
         values: dict[str, list[float]] = {}
         for trial in self.state.history.trials.values():

@@ -1,4 +1,4 @@
-"""Keeps the run of a sweep in MLflow up to date, by `cse-dashboard publish`."""
+"""Keep a sweep's run in MLflow up to date by running `cse-dashboard publish`."""
 
 import logging
 import os
@@ -11,15 +11,15 @@ from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.journal import Journal
 
 PUBLISH_SECONDS = 300.0
-"""Seconds between two publications of a running sweep."""
+"""Seconds between two publications while a sweep runs."""
 LONGEST_SECONDS = 600.0
-"""Seconds that a publication may take."""
+"""Timeout in seconds of a publication while a sweep runs."""
 END_SECONDS = 120.0
-"""Seconds that the end of a sweep waits for its publication."""
+"""Timeout in seconds of the last publication."""
 INTERRUPTED_SECONDS = 15.0
-"""Seconds that it waits after a Ctrl-C."""
+"""Timeout in seconds of the last publication after a Ctrl-C."""
 NICENESS = 10
-"""More than a user's own commands, less than the 15 that Ray gives the workers of trials."""
+"""Niceness of publications: above a user's own commands, below the 15 of Ray's workers."""
 
 _log = logging.getLogger(__name__)
 
@@ -27,11 +27,12 @@ _log = logging.getLogger(__name__)
 class Publisher:
     """Runs `cse-dashboard publish SWEEP` every few minutes, and once at the end.
 
-    Each run is a process of its own. The sweep does not depend on it: a command that fails, takes
-    too long or is not installed costs one line of warning. `command`, or else `CSE_DASHBOARD`,
-    names another one than that beside this Python; empty, it turns publishing off. While the
-    journal does not grow, there is nothing new to publish. The last run goes on beside whatever
-    follows the sweep, until `wait`.
+    Each run is a separate process, on which the sweep does not depend: if the command fails, takes
+    too long or is not installed, that costs one warning. While the journal does not grow, nothing
+    is published. The last run continues in the background until `wait`.
+
+    `command`, or else the variable `CSE_DASHBOARD`, replaces the `cse-dashboard` beside this
+    Python; an empty one turns publishing off.
     """
 
     def __init__(self, sweep: str, stores: SweepStores, *, command: str | None = None) -> None:
@@ -45,7 +46,7 @@ class Publisher:
         self._thread = threading.Thread()
 
     def start(self, journal: Journal) -> None:
-        """Publish every few minutes what the journal has."""
+        """Publish the journal every few minutes, in a background thread."""
         self._thread = threading.Thread(
             target=self._publish_repeatedly, args=[journal], name="publisher"
         )
@@ -54,7 +55,7 @@ class Publisher:
             self._thread.start()
 
     def stop(self) -> None:
-        """Stop publishing, and end a process at work."""
+        """Stop publishing, and kill a publication in progress."""
         with self._starting:
             self._ending.set()
             if self._process is not None:
@@ -63,7 +64,7 @@ class Publisher:
             self._thread.join()
 
     def finish(self, journal: Journal, *, complete: bool) -> None:
-        """Publish once more, unless this end of the sweep was published before."""
+        """Publish once more, unless this state of the journal was published as complete before."""
         self.stop()
         end, published = str(journal.end), self._stores.folder / "published"
         if not self._command or (published.is_file() and published.read_text() == end):
@@ -79,11 +80,11 @@ class Publisher:
 
     @property
     def at_work(self) -> bool:
-        """Whether a publication is under way, so that `wait` would wait."""
+        """Whether a publication is in progress, for which `wait` would wait."""
         return self._thread.is_alive()
 
     def wait(self) -> None:
-        """Wait for the last run, but not too long."""
+        """Wait for the last publication, which has a timeout."""
         if self.at_work:
             self._thread.join()
 
@@ -107,8 +108,8 @@ class Publisher:
         return not problem
 
     def _run_command(self, seconds: float, *, last: bool) -> str:
-        """Run the command. Returns the last line of its complaint, empty if it has none."""
-        # Not among the arguments, which everyone can see: a URL can hold a password.
+        """Run the command. Returns the last line of its standard error if it failed, else ""."""
+        # In the environment: everyone can see the arguments, and a URL can hold a password.
         stores = {"CSE_STORE": self._stores.leaderboard, "CSE_MLFLOW_URI": self._stores.mlflow}
         with self._starting:
             if self._ending.is_set() and not last:
@@ -120,7 +121,7 @@ class Publisher:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
-                start_new_session=True,  # a Ctrl-C is the sweep's to deal with
+                start_new_session=True,  # a Ctrl-C reaches the sweep alone
             )
         try:
             os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)

@@ -1,4 +1,4 @@
-"""Starts Ray on this machine, or joins a cluster; it hears nobody else and prints nothing."""
+"""Start Ray on this machine, closed to other machines, or join a cluster; Ray prints nothing."""
 
 import gc
 import logging
@@ -34,25 +34,26 @@ from cse_platform.signals import heed_sigterm
 _ALIVE = GcsNodeInfo.GcsNodeState.ALIVE
 _TOKEN, _TOKEN_FILE = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 _CONNECT_SECONDS = 3.0
-"""Seconds for a machine to take a connection."""
+"""Timeout in seconds of a connection to a machine."""
 _PIN_SECONDS = 60
-"""Seconds that an archive stays without a user."""
+"""Seconds that an uploaded archive stays in the cluster without a user."""
 _SHORT_TIMEOUTS = '{"py_gcs_connect_timeout_s": 3, "gcs_rpc_server_connect_timeout_s": 2}'
-"""Ray's own patience with a machine that takes connections and says nothing is 40 s."""
+"""Settings that shorten Ray's wait, 40 s by default, for a machine that accepts connections and
+does not answer."""
 
 
 def prepare_to_join(address: str) -> str:
     """Prepare this process to join a cluster, with a token if the cluster wants one.
 
-    To an address that somebody gives, Ray itself sends a token only where RAY_AUTH_MODE says so,
-    whatever the cluster wants.
+    Ray itself sends a token to a given address only if RAY_AUTH_MODE says so, whatever the cluster
+    wants.
 
     Returns:
         HOST:PORT, also for `auto`.
 
     Raises:
-        SweepRefusedError: within ten seconds, if nothing answers, the token is not known here, or
-            this machine is no node of the cluster.
+        SweepRefusedError: within ten seconds, if nothing answers, the cluster rejects the token or
+            there is none, or this machine is not a node of the cluster.
     """
     try:
         head: str = canonicalize_bootstrap_address_or_die(address)
@@ -75,17 +76,17 @@ def prepare_to_join(address: str) -> str:
 
 
 def upload(shipment: Shipment, head: str) -> None:
-    """Upload a shipment to a cluster that can be joined; Ray deletes it with its last user."""
+    """Upload a shipment to a cluster before joining it; Ray deletes it with its last user."""
     client = GcsClient(address=head)
     for uri, data in shipment.archives.items():
-        client.pin_runtime_env_uri(uri, _PIN_SECONDS)  # another user may be the last, and end now
+        client.pin_runtime_env_uri(uri, _PIN_SECONDS)  # its last other user may end just now
         client.internal_kv_put(uri.encode(), data, True, None)
 
 
 def _connect_client(head: str, *, with_token: bool) -> GcsClient | None:
-    """Connect to a cluster; from then on this process sends a token, or none.
+    """Connect to a cluster; from then on this process sends its token, or none.
 
-    Returns None if the cluster does not take it so.
+    Returns None if the cluster refuses that.
     """
     os.environ.pop(AUTH_MODE_ENV_VAR, None)
     if with_token:
@@ -102,7 +103,7 @@ def _connect_client(head: str, *, with_token: bool) -> GcsClient | None:
 
 @contextmanager
 def _silence_stderr() -> Iterator[None]:
-    """Keep Ray's native code, which knows no other way, from writing what it is refused for."""
+    """Silence standard error, where Ray's native code writes why a cluster refuses it."""
     kept = os.dup(2)
     with Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), 2)
@@ -114,14 +115,14 @@ def _silence_stderr() -> Iterator[None]:
 
 
 def _connect_with_token(head: str) -> GcsClient:
-    known = has_token()  # without one, Ray would end this process
+    known = has_token()  # if there is none, Ray would end this process
     if known and (client := _connect_client(head, with_token=True)):
         return client
     raise SweepRefusedError(token_refusal(head, known=known))
 
 
 def token_refusal(head: str, *, known: bool) -> str:
-    """Explain that a cluster wants a token, or another one than that which is `known` here."""
+    """Explain that a cluster wants a token, or one other than the token `known` here."""
     wants = "wants another token than that of" if known else "wants a token, and there is none in"
     named = os.environ.get(_TOKEN_FILE) or "~/.ray/auth_token"
     looked = _TOKEN if os.environ.get(_TOKEN) else named
@@ -132,36 +133,36 @@ def token_refusal(head: str, *, known: bool) -> str:
 
 
 def has_token() -> bool:
-    """Whether a token is known here, whichever cluster it is of."""
+    """Whether there is a token on this machine, of whichever cluster."""
     try:
         return bool(AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True))
-    except AuthenticationError:  # the file that is named cannot be read, or is empty
+    except AuthenticationError:  # the configured file is empty or cannot be read
         return False
 
 
 RAY_SETTINGS = {
-    **ONE_ARENA,  # for the workers that this process starts
+    **ONE_ARENA,  # for the worker processes
     "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean the same in a trial as in the file
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # keep relative paths of the file valid in a trial
     "RAY_DEDUP_LOGS": "0",
-    "RAY_idle_worker_killing_time_threshold_ms": "600000",  # for the next stage to score in
-    "RAY_prestart_worker_first_driver": "false",  # trials need processes of another environment
+    "RAY_idle_worker_killing_time_threshold_ms": "600000",  # the next stage reuses them to score
+    "RAY_prestart_worker_first_driver": "false",  # trials need another environment anyway
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # results go through the journal alone
-    "TUNE_FUNCTION_THREAD_TIMEOUT_S": "60",  # for a stopped trial to leave its worker
+    "TUNE_FUNCTION_THREAD_TIMEOUT_S": "60",  # time for a stopped trial to leave its worker
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal resumes a sweep, not Ray's snapshot
-    "TUNE_STATE_REFRESH_PERIOD": "86400",  # Tune asks for resources to print them, and it is silent
-    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # told in one line, and whole in the sweep's folder
-    "TUNE_MAX_PENDING_TRIALS_PG": "100000",  # the searcher decides how many
+    "TUNE_STATE_REFRESH_PERIOD": "86400",  # Tune polls resources only to print them
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # the sweep reports them, and keeps the tracebacks
+    "TUNE_MAX_PENDING_TRIALS_PG": "100000",  # the searcher limits their number
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
 
 
 def join_cluster(address: str | None, shipment: Shipment | None = None) -> None:
-    """Join the Ray cluster at `address`, whose workers get the shipment; else start one here.
+    """Join the Ray cluster at `address`, and give its workers the shipment; else start Ray here.
 
-    One that this process has joined before is kept, unless with another shipment; the end of the
-    process leaves it.
-    SweepRefusedError if nothing answers at the address, or what answers does not let this in.
+    A Ray that this process already uses is kept, unless its workers have a different shipment. The
+    process leaves the cluster when it ends. Raises SweepRefusedError if nothing answers at the
+    address, or if the cluster refuses this process.
     """
     for name, value in RAY_SETTINGS.items():
         os.environ.setdefault(name, value)
@@ -169,7 +170,7 @@ def join_cluster(address: str | None, shipment: Shipment | None = None) -> None:
     if ray.is_initialized():
         if not _has_other_code(shipment):
             return
-        shut_down_ray()  # the environment of a cluster that was joined cannot be changed
+        shut_down_ray()  # the environment of a joined cluster cannot be changed
     environment: dict[str, Any] = {}
     if address is not None:
         address = prepare_to_join(address)
@@ -192,20 +193,20 @@ def join_cluster(address: str | None, shipment: Shipment | None = None) -> None:
         why = " ".join(str(error).split())
         raise SweepRefusedError(f"cannot join the Ray cluster at {address}: {why}") from error
     finally:
-        heed_sigterm()  # Ray has set its own handler, which ends the process at once
+        heed_sigterm()  # replaces Ray's handler, which ends the process at once
 
 
 def _has_other_code(shipment: Shipment | None) -> bool:
-    """Whether what was joined gives its workers another shipment."""
+    """Whether the workers of the Ray in use have a different shipment."""
     there = ray.get_runtime_context().runtime_env.get("py_modules")
     return bool(there and shipment and there != shipment.environment["py_modules"])
 
 
 def worker_environment(address: str | None) -> dict[str, Any]:
-    """Make the environment of a cluster's workers, if this Python's path has a blank or the like.
+    """Make the environment of workers, with this Python's path quoted for a shell if it must be.
 
-    Ray writes the path into a shell command as it is, so that no worker would ever start. On a
-    cluster elsewhere the path is its own and may be another.
+    Ray puts the path into a shell command unquoted, so that with a blank in it no worker would
+    start. The head of a cluster on another machine uses its own path, so there it is left alone.
     """
     host = "localhost" if address is None else address.rpartition(":")[0]
     here = host in {"localhost", "127.0.0.1", ray.util.get_node_ip_address()}
@@ -215,10 +216,10 @@ def worker_environment(address: str | None) -> dict[str, Any]:
 
 _LOOPBACK = "127.0.0.1"
 _NEEDED = ("gcs_server", "raylet")
-"""The processes without which a Ray does nothing, and for which there is no other here."""
+"""The processes without which Ray cannot work, and which nothing replaces on a single machine."""
 
 _needed: list[psutil.Process] = []
-"""The needed processes of the Ray that this process has started."""
+"""Those processes of the Ray that this process has started; empty if it has started none."""
 
 _log = logging.getLogger(__name__)
 
@@ -226,12 +227,12 @@ _log = logging.getLogger(__name__)
 class OwnRayLost(BaseException):
     """A Ray that this process has started has died.
 
-    It is no Exception, because Ray's loop would then wait for what is gone, to tidy up.
+    It is not an Exception: Ray's loop would catch one, and wait for the dead Ray while cleaning up.
     """
 
 
 def is_own() -> bool:
-    """Whether this process has started the Ray that it uses."""
+    """Whether this process uses a Ray that it has started."""
     return bool(_needed)
 
 
@@ -240,7 +241,7 @@ def check_own() -> None:
     for process in _needed:
         try:
             lives = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-        except psutil.Error:  # it has ended between the two
+        except psutil.Error:  # it ended between the two calls
             lives = False
         if not lives:
             raise OwnRayLost
@@ -257,18 +258,18 @@ def refuse_lost_ray() -> None:
 
 
 def stop_own() -> None:
-    """End the Ray that this process has started, or what is left of it, and its workers."""
+    """Shut down the Ray that this process has started, and its workers, even if parts have died."""
     if is_own():
         _needed.clear()
         shut_down_ray()
 
 
 def shut_down_ray() -> None:
-    """Leave Ray, and end it if this process has started it, while no garbage is collected.
+    """Disconnect from Ray, or shut it down if this process started it, with the collector off.
 
-    Tune leaves references to Ray's objects in cycles. If another thread collects one of them while
-    Ray's core ends, the core ends this process at once, without a word. They are not collected
-    before either: where Ray's GCS has died, that takes a minute and then ends this process too.
+    Tune leaves reference cycles that hold Ray's objects. If another thread collects one of them
+    while Ray's core shuts down, the core silently ends this process. Collecting them earlier does
+    not help: where Ray's GCS has died, that takes a minute and then ends this process, too.
     """
     gc.disable()
     try:
@@ -278,13 +279,13 @@ def shut_down_ray() -> None:
 
 
 def start_own(init: Callable[..., Any]) -> None:
-    """Start Ray by `init`, `ray.init` with its options; once more where that fails.
+    """Start Ray by `init`, which is `ray.init` with its options; try once more if that fails.
 
-    Ray gives its processes 30 s, which a busy machine may not have. SweepRefusedError if the second
-    start fails too.
+    Ray gives its processes 30 s, which may be too short on a busy machine. Raises SweepRefusedError
+    if the second start fails, too.
     """
     _make_token_private()
-    ray_constants.ENABLE_RAY_CLUSTER = False  # else Ray takes another address for 127.0.0.1
+    ray_constants.ENABLE_RAY_CLUSTER = False  # otherwise Ray replaces 127.0.0.1
     try:
         _start_once(init)
     except Exception as error:
@@ -300,10 +301,10 @@ def start_own(init: Callable[..., Any]) -> None:
 
 @contextmanager
 def without_noise() -> Iterator[None]:
-    """Keep Ray, which joins or starts within, from printing and from handling SIGTERM.
+    """Keep Ray from printing and from handling SIGTERM while the context is open.
 
-    Ray prints what its nodes complain of, with pages of `[state-dump]`. Of what ends a trial we
-    tell ourselves.
+    Ray prints the errors of its nodes, including pages of `[state-dump]`. The sweep reports the
+    failures of trials itself.
     """
     listen, handle = worker.listen_error_messages, utils.set_sigterm_handler
     worker.listen_error_messages = utils.set_sigterm_handler = lambda *_arguments: None
@@ -315,10 +316,10 @@ def without_noise() -> Iterator[None]:
 
 @contextmanager
 def _limit_to_one_machine() -> Iterator[None]:
-    """Start Ray within without the processes that only a cluster needs, and on any free port.
+    """Make Ray start without the processes that only a cluster needs, and on any free port.
 
-    One such process adds nodes, another collects what workers print. Beside another Ray the agent's
-    fixed port is taken, and it tries that port for 3 s before it goes on.
+    One of them adds nodes, the other collects what workers print. Beside another Ray, the agent's
+    fixed port is taken, and the agent would retry it for 3 s.
     """
     params = parameter.RayParams
     parameter.RayParams = partial(
@@ -347,14 +348,14 @@ def _start_once(init: Callable[..., Any]) -> None:
 
 
 def _make_token_private() -> None:
-    """Make the token of Ray's processes unreadable for everyone else.
+    """Create the token file of Ray's processes, readable for this user alone.
 
-    Ray itself makes the file readable for everyone.
+    Ray itself would make it readable for everyone.
     """
     if os.environ.get("RAY_AUTH_MODE", "token") != "token":
         return
     file = Path.home() / ".ray" / "auth_token"
-    with suppress(OSError):  # Ray says what is wrong with it
+    with suppress(OSError):  # Ray reports what is wrong with the file
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not file.exists():
             with tempfile.NamedTemporaryFile("w", dir=file.parent) as new:  # of mode 0600

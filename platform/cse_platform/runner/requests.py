@@ -1,4 +1,4 @@
-"""Receives requests to a running sweep from elsewhere, and acts on them."""
+"""Receive requests to a running sweep from other processes, and act on them."""
 
 import logging
 import threading
@@ -22,11 +22,11 @@ _log = logging.getLogger(__name__)
 
 
 class Requests:
-    """Receives requests to a sweep: a thread asks the leaderboard for them until this is closed.
+    """Receives requests to a sweep: a thread polls the leaderboard until `close`.
 
-    While the leaderboard is down nothing is heard. A request waits there until it comes back in the
-    driver's journal; a driver that starts before then hears it again. One that this version cannot
-    read is left where it waits, which is said once.
+    A request stays in the leaderboard until the driver's journal, which records it, has reached the
+    leaderboard; a driver that starts before then receives it again. A request that this version
+    cannot read is left there, with one warning. While the leaderboard is down nothing is received.
     """
 
     def __init__(self, leaderboard: Store, sweep: str) -> None:
@@ -42,22 +42,22 @@ class Requests:
         self._thread.start()
 
     def take(self) -> Iterator[SweepRequested]:
-        """Yield the requests since the last call."""
+        """Yield the requests received since the last call."""
         while self._heard:
             yield self._heard.popleft()
 
     def heed(
         self, state: SweepState, *, stop_trial: Callable[[str], None] = lambda key: None
     ) -> None:
-        """Act on requests since the last call; `stop_trial` ends a running trial, by its key."""
+        """Act on requests since the last call; `stop_trial` ends a running trial, given its key."""
         for request in self.take():
             act_on(state, request, stop_trial=stop_trial)
 
     def close(self) -> None:
-        """Stop asking the leaderboard; a second call does nothing."""
+        """Stop polling the leaderboard; a second call does nothing."""
         if not self._closing.is_set():
             self._closing.set()
-            self._thread.join(timeout=1.0)  # an attempt on a store that hangs is left behind
+            self._thread.join(timeout=1.0)  # abandon it if the store hangs
 
     def __enter__(self) -> Self:
         return self
@@ -87,9 +87,9 @@ class Requests:
 def act_on(
     state: SweepState, request: SweepRequested, *, stop_trial: Callable[[str], None]
 ) -> None:
-    """Record a request in the journal, then act on it, in the driver's thread.
+    """Record a request in the journal and act on it, in the driver's thread.
 
-    The planner does the rest by the history. `stop_trial` ends a running trial, by its key.
+    The planner takes the rest from the history. `stop_trial` ends a running trial, given its key.
     """
     if request.request in state.history.requests:
         return

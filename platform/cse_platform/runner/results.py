@@ -1,7 +1,7 @@
-"""Receives every report of the trials, which no other place does.
+"""Receive every report of the trials; no other code in the driver does.
 
-A report goes to the journal first, then to the search store; then the pruning decides whether the
-trial goes on.
+A report is written to the journal first, then to the search store; then `Pruning` decides whether
+the trial goes on.
 """
 
 import logging
@@ -34,9 +34,9 @@ _log = logging.getLogger(__name__)
 
 
 class Results:
-    """Takes the reports and the ends of the trials of one sweep.
+    """Receives the reports and the ends of one sweep's trials.
 
-    Checkpoints that a start before this one has left, and that nothing needs, are deleted.
+    Its creation deletes the checkpoints of earlier starts that nothing needs.
     """
 
     def __init__(self, state: SweepState, stores: SweepStores) -> None:
@@ -51,17 +51,17 @@ class Results:
         """Reasons why trials were pruned, by key."""
         self._stopped: set[str] = set()
         self._last_step: dict[str, int] = {}
-        """By trial, of its present process. One that goes on repeats what came after its
-        checkpoint."""
+        """The last step by trial, in its current process. A resumed trial repeats the steps after
+        its checkpoint."""
         self._falls: set[str] = set()
-        """The trials whose steps do not rise."""
+        """Trials that have reported a step out of order."""
         self._waiting: set[str] = set()
         self._refused: dict[str, str] = {}
         self._cut_off: Counter[tuple[str, End]] = Counter()
         self._models: dict[str, str | None] = {}
-        """What prevented workers from keeping a model, by trial; None if nothing did."""
+        """Why a worker could not keep its model, by trial; None if it could."""
         self._provenance: dict[str, dict[str, str]] = {}
-        """Provenance by trial, merged from its reports, each of which has what is new."""
+        """Provenance by trial, merged from its reports, each of which has only what is new."""
 
     def point(
         self,
@@ -74,9 +74,9 @@ class Results:
     ) -> bool:
         """Record one dev point after `step` optimiser steps. Returns True if the trial is to stop.
 
-        A step that is known is dropped: the first values stay. A report that means nothing ends the
-        trial. `checkpoint` is where the whole checkpoint of this step lies; `provenance` is what
-        the worker has not reported before.
+        A repeated step is dropped: its first values stay. An invalid report ends the trial.
+        `checkpoint` is the location of a complete checkpoint of this step; `provenance` is what the
+        worker has not reported before.
         """
         trial, spec = self.state.history.trials[key], self.state.spec
         self._waiting.discard(key)
@@ -112,7 +112,7 @@ class Results:
         return True
 
     def checkpoint(self, key: str, *, step: int, place: str) -> None:
-        """Record a whole checkpoint of a step that was reported before."""
+        """Record a complete checkpoint of a step that was reported before."""
         before = self.state.history.trials[key].checkpoint
         if before is not None and before[0] >= step:
             if place != before[1]:
@@ -123,18 +123,18 @@ class Results:
         self._replace_checkpoint(key, before)
 
     def _replace_checkpoint(self, key: str, before: tuple[int, str] | None) -> None:
-        """Delete the former checkpoint, now that the journal names a newer one."""
+        """Delete the previous checkpoint, now that the journal names a newer one."""
         del self._cut_off[key, "crash"]
         if before is not None:
             self.state.deletions.add(before[1])
 
     def _count_epoch_sentences(self, trial: TrialHistory) -> int | None:
-        """Count the sentences of a trial's epoch, in whole batches; None if unknown."""
+        """Count the sentences of a trial's epoch, rounded to whole batches; None if unknown."""
         size = trial.batch_size
         return None if size is None else self.state.identity.corpus_sentences // size * size
 
     def _warn_if_not_rising(self, trial: TrialHistory, step: int) -> None:
-        """Warn once of a trial that reports a step below or equal to the one before."""
+        """Warn once if a trial reports a step that is not above the one before."""
         before = self._last_step.get(trial.key, -1)
         self._last_step[trial.key] = max(step, before)
         if step > before or trial.key in self._falls:
@@ -150,15 +150,15 @@ class Results:
         )
 
     def refuse(self, key: str, why: str) -> None:
-        """Mark a trial whose report is invalid; it fails once it has ended."""
+        """Mark a trial whose report is invalid; it is recorded as failed when it ends."""
         self._refused[key] = why
 
     def model_location(self, key: str) -> str:
-        """The folder or URI in which the worker of a trial puts its model, before it ends."""
+        """The folder or URI where a trial's worker stores its model."""
         return f"{self.models}/{key[:MODEL_DIGITS]}"
 
     def model_kept(self, key: str, *, problem: str | None) -> None:
-        """Note that a trial's worker has put the model in its place, or what prevented it."""
+        """Note that a trial's worker has stored its model, or the problem that prevented it."""
         self._models[key] = problem
 
     def _has_kept_model(self, trial: TrialHistory) -> bool:
@@ -169,11 +169,11 @@ class Results:
         return problem is None
 
     def stop(self, key: str) -> None:
-        """Mark a trial that a person ends early; its reports count as those of a pruned trial."""
+        """Mark a trial that a person stops; its results count as those of a pruned trial."""
         self._stopped.add(key)
 
     def warn_waiting(self, key: str, why: str) -> None:
-        """Warn once that a trial is alive but cannot go on for the moment."""
+        """Warn once that a trial is alive but has to wait."""
         if key not in self._waiting:
             self._waiting.add(key)
             number = self.state.history.trials[key].number
@@ -182,11 +182,11 @@ class Results:
             )
 
     def warn_unread(self, key: str, unread: Collection[str]) -> None:
-        """Warn, after the first trial alone, of searched settings that nothing has read.
+        """Warn of searched settings that the method never read, after the first trial only.
 
         Args:
             key: a trial that came to its last step, and whose end is not recorded yet.
-            unread: all its hyperparameters that nothing has read.
+            unread: all of its hyperparameters that were not read.
         """
         history = self.state.history
         if any(t.state == "COMPLETE" and t.reused_from is None for t in history.trials.values()):
@@ -202,7 +202,7 @@ class Results:
             )
 
     def record_end(self, key: str) -> None:
-        """Record the end of a trial that came to its last step, or was stopped by `point`."""
+        """Record the end of a trial that came to its last step, or was stopped early."""
         trial = self.state.history.trials[key]
         if key in self._refused:
             self._finish_trial(trial, "FAIL", error=self._refused[key], cause="trial")
@@ -218,12 +218,12 @@ class Results:
             self._finish_trial(trial, "COMPLETE")
 
     def record_failure(self, key: str, failure: Failure) -> None:
-        """Let a trial that raised an error or lost its process go on, or record that it failed.
+        """Resume a trial that raised an error or lost its process, or record that it failed.
 
-        The whole traceback goes into a file in the sweep's folder.
+        The whole traceback is written to a file in the sweep's folder.
         """
         if any(key in ends for ends in (self._pruned, self._stopped, self._refused)):
-            self.record_end(key)  # it was being stopped already
+            self.record_end(key)  # it was being stopped anyway
             return
         trial = self.state.history.trials[key]
         file = self.errors / f"trial-{trial.number}.txt"
@@ -280,7 +280,7 @@ class Results:
         if trial.checkpoint is not None and not _needs_checkpoint(trial):
             self.state.deletions.add(trial.checkpoint[1])
         self.state.live.discard(trial.key)
-        for end in GOES_ON:  # it can be tried again
+        for end in GOES_ON:  # it may be retried, and then counts anew
             del self._cut_off[trial.key, end]
         self._pruned.pop(trial.key, None)
         self._last_step.pop(trial.key, None)
@@ -290,12 +290,12 @@ class Results:
         self.state.with_search(lambda: self.state.search.tell(trial))
 
     def _note_provenance(self, key: str, facts: Mapping[str, str]) -> None:
-        # The first report of a process names its host, which another process may not share.
+        # The first report of a process names its host; another process may run elsewhere.
         known = {} if "host" in facts else self._provenance.get(key, {})
         self._provenance[key] = {**known, **facts}
 
     def _find_refusal(self, step: int, metrics: Mapping[str, float]) -> str | None:
-        """Find out why a report is invalid; None if it is not. NaN is a value: the end tells it."""
+        """Explain why a report is invalid; None if it is valid. NaN is valid until the end."""
         dev = self.state.spec.dev
         for name in map(dev_metric, (*dev.picking, *dev.climbed)):
             if name not in metrics:
@@ -314,7 +314,7 @@ class Results:
         return [metric_of(name) for name in self.state.spec.search.measured if is_metric(name)]
 
     def _explain_unmeasured(self, best: TrialPoint) -> str | None:
-        """Explain why a trial cannot count: a searched metric is no number at its best step."""
+        """Explain why a trial fails: a metric of the search is not finite at its best step."""
         for name in self._list_measured_metrics():
             if not math.isfinite(best.metrics[name]):
                 return f"its {name} is {best.metrics[name]} at its best step, {best.step}"
@@ -322,9 +322,9 @@ class Results:
 
 
 def _needs_checkpoint(trial: TrialHistory) -> bool:
-    """Whether a trial can go on from its checkpoint, or that is all there is of its model.
+    """Whether a trial resumes from its checkpoint, or has no other copy of its model.
 
-    One that is tried again starts over.
+    A retried trial starts over and needs none.
     """
     return trial.state == "RUNNING" or (trial.state == "COMPLETE" and trial.model is None)
 

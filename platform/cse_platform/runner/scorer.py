@@ -1,4 +1,4 @@
-"""Scores a model on test sets, in a process that trains nothing."""
+"""Score a model on test sets, in a process that trains nothing."""
 
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ def score_kept_model(
     slicing_length: int | None,
     threads: int,
 ) -> "Evaluation":
-    """Runs in a worker, which writes to no store."""
+    """Score the kept model of a trial. Runs in a worker, and writes to no store."""
     collect_rarely()
     prepare_gpus()
     import torch

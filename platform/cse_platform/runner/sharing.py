@@ -1,4 +1,4 @@
-"""Measures how many trials share a device, where `resources:` says `auto`."""
+"""Measure how many trials should share a device, where `resources:` says `auto`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,41 +19,42 @@ from cse_platform.sweep.checks import list_representatives
 from cse_platform.sweep.identity import code_hash
 
 TRIED_AT_ONCE = (1, 2, 4, 8)
-"""Numbers of trials at once that are measured."""
+"""Numbers of simultaneous trials that are measured."""
 NEAR_BEST = 0.95
-"""Fewer trials at once are taken where they have this share of the best throughput: a search learns
-more from trials that run one after another."""
+"""Fewer simultaneous trials are chosen if they reach this share of the best throughput: a search
+learns more from trials that run one after another."""
 ROOM = 0.9
 """The share of a device's memory that trials may fill."""
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """The throughput of several trials at once on one device."""
+    """The throughput of several simultaneous trials on one device."""
 
     trials: int
     sentences_per_second: float
     """The speed of all trials together."""
     memory: float
-    """The share of the memory that they filled, in [0, 1]."""
+    """The share of the device's memory that they filled, in [0, 1]."""
 
     def fit(self, trials: int) -> bool:
-        """Whether another number of trials has room, too."""
+        """Whether this many trials fit into the memory, at the measured use per trial."""
         return self.memory / self.trials * trials <= ROOM
 
 
 def fewest_near_best(measured: Sequence[Throughput]) -> Throughput:
-    """Find the fewest trials at once whose throughput is nearly the best."""
+    """Find the fewest simultaneous trials whose throughput is nearly the best."""
     best = max(each.sentences_per_second for each in measured)
     near = [each for each in measured if each.sentences_per_second >= NEAR_BEST * best]
     return min(near, key=lambda throughput: throughput.trials)
 
 
 def slots_of(resources: Resources, *, cores: float, gpus: float) -> dict[int, Slot]:
-    """Slots that a trial can occupy, by how many trials share a GPU, or else the machine.
+    """Compute the slots that a trial can occupy, by the number of trials that share a device.
 
-    What the file leaves open is divided. Cores and GPUs are those of a machine; with fewer cores
-    than trials, each trial still gets one.
+    The device is a GPU, or the machine if trials use none. What the file leaves open is divided
+    evenly. `cores` and `gpus` are those of one machine; if it has fewer cores than trials, each
+    trial still gets one.
     """
     if resources.gpu == "auto":
         gpu = {trials: 1 / trials for trials in TRIED_AT_ONCE}
@@ -72,14 +73,14 @@ def slots_of(resources: Resources, *, cores: float, gpus: float) -> dict[int, Sl
 
 
 _TIMEOUT_SECONDS = 600.0
-"""Seconds after which trials at once count as too many."""
+"""Seconds after which simultaneous trials count as too many."""
 
 
 def share_devices(state: SweepState) -> None:
-    """Measure what a trial is to occupy, if the file leaves it open; once for each kind of machine.
+    """Measure the slot of a trial if the file leaves it open; once for each kind of machine.
 
-    Trials at once that run out of memory, fail or hang are too many. Where a single one does, it
-    gets a whole device, and says itself what is wrong.
+    If simultaneous trials run out of memory, fail or hang, there are too many of them. If a single
+    trial does, it gets a whole device, and reports its own error when it runs.
     """
     resources = state.spec.resources
     if not resources.measured:
@@ -100,14 +101,14 @@ def share_devices(state: SweepState) -> None:
 
 
 def _describe_throughputs(throughputs: Sequence[Throughput], slot: Slot) -> str:
-    """Describe how fast so many trials at once are, and what a trial occupies for that."""
+    """Describe the measured speeds, and the resources that each trial gets."""
     speeds = ", ".join(f"{each.sentences_per_second:,.0f} by {each.trials}" for each in throughputs)
     gpu = f", gpu: {slot.gpu:g}" if slot.gpu else ""
     return f"sentences a second: {speeds} at once; resources: cpu: {slot.cpu:g}{gpu}"
 
 
 def _find_smallest_node(state: SweepState) -> Mapping[str, Any]:
-    """Find the machine with the fewest cores, of those with a GPU if there are any."""
+    """Find the machine with the fewest cores, among those with a GPU if there are any."""
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     if state.nodes is not None:
         alive = [node for node in alive if node["NodeID"] in state.nodes.passed]
@@ -116,7 +117,7 @@ def _find_smallest_node(state: SweepState) -> Mapping[str, Any]:
 
 
 def _find_largest_config(state: SweepState) -> MethodConfig:
-    """Find the configuration that takes the most memory, by the size of its batches."""
+    """Find the configuration that needs the most memory, by batch size x sentence length."""
     spec = state.spec
     configs = [spec.config(assignment) for assignment in list_representatives(spec, state.method)]
     return max(configs, key=lambda c: getattr(c, "batch_size", 0) * getattr(c, "max_length", 0))
@@ -146,15 +147,15 @@ def _load_or_measure(
     try:
         return written_once(file, read=_read_throughputs, write=write)
     except _NothingMeasuredError:
-        return ()  # a trial says itself what is wrong, and the next start tries again
+        return ()  # the trial itself will report the error, and the next start measures again
 
 
 class _NothingMeasuredError(Exception):
-    """Not even a single trial has come to its end."""
+    """Not even a single trial ran to its end."""
 
 
 def _is_hardware(resource: str) -> bool:
-    """Whether a resource is the same at every start; the memory that Ray manages is not."""
+    """Whether a resource stays the same between starts; the memory that Ray manages does not."""
     return resource in ("CPU", "GPU") or resource.startswith("accelerator_type:")
 
 
@@ -172,7 +173,7 @@ def _measure_throughputs(
     slots: Mapping[int, Slot],
     environment: dict[str, Any],
 ) -> list[Throughput]:
-    """Measure more and more trials at once, up to where there is no room for more."""
+    """Measure increasing numbers of trials until the next number would not fit."""
     actors: list[Any] = []
     throughputs: list[Throughput] = []
     start = ray.remote(TimedTrial).options(
@@ -191,7 +192,7 @@ def _measure_throughputs(
             speeds, filled = zip(*ray.get(done, timeout=_TIMEOUT_SECONDS), strict=True)
             throughputs.append(Throughput(trials, sum(speeds), _sum_memory_shares(filled)))
     except (RayError, TimeoutError):
-        pass  # so many are too many
+        pass  # this many are too many
     finally:
         for actor in actors:
             ray.kill(actor)
@@ -199,6 +200,6 @@ def _measure_throughputs(
 
 
 def _sum_memory_shares(filled: tuple[tuple[float, float], ...]) -> float:
-    """Share of the machine's or of the GPU's memory that trials fill together, the larger one."""
+    """Compute the share of memory that trials fill together: the machine's or GPU's, if larger."""
     own, on_gpu = zip(*filled, strict=True)
     return float(max(sum(own), *on_gpu))

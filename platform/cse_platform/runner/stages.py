@@ -1,4 +1,4 @@
-"""Runs the sweeps of a file, stage by stage; a display says what a person sees of it."""
+"""Run the sweeps of a file, stage by stage; a `StageDisplay` shows their progress to a person."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,33 +19,33 @@ from cse_platform.tracking.history import History
 
 @dataclass(frozen=True)
 class Stage:
-    """One sweep of a file, which can start."""
+    """One sweep of a file, ready to start."""
 
     spec: SweepSpec
-    """The sweep, with its data source written out."""
+    """The sweep, with its data source filled in."""
     stores: SweepStores
 
 
 class StageDisplay(Protocol):
-    """Shows a person how the stages of a file go; called in the order of these methods."""
+    """Shows a person the progress of a file's stages; methods are called in this order."""
 
     def begin_stage(self, stage: Stage) -> None:
-        """A stage opens its stores."""
+        """Called when a stage is about to open its stores."""
 
     def watch(self, stage: Stage, state: SweepState) -> AbstractContextManager[object]:
         """Show the progress of the stage while the context is open."""
 
     def end_stage(self, stage: Stage, outcome: Outcome) -> None:
-        """The driver of a stage has ended; an interrupted one ends the file."""
+        """Called when the driver of a stage has ended; an interrupted stage ends the file."""
 
     def summarize(self, stage: Stage, outcome: Outcome) -> Iterable[str]:
-        """Summarise the outcome of a stage, for those who are notified."""
+        """Summarise the outcome of a stage for those who are notified of it."""
 
     def end_file(self, stages: Sequence[Stage]) -> None:
-        """All stages have ended."""
+        """Called when all stages have ended."""
 
     def wait_for_publication(self) -> None:
-        """All is done but the last publication."""
+        """Called when only the last publication remains."""
 
 
 def run_stages(
@@ -53,8 +53,8 @@ def run_stages(
 ) -> None:
     """Run the stages in order; the first that fails ends the file.
 
-    After a KeyboardInterrupt, which SIGTERM raises too, the stores and the journal of the sweep are
-    closed. Raises SweepRefusedError if a stage has completed no trial.
+    A KeyboardInterrupt, which SIGTERM raises too, closes the sweep's stores and journal. Raises
+    SweepRefusedError if a stage completes no trial.
     """
     with ExitStack() as publishing:
         for stage in stages:
@@ -64,7 +64,7 @@ def run_stages(
         display.end_file(stages)
         if publisher.at_work:
             display.wait_for_publication()
-        executor.close()  # while the report is written
+        executor.close()  # before the publishers are waited for
 
 
 def rehearse_stages(
@@ -75,10 +75,10 @@ def rehearse_stages(
     *,
     reuse: Reuse,
 ) -> None:
-    """Run the stages in order, each checked when its turn comes, and publish nothing.
+    """Run the stages in order, check each just before it runs, and publish nothing.
 
-    A stage that fails does not keep the next ones from running; `report` gets the name of each and
-    why it failed, if it did.
+    If a stage fails, the next ones still run. `report` is called with the name of each stage and
+    its error, or None.
     """
     for sweep, check in stages:
         cause = None
@@ -100,9 +100,10 @@ def run_stage(
     *,
     reuse: Reuse,
 ) -> None:
-    """Run one sweep to its end, and notify those who want it.
+    """Run one sweep to its end, and send its notifications.
 
-    SweepRefusedError if no trial was completed; KeyboardInterrupt if the sweep was interrupted.
+    Raises SweepRefusedError if no trial was completed, and KeyboardInterrupt if the sweep was
+    interrupted.
     """
     spec = stage.spec
     display.begin_stage(stage)

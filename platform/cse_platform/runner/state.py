@@ -28,18 +28,18 @@ _log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 _HANG_SECONDS = 1.0
-"""Seconds after which a search store that does not answer is left alone for some time."""
+"""Seconds after which a call of an unavailable search store counts as hanging."""
 _REST_FACTOR = 3.0
-"""How long it is left alone, as a multiple of the time it took, which blocks the driver."""
+"""How long a hanging store is not called, as a multiple of the time that the call blocked."""
 
 
 Reuse = Literal["same code", "unknown code too", "nothing"]
-"""Which complete trials of other sweeps are taken over."""
+"""Which complete trials of other sweeps are reused."""
 
 
 @dataclass
 class SweepState:
-    """A running sweep. The history is what the journal says; everything is decided by it."""
+    """A running sweep. The history is read from the journal, and all decisions follow from it."""
 
     spec: SweepSpec
     method: Method
@@ -51,41 +51,38 @@ class SweepState:
     lease: Lease
     reuse: Reuse = "same code"
     to_retry: list[TrialHistory] = field(default_factory=list)
-    """Failed trials that are still to be tried again."""
+    """Failed trials that are still to be retried."""
     live: set[str] = field(default_factory=set)
-    """Keys of the trials that Ray has now."""
+    """Keys of the trials that Ray holds now."""
     stalled: set[str] = field(default_factory=set)
-    """Keys of the trials that have said nothing for long."""
+    """Keys of the trials that have been silent for long."""
     left_over: list[TrialHistory] = field(default_factory=list)
-    """Trials that were cut off and go on from their last checkpoint."""
+    """Trials that were cut off and are to resume from their last checkpoint."""
     finished: bool = False
     gave_up: str | None = None
-    """Why all trials so far have failed, once that ends the sweep."""
+    """The error of all trials so far, if that has ended the sweep."""
     scored: tuple[int, int] | None = None
-    """Of the trials that dev has chosen: how many are scored on test sets, and how many there
-    are; None before."""
+    """How many of the trials selected on dev are scored on test sets, and how many there are; None
+    before the scoring."""
     search_error: str | None = None
-    """The error of a search store that does not answer; None while it does."""
+    """The error of the search store while it does not answer; None while it does."""
     search_rests: float = 0.0
-    """Until when the search store is left alone, by `time.monotonic`."""
+    """The time, by `time.monotonic`, until which the search store is not called."""
     ray_is_up: bool = False
-    """Whether Ray has been started, or joined."""
+    """Whether Ray has been started or joined."""
     nodes: NodeChecks | None = None
-    """Which nodes of a joined cluster get trials; None where all do."""
+    """The nodes of a joined cluster that get trials; None where all nodes do."""
     deletions: FolderDeletions = field(default_factory=FolderDeletions)
-    """Checkpoints that nothing needs any more."""
+    """Deletes checkpoints that are no longer needed."""
     slot: Slot = field(init=False)
-    """The resources that a running trial occupies."""
+    """The resources of one running trial."""
 
     def __post_init__(self) -> None:
         self.slot = self.spec.resources.slot
 
     @property
     def budget(self) -> int | None:
-        """Number of trials of the search, including those that a person has put in.
-
-        None while no number limits it.
-        """
+        """Number of trials of the search, enqueued ones included; None while it is unlimited."""
         if self.history.search_limit is not None:
             return self.history.search_limit
         return None if self.spec.budget is None else self.spec.budget + len(self.history.enqueued)
@@ -97,17 +94,17 @@ class SweepState:
 
     @property
     def searches_on(self) -> bool:
-        """Whether the search takes more trials than it has begun."""
+        """Whether the search may begin more trials."""
         return self.budget is None or self.history.searched < self.budget
 
     @property
     def wants_more(self) -> bool:
-        """Whether trials are to be run beside those that have been."""
+        """Whether there are trials to run besides those that have ended."""
         return bool(self.to_retry) or self.searches_on
 
     @property
     def planned(self) -> int | None:
-        """Greatest number of trials, further seeds and averages included; None while unknown."""
+        """The largest possible number of trials, seeds and averages included; None if unknown."""
         if self.finished:
             return len(self.history.trials)
         if self.budget is None:
@@ -115,15 +112,15 @@ class SweepState:
         return self.budget + self.spec.confirming + self.spec.averaging
 
     def record(self, event: Event) -> None:
-        """Write to the journal; returns when it is written.
+        """Write an event to the journal, and apply it to the history; returns once it is written.
 
-        LeaseLostError, before anything is written, if another driver has taken the sweep over.
+        Raises LeaseLostError, before anything is written, if another driver has taken the sweep.
         """
         self.lease.check()
         self.history.apply(self.recorder.record(event))
 
     def record_test_access(self, trial: str, tasks: Tasks) -> None:
-        """Record that test sets are about to be opened for a trial; as `record`."""
+        """Record that test sets are about to be opened for a trial; raises as `record` does."""
         self.record(
             TestAccessed(
                 sweep=self.spec.sweep,
@@ -136,23 +133,23 @@ class SweepState:
         )
 
     def say(self, text: str, level: MessageLevel = "note") -> None:
-        """Tell everybody who follows the sweep, here or elsewhere; safe to call from any thread."""
+        """Send a message to all who follow the sweep, here or elsewhere; callable by any thread."""
         if not self.lease.is_lost:
             message = DriverMessage(sweep=self.spec.sweep, level=level, text=mask_text(text))
             self.history.apply(self.recorder.record(message))
 
     def cut_off(self) -> None:
-        """Note that nothing runs any more; the next planner finds in the history what goes on."""
+        """Forget all running trials; the next planner finds in the history which ones to resume."""
         self.live.clear()
         self.left_over.clear()
         self.stalled.clear()
 
     def with_search(self, call: Callable[[], _T]) -> _T | None:
-        """Call the search store; None while it is down.
+        """Call the search store. Returns None while it is down.
 
-        Reports that it missed are repeated from the history before its next answer. StoreLostError,
-        where no wait helps, if it answers and has lost what the journal knows. LeaseLostError, and
-        no call, if another driver has taken the sweep over.
+        Once it answers again, reports that it missed are first repeated from the history. Raises
+        StoreLostError if it answers but has lost what the journal knows, where waiting does not
+        help; and LeaseLostError, without a call, if another driver has taken the sweep.
         """
         self.lease.check()
         if (began := time.monotonic()) < self.search_rests:

@@ -1,4 +1,4 @@
-"""Writes in the driver what the trials of a sweep print, as it comes with their reports."""
+"""Write in the driver what the trials of a sweep print, as their reports deliver it."""
 
 import logging
 import os
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class _Written:
-    """What is written of the present process of a trial."""
+    """What has been written of a trial's current process."""
 
     file: OutputFile
     total: int = 0
@@ -28,25 +28,25 @@ class _Written:
 
 
 class TrialOutputs:
-    """Writes the files of a sweep's trials, without secrets and colours.
+    """Writes the output files of a sweep's trials, with secrets masked and colours removed.
 
-    Where a file cannot be written, what it would hold is lost, with one warning.
+    If a file cannot be written, its output is lost, with one warning.
 
     Args:
-        folder: of the sweep.
+        folder: the sweep's folder.
         checkpoints: the folder or URI where Ray has a folder for each process of a trial.
     """
 
     def __init__(self, folder: Path, checkpoints: str) -> None:
         self._folder, self._checkpoints = folder, checkpoints
         self._written: dict[str, _Written] = {}
-        """By the keys of the trials that have a process."""
+        """By key of each trial that has a process."""
         self._failed = False
 
     def add(self, trial: TrialHistory, printed: Mapping[str, Any]) -> None:
-        """Write what a trial has printed since its last report, as `OutputCapture.take` has it.
+        """Write what a trial printed since its last report, in the form of `OutputCapture.take`.
 
-        A report that comes twice is written once, and one that a method has made up is not.
+        A repeated report is written once; a malformed one, which a method made up, is ignored.
         """
         total, offset = printed.get("total"), printed.get("offset")
         if not isinstance(total, int) or not isinstance(offset, int):
@@ -58,10 +58,10 @@ class TrialOutputs:
                 written.total, written.offset = total, max(offset, 0)
 
     def end(self, trial: TrialHistory, process: str) -> None:
-        """Note that the process of a trial has ended, or its trial in it.
+        """Note that a trial, or its process, has ended.
 
-        What it has printed since its last report is written, too, if its file is still there and
-        this machine sees it: the process was killed. `process` is the name of Ray's folder for it.
+        If the process was killed, its output file still exists; where this machine can read it, the
+        output since the last report is written, too. `process` is the name of Ray's folder for it.
         """
         with self._failure_noted(trial):
             file = Path(self._checkpoints, process, OUTPUT)
@@ -81,7 +81,7 @@ class TrialOutputs:
             self._open_file(trial).file.append(clean_text(decode_output(content)))
 
     def _open_file(self, trial: TrialHistory) -> _Written:
-        """Open the file of a trial; a line there says that a process begins with it."""
+        """Open the file of a trial; its first line for each process is a header."""
         if trial.key not in self._written:
             file = OutputFile(output_file(self._folder, trial.number))
             begun = f"trial {trial.key[:HASH_DIGITS]} from step {trial.resumed_from or 0}"

@@ -1,4 +1,4 @@
-"""Runs a sweep's trials by Ray Tune, whose searcher and scheduler pass every decision on."""
+"""Run a sweep's trials by Ray Tune, whose searcher and scheduler leave every decision to us."""
 
 import logging
 import signal
@@ -62,7 +62,7 @@ from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
 
 MAX_LOST = 3
-"""How often a Ray of our own may die in one start of a sweep."""
+"""How often a Ray that this process started may die in one start of a sweep."""
 
 _log = logging.getLogger(__name__)
 
@@ -76,15 +76,15 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         self._failure_reports: dict[str, dict[str, Any]] = {}
         """Workers' reports of failures, by Ray's trial id."""
         self._killed: dict[str, str] = {}
-        """Reasons why processes were killed, by Ray's trial id."""
+        """Why processes were killed, by Ray's trial id."""
         self._limits = TrialLimits(hooks.results.state.spec.resources)
         self._bad_nodes = BadNodes()
 
     def on_trial_add(self, controller: Any, trial: Trial) -> None:
-        """Place the trial, on a cluster, where nodes have passed their checks."""
+        """On a cluster, restrict the trial to nodes that have passed their checks."""
         hooks = self.hooks
         if hooks.controller is None:
-            hooks.controller = controller._tune_controller  # what Ray passes only reads it
+            hooks.controller = controller._tune_controller  # Ray passes a read-only view of it
             hooks.controller._actor_cache = IdleWorkers(hooks.yields)
         if (nodes := hooks.planner.state.nodes) is not None:
             placement = OnCheckedNodes(trial.placement_group_factory, nodes, hooks.yields)
@@ -93,16 +93,16 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             manager._resource_cls = InItsEnvironment
 
     def note_start(self, trial: Trial) -> None:
-        """Note that a trial has a process, on a node."""
+        """Note the node on which a trial's process runs."""
         actor = trial.temporary_state.ray_actor
         if self.hooks.results.state.nodes is not None:
             self._call_guarded(lambda key: self._bad_nodes.note_start(key, node_of(actor)), trial)
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """Choose a trial without a slot; Ray asks several times a second, even if no trial reports.
+        """Choose a trial without a slot, and enforce time limits; called several times a second.
 
-        A trial whose process is starting is not chosen: Ray would give it an idle process, and end
-        its own.
+        A trial whose process is already starting is not chosen, because Ray would give it an idle
+        process and end the new one.
         """
         try:
             self._enforce_limits(tune_controller.get_live_trials())
@@ -115,7 +115,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         self._limits.watch_only(running.keys() - self._killed.keys())
         for name, why in self._limits.find_broken().items():
             self._killed[name] = why
-            ray.kill(running[name].temporary_state.ray_actor)  # even where no Python runs
+            ray.kill(running[name].temporary_state.ray_actor)  # works even if Python hangs
         stalled = self._limits.find_stalled() | (self._killed.keys() & running.keys())
         self.hooks.results.state.stalled = {self.hooks.keys[name] for name in stalled}
 
@@ -128,7 +128,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         return str(TrialScheduler.STOP if stop else TrialScheduler.CONTINUE)
 
     def _process_result(self, trial: Trial, result: dict[str, Any]) -> bool:
-        """Process what a worker has sent, which a method can have made up. True ends the trial."""
+        """Process a worker's result, which a method can have made up. Returns True to stop."""
         key, results = self.hooks.keys[trial.trial_id], self.hooks.results
         if is_report_of_failure(report := _extract_mapping(FAILURE, result)):
             self._failure_reports[trial.trial_id] = report
@@ -166,7 +166,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         return stops
 
     def on_trial_remove(self, controller: Any, trial: Trial) -> None:
-        """Record the end of a trial that is stopped before Ray has started it."""
+        """Record the end of a trial that is stopped before Ray started it."""
         self._call_guarded(self.hooks.results.record_end, trial)
 
     def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
@@ -176,12 +176,12 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
 
     def on_trial_error(self, controller: Any, trial: Trial) -> None:
         self._end_output(trial)
-        # Ray pickles the error into the sweep's storage. At the end it would read that again.
+        # Ray pickles the error into the sweep's storage, and would unpickle it at the end.
         trial.run_metadata.pickled_error_filename = None
         self._call_guarded(lambda key: self._handle_failure(key, self._make_failure(trial)), trial)
 
     def _handle_failure(self, key: str, failure: Failure) -> None:
-        """Record the failure of a trial; a node that keeps failing trials is avoided."""
+        """Record the failure of a trial; avoid a node on which trials keep failing."""
         self.hooks.results.record_failure(key, failure)
         state = self.hooks.results.state
         if state.nodes is None or (bad := self._bad_nodes.note_failure(key)) is None:
@@ -198,7 +198,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         if report := self._failure_reports.pop(trial.trial_id, None):
             return failure_from_report(report, self.hooks.results.state.method)
         text = ""
-        with suppress(OSError, TypeError):  # on a full disk there is none
+        with suppress(OSError, TypeError):  # on a full disk there is no such file
             text = Path(trial.error_file).read_text(errors="replace")
         return failure_without_report(text)
 
@@ -214,7 +214,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
 
 
 def _extract_mapping(name: str, result: dict[str, Any]) -> dict[str, Any]:
-    """Extract a mapping from a result, which Ray flattens."""
+    """Extract a nested mapping from a result, which Ray has flattened."""
     start = f"{name}/"
     return {
         name[len(start) :]: value
@@ -224,17 +224,16 @@ def _extract_mapping(name: str, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _find_checkpoint(trial: Trial, result: dict[str, Any], root: str) -> str | None:
-    """Find the path of the result's checkpoint, which the worker writes before it reports.
+    """Find the path of a result's checkpoint, which the worker has written before it reports.
 
-    It is below that of all checkpoints, because Ray's own path of a trial lacks the store that it
-    is in.
+    The path is built from `root`, because Ray's own path of a trial lacks the object store.
     """
     name = result.get("checkpoint_dir_name")
     return f"{root}/{trial.storage.trial_dir_name}/{name}" if name else None
 
 
 class Hooks:
-    """The searcher and the scheduler of one sweep, and the trials that both work on."""
+    """Connects the searcher and the scheduler of one sweep, and the objects that both work on."""
 
     def __init__(
         self, planner: Planner, results: Results, requests: Requests, outputs: TrialOutputs
@@ -242,20 +241,20 @@ class Hooks:
         self.planner, self.results, self.requests = planner, results, requests
         self.outputs = outputs
         self.controller: Any = None
-        """Ray's; None before the first trial."""
+        """Ray's TuneController; None before the first trial."""
         self.keys: dict[str, str] = {}
-        """Ray's trial id -> our key."""
+        """Our trial key by Ray's trial id."""
         self.broken: Exception | None = None
         self.rays_handler: Any = None
-        """Ray's handler of a Ctrl-C, while its loop runs."""
+        """Ray's handler of SIGINT while its loop runs."""
         self.grace = Grace(0)
-        """The time between a SIGTERM and the end."""
+        """The grace period between a SIGTERM and the end."""
         self.unsaved: set[str] | None = None
-        """Keys of the trials that are to save before the end; None until there is one."""
+        """Keys of the trials that must save before the end; None until SIGTERM asks for it."""
         nodes = planner.state.nodes
         self.slot_requests = None if nodes is None else SlotRequests(planner.state.slot, nodes)
         self.yields = FairShare.of_this_driver().yields if nodes is not None else lambda: False
-        """Whether another sweep on the cluster comes first."""
+        """Whether another sweep on the cluster has precedence now."""
         self._yielded = False
         self.searcher = PlannedSearcher(self)
         self.scheduler = ReportingScheduler(self)
@@ -263,16 +262,16 @@ class Hooks:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether Ray's loop has heard a Ctrl-C: it then puts the former handler back."""
+        """Whether Ray's loop has received a Ctrl-C, on which it restores the former handler."""
         return signal.getsignal(signal.SIGINT) is not self.rays_handler
 
     @property
     def is_ending(self) -> bool:
-        """Whether no trial is to begin any more."""
+        """Whether no further trial may begin."""
         return self.grace.has_begun or self.is_interrupted
 
     def end_outputs(self) -> None:
-        """Write what trials that were cut off have printed since their last reports."""
+        """Write what cut-off trials printed since their last reports."""
         state = self.planner.state
         for trial_id, key in self.keys.items():
             if key in state.live:
@@ -281,9 +280,9 @@ class Hooks:
     def has_room(self) -> bool:
         """Whether one more trial has a free slot or an idle process.
 
-        Where others use the cluster too, one trial waits for its turn. A Ray of our own is not
-        asked: the planner knows its slots, and where its GCS has died, Ray waits for an answer for
-        a minute and then ends this process.
+        Where others use the cluster too, one trial always queues for a slot. A Ray that this
+        process started is not queried: the planner knows its slots, and if its GCS has died, a
+        query would block for a minute and then end this process.
         """
         state = self.planner.state
         if state.nodes is None:
@@ -293,7 +292,7 @@ class Hooks:
         return waiting < max(1, free + self._count_idle_workers())
 
     def waiting(self) -> list[Trial]:
-        """The trials that have no slot yet; others that are pending have one, and its process."""
+        """List the trials without a slot; other pending trials have one, and a process in it."""
         if self.controller is None:
             return []
         pending = [t for t in self.controller.get_live_trials() if t.status == Trial.PENDING]
@@ -306,7 +305,7 @@ class Hooks:
         return int(self.controller._actor_cache.num_cached_objects)
 
     def heed(self) -> None:
-        """Act on the requests to the sweep since the last call."""
+        """Act on the requests to the sweep since the last call, and follow the cluster's nodes."""
         if self.broken is not None:
             return
         try:
@@ -318,7 +317,7 @@ class Hooks:
             self.broken = error
 
     def _end_with_checkpoints(self) -> None:
-        """End Ray's loop once the trials have saved that would lose a dev point, or time is up."""
+        """End Ray's loop once each trial with an unsaved dev point has saved, or time is up."""
         known = self.results.state.history.trials
         running = {
             self.keys[trial.trial_id]
@@ -328,7 +327,7 @@ class Hooks:
         if self.unsaved is None:
             steps = {key: known[key].checkpoint or (0, "") for key in running}
             self.unsaved = {key for key in running if known[key].step > steps[key][0]}
-            with suppress(OSError):  # the storage is away, and no checkpoint comes there
+            with suppress(OSError):  # the storage is gone, so no checkpoint can be written
                 if self.unsaved:
                     request_checkpoints(self.results.checkpoints)
         self.unsaved &= running
@@ -336,7 +335,7 @@ class Hooks:
             self.grace.end()
 
     def _update_nodes(self) -> None:
-        """Check the nodes that have joined, and ask again for the places of trials that wait."""
+        """Check nodes that have joined, and renew the resource requests of waiting trials."""
         nodes = self.planner.state.nodes
         if self.slot_requests is not None:
             self.slot_requests.follow(lambda: self.planner.could_begin() + len(self.waiting()))
@@ -344,7 +343,7 @@ class Hooks:
             return
         passed, yields = nodes.look(), self.yields()
         if not passed and yields == self._yielded:
-            return  # as they were
+            return  # nothing has changed
         self._yielded = yields
         if self.controller is None:
             return
@@ -364,12 +363,12 @@ class Hooks:
                 self.controller.stop_trial(trial)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Empty: Ray pickles its searcher for Ray's own restore, which no sweep uses."""
+        """Return no state: Ray pickles its searcher for `Tuner.restore`, which no sweep uses."""
         return {}
 
 
 class Listener(Callback):  # type: ignore[misc]  # Ray is untyped
-    """Handles requests to the sweep, at every turn of Ray's loop."""
+    """Handles requests to the sweep at every iteration of Ray's loop."""
 
     def __init__(self, hooks: Hooks) -> None:
         self.hooks = hooks
@@ -400,7 +399,7 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
     def suggest(self, trial_id: str) -> Any:
         hooks = self.hooks
         check_own()
-        hooks.heed()  # while nothing runs, Ray asks for a trial again and again, and does no more
+        hooks.heed()  # while nothing runs, Ray's loop does nothing but ask for a trial
         stops = hooks.is_ending
         try:
             goes_on = hooks.broken is None and not stops
@@ -415,7 +414,7 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
         return Searcher.FINISHED if done else None
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
-        """Do nothing: Ray has called the scheduler already."""
+        """Do nothing: Ray has already called the scheduler."""
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """Nothing to save."""
@@ -428,9 +427,9 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
 
 
 class RayExecutor:
-    """Runs the trials of sweeps on Ray: on this machine, or on a cluster.
+    """Runs the trials of sweeps on Ray, on this machine or on a cluster.
 
-    Without an address of a Ray cluster, Ray is started on this machine. The code travels to a
+    Without the address of a cluster, Ray is started on this machine. The code is shipped to a
     cluster's nodes, unless `ship` is False.
     """
 
@@ -438,10 +437,10 @@ class RayExecutor:
         self._address, self._ship = address, ship
 
     def run_trials(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
-        """Run the planner's trials; a Ray of our own that dies is started again.
+        """Run the planner's trials; if a Ray that this process started dies, start it again.
 
-        Returns early on Ctrl-C. SweepRefusedError if the cluster lacks what a trial asks for, or if
-        our own Ray dies again and again.
+        Returns early on Ctrl-C. Raises SweepRefusedError if the cluster lacks the resources of a
+        trial, or if that Ray dies `MAX_LOST` times.
         """
         lost = 0
         while lost < MAX_LOST:
@@ -464,11 +463,11 @@ class RayExecutor:
         average_confirmed(state, stores.models, heed=heed)
 
     def score_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
-        """Score the models that dev has chosen, in processes that train nothing."""
+        """Score the models selected on dev, in processes that train nothing."""
         evaluate_selected(state, heed=heed)
 
     def close(self) -> None:
-        """End the Ray that this process has started."""
+        """Shut down the Ray that this process has started."""
         stop_own()
 
     def _run_on_ray(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
@@ -479,8 +478,8 @@ class RayExecutor:
             join_cluster(self._address, shipment)
         state.ray_is_up = True
         refuse_too_small(state.slot)
-        state.lease.on_lost(interrupt_main)  # as by Ctrl-C, which stops the trials
-        if state.nodes is None and not is_own():  # a Ray of our own runs on this machine alone
+        state.lease.on_lost(interrupt_main)  # stops the trials as a Ctrl-C does
+        if state.nodes is None and not is_own():  # our own Ray has no other nodes
             packages = shipment.packages if shipment else {}
             state.nodes = NodeChecks(
                 state.spec, state.method, storage=stores.checkpoints, packages=packages
@@ -504,9 +503,9 @@ class RayExecutor:
 
 
 def _make_capacity(state: SweepState) -> Callable[[], int]:
-    """Make a function that counts the trials that run at once; a Ray of our own is asked once.
+    """Make a function that counts the trials that can run at once; our own Ray is queried once.
 
-    If its GCS died during a question, Ray would wait for a minute, and then end this process.
+    If its GCS died during a query, Ray would block for a minute and then end this process.
     """
     if is_own():
         slots = capacity(state.slot)
@@ -517,8 +516,8 @@ def _make_capacity(state: SweepState) -> Callable[[], int]:
 def _run_tuner(spec: SweepSpec, slot: Slot, stores: SweepStores, hooks: Hooks) -> None:
     """Run trials until the searcher has no more; returns early on Ctrl-C.
 
-    Ray is not asked to delete older checkpoints. It would write a snapshot of all trials for each
-    new one, and a search would slow down as it grows.
+    Ray is not asked to delete older checkpoints: it would write a snapshot of all trials for each
+    new checkpoint, so a search would slow down as it grows.
     """
     tuner = tune.Tuner(
         tune.with_resources(make_reusable(trainable(spec.method)), asdict(slot)),
@@ -534,11 +533,11 @@ def _run_tuner(spec: SweepSpec, slot: Slot, stores: SweepStores, hooks: Hooks) -
             storage_path=stores.checkpoints.rpartition("/")[0],
             verbose=0,
             callbacks=[hooks.listener],
-            failure_config=tune.FailureConfig(max_failures=0),  # restarts are the planner's
+            failure_config=tune.FailureConfig(max_failures=0),  # the planner restarts trials
         ),
     )
-    with suppress(OSError):  # Ray says what is wrong with the storage
+    with suppress(OSError):  # Ray reports what is wrong with the storage
         withdraw_request(stores.checkpoints)
-    # Ray's own handler would swallow a Ctrl-C that comes later.
+    # Otherwise Ray's own handler would swallow a later Ctrl-C.
     with grace_after_sigterm(spec.resources.grace) as hooks.grace, interrupt_handler_kept():
         tuner.fit()

@@ -1,4 +1,4 @@
-"""Runs a method as a function of Ray Tune in a worker, whose process runs trial after trial."""
+"""Run a method as a Ray Tune function in a worker, whose process runs one trial after another."""
 
 import gc
 import os
@@ -46,35 +46,38 @@ from cse_platform.sweep.problems import joined_problems, problems_in
 from cse_platform.tracking.provenance import peak_memory, reset_peak_memory, trial_provenance
 
 KEPT_MODEL = "kept_model"
-"""The entry of the last result that says what prevented the model from being kept, or None."""
+"""The key of the last result that says what prevented the model from being kept, or None."""
 UNREAD = "unread_settings"
-"""The entry of the last result that names the hyperparameters that nothing has read."""
+"""The key of the last result that lists the hyperparameters that were never read."""
 _OF_SWEEP = ("code", "own_tests", "kept_model", "checkpoint_every", "keep_output")
 RESERVED = frozenset(("seed", "resume_from", *_OF_SWEEP))
 """Entries of `param_space` that are not settings of the method."""
 
 
 def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """A method as a Tune function, for this package's sweeps and for anyone's script.
+    """Make a method a Tune function, for this package's sweeps and for anyone's script.
 
-    `param_space` holds `seed` (0 if left out), the settings of the method (`backbone`, `corpus`,
-    `data`, `dev` and hyperparameters), and optionally `resume_from`, a checkpoint folder, `code`,
-    the hash without which the trial fails, because its key would be that of other code,
-    `own_tests`, a lab's own test files, which stay shut, `kept_model`, the key of the trial and
-    the place that its best checkpoint is copied to, `checkpoint_every`, the seconds from a
-    checkpoint to the next, by default those of `resources`, and `keep_output`, True where the
-    reports are to have what the trial prints under `output`.
+    `param_space` holds the settings of the method (`backbone`, `corpus`, `data`, `dev` and
+    hyperparameters) and these optional entries:
 
-    Every report of a dev point has `step`, the metrics of `Run.report` that are recorded, as
-    floats, those of `MachineSampler.take`, and under `provenance` the peak memory until then; the
-    first one also has the hash of the code that trains, and what it runs on. One with a checkpoint
-    also has `checkpoint_step`, the step that this is of; the last trained step always has one
-    (`TrialCheckpoints`). The last result, without `step`, is that of the best checkpoint; where the
-    trial was not resumed, its `unread_settings` are the hyperparameters that nothing has read. The
-    worker's process can open no test set (`cse_methods.guard`).
+    - `seed`: 0 if left out;
+    - `resume_from`: a checkpoint folder;
+    - `code`: the expected hash of the code; the trial fails if the code here has another one;
+    - `own_tests`: a lab's own test files, which stay closed;
+    - `kept_model`: the trial's key, and the place to which its best checkpoint is copied;
+    - `checkpoint_every`: seconds between two checkpoints, by default that of `resources`;
+    - `keep_output`: if True, reports have what the trial prints under `output`.
+
+    Every report of a dev point has `step`, the recorded metrics of `Run.report` as floats, those of
+    `MachineSampler.take`, and under `provenance` the peak memory so far; the first one also has the
+    hash of the code and a description of the machine. A report with a checkpoint has the step of
+    that as `checkpoint_step`; the last trained step always has one (`TrialCheckpoints`). The last
+    result has no `step` and holds the metrics of the best checkpoint; unless the trial was resumed,
+    its `unread_settings` are the hyperparameters that were never read. The worker's process can
+    open no test set (`cse_methods.guard`).
 
     Args:
-        method: as in a sweep file.
+        method: its name, as in a sweep file.
 
     Raises:
         UnknownMethodError: if there is no such method.
@@ -108,15 +111,15 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def _find_unread(config: MethodConfig, read: Collection[str]) -> dict[str, Any]:
-    """Find the hyperparameters that take part, and that a whole training has not read."""
+    """Find the active hyperparameters that a whole training has not read."""
     return {UNREAD: [name for name in config.hyperparameters() if name not in read]}
 
 
 def _keep_model(wanted: Mapping[str, str] | None, resumed_from: Path | None) -> dict[str, Any]:
-    """Keep the best encoder of the trial's last checkpoint, if that is wanted.
+    """Keep the best encoder of the trial's last checkpoint, if `wanted` says where.
 
     Returns:
-        What the last result says of it; nothing for a trial that has no checkpoint.
+        The entry for the last result; empty if nothing is wanted or there is no checkpoint.
     """
     reported = tune.get_checkpoint()
     if wanted is None or (reported is None and resumed_from is None):
@@ -136,14 +139,14 @@ def _keep_model(wanted: Mapping[str, str] | None, resumed_from: Path | None) -> 
 def prepare_process(
     method: str, settings: Mapping[str, Any], *, threads: int
 ) -> tuple[Method, MethodConfig]:
-    """Prepare this process for training: test sets are shut, and it uses so many CPU threads.
+    """Prepare this process for training: close the test sets and set the number of CPU threads.
 
     Returns:
         The method, and the configuration of its trial.
     """
     collect_rarely()
     prepare_gpus()
-    _forbid_tests(settings)  # before a line of the method's own code
+    _forbid_tests(settings)  # before any of the method's own code is imported
     loaded_method = get_method(method)
     _set_threads(threads)
     given = {name: value for name, value in settings.items() if name not in RESERVED}
@@ -152,7 +155,7 @@ def prepare_process(
 
 
 class TuneRun:
-    """`Run` inside a Tune worker."""
+    """The `Run` that a method gets inside a Tune worker."""
 
     def __init__(
         self,
@@ -171,14 +174,14 @@ class TuneRun:
         self._machine, self._output = machine, output
         self._code = {} if code is None else {"code": code}
         self._described: str | None = None
-        """The device that the last provenance described."""
+        """The device of the last full provenance."""
 
     def report(
         self, *, step: int, metrics: Mapping[str, float], save: Callable[[Path], None] | None = None
     ) -> None:
-        """Publish one dev point to Tune; the trial can end here.
+        """Report one dev point to Tune, which may end the trial here.
 
-        ValueError, before anything is saved, if a metric or the step is no number.
+        Raises ValueError, before anything is saved, if a metric or the step is not a number.
         """
         count, numbers = checked_report(step, metrics)
         facts = self._collect_provenance()
@@ -187,9 +190,9 @@ class TuneRun:
         self._checkpoints.report(result | printed, save)
 
     def _collect_provenance(self) -> dict[str, str]:
-        """Collect the peak memory; at the first report also the code, and what it runs on.
+        """Collect the peak memory; at the first report also the code's hash and the machine.
 
-        A method may import torch after its first report, and only then have a GPU.
+        Both are collected again if the device changes, as when a method first imports torch later.
         """
         device = _find_device()
         if device == self._described:
@@ -209,10 +212,10 @@ class TuneRun:
 
 
 def _extract_numbers(best: object) -> dict[str, float]:
-    """Extract the numbers of the best checkpoint from what a method returns, or nothing.
+    """Extract the numbers from what a method returns as the metrics of its best checkpoint.
 
-    Raises TypeError if it is something else. No sweep reads it, so a value that is no number is
-    left out.
+    Nothing, or a single number, gives {}; values that are not numbers are left out, because no
+    sweep reads them. Raises TypeError for anything else.
     """
     if best is None or real_number(best) is not None:
         return {}
@@ -246,20 +249,20 @@ def _refuse_other_code(method: Method, code: str | None, expected: str | None) -
 
 
 def _forbid_tests(settings: Mapping[str, Any]) -> None:
-    """Keep this process from opening any test set from here on."""
-    # Not validated yet: what is no selection of dev sets is refused in a moment.
+    """Keep this process from opening any test set from now on."""
+    # `dev` is not validated yet; an invalid one is refused right afterwards.
     climbs = "transfer_dev" in str(settings.get("dev"))
-    if climbs:  # what the hub has of these comes in one archive with the test sets
+    if climbs:  # the hub has these dev sets only in one archive with the test sets
         fetch_transfer_sets(settings.get("data"))
     guard(transfer_dev=climbs, own=settings.get("own_tests", ()))
 
 
 @contextmanager
 def _open_checkpoint(place: str | None) -> Iterator[Path | None]:
-    """Open a local folder with the checkpoint to go on from; None if there is none.
+    """Yield a local folder with the checkpoint to resume from; None if there is none.
 
-    One that Tune itself has, after `Tuner.restore`, is newer than that of `place` and wins; one
-    from an object store is downloaded for the while.
+    A checkpoint that Tune itself has, after `Tuner.restore`, is newer than `place` and wins. One in
+    an object store is downloaded while the context is open.
     """
     checkpoint = tune.get_checkpoint()
     if checkpoint is None and place is not None:
@@ -273,15 +276,15 @@ def _open_checkpoint(place: str | None) -> Iterator[Path | None]:
 
 
 def _count_assigned_threads() -> int:
-    """CPU threads of this trial: as many as the CPUs it was given, at least one."""
+    """Return the number of CPU threads of this trial: its assigned CPUs, at least one."""
     resources = tune.get_context().get_trial_resources()
     assigned = resources.required_resources.get("CPU") if resources is not None else None
     return max(1, int(assigned or os.cpu_count() or 1))
 
 
 def _set_threads(threads: int) -> None:
-    # Importing torch takes seconds, so only a method that needs it pays for it. A method that
-    # imports it later, inside its training, gets the threads from the environment.
+    # Importing torch takes seconds, so a method that does not need it must not pay for it. One that
+    # imports it later, during its training, gets the number from the environment.
     for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS"):  # the latter is the tokenizers'
         os.environ[name] = str(threads)
     if torch := sys.modules.get("torch"):
@@ -294,17 +297,17 @@ def _find_device() -> str:
 
 
 FAILURE = "failure"
-"""The entry of a last result that says what the method has raised."""
+"""The key of a last result that reports an error of the method."""
 
 _FRESH_SEED = 67280421310721
-"""Torch's generators have this seed before anyone sets one."""
+"""The default seed of torch's generators in a new process."""
 
 
 def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
-    """Make a trainable of a function that Tune can run, whose process runs further trials.
+    """Make a Tune trainable of a function, whose process can run further trials.
 
-    It tells the driver what the function raises, and that ends its process: what has failed once,
-    such as a GPU, can fail the next trial.
+    Errors of the function are reported to the driver and end the process, because their cause, such
+    as a broken GPU, could also make the next trial fail.
     """
 
     @wraps(function)
@@ -315,15 +318,15 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
             if is_stopped_by_tune(error):
                 raise
             tune.report({FAILURE: report_of(error)})
-        # Not the error itself: Ray would pickle it, and the driver may not have what it needs.
+        # Not the original error: Ray would pickle it, and the driver may lack its class.
         raise RuntimeError("the method has failed, and the driver was told")
 
     class Reusable(wrap_function(run_and_report)):  # type: ignore[misc]  # Ray is untyped
         def reset_config(self, new_config: dict[str, Any]) -> bool:
-            """Prepare for the next trial, once the thread of the one before has ended.
+            """Prepare for the next trial, once the thread of the previous one has ended.
 
-            Where Ray's own returns False, it ends the next trial without a word to the scheduler.
-            An exception is reported, and the trial starts elsewhere.
+            If this returned False, Ray would end the next trial without telling the scheduler. An
+            exception is reported, and the trial starts in another process.
             """
             if super().reset_config(new_config):
                 return True
@@ -335,10 +338,10 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
 
 @contextmanager
 def as_found() -> Iterator[None]:
-    """Reset the process at the end of a trial, so that the next one finds it like a new one.
+    """Reset the process at the end of a trial, so that the next one finds it as good as new.
 
-    Memory goes back, torch's generators have their first seed again, and the peak of memory counts
-    anew. State in the modules of a method is not touched.
+    Freed memory is returned to the system, torch's generators get their default seed, and the peak
+    of memory is reset before the trial. State in a method's modules is not touched.
     """
     reset_peak_memory()
     try:

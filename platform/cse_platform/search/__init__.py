@@ -1,1 +1,1 @@
-"""The only import of Optuna: the study of a sweep, and its rooms for what acts on that."""
+"""Searches with Optuna, which is imported nowhere else: the study of a sweep, and all it needs."""

@@ -1,4 +1,4 @@
-"""Places configurations in a cube, and measures how far apart they lie."""
+"""Map configurations to points in a cube, and measure the distances between them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ Floats = NDArray[np.float64]
 
 
 def build_coordinates(params: Sequence[Mapping[str, Any]], space: Space) -> Floats:
-    """Build the coordinates of trials: a row a trial, a column a dimension, NaN for no value.
+    """Build the coordinates of trials, shape (trials, dimensions); NaN for a missing value.
 
-    Two numbers of a range are at most 1 apart, two choices at least 1.
+    Ranges are scaled to [0, 1], on a log scale if `log`; a choice becomes its index.
     """
     rows = [
         [_locate_value(space[name], row[name]) if name in row else math.nan for name in space]
@@ -29,7 +29,7 @@ def build_coordinates(params: Sequence[Mapping[str, Any]], space: Space) -> Floa
 def measure_distances(here: Floats, there: Floats) -> Floats:
     """Measure the squared distances between two sets of coordinates, shape (here, there).
 
-    Two choices are 1 apart in their dimension, and a value is 1 apart from none.
+    In each dimension, two different choices are 1 apart, and so are a value and a missing value.
     """
     apart = here[:, None, :] - there[None, :, :]
     missing = np.isnan(apart)

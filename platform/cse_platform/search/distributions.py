@@ -1,4 +1,4 @@
-"""Converts dimensions and values of a sweep to Optuna's, and back."""
+"""Convert a sweep's dimensions and values to Optuna's, and back."""
 
 import json
 from decimal import Decimal
@@ -16,7 +16,7 @@ from cse_platform.sweep.space.dimensions import Choices, Dimension, Range
 
 
 def encode(value: Any) -> Any:
-    """Encode a value as Optuna stores it: lists and mappings become canonical JSON strings."""
+    """Encode a value for Optuna's storage: lists and mappings become JSON with sorted keys."""
     return json.dumps(value, sort_keys=True) if isinstance(value, (list, tuple, dict)) else value
 
 
@@ -28,7 +28,7 @@ def build_distribution(dimension: Dimension) -> BaseDistribution:
 
 
 def suggest(trial: Trial, name: str, dimension: Dimension) -> Any:
-    """Let Optuna choose a value of the dimension, and return it as the file has it."""
+    """Let Optuna choose a value of the dimension, and return it as the file writes it."""
     if isinstance(dimension, Choices):
         choices = [encode(choice) for choice in dimension.choices]
         return decode(dimension, trial.suggest_categorical(name, choices))
@@ -40,12 +40,12 @@ def suggest(trial: Trial, name: str, dimension: Dimension) -> Any:
 
 
 def decode(dimension: Dimension, value: Any) -> Any:
-    """Decode a value that Optuna gives or has stored, to what the file has."""
+    """Decode a value that Optuna returns or has stored to the form in the file."""
     if isinstance(dimension, Choices):
         return next((choice for choice in dimension.choices if encode(choice) == value), value)
     if dimension.whole:
         return int(value)
-    number = float(value)  # some samplers give numpy's
+    number = float(value)  # some samplers return a NumPy scalar
     if dimension.step is None:
         return number
     return _round_to_step(number, low=dimension.low, step=dimension.step)
@@ -59,6 +59,6 @@ def _build_numeric(dimension: Range) -> IntDistribution | FloatDistribution:
 
 
 def _round_to_step(value: float, *, low: float, step: float) -> float:
-    """Round a number to a step, as the file would write it: 0.3, not Optuna's 0.1 + 2 * 0.1."""
+    """Round a number to a step as the file would write it: 0.3, not Optuna's 0.1 + 2 * 0.1."""
     start, distance = Decimal(str(low)), Decimal(str(step))
     return float(start + distance * round((Decimal(str(value)) - start) / distance))

@@ -1,4 +1,4 @@
-"""Summarises a search: its best value, how far to trust it, and which hyperparameters matter."""
+"""Summarise a search: its best value, how far to trust it, and which hyperparameters matter."""
 
 import warnings
 from collections import defaultdict
@@ -27,13 +27,13 @@ from cse_platform.search.restoring import replay_study
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 
 MOST_COUNTED = 500
-"""The most trials that importances are computed from: more hardly change them."""
+"""The most trials from which importances are computed; more hardly change them."""
 
 
 def subsample_history(history: SearchHistory) -> SearchHistory:
-    """Subsample a history to at most 500 trials, with the whole search's share of the best.
+    """Subsample a history to at most 500 trials, keeping the whole search's proportion of the best.
 
-    Where a history is a sample, half of it are the best trials.
+    If the history is itself a sample, half of its trials are the search's best ones.
     """
     trials = history.trials
     if history.is_sample:
@@ -49,58 +49,58 @@ def subsample_history(history: SearchHistory) -> SearchHistory:
 
 
 def sort_by_value(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
-    """Sort trials by value, the highest first, then by number."""
+    """Sort trials by value, highest first, then by number."""
     return sorted(trials, key=lambda trial: (-(trial.value or 0.0), trial.number))
 
 
 def pick_evenly(trials: Sequence[TrialSummary], count: int) -> list[TrialSummary]:
-    """Pick that many trials at even distances."""
+    """Pick `count` trials at equal distances."""
     return [trials[place * len(trials) // count] for place in range(count)]
 
 
 EVALUATOR = "PED-ANOVA"
 TOP, LEAST, HALF = 0.1, 5, 0.5
-"""Importance is for being among the best tenth of the complete trials, or the best 5 where these
-are more, but never among more than half of them."""
+"""Importance is measured for being among the best: the best tenth of the complete trials, or the
+best 5 if that is more, but never more than half of them."""
 _RESAMPLES = (20, 100)
-"""The fewest resamples, and the most."""
+"""The smallest and the largest number of resamples."""
 DRAWN = 8000
-"""Trials in all resamples together: with more trials, fewer resamples do."""
+"""The number of trials in all resamples together: with more trials there are fewer resamples."""
 _TAILS = (0.05, 0.95)
 
 
 @dataclass(frozen=True)
 class Importance:
-    """The importance of one hyperparameter; those of all add up to 1."""
+    """The importance of one hyperparameter; all importances add up to 1."""
 
     name: str
     value: float
     low: float
     high: float
-    """The 5 and 95 percentiles over resamples of the trials."""
+    """`low` and `high` are the 5th and 95th percentiles over resamples of the trials."""
 
 
 def compute_importances(study: optuna.Study) -> dict[str, float]:
-    """Compute importances by hyperparameter, the highest first; they add up to 1."""
-    # Here, because it takes scikit-learn with it: a second that a short search does without.
+    """Compute the importance of each hyperparameter, highest first; they add up to 1."""
+    # Imported here because it imports scikit-learn, which takes a second.
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
     evaluator = PedAnovaImportanceEvaluator(target_quantile=share_of_best(study))
-    with warnings.catch_warnings():  # of few trials, which the interval shows
+    with warnings.catch_warnings():  # about few trials, which the interval already shows
         warnings.simplefilter("ignore", UserWarning)
         return get_param_importances(study, evaluator=evaluator)
 
 
 def share_of_best(study: optuna.Study) -> float:
-    """Return the share of the complete trials that counts as the best: in (0, 0.5]."""
+    """Return the share of the complete trials that count as the best, in (0, 0.5]."""
     return max(TOP, min(HALF, LEAST / len(_list_complete(study))))
 
 
 def bootstrap_importances(study: optuna.Study, *, seed: int = 0) -> list[Importance]:
-    """Compute importances with bootstrap intervals over the trials, the highest first.
+    """Compute importances with bootstrap intervals over the trials, highest first.
 
-    The interval says how far the ranking depends on which trials happened to be drawn; with few
-    trials it reaches from nothing to nearly all.
+    An interval shows how much an importance depends on which trials happened to be drawn; with few
+    trials it can range from nearly 0 to nearly 1.
     """
     complete, rng = _list_complete(study), np.random.default_rng(seed)
     importances = compute_importances(study)
@@ -119,9 +119,9 @@ def bootstrap_importances(study: optuna.Study, *, seed: int = 0) -> list[Importa
 
 
 class _Resample(optuna.Study):
-    """A study of complete trials that are drawn from another one.
+    """A study whose complete trials are drawn from another study.
 
-    `add_trials` would copy each of them: most of the time that a bootstrap takes.
+    Using `add_trials` instead would copy each trial, which is most of the time of a bootstrap.
     """
 
     def __init__(self, study: optuna.Study) -> None:
@@ -141,65 +141,65 @@ def _list_complete(study: optuna.Study) -> list[FrozenTrial]:
 
 
 LEAST_SEARCHED = 10
-"""A search with fewer trials than this has no findings."""
+"""A search with fewer trials with a value has no findings."""
 MOST_SIZES = 40
-"""The most numbers of trials for which the expected best is given."""
+"""The most numbers of trials for which the expected best is computed."""
 INDEPENDENT = ("random",)
-"""Samplers whose trials do not depend on the ones before them."""
+"""Samplers whose trials do not depend on earlier ones."""
 OUTER = 0.1
-"""The share of a range, at each side, that counts as its border."""
+"""The share of a range, at each end, that counts as its border."""
 
 
 @dataclass(frozen=True)
 class BestSoFar:
-    """A trial that was better than all trials before it."""
+    """A trial that was better than all earlier ones."""
 
     trials: int
-    """Number of trials that had begun, itself included."""
+    """Number of trials that had begun, including this one."""
     value: float
 
 
 @dataclass(frozen=True)
 class AtBorder:
-    """A hyperparameter whose best values lie at the border of what was searched."""
+    """A hyperparameter whose best values lie at the border of its dimension."""
 
     name: str
     side: BorderSide
     bound: Any
-    """The bound to move, or the last of the choices."""
+    """The bound to move, or the outermost choice."""
     choices: bool
     """Whether the dimension is a list of choices."""
     of_best: int
-    """Number of the best five trials that lie there."""
+    """How many of the best five trials lie there."""
 
 
 @dataclass(frozen=True)
 class SearchFindings:
-    """The findings of a search. Values are dev scores, fractions."""
+    """The findings of a search; values are dev scores as fractions."""
 
     sweep: str
     dev: str
     sampler: str
     trials: int
-    """Number of search trials with a value; pruned ones have the best until they were stopped."""
+    """Number of search trials with a value; that of a pruned trial is its best until it stopped."""
     best: float
     best_so_far: tuple[BestSoFar, ...]
     expected: tuple[ExpectedBest, ...]
-    """For up to half of the trials."""
+    """The expected best of fewer trials, up to half of them."""
     independent: bool
-    """Whether `expected` is what as many trials of this sampler reach; else it is of its trials,
-    taken in any order."""
+    """Whether `expected` holds for new searches with this sampler; otherwise only for these trials
+    in random order."""
     curse: WinnersCurse | None
-    """The luck in the best value; None where no further seed tells it."""
+    """How much of the best value is luck; None if it has no further seeds."""
     evaluator: str
-    """The method that computes the importances."""
+    """The name of the method that computes importances."""
     importances: tuple[Importance, ...]
-    """The most important one first; empty where there are not two hyperparameters."""
+    """The most important hyperparameter first; empty if there are fewer than two."""
     borders: tuple[AtBorder, ...]
 
 
 def search_findings(history: SearchHistory) -> SearchFindings | None:
-    """Compute the findings of a search; None with fewer than ten trials that have a value."""
+    """Compute the findings of a search; None if fewer than ten trials have a value."""
     tried = [trial for trial in history.outcomes if trial.role == "search"]
     ended = [trial for trial in tried if trial.state in ("COMPLETE", "PRUNED")]
     scored = [(trial, trial.value) for trial in ended if trial.value is not None]
@@ -271,7 +271,7 @@ def _find_borders(history: SearchHistory) -> Iterator[AtBorder]:
 
 
 def _find_ends(dimension: Dimension) -> tuple[Any, Any] | None:
-    """Find the lowest and the highest value; None for choices without an order."""
+    """Find the lowest and the highest value; None for choices that are not all numbers."""
     if not isinstance(dimension, Choices):
         return dimension.low, dimension.high
     numbers = [choice for choice in dimension.choices if isinstance(choice, (int, float))]
@@ -288,7 +288,7 @@ def _find_side(value: Any, dimension: Dimension, ends: tuple[Any, Any]) -> Borde
 
 
 def _compute_chances(dimension: Dimension) -> dict[BorderSide, float]:
-    """Compute the share of trials at each side, if they are spread evenly."""
+    """Compute the share of trials at each border if values are spread evenly."""
     if isinstance(dimension, Choices):
         return {"low": 1 / len(dimension.choices), "high": 1 / len(dimension.choices)}
     if not dimension.whole and dimension.step is None:
@@ -322,7 +322,7 @@ def _format_expected(findings: SearchFindings) -> str:
 
 
 def _find_up_to(findings: SearchFindings, trials: int) -> ExpectedBest | None:
-    """Find the expected best of the largest number of trials that is at most `trials`."""
+    """Find the expected best of the largest available number of trials up to `trials`."""
     return max(
         (best for best in findings.expected if best.trials <= trials),
         key=lambda best: best.trials,
@@ -373,7 +373,7 @@ def _format_border(border: AtBorder) -> str:
 
 
 def format_choice(worth: ChoiceWorth, *, dev: str) -> list[str]:
-    """Describe what choosing on the dev set called `dev` was worth, in one or two lines."""
+    """Describe in one or two lines what selection on the dev set `dev` was worth."""
     all_rows, *parts = worth.gains
     lines = [
         f"choosing on {dev} was worth {signed_percent(worth.dev_gain)} on dev, and on the test "

@@ -1,4 +1,4 @@
-"""Builds the trials of other sweeps that a sampler learns from."""
+"""Build the trials of other sweeps from which a sampler learns."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,23 +13,24 @@ from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import LearnedTrial
 
 SOURCE = "learned_from"
-"""The user attribute with a trial's sweep and number there."""
+"""The user attribute that holds a learned trial's sweep and its number there."""
 LEAST_OWN = 4
-"""Number of own trials that can tell whether other sweeps are a guide."""
+"""The number of own trials needed to measure how well other sweeps predict."""
 MOST_OWN = 200
-"""Number of newest own trials that are compared, so that an ask stays cheap."""
+"""The most of the newest own trials that are compared, which keeps proposals fast."""
 WIDTH = 0.2
-"""Width of a trial's influence on predictions, as a share of each dimension."""
+"""Width of the kernel by which a trial predicts others near it, as a share of each dimension."""
 
 
 def learned_trials(
     learned: Sequence[LearnedTrial], space: Space, own: Sequence[FrozenTrial]
 ) -> list[FrozenTrial]:
-    """Build the trials of other sweeps that a sampler gets beside a study's own ones.
+    """Build the trials of other sweeps that a sampler gets in addition to the study's own ones.
 
-    Values from other conditions are moved to the mean and the spread of the own ones. All of these
-    are given before there are `LEAST_OWN` own trials. Then their number depends on how far they are
-    a guide: none where they mislead, and one fewer for each own trial.
+    Trials from comparable conditions (`alike`) keep their values and are always included. The
+    values of the others are rescaled to the mean and spread of the own trials, and all of them are
+    included until there are `LEAST_OWN` complete own trials. From then on, the share included is
+    the guidance that they give (`_measure_guidance`), and each own trial replaces at least one.
     """
     if not learned:
         return []
@@ -51,17 +52,17 @@ def learned_trials(
 def _measure_guidance(
     others: Sequence[LearnedTrial], space: Space, own: Sequence[FrozenTrial], values: Floats
 ) -> float:
-    """Measure how far others are a guide: twice a rank correlation, cut to 0 to 1.
+    """Measure how well trials of other sweeps predict own values, in [0, 1].
 
-    It correlates own values with what the others would predict: the mean of the others' values,
-    each counted by how near it is.
+    It is twice Kendall's rank correlation, clipped, between the own values and their predictions: a
+    mean of the others' scores weighted by a Gaussian kernel of the distance.
     """
-    from scipy.stats import kendalltau  # a second, and most searches begin with no others
+    from scipy.stats import kendalltau  # takes a second, and most searches never need it
 
     scores = np.array([trial.score for trial in others])
     here = build_coordinates([trial.params for trial in own], space)
     there = build_coordinates([_encode_values(trial.values) for trial in others], space)
-    # The nearest counts 1, so that the prediction of a far point is not 0 / 0.
+    # The nearest trial gets weight 1, so that the prediction of a far point is not 0 / 0.
     exponent = -measure_distances(here, there) / (2 * WIDTH**2)
     weights = np.exp(exponent - exponent.max(axis=1, keepdims=True))
     correlation = float(kendalltau(weights @ scores / weights.sum(axis=1), values).statistic)
@@ -69,14 +70,14 @@ def _measure_guidance(
 
 
 def pick_evenly(ranked: Sequence[LearnedTrial], count: int) -> list[LearnedTrial]:
-    """Pick `count` trials at even distances, the first and the last among them."""
+    """Pick `count` trials at equal distances, including the first and the last."""
     if count < 2:
         return list(ranked[:count])
     return [ranked[round(place * (len(ranked) - 1) / (count - 1))] for place in range(count)]
 
 
 def _rescale_values(others: Sequence[LearnedTrial], own: Floats) -> list[float]:
-    """Rescale the values of these trials to the own ones, as soon as there are two."""
+    """Rescale the scores of trials to the own values, once there are at least two of these."""
     if len(own) < 2:
         return [trial.value for trial in others]
     return [float(own.mean() + own.std() * trial.score) for trial in others]
@@ -94,6 +95,6 @@ def _build_trial(learned: LearnedTrial, value: float, space: Space, place: int) 
         distributions={name: build_distribution(space[name]) for name in learned.values},
         user_attrs={SOURCE: learned.source},
     )
-    # Below those of the study: older than all of its trials, and none of them.
+    # Negative numbers make them older than all trials of the study, and different from them.
     trial.number = trial._trial_id = -2 - place
     return trial

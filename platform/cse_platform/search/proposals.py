@@ -1,4 +1,4 @@
-"""Proposes configurations: start points first, then values that the sampler draws."""
+"""Propose configurations: start points first, then values that the sampler draws."""
 
 import copy
 from collections import Counter
@@ -25,23 +25,23 @@ from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import LearnedTrial
 
 FIXED = "fixed_params"
-"""Optuna's system attribute of a trial with the values that it was queued with."""
+"""Optuna's system attribute that holds the values with which a trial was queued."""
 _NEW = -1
-"""Id of a trial that the storage does not have yet."""
+"""Id of a trial that is not in the storage yet."""
 
 
 class Draft:
-    """Stands between a sampler and the study's storage while one trial is drawn.
+    """A layer between a sampler and the study's storage while one trial is drawn.
 
-    The trials are read once, because only the caller writes to the study. What the sampler sets is
-    held back: `accept` writes a new trial with all its values in one transaction,
-    so that a kill leaves none with some of them.
+    Trials are read once, because only the caller writes to the study. What the sampler sets is held
+    back until `accept`, which writes a new trial with all its values in one transaction, so that a
+    kill never leaves a trial with only some of them.
 
     Args:
         study: the study of the trial.
         trials: all trials of the study, by number.
-        begun: the trial that is drawn, with its known values; None for a new one.
-        learned: trials of other studies, which the sampler sees as older ones of this study.
+        begun: the trial to complete, with its known values; None for a new one.
+        learned: trials of other studies, shown to the sampler as older trials of this study.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class Draft:
         self.trial = self._begun
 
     def restart(self) -> Trial:
-        """Reset the trial to what was given. The study's own counts go on.
+        """Reset the trial to its given values, and return it for the sampler.
 
-        Returns the trial for the sampler.
+        Study attributes that the sampler has set are kept.
         """
         self.trial = copy.copy(self._begun)
         self.trial.state = TrialState.RUNNING
@@ -83,7 +83,7 @@ class Draft:
         return {*self._begun.params, *self._begun.system_attrs.get(FIXED, {})}
 
     def set_values(self, values: Mapping[str, tuple[Dimension, Any]]) -> None:
-        """Give the trial these values of dimensions instead of those that were drawn last."""
+        """Replace the values that were drawn last by these."""
         self.trial.params = {name: encode(value) for name, (_, value) in values.items()}
         self.trial.distributions = {
             name: build_distribution(dim) for name, (dim, _) in values.items()
@@ -95,9 +95,9 @@ class Draft:
             self._storage.set_study_system_attr(self._study_id, key, value)
 
     def accept(self) -> FrozenTrial:
-        """Write the values that were drawn last to the storage. Returns the trial as it is there.
+        """Write the values that were drawn last to the storage. Returns the stored trial.
 
-        A new trial is not read again.
+        A new trial is not read back.
         """
         self.write_study_attrs()
         if self.trial._trial_id == _NEW:
@@ -116,8 +116,8 @@ class Draft:
                 self._storage.set_trial_param(known, name, internal, drawn)
         return self._storage.get_trial(known)
 
-    # What follows is the part of Optuna's storage that a sampler and a trial call. It has no other,
-    # so that nothing else is answered from the study's own storage, without what is held back.
+    # What follows is the part of Optuna's storage interface that samplers and trials call. There is
+    # no fallback to the study's own storage, which lacks what is held back.
 
     def get_all_trials(
         self,
@@ -130,7 +130,7 @@ class Draft:
         return copy.deepcopy(shown) if deepcopy else shown
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
-        """Return the trial that is drawn; KeyError for any other."""
+        """Return the trial being drawn; KeyError for any other."""
         if trial_id != self.trial._trial_id:
             raise KeyError(f"trial {trial_id} is not drawn here; {self.trial._trial_id} is")
         return self.trial
@@ -141,7 +141,7 @@ class Draft:
     def set_trial_param(
         self, trial_id: int, name: str, internal: float, distribution: BaseDistribution
     ) -> None:
-        """Check the trial: Optuna's `Trial` puts the value into it itself."""
+        """Only check the id: Optuna's `Trial` itself adds the value to the trial."""
         self.get_trial(trial_id)
 
     def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
@@ -149,7 +149,7 @@ class Draft:
 
     @cached_property
     def _study_attrs(self) -> dict[str, Any]:
-        """The study's attributes, which few samplers look at."""
+        """The study's attributes, read only if a sampler asks for them."""
         return dict(self._storage.get_study_system_attrs(self._study_id))
 
     def get_study_system_attrs(self, study_id: int) -> dict[str, Any]:
@@ -166,23 +166,23 @@ def _make_blank_trial(number: int) -> FrozenTrial:
 
 
 ProposedPoints = Sequence[Mapping[str, Any]]
-"""Values of dimensions, by name."""
+"""Points to try: values of dimensions by name."""
 
 
 MOST_PROPOSED = 3
-"""The most times that a learning sampler proposes a cell: once, and for two more seeds."""
+"""The most times that a learning sampler may propose a cell: once, and for two more seeds."""
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A configuration that the sampler wants tried."""
+    """A configuration that is proposed for a trial."""
 
     number: int
     """Number of the Optuna trial."""
     assignment: dict[str, Any]
     """Values of the active dimensions, by name."""
     trial: FrozenTrial
-    """The Optuna trial, as it is in the study now."""
+    """The Optuna trial as it is stored now."""
 
 
 def preview(
@@ -192,7 +192,7 @@ def preview(
     count: int,
     learned: Sequence[LearnedTrial] = (),
 ) -> list[dict[str, Any]]:
-    """Draw the first configurations that a search would try if every trial scored the same."""
+    """Draw the first configurations that a search would try if all trials scored the same."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(directions=spec.search.directions)
     enqueue_points(study, spec, start_points)
@@ -205,12 +205,12 @@ def preview(
 
 
 def enqueue_points(study: optuna.Study, spec: SweepSpec, start_points: ProposedPoints) -> None:
-    """Queue the start points, each once. A grid queues its points, those that agree first."""
+    """Queue the start points, each once. A grid queues all its points, matching ones first."""
     points = start_points
     if spec.search.sampler.kind == "grid":
         grid = list(spec.grid_points())
         points = [p for start in points for p in grid if start.items() <= p.items()] + grid
-    # Optuna's own skip_if_exists takes numbers as equal if they differ by less than 1e-5 of them.
+    # Optuna's skip_if_exists treats numbers with a relative difference below 1e-5 as equal.
     known = [t.system_attrs.get(FIXED, t.params) for t in study.get_trials(deepcopy=False)]
     for point in points:
         encoded = {name: encode(value) for name, value in point.items()}
@@ -226,7 +226,7 @@ def propose(
     *,
     learned: Sequence[LearnedTrial] = (),
 ) -> Proposal:
-    """Begin the next trial, a waiting or a new one, with all its values at once."""
+    """Begin the next trial, the first waiting one or a new one, with all its values at once."""
     waiting = (trial for trial in trials if trial.state == TrialState.WAITING)
     return complete_trial(study, spec, trials, next(waiting, None), learned=learned)
 
@@ -239,9 +239,9 @@ def complete_trial(
     *,
     learned: Sequence[LearnedTrial] = (),
 ) -> Proposal:
-    """Draw the values that a trial lacks, and write them; `begun` is None for a new trial.
+    """Draw the values that a trial lacks, and store them; `begun` is None for a new trial.
 
-    `learned` has the trials of other sweeps that the sampler learns from.
+    `learned` holds trials of other sweeps from which the sampler learns.
     """
     draft = Draft(study, trials, begun, learned=learned_trials(learned, spec.space, trials))
     assignment = _draw_until_suitable(draft, spec)
@@ -256,9 +256,9 @@ def reconstruct_sampler_attrs(
     *,
     learned: Sequence[LearnedTrial] = (),
 ) -> dict[str, Any]:
-    """Reconstruct the attributes that the sampler sets on a trial, by drawing it again.
+    """Reconstruct the attributes that the sampler set on a trial by drawing it again.
 
-    Those that it sets on the study are written. `trials` are those before this one.
+    Attributes of the study are written to it. `trials` are the trials before this one.
     """
     number = len(trials)
     if not choose_sampler(
@@ -282,11 +282,11 @@ def reconstruct_sampler_attrs(
 def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
     """Draw until a point is suitable.
 
-    A suitable point satisfies `require`, and its cell has not been proposed `MOST_PROPOSED` times:
-    a Gaussian process whose best point lies in a corner proposes that corner for ever. All draws
-    but the last must also not be predicted to fail. Where no draw is suitable, the result is a
-    point near the last one, or around it if only its cell is worn. A sampler that learns nothing
-    draws evenly at random, so it gets a point anywhere.
+    A suitable point satisfies `require`, and its cell has been proposed fewer than `MOST_PROPOSED`
+    times, because a Gaussian process whose best point is in a corner proposes that corner for ever.
+    All draws but the last must also not be predicted to fail. If no draw is suitable, use an
+    allowed point near the last draw, or around it if only its cell is worn out; for a sampler that
+    learns nothing, use a random allowed point.
     """
     requirements, objectives = spec.requirements, len(draft.study.directions)
     suited = choose_sampler(
@@ -304,7 +304,7 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
         if not is_worn and requirements.broken_by(point) is None:
             return point
         if is_worn and isinstance(suited, Gp):
-            break  # it would draw it again
+            break  # it would propose the same point again
     points = AllowedPoints(
         requirements, given, seed=f"{spec.search.seed} {draft.number}", worn=worn
     )
@@ -317,24 +317,25 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
 
 
 def _may_repeat(suited: Sampler, space: Space) -> bool:
-    """Return True if the sampler may propose a cell again and again.
+    """Whether the sampler may propose the same cell again and again.
 
-    One that draws real numbers by chance does not; a Gaussian process goes to its best point.
+    A Gaussian process does so at its best point. Other learning samplers do only without an
+    unconditional real dimension, whose values practically never repeat.
     """
     real = any(dimension.is_real and not dimension.when for _, dimension in space.items())
     return isinstance(suited, Gp) or (suited.learns and not real)
 
 
 def _needs_predictor(suited: Sampler) -> bool:
-    """Return True if the sampler learns, and does not model where trials fail by itself.
+    """Whether the sampler learns, and does not itself model where trials fail.
 
-    A Gaussian process does: its scores fall steeply there.
+    A Gaussian process does, because failures are shown to it as very low scores.
     """
     return suited.learns and not isinstance(suited, Gp)
 
 
 def _find_worn_cells(trials: Sequence[FrozenTrial], space: Space) -> set[str]:
-    """Find the cells that were proposed so often that others should be tried."""
+    """Find the cells that have been proposed `MOST_PROPOSED` times or more."""
     assignments = (
         {name: decode(space[name], value) for name, value in trial.params.items() if name in space}
         for trial in trials
@@ -346,8 +347,8 @@ def _find_worn_cells(trials: Sequence[FrozenTrial], space: Space) -> set[str]:
 def _draw_point(draft: Draft, spec: SweepSpec, *, attempt: int) -> dict[str, Any]:
     """Draw a value for each active dimension, parents first.
 
-    A dimension's seed depends on its name only, so the order in the file has no effect. Samplers of
-    whole vectors draw all dimensions with the first one's, as soon as that is asked for.
+    The seed of a dimension depends on the sorted names only, so the file's order has no effect.
+    Samplers of whole vectors draw all dimensions when the first one is asked for.
     """
     trial = draft.restart()
     assignment: dict[str, Any] = {}

@@ -1,11 +1,11 @@
-"""Chooses which configuration gets a further seed while a search runs, by what it may gain.
+"""Choose during a search which configuration gets a further seed, by its expected gain.
 
-A trial of the search may try a new configuration, or one of those tried with a further seed. Each
-is worth what it is expected to add to the mean score of the configuration that is chosen at the
-end: the knowledge gradient of independent normal means (Frazier, Powell & Dayanik 2008, A
-knowledge-gradient policy for sequential information collection). As SMAC does (Hutter, Hoos &
-Leyton-Brown 2011), a configuration gets seeds only while it can still become the best. A new one
-counts as one more mean, distributed as those of the newest.
+A trial of the search can try a new configuration, or a tried one with a further seed. Each option
+is worth the expected increase in the mean score of the configuration that is finally chosen: the
+knowledge gradient of independent normal means (Frazier, Powell & Dayanik 2008, A knowledge-gradient
+policy for sequential information collection). As in SMAC (Hutter, Hoos & Leyton-Brown 2011), a
+configuration gets seeds only while it can still become the best. A new configuration counts as one
+more mean, distributed like those of the newest configurations.
 """
 
 import math
@@ -16,34 +16,34 @@ import numpy as np
 from scipy.special import ndtr
 
 STARTUP = 10
-"""Number of configurations that are tried before any gets a further seed."""
+"""Number of configurations to try before any gets a further seed."""
 FIRST_REPEATS = 3
-"""Number of further seeds that are given first, to the two best, so that the noise is known."""
+"""Number of further seeds that the two best configurations get first, to estimate the noise."""
 MOST_REPEATS = 1 / 3
 """The largest share of a search's trials that are further seeds."""
 MOST_SEEDS = 10
-"""No configuration gets more seeds than this."""
+"""The most seeds that one configuration gets."""
 NEWEST = 12
-"""Number of newest configurations that tell what a new one is worth."""
+"""Number of newest configurations from which the worth of a new one is estimated."""
 LEAST_SPREAD = 0.05
-"""The least share of the variance of scores that is of configurations, not of seeds."""
+"""The least share of the variance of scores that is attributed to configurations, not to seeds."""
 _MAD = 1.4826
-"""The standard deviation of a normal distribution, in its median absolute deviations."""
+"""The standard deviation of a normal distribution, in units of its median absolute deviation."""
 
 Scores = Mapping[str, Sequence[float]]
 """The dev scores of each configuration's complete seeds, the search's own first, oldest first."""
 
 
 def choose_repeat(scores: Scores, *, running: Collection[str], trials: int) -> str | None:
-    """Choose the configuration that the next trial repeats with a further seed.
+    """Choose the configuration for which the next trial runs a further seed.
 
     Args:
-        scores: of the configurations that may be chosen.
-        running: configurations of which a further seed runs; they wait for it.
+        scores: scores of the configurations that may be chosen.
+        running: configurations with a further seed running, which must end first.
         trials: number of trials that the search has begun, further seeds included.
 
     Returns:
-        None where a new configuration is expected to gain more.
+        Its name; None if a new configuration is expected to gain more.
     """
     if len(scores) < STARTUP:
         return None
@@ -61,7 +61,7 @@ def choose_repeat(scores: Scores, *, running: Collection[str], trials: int) -> s
 
 
 def _estimate_gains(scores: Scores) -> tuple[dict[str, float], float]:
-    """Estimate what another seed of each configuration adds, and what a new one adds."""
+    """Estimate the gain of another seed of each configuration, and of a new configuration."""
     noise = _estimate_noise(scores)
     newest = [seeds[0] for seeds in scores.values()][-NEWEST:]
     centre = median(newest)
@@ -82,14 +82,14 @@ def _estimate_gains(scores: Scores) -> tuple[dict[str, float], float]:
 
 
 def _estimate_noise(scores: Scores) -> float:
-    """Estimate the pooled variance of a score over seeds, of configurations that have several."""
+    """Estimate the variance of scores over seeds, pooled over configurations with several."""
     several = [np.asarray(seeds) for seeds in scores.values() if len(seeds) > 1]
     squares = sum(float(((seeds - seeds.mean()) ** 2).sum()) for seeds in several)
     return max(squares / sum(len(seeds) - 1 for seeds in several), 1e-10)
 
 
 def _expect_excess(gap: float, deviation: float) -> float:
-    """Compute by how much a normal value of mean `-gap` is expected to exceed 0; no less than 0."""
+    """Compute the expected excess over 0 of a normal variable with mean `-gap`; at least 0."""
     ratio = gap / deviation
     density = math.exp(-(ratio**2) / 2) / math.sqrt(2 * math.pi)
     return deviation * (density - ratio * float(ndtr(-ratio)))

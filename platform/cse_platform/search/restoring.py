@@ -1,4 +1,4 @@
-"""Restores trials of a study: from the journal, and from the leaderboard's rows for figures."""
+"""Restore the trials of a study from the journal, or in memory from the leaderboard's rows."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
 
 CLOSED = "closed"
-"""User attribute of a trial that was proposed and not run: the reason."""
+"""User attribute with the reason why a proposed trial was not run."""
 SEED = "seed"
-"""User attribute of a trial that repeats a configuration: its seed."""
+"""User attribute with the seed of a trial that repeats a configuration."""
 REQUEST = "request"
-"""User attribute of a trial that a person has enqueued: the request."""
+"""User attribute with the request by which a person enqueued a trial."""
 
 
 def restore_trials(
     history: History, spec: SweepSpec, points: ProposedPoints, *, first: int
 ) -> Iterator[FrozenTrial]:
-    """Restore the trials of a study, from the number `first` to the last one that was started.
+    """Yield the trials of a study from the journal, from number `first` to the last started one.
 
-    A number that the journal does not know was proposed and not run. A trial's values tell whether
-    it was a start point or enqueued by a person.
+    A number that is not in the journal was proposed and never run. By its values a trial is matched
+    to a start point or to the request that enqueued it.
     """
     attempts = history.attempts
     params = {number: encode_values(attempts[number], spec) for number in sorted(attempts)}
@@ -58,7 +58,7 @@ def restore_trials(
 
 
 def encode_values(trial: TrialHistory, spec: SweepSpec) -> dict[str, Any]:
-    """Encode the searched values of a trial as Optuna stores them, parents first."""
+    """Encode the searched values of a trial for Optuna's storage, parents first."""
     values = trial.searched_values
     return {
         name: encode(find_value(spec.space, spec.method, name, values[name]))
@@ -68,7 +68,7 @@ def encode_values(trial: TrialHistory, spec: SweepSpec) -> dict[str, Any]:
 
 
 def matches_journal(trials: Iterable[FrozenTrial], history: History, spec: SweepSpec) -> bool:
-    """Return True if a study can belong to a journal: its trials ran there with equal values."""
+    """Whether a study can belong to a journal, where its trials must have the same values."""
     for trial in trials:
         attempt = history.attempts.get(trial.number)
         if attempt is None:
@@ -86,9 +86,9 @@ def matches_journal(trials: Iterable[FrozenTrial], history: History, spec: Sweep
 
 
 def explain_closing(trial: TrialHistory, spec: SweepSpec) -> str | None:
-    """Explain why the study does not run a proposed trial; None if it runs it.
+    """Explain why the study does not run a proposed trial; None if it does.
 
-    With `seeds.repeats` the study has every seed of the search, without it the first one alone.
+    With `seeds.repeats` the study contains every seed of the search, otherwise only the first.
     """
     if trial.role != "repeat" or spec.seeds.repeats:
         return None
@@ -105,7 +105,7 @@ def read_final_values(trial: TrialHistory, spec: SweepSpec) -> list[float]:
 def _match_trials(
     wanted: Iterable[tuple[Any, Mapping[str, Any]]], params: Mapping[int, Mapping[str, Any]]
 ) -> dict[int, Any]:
-    """Assign each set of wanted values to one trial that has them. Returns names by number."""
+    """Match each set of wanted values to one trial that has them. Returns the names by number."""
     claimed: dict[int, Any] = {}
     for name, values in wanted:
         asked = {key: encode(value) for key, value in values.items()}
@@ -149,7 +149,7 @@ def _restore_trial(
 
 
 def convert_to_local(time: datetime) -> datetime:
-    """Convert a time to this machine's, without a zone, as Optuna stores it."""
+    """Convert a time to local time without a zone, as Optuna stores it."""
     return time.astimezone().replace(tzinfo=None)
 
 
@@ -158,18 +158,18 @@ NUMBER = "number"
 
 @dataclass(frozen=True)
 class Replay:
-    """A study, and the number of trials that do not fit into it."""
+    """A rebuilt study, and the number of trials that do not fit into it."""
 
     study: optuna.Study
     left_out: int
-    """Number of ended trials with a value that the space does not have."""
+    """Number of ended trials with a value that is not in the space."""
 
 
 def replay_study(history: SearchHistory, *, factor: float = 1.0) -> Replay:
-    """Rebuild a study in memory from a search's ended trials; dev scores get times `factor`.
+    """Rebuild a study in memory from a search's ended trials, with dev scores times `factor`.
 
-    Confirmation seeds are not trials of the search. The study counts its trials from 0; see
-    `list_trial_numbers`. The search store is not opened, so this works for merged leaderboards too.
+    Confirmation seeds are left out. The study numbers its trials from 0; `list_trial_numbers` maps
+    them to the sweep's. The search store is not needed, so merged leaderboards work, too.
     """
     ended = [t for t in history.trials if t.role == "search" and t.state != "RUNNING"]
     frozen = [_replay_trial(trial, history.space, history.method, factor) for trial in ended]
@@ -181,14 +181,14 @@ def replay_study(history: SearchHistory, *, factor: float = 1.0) -> Replay:
 
 
 def list_trial_numbers(study: optuna.Study) -> list[int]:
-    """List the sweep's numbers of a replayed study's trials, in the study's order."""
+    """List the sweep's trial numbers of a replayed study, in the study's order."""
     return [trial.user_attrs[NUMBER] for trial in study.get_trials(deepcopy=False)]
 
 
 def _replay_trial(
     trial: TrialSummary, space: Space, method: str, factor: float
 ) -> FrozenTrial | None:
-    """Build a trial; None if the space lacks one of its values. An empty space takes no values."""
+    """Build a trial; None if a value is not in the space. With an empty space it has no values."""
     params: dict[str, Any] = {}
     for name, value in trial.values.items() if len(space) else ():
         try:

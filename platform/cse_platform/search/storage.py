@@ -1,4 +1,4 @@
-"""The search store, which is Optuna's: opened, and its trials cached."""
+"""Open the search store, which is Optuna's, and cache its trials."""
 
 import copy
 import time
@@ -20,17 +20,17 @@ from cse_platform.postgres import connection_timeouts
 from cse_platform.secrets import mask_url
 
 JOURNAL = "journal"
-"""User attribute of a study with the identity of the journal that it belongs to."""
+"""User attribute of a study with the id of the journal that it belongs to."""
 
 OPENING_LOCK = 0x0C5E_0BE4
-"""Number of the advisory lock, which no other program on the server should use."""
+"""Key of the PostgreSQL advisory lock; no other program on the server should use it."""
 
 
 def open_search_store(url: str) -> RDBStorage:
-    """Open a search store, and make its tables if they are missing.
+    """Open a search store, and create its tables if they are missing.
 
     Raises:
-        StoreError: if the URL is not a store's, its driver is not here, or its schema is newer.
+        StoreError: if the URL is invalid, its driver is not installed, or its schema is newer.
     """
     try:
         with _lock_store(url):
@@ -39,7 +39,7 @@ def open_search_store(url: str) -> RDBStorage:
         raise StoreError(f"search store {mask_url(url)}: {error}") from error
     if storage.engine.dialect.name == "sqlite":
         event.listen(storage.engine, "connect", _leave_syncing_to_checkpoints)
-        storage.engine.dispose()  # the connections that are open do not know it
+        storage.engine.dispose()  # connections that are already open lack the setting
         with storage.engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
     return storage
@@ -47,7 +47,7 @@ def open_search_store(url: str) -> RDBStorage:
 
 @contextmanager
 def open_stored_study(url: str, name: str, journals: Container[str]) -> Iterator["StoredStudy"]:
-    """Open the study of that name, if there is one that belongs to one of these journals.
+    """Open the study of that name if it belongs to one of these journals.
 
     Raises:
         StoreError: if the store cannot be opened.
@@ -69,7 +69,7 @@ def open_stored_study(url: str, name: str, journals: Container[str]) -> Iterator
 
 
 class StoredStudy:
-    """A study in its store, or none, to be counted and deleted."""
+    """A stored study to be counted or deleted; there may be none."""
 
     def __init__(
         self, storage: RDBStorage | None, name: str = "", journals: Container[str] = ()
@@ -79,13 +79,13 @@ class StoredStudy:
 
     @property
     def trials(self) -> int | None:
-        """Number of its trials; None if there is no study."""
+        """Number of the study's trials; None if there is no study."""
         if self._storage is None or self._id is None:
             return None
         return self._storage.get_n_trials(self._id)
 
     def delete(self) -> None:
-        """Delete it, whole or not at all; nothing is done where there is none."""
+        """Delete the study in one transaction; do nothing if there is none."""
         if self._storage is not None and self._id is not None:
             self._storage.delete_study(self._id)
 
@@ -99,10 +99,10 @@ def _find_study(storage: RDBStorage, name: str, journals: Container[str]) -> int
 
 
 def _leave_syncing_to_checkpoints(connection: Any, _record: Any) -> None:
-    """Let SQLite write to the disk when it empties its log, not at each commit.
+    """Let SQLite sync to disk only at checkpoints of its log, not at each commit.
 
-    A power cut then takes the last commits, and leaves the store whole; what it lacks is put back
-    from the journal, which is written to the disk itself.
+    A power cut can then lose the last commits, but does not damage the store. What is lost is
+    restored from the journal, which is synced by itself.
     """
     connection.execute("PRAGMA synchronous=NORMAL")
 
@@ -121,14 +121,14 @@ def refuse_unreachable(url: str) -> None:
 
 @contextmanager
 def _lock_store(url: str) -> Iterator[None]:
-    """Lock the store: two drivers that make its tables at once would break each other's."""
+    """Lock the store, because two drivers that create its tables at once would conflict."""
     address = make_url(url)
     file = Path(address.database or "")
     if (
         address.get_backend_name() == "sqlite" and file.parent.is_dir()
-    ):  # else the lock would make it
+    ):  # otherwise the lock would create the folder
         with FileLock(f"{file}.lock"):
-            file.touch()  # SQLite would keep a group out that may write to the folder
+            file.touch()  # SQLite would create it without write permission for the group
             yield
     elif address.get_backend_name() == "postgresql":
         with create_engine(url, **_build_engine_options(url)).begin() as connection:
@@ -143,14 +143,14 @@ def _build_engine_options(url: str) -> dict[str, Any]:
 
 
 _SHARE = 0.02
-"""The largest share of the time that reading all trials anew may take."""
+"""The largest share of the time that may be spent on reading all trials again."""
 
 
 class TrialCache:
-    """Caches a study's trials, read from the store now and then, with this driver's own writes.
+    """Caches a study's trials: reads all of them now and then, and adds this driver's own writes.
 
-    Optuna reads each running trial anew at every look. With thousands at once a single look takes
-    seconds. `read` returns all trials of the study, by number.
+    Optuna reads each running trial at every access, which takes seconds with thousands of them.
+    `read` returns all trials of the study.
     """
 
     def __init__(self, read: Callable[[], list[FrozenTrial]]) -> None:
@@ -168,27 +168,27 @@ class TrialCache:
         return [self._known[number] for number in sorted(self._known)]
 
     def get(self, number: int) -> FrozenTrial | None:
-        """Return a trial as this driver knows it; None where it has to be read."""
+        """Return a cached trial; None if it must be read from the store."""
         return self._known.get(number)
 
     def put(self, trial: FrozenTrial) -> None:
-        """Cache a trial as it is in the store now."""
+        """Cache a trial as it is stored now."""
         self._known[trial.number] = trial
 
     def wrap_study(self, study: optuna.Study) -> optuna.Study:
-        """Wrap the study for a pruner, which looks at all trials for each report."""
+        """Wrap the study for a pruner, which accesses all trials at each report."""
         wrapped = copy.copy(study)
         wrapped._storage = cast(BaseStorage, _CachedStorage(study._storage, self))
         return wrapped
 
     def clear(self) -> None:
-        """Drop the cache, so that the next look reads all trials."""
+        """Drop the cache, so that the next access reads all trials."""
         self._known.clear()
         self._read_at = float("-inf")
 
 
 class _CachedStorage:
-    """A study's storage that answers from the cache. It has the part that pruners call."""
+    """A study's storage that answers from the cache; it has only what pruners call."""
 
     def __init__(self, storage: BaseStorage, cache: TrialCache) -> None:
         self._storage, self._cache = storage, cache

@@ -49,8 +49,8 @@ class SearchStudy:
 
     The study has the sweep's name. Start points are tried first, each once. The constructor raises
     StoreError if the database cannot be opened. Every method raises StoreDownError while the
-    database is down; `reconcile` later reports what was missed. Every method raises StoreLostError
-    if the database answers and lacks a trial that it must have.
+    database is down, in which case `reconcile` later reports what was missed, and StoreLostError if
+    the database answers but lacks a trial that it must have.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class SearchStudy:
         self.url = url
         self.start_points = start_points
         self.learned = learned
-        """Trials of other sweeps that the sampler learns from; the study does not have them."""
+        """Trials of other sweeps from which the sampler learns; they are not in the study."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._cache = TrialCache(self._read_trials)
         with self._translate_errors():
@@ -97,9 +97,9 @@ class SearchStudy:
             return proposal
 
     def retry(self, number: int) -> int:
-        """Begin a trial with the values of one that ended. Returns its number.
+        """Begin a trial with the values of an ended one. Returns its number.
 
-        The former one stays as it is. A retry that was begun and never started is returned again.
+        The ended trial stays as it is. If such a retry was begun but never started, it is returned.
         """
         with self._translate_errors():
             for trial in self._list_trials():
@@ -110,15 +110,15 @@ class SearchStudy:
             return self._add_running(failed.params, failed.distributions, {RETRY_OF: number})
 
     def repeat(self, number: int) -> int:
-        """Begin a trial with the values of another one, for a further seed. Returns its number."""
+        """Begin a trial with the values of another one for a further seed. Returns its number."""
         with self._translate_errors():
             known = self._read_trial(number)
             return self._add_running(known.params, known.distributions, {})
 
     def begin(self, request: str, values: Mapping[str, Any]) -> int:
-        """Begin a trial with these values of dimensions, once for each request. Returns its number.
+        """Begin a trial with these values, once for each request. Returns its number.
 
-        `adopt` draws the values that it lacks.
+        `adopt` draws the values that are missing.
         """
         with self._translate_errors():
             for trial in self._list_trials():
@@ -131,7 +131,7 @@ class SearchStudy:
             )
 
     def adopt(self, number: int) -> Proposal:
-        """Draw the values that an interrupted proposal lacks."""
+        """Draw the values that a begun trial lacks."""
         with self._translate_errors():
             begun, trials = self._read_trial(number), self._list_trials()
             proposal = complete_trial(self.study, self.spec, trials, begun, learned=self.learned)
@@ -146,12 +146,12 @@ class SearchStudy:
             ]
 
     def report(self, trial: TrialHistory, *, step: int) -> bool:
-        """Report what a trial would keep after a step. Returns True if the pruner would stop it.
+        """Report the best value so far after a step. Returns True if the pruner stops the trial.
 
-        Optuna's pruners judge a trial by its highest value so far. So step 0, where nothing is
-        trained, is not reported, and a fall after the peak does not count. Trials of
-        further seeds, and trials that have ended in the study, are never stopped. Of a search with
-        several objectives Optuna takes no curves.
+        Optuna's pruners judge a trial by its highest value so far, so step 0, before training, is
+        not reported, and a fall after the peak does not count. Trials of further seeds, and trials
+        that have ended in the study, are never stopped. With several objectives nothing is
+        reported, because Optuna has no curves for them.
         """
         number = self._find_number(trial)
         if number is None or step not in trial.kept:
@@ -162,7 +162,7 @@ class SearchStudy:
             frozen = self._find_trial(number)
             if frozen.state.is_finished():
                 return False
-            # As `Trial.report` and `Trial.should_prune`, without reading what was reported before.
+            # As `Trial.report` and `Trial.should_prune`, without reading earlier reports.
             if step not in frozen.intermediate_values:
                 self._add_point(frozen, step, trial.kept[step])
             frozen.intermediate_values.pop(0, None)  # older versions reported it
@@ -170,7 +170,7 @@ class SearchStudy:
             return bool(stops) and trial.role == "search"
 
     def _find_number(self, trial: TrialHistory) -> int | None:
-        """Find a trial's number in the study; None if the study does not have its results."""
+        """Return a trial's number in the study; None if the study does not have its results."""
         return None if explain_closing(trial, self.spec) else trial.search_number
 
     def _add_point(self, frozen: FrozenTrial, step: int, value: float) -> None:
@@ -181,8 +181,8 @@ class SearchStudy:
     def tell(self, trial: TrialHistory) -> None:
         """Report how a trial ended: COMPLETE has its best values, which are never NaN.
 
-        It reports before by how much the trial violates each constraint. It does not report trials
-        that the study does not have: those of further seeds, but for `seeds.repeats`.
+        Constraint violations are reported first. Trials that are not in the study are skipped:
+        those of further seeds, except with `seeds.repeats`.
         """
         if (number := self._find_number(trial)) is None:
             return
@@ -199,9 +199,9 @@ class SearchStudy:
             self._end_trial(frozen, TrialState[trial.state], values)
 
     def _report_outcome(self, frozen: FrozenTrial, trial: TrialHistory) -> FrozenTrial:
-        """Report a further seed, the cause of a failure, or by how much a constraint is violated.
+        """Report the seed of a repeat, the cause of a failure, or the constraint violations.
 
-        Returns the trial as it is then.
+        Returns the trial as it is stored then.
         """
         if trial.role == "repeat":
             self._set_user_attr(frozen, SEED, trial.seed)
@@ -224,26 +224,27 @@ class SearchStudy:
     ) -> None:
         """End a trial in the store and in the cache.
 
-        It writes what `Study.tell` does, in one transaction: that reads the trial twice besides.
+        This writes the same as `Study.tell` in one transaction; `tell` would also read the trial
+        twice.
         """
         with self._expect_trial(frozen.number):
             try:
                 self.study._storage.set_trial_state_values(frozen._trial_id, state, values)
-            except UpdateFinishedTrialError:  # by a driver that had the lease before
+            except UpdateFinishedTrialError:  # a driver that held the lease before has ended it
                 self._read_trial(frozen.number)
                 return
         frozen.state, frozen.values = state, values
         frozen.datetime_complete = convert_to_local(now())
 
     def close(self, number: int, *, why: str) -> None:
-        """Close a trial that will not be run as FAIL; the reason becomes a user attribute."""
+        """Close a trial that will not be run as FAIL, with the reason as a user attribute."""
         with self._translate_errors():
             frozen = self._read_trial(number)
             self._set_user_attr(frozen, CLOSED, why)
             self._end_trial(frozen, TrialState.FAIL)
 
     def close_store(self) -> None:
-        """Close the connections to the database; a SQLite file then has everything in itself."""
+        """Close all database connections; SQLite then merges its log into the file."""
         self._opened.remove_session()
         self._opened.engine.dispose()
 
@@ -257,9 +258,9 @@ class SearchStudy:
                 self._catch_up(known[number], trial)
 
     def _bind_journal(self, journal: str, history: History) -> None:
-        """Bind the study to the journal; an unbound one of earlier versions only if its trials fit.
+        """Bind the study to the journal; an unbound study of an older version only if it matches.
 
-        SweepRefusedError if the study belongs to another journal.
+        Raises SweepRefusedError if the study belongs to another journal.
         """
         owner = self.study.user_attrs.get(JOURNAL)
         if owner is None and matches_journal(self._list_trials(), history, self.spec):
@@ -272,7 +273,7 @@ class SearchStudy:
             )
 
     def _restore_missing(self, history: History) -> None:
-        """Put back the trials that the journal knows and the study lacks."""
+        """Restore the trials that the journal knows and the study lacks."""
         self._cache.clear()
         known = self._list_trials()
         waiting = [trial for trial in known if trial.state == TrialState.WAITING]
@@ -291,7 +292,7 @@ class SearchStudy:
         self._cache.clear()
 
     def _begin_waiting(self, waiting: FrozenTrial, params: dict[str, Any]) -> None:
-        """Begin a waiting trial, with all its values."""
+        """Start a waiting trial with all its values."""
         storage = self.study._storage
         for name, value in params.items():
             asked = build_distribution(self.spec.space[name])
@@ -322,11 +323,11 @@ class SearchStudy:
         return self._list_trials()[-1].number
 
     def _find_trial(self, number: int) -> FrozenTrial:
-        """The trial as this driver knows it, else from the store."""
+        """Return the trial from the cache, else from the store."""
         return self._cache.get(number) or self._read_trial(number)
 
     def _read_trial(self, number: int) -> FrozenTrial:
-        """The trial from the store; `_list_trials` may still list one that the store has lost."""
+        """Read the trial from the store; StoreLostError if it is gone, even if cached."""
         storage = self.study._storage
         with self._expect_trial(number):
             trial_id = storage.get_trial_id_from_study_id_trial_number(self.study._study_id, number)
@@ -336,7 +337,7 @@ class SearchStudy:
 
     @contextmanager
     def _expect_trial(self, number: int) -> Iterator[None]:
-        """Raise StoreLostError where Optuna raises KeyError, because the trial is gone."""
+        """Raise StoreLostError instead of Optuna's KeyError, which means that the trial is gone."""
         try:
             yield
         except KeyError as error:
@@ -370,7 +371,7 @@ class SearchStudy:
 
 
 def _read_last_value(pruned: FrozenTrial) -> list[float] | None:
-    """The value that Optuna gives a pruned trial: its last dev point, if that is a number."""
+    """Return the value that Optuna gives a pruned trial: its last dev point, if not NaN."""
     if pruned.last_step is None:
         return None
     last = pruned.intermediate_values[pruned.last_step]

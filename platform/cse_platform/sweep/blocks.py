@@ -28,7 +28,7 @@ from cse_platform.sweep.samplers import Sampler, Tpe
 
 
 def slug_problem(value: str) -> str | None:
-    """Explain what is wrong with a name for folders and addresses; None if nothing is."""
+    """Explain why a name cannot be used for folders and URLs; None if it can."""
     plain = value.replace("-", "a").replace("_", "a").replace(".", "a")
     if plain.isascii() and plain.isalnum() and value[0].isalnum() and len(value) <= 100:
         return None
@@ -47,7 +47,7 @@ def _check_slug(value: str) -> str:
 def _hide_urls(value: Any) -> Any:
     """Register the URLs as secrets, so that every later message masks them."""
     for url in value if isinstance(value, (list, tuple)) else [value]:
-        if isinstance(url, str) and "://" in url:  # another text could be any word
+        if isinstance(url, str) and "://" in url:  # anything else could be an ordinary word
             hide(url)
     return value
 
@@ -60,7 +60,7 @@ Share = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
 class Confirmation(Settings):
-    """More seeds for the best configurations."""
+    """Further seeds for the best configurations."""
 
     top: Count = Field(description="how many configurations")
     seeds: tuple[Seed, ...] = Field(min_length=1, description="each distinct")
@@ -89,7 +89,7 @@ SeedsValue = Literal["mean", "lower_bound"]
 
 
 class TrialSeeds(Settings):
-    """The seeds that trials are trained with, and the value of several seeds together."""
+    """The seeds of trials, and the value of a configuration with several seeds."""
 
     search: Seed = Field(default=42, description="of every trial of the search")
     value: SeedsValue = Field(
@@ -109,13 +109,13 @@ class TrialSeeds(Settings):
 
     @property
     def further(self) -> tuple[int, ...]:
-        """The seeds that the best configurations get beside the search's own."""
+        """The seeds that the best configurations get in addition to the search's own."""
         seeds = () if self.confirm is None else self.confirm.seeds
         return tuple(seed for seed in seeds if seed != self.search)
 
 
 class Evaluate(Settings):
-    """Selects the trials that are scored on test sets, and the sets."""
+    """Selects the trials to score on test sets, and the test sets."""
 
     top: int = Field(strict=True, ge=1, description="how many configurations, chosen on dev")
     files: dict[str, OwnPairs] = Field(
@@ -141,13 +141,13 @@ class Evaluate(Settings):
         return {**values, "tasks": words, **({"files": files} if files else {})}
 
     def with_files(self, change: Callable[[OwnPairs], OwnPairs]) -> Self:
-        """Return a copy with each own file changed, e.g. to an absolute path."""
+        """Return a copy with each own file changed, for example to an absolute path."""
         files = {name: change(own) for name, own in self.files.items()}
         return self.model_copy(update={"files": files})
 
     @property
     def asked(self) -> Tasks:
-        """The tasks and own files, parsed."""
+        """The parsed tasks, own files included."""
         return parse_tasks(self.tasks, self.files)
 
     @field_validator("tasks")
@@ -161,7 +161,7 @@ class Evaluate(Settings):
 
 
 class Keep(Settings):
-    """Says what stays on disk when the sweep is complete."""
+    """Which models stay on disk when the sweep is complete."""
 
     models: Count | Literal["all"] = Field(
         default=10,
@@ -171,7 +171,7 @@ class Keep(Settings):
 
 
 class Stores(Settings):
-    """Database and server URLs; None takes the environment's, else a file under `runs/`."""
+    """URLs of databases and servers; None stands for the environment's, or a file under `runs/`."""
 
     leaderboard: str | None = Field(default=None, min_length=1)
     search: str | None = Field(default=None, min_length=1)
@@ -203,9 +203,9 @@ def _parse_duration(value: Any) -> Any:
 
 
 Duration = Annotated[float, BeforeValidator(_parse_duration), Field(gt=0)]
-"""Seconds; a file writes `90s`, `20min`, `2h` or `1d`."""
+"""A time in seconds, written in a file as `90s`, `20min`, `2h` or `1d`."""
 Interval = Annotated[float, BeforeValidator(_parse_duration), Field(ge=0, allow_inf_nan=False)]
-"""As `Duration`, or none: `0s`."""
+"""A `Duration` that may be zero: `0s`."""
 
 
 def format_duration(seconds: float) -> str:
@@ -216,9 +216,9 @@ def format_duration(seconds: float) -> str:
 
 
 class Budget(Settings):
-    """Limits of a search; the first one that is reached ends the proposing of new trials.
+    """Limits of a search; it proposes no new trials once the first of them is reached.
 
-    Trials that are running then come to their ends. Further seeds and test scores come on top.
+    Running trials still finish. Further seeds and test scores are not included in the limits.
     """
 
     time: Duration | None = Field(
@@ -234,7 +234,7 @@ class Budget(Settings):
     )
 
     def words(self) -> list[str]:
-        """Describe each limit for people."""
+        """Describe each limit in words."""
         time = [] if self.time is None else [f"{format_duration(self.time)} of trials"]
         hours = [] if self.gpu_hours is None else [f"{self.gpu_hours:g} GPU-hours"]
         least = self.improvement
@@ -265,11 +265,11 @@ StartPoint = Annotated[
 
 
 GIVE_UP_AFTER = 3
-"""So many failures of one cause are no accident any more."""
+"""The number of failures with the same cause that are no longer a coincidence."""
 
 
 class Search(Settings):
-    """Says how configurations are proposed."""
+    """How configurations are proposed, and when the search ends."""
 
     sampler: Sampler = Tpe()
     trials: Count | None = Field(
@@ -310,12 +310,12 @@ class Search(Settings):
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """The direction in which each objective improves; a dev score is maximised."""
+        """The direction of each objective; without objectives, the dev score is maximised."""
         return tuple(objective.direction for objective in self.objectives) or ("maximize",)
 
     @property
     def measured(self) -> tuple[str, ...]:
-        """Names of the quantities in objectives and constraints, each once."""
+        """The names of the quantities in objectives and constraints, each once."""
         bounded = (Constraint.parse(text).name for text in self.constraints)
         return tuple(dict.fromkeys((*(objective.name for objective in self.objectives), *bounded)))
 
@@ -363,17 +363,17 @@ class Slot:
 
 
 CHECKPOINT_EVERY = 60.0
-"""Seconds. A minute's work is soon done again, and to copy BERT-base's state took 1 to 3 s of it on
-a CPU; where steps are slow, dev points are further apart and each has its checkpoint."""
+"""Seconds. Losing a minute of work is cheap, and copying BERT-base's state took 1 to 3 s of it on a
+CPU. Where steps are slow, dev points are further apart than this, and each has its checkpoint."""
 GRACE = 10.0
-"""Seconds. A trial on a GPU comes to a dev point in that time; whoever sends a SIGTERM often kills
-after 30."""
+"""Seconds. A trial on a GPU reaches a dev point in that time, and whoever sends a SIGTERM often
+kills after 30 s."""
 
 
 class Resources(Settings):
-    """The resources that one trial asks for; a trial runs on one device.
+    """The resources of one trial; a trial runs on one device.
 
-    `auto` stands for as little as gives the most sentences a second of all trials together.
+    `auto` stands for the least that gives the highest throughput of all trials together.
     """
 
     gpu: Annotated[Share, Field(ge=0, le=1)] | Literal["auto"] = Field(
@@ -413,11 +413,11 @@ class Resources(Settings):
 
     @property
     def measured(self) -> bool:
-        """Whether a short run measures what a trial occupies."""
+        """Whether a short run must measure what a trial occupies."""
         return "auto" in (self.cpu, self.gpu)
 
     @property
     def slot(self) -> Slot:
-        """What a trial occupies; a whole GPU and one core until `auto` is measured."""
+        """The slot of a trial; until `auto` is measured, a whole GPU and one core."""
         cpu = 1.0 if self.cpu == "auto" else self.cpu
         return Slot(cpu, 1.0 if self.gpu == "auto" else self.gpu)

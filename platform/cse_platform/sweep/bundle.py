@@ -1,4 +1,4 @@
-"""Packs a sweep file and the files that it names, to be run on another machine."""
+"""Pack a sweep file with the files that it names, so that it can run on another machine."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from cse_platform.sweep.spec import SweepFile, SweepSpec
 
 SWEEP_FILE = "sweep.yaml"
 LARGEST = 100 << 20
-"""Bytes of all files together; a cluster's head takes no more at once."""
+"""The most bytes of all files together; a cluster's head accepts no larger upload."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class SweepBundle:
     """A sweep file with the files that it names by relative paths."""
 
     sweeps: SweepFile
-    """The sweep file as it reads on this machine."""
+    """The sweep file as read on this machine."""
     content: Mapping[str, Path | str]
-    """Files by their names in the bundle: where each is here, or its text. `SWEEP_FILE` is the
-    sweep, with overrides applied and the other files by their names in the bundle."""
+    """The bundle's files by name: the path of each on this machine, or its text. `SWEEP_FILE` is
+    the sweep, with overrides applied and the other files named as in the bundle."""
 
     @property
     def name(self) -> str:
@@ -35,11 +35,11 @@ class SweepBundle:
 
 
 def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
-    """Read a sweep file as a run does, and put it together with the files beside it.
+    """Read a sweep file as a run does, and bundle it with the files that it names.
 
     Raises:
-        SweepFileError: if it cannot be read, or means nothing.
-        SweepRefusedError: if it holds a secret, or names a file that is not there or too large.
+        SweepFileError: if the file cannot be read or is invalid.
+        SweepRefusedError: if it holds a secret, or a file that it names is missing or too large.
     """
     draft = read_draft(file, overrides=overrides)
     sweeps, data = draft.finish([stage.inspection for stage in draft.stages]), draft.source.data
@@ -56,7 +56,7 @@ def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
 
 
 def _find_relative_names(data: Any, sweeps: SweepFile, folder: Path) -> dict[str, str]:
-    """Map each file name that is a relative path in the sweep to its absolute path."""
+    """Map each relative file name in the sweep to its absolute path."""
     known = {name for stage in sweeps.stages for name in _list_data_files(stage)}
     places = {}
     for _, text in _iterate_texts(data):
@@ -91,7 +91,7 @@ def _refuse_unfit(files: Mapping[str, Path]) -> None:
 def _refuse_secrets(data: Any) -> None:
     """Raise SweepRefusedError if the file holds a secret.
 
-    Everybody who may use the cluster can read a submitted sweep.
+    Everybody with access to the cluster can read a submitted sweep.
     """
     for path, text in _iterate_texts(data):
         if path.partition(".")[0] == "notify" or ".notify." in path:

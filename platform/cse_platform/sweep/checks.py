@@ -1,4 +1,4 @@
-"""Checks every value of a sweep, and the rules between them, before anything runs."""
+"""Check every value of a sweep, and the rules between values, before anything runs."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -23,12 +23,12 @@ from cse_platform.sweep.spec import METHOD_WIDE, SweepSpec
 def type_changes(config: type[MethodConfig], name: str, value: Any) -> list[Problem]:
     """List the scalars in a setting's value that validation would convert to another type.
 
-    Paths start at the value.
+    The paths of the problems are relative to the value.
     """
     try:
         read = _build_adapter(config, name).validate_python(value)
     except ValidationError:
-        return []  # validating the whole configuration names this, and better
+        return []  # validating the whole configuration reports this, and more clearly
     return _find_type_changes(value, read, ())
 
 
@@ -61,11 +61,11 @@ def _describe_expected_type(given: Any, read: Any) -> str | None:
 
 
 MAX_TRIED = 400
-"""Configurations that are built to try the rules between settings."""
+"""The most configurations that are built to check the rules between settings."""
 
 
 def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
-    """List unknown names, and each fixed value, choice and bound that its setting refuses."""
+    """List unknown settings, and fixed values, choices and bounds that their setting refuses."""
     problems = []
     for section, names in (("fixed", spec.fixed), ("space", spec.space)):
         for name in names:
@@ -79,7 +79,7 @@ def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
 
 
 def average_problems(spec: SweepSpec, method: Method) -> list[Problem]:
-    """Refuse to average the seeds of a method that trains nothing."""
+    """List a problem if `average` is asked for and the method trains no weights."""
     confirm = spec.seeds.confirm
     if confirm is None or not confirm.average or issubclass(method.config, TrainingConfig):
         return []
@@ -91,7 +91,7 @@ def average_problems(spec: SweepSpec, method: Method) -> list[Problem]:
 
 
 def _check_conditions(spec: SweepSpec, method: Method) -> list[Problem]:
-    """List misspelt values of conditions: no choice of the space, and refused by the method."""
+    """List condition values that are no choice of the space and that the method refuses."""
     return [
         problem
         for name, dimension in spec.space.items()
@@ -103,7 +103,7 @@ def _check_conditions(spec: SweepSpec, method: Method) -> list[Problem]:
 
 
 def put_on_base(method: str, base: str) -> Method:
-    """Return the method with the settings of a base; SweepRefusedError if it cannot stand on it."""
+    """Return the method on a base method; SweepRefusedError if it does not take this base."""
     found, values = get_method(method), {"base": base}
     problems: list[Problem] = []
     try:
@@ -118,7 +118,7 @@ def put_on_base(method: str, base: str) -> Method:
 
 
 def names_of_no_method(spec: SweepSpec) -> list[Problem]:
-    """List settings that no method has, for a file whose method is unknown."""
+    """List settings that exist in no method, for a file whose method is unknown."""
     known = set(METHOD_WIDE)
     for name in available_methods():
         with suppress(BrokenMethodError):
@@ -164,13 +164,13 @@ def _list_corners(name: str, dimension: Dimension) -> list[tuple[Steps, Any]]:
 
 
 def _check_value(method: Method, name: str, value: Any, path: Steps) -> list[Problem]:
-    """List why a setting refuses a value; rules between settings are checked later."""
+    """List the reasons why a setting refuses a value; rules between settings are checked later."""
     if problems := best_reference_problems(value):
         return [problem.under(path) for problem in problems]
     try:
         method.config.model_validate({name: with_placeholders(value)})
     except ValidationError as error:
-        # The other settings are absent here, which says nothing about this value.
+        # The other settings are missing here, so problems of theirs are ignored.
         raised = problems_in(error, {name: value})
         problems = [Problem(p.path[1:], p.text) for p in raised if p.path[:1] == (name,)]
     problems = problems or type_changes(method.config, name, with_placeholders(value))
@@ -178,16 +178,16 @@ def _check_value(method: Method, name: str, value: Any, path: Steps) -> list[Pro
 
 
 def _collect_types(annotation: Any) -> set[Any]:
-    """Collect the types, without None, in a setting's annotation."""
+    """Collect the types in a setting's annotation, without None."""
     parts = get_args(annotation)
     return set().union(*map(_collect_types, parts)) if parts else {annotation} - {type(None)}
 
 
 def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]) -> list[Problem]:
-    """List what the method's rules between settings refuse of representative configurations.
+    """List violations of the method's rules between settings by representative configurations.
 
-    Values and keys with a known problem are left out. Where nothing is left of a setting, its rules
-    cannot be tried, and no problem is reported.
+    Values and keys with a known problem are left out. If a setting has no valid value left, its
+    rules cannot be checked, and no problem is reported.
     """
     refused = [p.path for p in known if p.path and p.path[0] in ("fixed", "space")]
     if any(p[0] == "fixed" or len(p) < 3 or p[1] not in spec.space for p in refused):
@@ -210,22 +210,22 @@ def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]
         for problem in _validate_assignment(spec, method, assignment):
             if problem.path and problem.path[0] in wrong:
                 continue
-            # One rule can refuse many values of a setting: its first problem is enough.
+            # A rule can refuse many values of a setting; its first problem is enough.
             blamed.setdefault((problem.path, "" if problem.path else problem.text), problem)
     return list(blamed.values())
 
 
 def list_representatives(spec: SweepSpec, method: Method) -> Iterator[dict[str, Any]]:
-    """Yield at most `MAX_TRIED` active assignments that together have each choice and bound.
+    """Yield at most `MAX_TRIED` active assignments that cover each choice and bound of the space.
 
-    Choices and bounds that no trial can have, because of `require`, are in none of them.
+    Choices and bounds that `require` excludes from every trial are not covered.
     """
     sound = {name: [v for _, v in _list_corners(name, d)] for name, d in spec.space.items()}
     return _build_representatives(spec, sound, _find_parents(spec, method))
 
 
 def _find_parents(spec: SweepSpec, method: Method) -> set[str]:
-    """Find the dimensions that conditions of others refer to, in the file or in the method."""
+    """Find the dimensions on which conditions depend, in the file or in the method."""
     ours = {parent for _, dimension in spec.space.items() for parent in dimension.when}
     theirs = {other for name in spec.space for other in method.config.conditions.get(name, {})}
     searched = {name for name, dimension in spec.space.items() if isinstance(dimension, Choices)}
@@ -273,8 +273,8 @@ def _build_representatives(
 ) -> Iterator[dict[str, Any]]:
     """Yield an assignment for each outcome of the conditions, then for each further value.
 
-    The other dimensions have their first values there: all combinations would be too many. Where
-    `require` excludes these, the dimensions that it names have others.
+    All other dimensions have their first values, because all combinations would be too many. Where
+    `require` excludes an assignment, the dimensions named there get other values.
     """
     space = spec.space
     first = {name: values[0] for name, values in sound.items()}
@@ -293,7 +293,7 @@ def _build_representatives(
 def _satisfy_requirements(
     spec: SweepSpec, first: Mapping[str, Any], chosen: Iterable[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield active assignments with the chosen values, and first values where `require` allows."""
+    """Yield active assignments with the chosen values; the rest are first values if allowed."""
     requirements = spec.requirements
     named = requirements.deciding
     others: dict[str, dict[str, Any] | None] = {}
@@ -320,7 +320,7 @@ def _skip_duplicates(assignments: Iterable[dict[str, Any]]) -> Iterator[dict[str
 def _list_outcomes(
     space: Space, sound: Mapping[str, list[Any]], parents: set[str]
 ) -> Iterator[dict[str, Any]]:
-    # Not validated: a condition may name a choice that is left out here.
+    # Not validated, because a condition may name a choice that was left out.
     choices: dict[str, Dimension] = {
         name: Choices.model_construct(
             choices=(*sound[name], *space.turning_values(name)), when=space[name].when
@@ -332,9 +332,9 @@ def _list_outcomes(
 
 
 def without_unreachable(spec: SweepSpec) -> tuple[SweepSpec, tuple[str, ...]]:
-    """Drop the dimensions whose condition can never hold. Returns the sweep and a note for each.
+    """Drop dimensions whose condition can never hold. Returns the sweep and a note for each.
 
-    What `require` says of such a dimension holds everywhere, and goes with it.
+    Expressions of `require` that name such a dimension always hold, and are dropped, too.
     """
     space, notes = spec.space, []
     while never := {name: why for name in space if (why := space.why_unreachable(name))}:
@@ -346,7 +346,7 @@ def without_unreachable(spec: SweepSpec) -> tuple[SweepSpec, tuple[str, ...]]:
 
 
 def with_real_ranges(spec: SweepSpec, method: Method) -> SweepSpec:
-    """Convert ranges of real-valued settings to real numbers, though written 1 to 3."""
+    """Convert the ranges of real-valued settings to real numbers, even if written as 1 to 3."""
     ranges = {
         name: dimension.as_real()
         for name, dimension in spec.space.items()

@@ -1,4 +1,4 @@
-"""Reads and checks a whole sweep file: either it loads, or every problem is named."""
+"""Read and check a whole sweep file: it loads, or one error names every problem."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,7 +55,7 @@ class OverrideError(ValueError):
 
 
 def apply_overrides(source: YamlDocument, overrides: Sequence[str]) -> None:
-    """Write each `a.b=VALUE` into the source, in order; bad ones become problems of the source."""
+    """Apply each `a.b=VALUE` to the source, in order; failures become problems of the source."""
     for override in overrides:
         place = f"--set {mask_url(override)}"
         try:
@@ -66,7 +66,7 @@ def apply_overrides(source: YamlDocument, overrides: Sequence[str]) -> None:
 
 
 def read_setting(override: str) -> tuple[str, Any]:
-    """Parse a single `NAME=VALUE` into name and value; OverrideError if it is none."""
+    """Parse one `NAME=VALUE` into name and value; raises OverrideError if it is anything else."""
     (name, *below), value = _parse_override(override, staged=False)
     if below:
         raise OverrideError(f"expected NAME=VALUE, got {mask_url(override)}")
@@ -129,38 +129,41 @@ STAND_INS = {
     **dict.fromkeys(("sweep", "method", "backbone", "corpus"), "draft"),
     "search": {"trials": 1},
 }
-"""Values in a draft for required keys that are missing or wrong."""
+"""Values in a draft for required keys that are missing or invalid."""
 
 
 @dataclass(frozen=True)
 class DraftSweep:
-    """One sweep of a file, as far as it can be read."""
+    """One sweep of a file, as far as it could be read."""
 
     spec: SweepSpec
-    """The sweep without what is wrong; `STAND_INS` replace required keys."""
+    """The sweep without its invalid parts; `STAND_INS` replace required keys."""
     inspection: Inspection
-    """The problems that are known."""
+    """The known problems."""
     possible: tuple[dict[str, Any], ...]
-    """The contents that `fixed` can have when the sweep starts: several where it takes values that
-    earlier stages find, else the file's."""
+    """The contents that `fixed` can have when the sweep starts: several if it takes values that
+    earlier stages find, otherwise only that of the file."""
     notes: tuple[str, ...] = ()
-    """What was dropped without being wrong, for people."""
+    """Descriptions of valid parts that were dropped, such as dimensions that are never active."""
     steps: Steps = ()
-    """The path of the sweep in the file."""
+    """The path of the sweep within the file."""
 
 
 @dataclass(frozen=True)
 class DraftFile:
-    """A sweep file as far as it can be read, for checks that go on from there."""
+    """A sweep file as far as it could be read, for further checks."""
 
     path: Path
     source: YamlDocument
     stages: tuple[DraftSweep, ...]
     problems: Sequence[Problem]
-    """Of the file itself: its YAML, the overrides, and what is no sweep at all."""
+    """Problems of the file itself: its YAML, the overrides, and entries that are not sweeps."""
 
     def finish(self, inspections: Sequence[Inspection]) -> SweepFile:
-        """Return the file if the inspections, one a stage, are clean, else SweepFileError."""
+        """Return the file if there are no problems, given an inspection of each stage.
+
+        Raises SweepFileError, with all problems, if there are any.
+        """
         raised = [
             problem.under(stage.steps)
             for stage, inspection in zip(self.stages, inspections, strict=True)
@@ -180,8 +183,8 @@ def load_sweep(path: Path, *, overrides: Sequence[str] = ()) -> SweepFile:
 
     Args:
         path: a YAML 1.2 file with one sweep, or with `stages:`, a list of sweeps.
-        overrides: `a.b=VALUE`, a dotted path and a YAML value each; they replace what the file
-            says, or add to it.
+        overrides: each `a.b=VALUE`, a dotted path and a YAML value; they replace values of the
+            file, or add to it.
 
     Raises:
         SweepFileError: names every problem of the file and of the overrides.
@@ -191,9 +194,9 @@ def load_sweep(path: Path, *, overrides: Sequence[str] = ()) -> SweepFile:
 
 
 def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:
-    """Read a sweep file as `load_sweep` does, and gather its problems for further checks.
+    """Read a sweep file as `load_sweep` does, and collect its problems instead of raising them.
 
-    SweepFileError if it is no YAML with a mapping.
+    Raises SweepFileError only if the file is not a YAML mapping.
     """
     source = read_yaml_file(path, what="a sweep", refusal=SweepFileError)
     apply_overrides(source, overrides)
@@ -201,18 +204,18 @@ def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:
 
 
 def draft_sweep(spec: SweepSpec) -> DraftFile:
-    """Gather the problems of a sweep that was made in Python, as of a file that says the same.
+    """Check a sweep that was made in Python as if it came from an equivalent file.
 
-    Its relative paths begin at the working directory.
+    Its relative paths start at the working directory.
     """
     said = spec.model_dump(mode="json")
-    told = [url.get_secret_value() for url in spec.notify]  # no dump has them
+    told = [url.get_secret_value() for url in spec.notify]  # the dump leaves them out
     source = YamlDocument(said | {"notify": told}, places={(): "SweepSpec"})
     return _read_document(Path(spec.sweep), source)
 
 
 def _read_document(path: Path, source: YamlDocument) -> DraftFile:
-    """Read each sweep of a document; `path` names it, and its folder is where paths begin."""
+    """Read each sweep of a document; `path` names it, and relative paths start at its folder."""
     problems, sweeps = _list_stages(source.data)
     stages: list[DraftSweep] = []
     for place, (steps, data) in enumerate(sweeps):
@@ -226,9 +229,9 @@ def _read_document(path: Path, source: YamlDocument) -> DraftFile:
 
 
 def with_absolute_names(spec: SweepSpec, folder: Path) -> SweepSpec:
-    """Make the data files that a sweep names absolute, as seen from the file's folder.
+    """Make the names of data files absolute, starting at the sweep file's folder.
 
-    Trials then read the same files on whatever node and from whatever directory they run.
+    Trials then read the same files on any node and from any working directory.
     """
     corpus = tuple(entry.from_folder(folder) for entry in spec.corpus)
     dev = spec.dev.with_files(lambda own: own.from_folder(folder))
@@ -237,7 +240,7 @@ def with_absolute_names(spec: SweepSpec, folder: Path) -> SweepSpec:
 
 
 def _list_stages(data: dict[str, Any]) -> tuple[list[Problem], list[tuple[Steps, Any]]]:
-    """List the problems of the list of sweeps, and each sweep with its path in the file."""
+    """List the problems of `stages`, and each sweep with its path within the file."""
     if "stages" not in data:
         return [], [((), data)]
     stages = data["stages"]
@@ -262,7 +265,7 @@ def _find_shared_names(stages: list[Any]) -> list[Problem]:
 
 
 def _get_stage_name(stage: Any) -> str:
-    """Return the name of a stage; empty where it has none."""
+    """Return the name of a stage; empty if it has none."""
     name = stage.get("sweep") if isinstance(stage, dict) else None
     return name if isinstance(name, str) else ""
 
@@ -274,9 +277,9 @@ def _read_stage(
     earlier: Sequence[DraftSweep],
     later: Collection[str],
 ) -> DraftSweep:
-    """Read a sweep with each value that earlier stages can find for it.
+    """Read a sweep once for each value that it can get from earlier stages.
 
-    The spec has under `fixed` the reference to such a value, as in the file, and an example.
+    In the returned spec, `fixed` holds each such reference as in the file, plus an example value.
     """
     fixed = data.get("fixed")
     if not isinstance(fixed, dict) or not has_stage_references(fixed):
@@ -310,7 +313,7 @@ def _read_stage(
 
 
 def _list_findable(stage: DraftSweep) -> Configurations:
-    """List configurations with each value that a stage can find; none if its settings are wrong."""
+    """List configurations that cover each value a stage can find; none if it has problems."""
     if not stage.inspection.is_sound("method", "backbone", "fixed", "space", "require"):
         return ()
     method = stage.spec.find_method()
@@ -330,7 +333,7 @@ def _merge_problems(
 ) -> list[Problem]:
     """Merge the problems of a sweep that was read with each of these values.
 
-    A problem that the values cause says where they are from; the first at its place is enough.
+    Problems that depend on the values name their origin; for each path only the first is kept.
     """
     merged: dict[tuple[Steps, str], Problem] = {}
     for draft, taken in zip(drafts, values, strict=True):
@@ -372,9 +375,9 @@ def _read_sweep(
 
 
 def _read_spec(data: dict[str, Any], inspection: Inspection) -> SweepSpec:
-    """Read the sweep without the keys and dimensions that are wrong, and note their problems.
+    """Read the sweep without its invalid keys and dimensions, and note their problems.
 
-    Where a key is left out, rules between the other keys are still checked.
+    Rules between the remaining keys are still checked.
     """
     sound = data
     while True:
@@ -393,7 +396,7 @@ def _read_spec(data: dict[str, Any], inspection: Inspection) -> SweepSpec:
 
 
 def _keep_sound_keys(data: dict[str, Any], problems: Collection[Problem]) -> dict[str, Any]:
-    """Keep the keys without a problem that do not depend on a key that is left out."""
+    """Keep the keys that have no problem and depend on no key with a problem."""
     paths = {problem.path for problem in problems}
     broken = {path[0] for path in paths if path} - {"space"}
     sound = STAND_INS | {key: data[key] for key in data if key not in broken}
@@ -410,7 +413,7 @@ def _keep_sound_keys(data: dict[str, Any], problems: Collection[Problem]) -> dic
 
 
 def _keep_sound_dimensions(space: Any, paths: Collection[Steps]) -> tuple[dict[str, Any], bool]:
-    """Keep the dimensions without a problem. Returns them, and whether they are all."""
+    """Keep the dimensions without a problem. Returns them, and whether none was left out."""
     inside = [path for path in paths if path[:1] == ("space",)]
     if not inside:
         return (space if isinstance(space, dict) else {}), True
@@ -421,14 +424,14 @@ def _keep_sound_dimensions(space: Any, paths: Collection[Steps]) -> tuple[dict[s
 
 
 def _drop_condition(entry: Any) -> Any:
-    """Remove the condition of a dimension, which may be on a dimension that is left out."""
+    """Remove the condition of a dimension, because it may name a dimension that is left out."""
     if not isinstance(entry, dict):
         return entry
     return {key: value for key, value in entry.items() if key != "when"}
 
 
 def _read_method(spec: SweepSpec, inspection: Inspection) -> Method | None:
-    """Find the method; if it is unknown, note settings that no method has."""
+    """Find the method; if it is unknown, note settings that exist in no method."""
     if not inspection.is_sound("method"):
         return None
     try:

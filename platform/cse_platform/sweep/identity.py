@@ -1,8 +1,7 @@
 """Identity of sweeps and trials: what makes two of them the same.
 
-A trial is known by hashes of everything that its numbers follow from, so that content identifies
-rows. A sweep continues or extends the stored one of its name as long as every trial depends on the
-same keys.
+A trial's key is a hash of everything that its results depend on. A start continues or extends the
+stored sweep of its name as long as all `IDENTITY_KEYS` are unchanged.
 """
 
 import hashlib
@@ -35,18 +34,18 @@ CODE = "code"
 
 
 def canonical_hash(value: Any) -> str:
-    """Compute the sha256 of JSON with sorted keys; floats by repr, so equal numbers hash alike."""
+    """Compute the SHA-256 of the value as JSON with sorted keys; floats are written by repr."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def code_hash(method: Method) -> str | None:
-    """Hash all code that a method is made of; None where its source cannot be read."""
+    """Hash all code of a method; None if its source cannot be read."""
     modules = code_hashes(method)
     return canonical_hash(modules) if modules else None
 
 
 class DevData:
-    """The dev sets of a sweep, each read once; DataError if one cannot be had."""
+    """The dev sets of a sweep, each read once; raises DataError if one is unavailable."""
 
     def __init__(self, spec: SweepSpec) -> None:
         dev = spec.dev
@@ -60,11 +59,11 @@ class DevData:
             "source": "+".join(dict.fromkeys(dev_set.source for dev_set in climbs)),
             "corpus": "+".join(corpus.short_name for corpus in spec.corpus),
         }
-        """Columns of a leaderboard row about dev sets; rows of one identity can be compared."""
+        """The dev columns of a leaderboard row; rows with the same identity are comparable."""
 
 
 def dev_identity(dev: DevSelection, data: str | None, *, corpora: Iterable[CorpusSpec] = ()) -> str:
-    """Compute the identity of the dev sets of trials on these corpora; DataError as `DevData`."""
+    """Compute the identity of dev sets for trials on these corpora; DataError as in `DevData`."""
     picks, climbs = (
         [identify_dev_set(dev, name, data) for name in sets] for sets in (dev.picking, dev.climbed)
     )
@@ -74,13 +73,13 @@ def dev_identity(dev: DevSelection, data: str | None, *, corpora: Iterable[Corpu
 def _hash_selection(
     picks: Sequence[DevIdentity], climbs: Sequence[DevIdentity], test_sets: Sequence[str]
 ) -> str:
-    """Hash the dev sets; trials that read the texts of test sets stand apart from all others."""
+    """Hash the dev sets; training on the texts of test sets makes the hash a different one."""
     dev_sets = _hash_dev_sets(picks, climbs)
     return canonical_hash([dev_sets, *test_sets]) if test_sets else dev_sets
 
 
 def _hash_dev_sets(picks: Sequence[DevIdentity], climbs: Sequence[DevIdentity]) -> str:
-    """Hash both roles; the sets of a mean that picks stand apart from those that are climbed."""
+    """Hash the dev sets of both roles; with several that pick, the roles are kept apart."""
     picked, climbed = (
         [part for dev in sets for part in (dev.task, dev.sha256)] for sets in (picks, climbs)
     )
@@ -89,18 +88,18 @@ def _hash_dev_sets(picks: Sequence[DevIdentity], climbs: Sequence[DevIdentity]) 
 
 @dataclass(frozen=True)
 class ConfigurationIdentity:
-    """Hashes of everything that the numbers of one configuration follow from."""
+    """Hashes of everything that the results of one configuration depend on."""
 
     ingredients: Mapping[str, Any]
-    """Everything except the seed."""
+    """Everything that results depend on except the seed."""
 
     @property
     def code(self) -> str | None:
-        """Hash of the method's code; None where it is not known."""
+        """Hash of the method's code; None if unknown."""
         return self.ingredients.get(CODE)
 
     def with_unknown_code(self) -> "ConfigurationIdentity":
-        """Return the identity under which versions that did not know the code stored it."""
+        """Return the identity under which older versions, which did not hash code, stored it."""
         rest = {name: value for name, value in self.ingredients.items() if name != CODE}
         return ConfigurationIdentity(rest)
 
@@ -110,16 +109,16 @@ class ConfigurationIdentity:
 
     @property
     def hashes(self) -> set[str]:
-        """The hashes that can be stored: with this code, and with unknown code."""
+        """The hashes under which it can be stored: with this code, and with unknown code."""
         return {self.hash, self.with_unknown_code().hash}
 
     def key(self, seed: int) -> str:
-        """Compute the key of the trial with that seed."""
+        """Compute the key of the trial with this seed."""
         return canonical_hash({**self.ingredients, "seed": seed})
 
 
 class Identity:
-    """The hashes of one sweep: of its corpus, dev sets and encoders, and of each configuration."""
+    """The hashes of a sweep: of its code, corpus, dev sets and encoders, and per configuration."""
 
     def __init__(self, spec: SweepSpec, method: Method, dev: DevData) -> None:
         self.method = method
@@ -131,9 +130,9 @@ class Identity:
         self.dev_sha256, self.dev = dev.sha256, dev.columns
 
     def content(self) -> dict[str, Any]:
-        """Map words for a message to what the numbers of every trial of the sweep follow from.
+        """Return what the results of every trial depend on, keyed by the words of messages.
 
-        The encoders and files that a configuration names are in the keys of its trials alone.
+        Encoders and files that configurations name are only part of their trials' keys.
         """
         return {
             "revision": self.method.revision,
@@ -144,7 +143,7 @@ class Identity:
         }
 
     def of(self, config: MethodConfig) -> ConfigurationIdentity:
-        """Compute the identity of a configuration, with encoders and files by their content."""
+        """Compute the identity of a configuration; encoders and files count by their content."""
         contents: dict[str, Callable[[str], Any]] = dict.fromkeys(
             config.encoders(), _identify_encoder
         )
@@ -166,19 +165,19 @@ class Identity:
         return ConfigurationIdentity(ingredients)
 
     def _hash_code(self, config: type[MethodConfig]) -> str | None:
-        """Hash the code of trials with these settings; None where it is not known."""
+        """Hash the code of trials with this configuration class; None if unknown."""
         if config is self.method.config:
             return canonical_hash(self.code) if self.code else None
         return code_hash(replace(self.method, config=config))
 
 
 def encoder_sha256(backbone: str) -> str:
-    """Hash an encoder by its name, and fetch it if it is not here; BackboneError if none."""
+    """Hash an encoder's weights by its name, downloading it if needed; BackboneError if unknown."""
     return weights_sha256(fetch_backbone(resolve_backbone(backbone)))
 
 
 def _replace_names(value: Any, contents: Mapping[str, Callable[[str], Any]]) -> Any:
-    """Replace each encoder's and file's name in a value by its content's identity."""
+    """Replace the name of each encoder and file in a value by the identity of its content."""
     if isinstance(value, dict):
         return {name: _replace_names(entry, contents) for name, entry in value.items()}
     if isinstance(value, list):
@@ -206,24 +205,24 @@ IDENTITY_KEYS = (
     *("search.sampler", "search.seed", "search.objectives", "search.constraints"),
     "seeds.search",
 )
-"""Keys that every trial depends on: with the name, they are the identity of a sweep."""
+"""The keys that every trial depends on; together with the name they identify a sweep."""
 
 READ_BY_CONTENT = ("corpus", "dev")
-"""Keys that name data files: these may move, and what they hold is compared by hash."""
+"""Keys that name data files. Files may move: only their names are compared here, and their content
+is compared by hash."""
 
 GROWING = ("search", "seeds", "evaluate", "tags", "keep")
-"""Keys that may change between two starts, and then give a complete sweep more to do."""
+"""Keys that may change between two starts, which can give a complete sweep more to do."""
 
 Change = tuple[str, Any, Any]
-"""Path, value before and value after."""
+"""The path of a changed value, its old value and its new value."""
 
 
 def refuse_changes(stored: Mapping[str, Any] | None, now: Mapping[str, Any]) -> None:
-    """Raise SweepRefusedError unless the sweep continues or extends the stored one of its name.
+    """Raise SweepRefusedError unless this start continues or extends the stored sweep.
 
-    `stored` is the spec of its last start, as JSON, None for a new sweep; `now` is that of this
-    start.
-    The message names the first change, and the way out.
+    `stored` is the spec of the last start, as JSON, or None for a new sweep; `now` is the spec of
+    this start. The message names the first change and says what to do.
     """
     if stored is None:
         return
@@ -236,10 +235,10 @@ def refuse_changes(stored: Mapping[str, Any] | None, now: Mapping[str, Any]) -> 
 
 
 def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
-    """Yield each difference by which two specs, as JSON, are not of one sweep.
+    """Yield each difference that makes two specs, as JSON, different sweeps.
 
-    A key that one lacks and the other has as null or empty is no change: an older version did not
-    write the key, and a newer one writes its default.
+    A key that is missing in one and null or empty in the other does not count, because older
+    versions do not write every key.
     """
     for name in IDENTITY_KEYS:
         old, new = _read_key(before, name), _read_key(after, name)
@@ -249,7 +248,7 @@ def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterato
 
 
 def has_nothing_to_add(stored: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
-    """Return True if a complete sweep has nothing to add: same budget, seeds and test sets."""
+    """Whether a complete sweep has nothing to add: the `GROWING` keys are unchanged."""
     return stored is not None and all(
         (stored.get(name) or None) == (now.get(name) or None) for name in GROWING
     )
@@ -276,7 +275,7 @@ def _compare_values(path: str, before: Any, after: Any) -> Iterator[Change]:
 
 
 def _are_corpora(before: Any, after: Any) -> bool:
-    """Return True if both are lists of equally many mappings."""
+    """Whether both are lists of equally many mappings."""
     if not (isinstance(before, list) and isinstance(after, list) and len(before) == len(after)):
         return False
     return all(isinstance(entry, dict) for entry in (*before, *after))

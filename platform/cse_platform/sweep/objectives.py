@@ -1,4 +1,4 @@
-"""Objectives of a search, and constraints on what a trial measured."""
+"""Objectives of a search, and constraints on the measured values of a trial."""
 
 import math
 import re
@@ -16,12 +16,12 @@ from cse_platform.sweep.problems import did_you_mean, format_value
 Direction = Literal["maximize", "minimize"]
 
 DEV_VALUE = "dev"
-"""The name of what the search climbs, by `dev.search`."""
+"""The name of the dev score that the search maximises, set by `dev.search`."""
 SECONDS, GPU_HOURS = "seconds", "gpu_hours"
 GEOMETRY = {"alignment": "dev/alignment", "uniformity": "dev/uniformity"}
 _LOWER_IS_BETTER = {SECONDS, GPU_HOURS, *GEOMETRY, *GEOMETRY.values()}
 _HIGHER_IS_BETTER = re.compile(r"[^/]+|dev/.+_(spearman|accuracy|mean)")
-"""Dev sets, and what is measured on them."""
+"""Matches the names of dev sets, and of the metrics on them."""
 _CONSTRAINT = re.compile(r"\s*(?P<name>\S+?)\s*(?P<comparison><=|>=)\s*(?P<bound>\S+)\s*")
 
 
@@ -30,23 +30,23 @@ class Measured(Protocol):
 
     @property
     def best_value(self) -> float | None:
-        """The value that the search climbs, at the kept checkpoint."""
+        """The value that the search maximises, at the kept checkpoint."""
 
     @property
     def best_metrics(self) -> Mapping[str, float]:
-        """All metrics that were reported at the kept checkpoint."""
+        """All metrics reported at the kept checkpoint."""
 
     @property
     def wall_seconds(self) -> float | None:
-        """How long the trial ran, in seconds."""
+        """How long the trial ran, in seconds; None if unknown."""
 
     @property
     def gpus(self) -> float:
-        """Its share of a GPU."""
+        """The share of a GPU that it occupied."""
 
 
 def measure(trial: Measured, name: str) -> float | None:
-    """Read the quantity that an objective or a constraint names; None where it is no number."""
+    """Return the value of an objective or constraint by name; None if missing or not finite."""
     if name == DEV_VALUE:
         value = trial.best_value
     elif name in (SECONDS, GPU_HOURS):
@@ -58,29 +58,29 @@ def measure(trial: Measured, name: str) -> float | None:
 
 
 def is_metric(name: str) -> bool:
-    """Return True if trials report the quantity, unlike their costs and what they climb."""
+    """Whether trials report the quantity as a metric, unlike their costs and the dev score."""
     return name not in (DEV_VALUE, SECONDS, GPU_HOURS)
 
 
 def metric_of(name: str) -> str:
-    """Return the metric for a dev set, for `alignment` or `uniformity`, or for its own name."""
+    """Return the metric's full name for a dev set, `alignment`, `uniformity` or a full name."""
     return name if "/" in name else GEOMETRY.get(name) or dev_metric(name)
 
 
 def is_fraction(name: str) -> bool:
-    """Return True for a correlation, an accuracy or a mean of these, which people read x 100."""
+    """Whether it is a correlation, an accuracy or a mean of these, which are shown x 100."""
     return name not in _LOWER_IS_BETTER and _HIGHER_IS_BETTER.fullmatch(name) is not None
 
 
 def _infer_direction(name: str) -> Direction | None:
-    """Infer the direction in which a quantity improves; None where that is unknown."""
+    """Infer whether higher or lower values are better; None if unknown."""
     if name in _LOWER_IS_BETTER or name.startswith("train/loss"):
         return "minimize"
     return "maximize" if is_fraction(name) else None
 
 
 class SearchObjective(Settings):
-    """One of several values that a search makes as high or as low as it can."""
+    """One of several quantities that a search maximises or minimises."""
 
     name: str = Field(min_length=1, description="a dev set, `uniformity`, `seconds` or a metric")
     direction: Direction
@@ -107,7 +107,7 @@ class SearchObjective(Settings):
 
 @dataclass(frozen=True)
 class Constraint:
-    """A bound on what a trial measured."""
+    """A bound on a measured value of a trial."""
 
     name: str
     comparison: str
@@ -115,7 +115,7 @@ class Constraint:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a text such as `uniformity <= -1.5`; ValueError if it is no constraint."""
+        """Parse a text such as `uniformity <= -1.5`; ValueError if it is not a constraint."""
         match = _CONSTRAINT.fullmatch(text)
         try:
             bound = float(match["bound"]) if match else math.nan
@@ -132,7 +132,7 @@ class Constraint:
         return f"{self.name} {self.comparison} {self.bound:g}"
 
     def compute_excess(self, value: float) -> float:
-        """Compute by how much a value violates the bound; at most 0 where it does not."""
+        """Compute by how much a value violates the bound; 0 or less if it does not."""
         above = value - self.bound
         return above if self.comparison == "<=" else -above
 
@@ -148,9 +148,9 @@ ConstraintText = Annotated[str, AfterValidator(_normalize_constraint)]
 def compute_excesses(
     constraints: Iterable[str], trials: Sequence[Measured]
 ) -> dict[str, float] | None:
-    """Compute by how much the means over these trials violate each constraint, by its text.
+    """Compute by how much the means over these trials violate each constraint, keyed by its text.
 
-    None where one of them is not measured.
+    Returns None if one of the values was not measured.
     """
     violations = {}
     for text in constraints:
@@ -164,15 +164,15 @@ def compute_excesses(
 
 
 def is_feasible(constraints: Iterable[str], trials: Sequence[Measured]) -> bool:
-    """Return True if the means over these trials satisfy all constraints."""
+    """Whether the means over these trials are all measured and satisfy all constraints."""
     violations = compute_excesses(constraints, trials)
     return violations is not None and all(excess <= 0 for excess in violations.values())
 
 
 def unknown_name(name: str, dev: DevSelection) -> str | None:
-    """Explain why trials with these dev sets measure nothing of a name; None if they do.
+    """Explain why trials with these dev sets do not measure the named quantity; None if they do.
 
-    Metrics by their full names are taken as they are: a trial tells whether it reports them.
+    A metric's full name is always accepted: only a trial shows whether it is reported.
     """
     geometry = tuple(GEOMETRY) if dev.geometry else ()
     known = (*dev.tasks, DEV_VALUE, *geometry, SECONDS, GPU_HOURS)

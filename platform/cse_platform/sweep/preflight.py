@@ -1,4 +1,4 @@
-"""Checks before the first trial that a sweep has its files and models, and that these fit."""
+"""Check before the first trial that a sweep's files and models exist, and fit its settings."""
 
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -37,22 +37,22 @@ from cse_platform.sweep.start_points import published_notes
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of a sweep's corpus and trials."""
+    """The corpus of a sweep, and the lengths of its trials."""
 
     corpus: Corpus
-    """The corpus that is trained on."""
+    """The training corpus."""
     fewest_steps: int
-    """Optimiser steps of the shortest trial; 0 where nothing is trained."""
+    """Optimiser steps of the shortest trial; 0 if nothing is trained."""
     most_steps: int
 
 
 def sizes_of(
     spec: SweepSpec, configs: Sequence[MethodConfig], inspection: Inspection
 ) -> Sizes | None:
-    """Read the corpus and the encoder's width; None while the corpus has to be fetched.
+    """Read the corpus and the encoder's width; None if the corpus must be downloaded first.
 
-    Problems are a corpus that cannot be read as it is, and a choice or a bound of the space that
-    does not fit corpus or encoder, as a trial would find only after its start.
+    Notes as problems a corpus that cannot be read, and choices or bounds of the space that do not
+    fit the corpus or the encoder, which a trial would notice only after its start.
     """
     cut = any(corpus.split_at is not None for corpus in spec.corpus)
     needs = ("corpus", "data", "backbone") if cut else ("corpus", "data")
@@ -85,7 +85,7 @@ def _count_steps(configs: Iterable[MethodConfig], *, sentences: int) -> list[int
 
 
 def steps_of(config: MethodConfig, *, sentences: int) -> int:
-    """Count a trial's optimiser steps; 0 where nothing is trained. TrainingError as its own."""
+    """Count a trial's optimiser steps; 0 if nothing is trained. May raise TrainingError."""
     if not isinstance(config, TrainingConfig):
         return 0
     return Schedule.of(config, sentences=sentences).total
@@ -94,9 +94,9 @@ def steps_of(config: MethodConfig, *, sentences: int) -> int:
 def describe_doubts(
     spec: SweepSpec, method: Method, configs: Sequence[MethodConfig], sizes: Sizes | None
 ) -> list[str]:
-    """Describe settings that are allowed and do not do what they seem to, a line each.
+    """Describe settings that are valid but do not do what they seem to, one line each.
 
-    `configs` are those that stand for the sweep's trials.
+    `configs` are representatives of the sweep's trials.
     """
     doubts = []
     confirm, evaluate = spec.seeds.confirm, spec.evaluate
@@ -132,7 +132,7 @@ def describe_doubts(
 
 
 def _check_eval_steps(configs: Iterable[MethodConfig]) -> list[str]:
-    """Warn if a trial reports nothing between its beginning and its end."""
+    """Warn if a trial reports no dev point between its first and its last step."""
     trained = [config for config in configs if isinstance(config, TrainingConfig)]
     for steps, most in ((config.eval_steps, config.max_steps) for config in trained):
         if most is not None and steps > most:
@@ -144,7 +144,7 @@ def _check_eval_steps(configs: Iterable[MethodConfig]) -> list[str]:
 
 
 def _check_precision(spec: SweepSpec, configs: Iterable[MethodConfig]) -> list[str]:
-    """Warn if trials on CPUs compute in a precision that these only emulate."""
+    """Warn if trials on CPUs use a precision that CPUs only emulate."""
     if spec.resources.gpu != 0 or all(_precision_of(config) != "fp16" for config in configs):
         return []
     return [
@@ -154,7 +154,7 @@ def _check_precision(spec: SweepSpec, configs: Iterable[MethodConfig]) -> list[s
 
 
 def _check_dropout(spec: SweepSpec, configs: Iterable[MethodConfig]) -> list[str]:
-    """Warn if views that differ by dropout alone are the same view."""
+    """Warn if dropout should make two views differ and the backbone has none."""
     trained = [config for config in configs if isinstance(config, TrainingConfig)]
     if not any(config.dropout is None for config in trained):
         return []
@@ -169,7 +169,7 @@ def _check_dropout(spec: SweepSpec, configs: Iterable[MethodConfig]) -> list[str
 
 
 def at_once(slot: Slot) -> int:
-    """Count the trials that this machine runs at the same time; 0 if not one fits."""
+    """Count the trials that this machine can run at the same time; 0 if none fits."""
     return min(int(there / asked + 1e-9) for _, asked, there in _iterate_resources(slot))
 
 
@@ -187,20 +187,21 @@ def explain_shortage(slot: Slot) -> str | None:
 def _iterate_resources(slot: Slot) -> Iterator[tuple[str, float, int]]:
     yield "CPU", slot.cpu, os.cpu_count() or 1
     if slot.gpu:
-        import torch  # seconds, where the method has not imported it
+        import torch  # takes seconds, if the method has not imported it
 
         yield "GPU", slot.gpu, torch.cuda.device_count()
 
 
 SETTINGS = ("method", "backbone", "corpus", "dev", "fixed", "space", "require")
-"""Keys that make the configurations of a sweep's trials."""
+"""The keys that determine the configurations of a sweep's trials."""
 
 
 def with_data_source(spec: SweepSpec, inspection: Inspection) -> SweepSpec:
-    """Write out the data source of a sweep, so that it means the same on every node.
+    """Fill in the data source of a sweep, so that it is the same on every node.
 
-    Own dev and test sets are held to the pairs that they have now. Problems are `data` or CSE_DATA
-    that names no folder in the SentEval layout, and sets that cannot be read or are both.
+    The current checksums of own dev and test sets are filled in, too. Notes as problems a `data` or
+    CSE_DATA that is not a folder in the SentEval layout, and sets that cannot be read or serve as
+    both dev and test set.
     """
     source = inspection.attempt(("data",), lambda: data_source(spec.data), needs=("data",))
     data = str(source.absolute()) if isinstance(source, Path) else source
@@ -217,7 +218,7 @@ def with_data_source(spec: SweepSpec, inspection: Inspection) -> SweepSpec:
 
 
 def sample_configs(spec: SweepSpec, inspection: Inspection) -> list[MethodConfig]:
-    """Build configurations with each choice and bound of the space; none if a setting is wrong."""
+    """Build configurations that cover each choice and bound; none if a setting is invalid."""
 
     def configs() -> list[MethodConfig]:
         assignments = list_representatives(spec, spec.find_method())
@@ -229,10 +230,10 @@ def sample_configs(spec: SweepSpec, inspection: Inspection) -> list[MethodConfig
 def missing_downloads(
     spec: SweepSpec, configs: Sequence[MethodConfig], inspection: Inspection
 ) -> list[str]:
-    """List everything of this sweep that must come from the hub, one line each.
+    """List everything that this sweep must download from the hub, one line each.
 
-    Problems are what is missing and cannot be fetched: unknown names, wrong folders, files that the
-    method is to read. What a configuration needs and is not installed is noted.
+    Notes as problems what is missing and cannot be downloaded: unknown names, wrong folders, files
+    that the method reads. Packages that a configuration needs are noted in `to_install`.
     """
     _find_missing_files(spec, configs, inspection)
     for config in configs:
@@ -252,9 +253,9 @@ def missing_downloads(
 
 
 def own_sets(spec: SweepSpec, *, among: Container[str] | None = None) -> list[str]:
-    """Describe the lab's own sets, a line each; DataError if one cannot be read.
+    """Describe the lab's own sets, one line each; DataError if one cannot be read.
 
-    `among` has the files to look at; without it all are.
+    If `among` is given, only the files that it contains are described.
     """
     tests = spec.evaluate.files if spec.evaluate else {}
     kinds = {"dev": spec.dev.files, "test": tests}
@@ -267,7 +268,7 @@ def own_sets(spec: SweepSpec, *, among: Container[str] | None = None) -> list[st
 
 
 def fetch_missing(spec: SweepSpec) -> None:
-    """Fetch the backbone and the corpus to this machine; CseError if one cannot be had."""
+    """Download the backbone and the corpus if needed; CseError if one is unavailable."""
     fetch_backbone(resolve_backbone(spec.backbone))
     _hand_out_texts(spec)
     load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
@@ -288,7 +289,7 @@ def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list
 def _find_absent_encoders(
     spec: SweepSpec, configs: Sequence[MethodConfig], inspection: Inspection
 ) -> Iterator[Backbone]:
-    """Yield the encoders that are not on this machine, and check that the others are readable."""
+    """Yield the encoders that must be downloaded, and check that the others can be read."""
     from cse_methods.encoders.reading import check_encoder
 
     placeholders = {reference.placeholder for reference in best_references(spec)}
@@ -320,7 +321,7 @@ def _precision_of(config: MethodConfig) -> str:
 
 
 def _refuse_static(spec: SweepSpec) -> None:
-    """Raise BackboneError if a method that trains is given word vectors without a transformer."""
+    """Raise BackboneError if a method that trains is given static word vectors."""
     if folder := locate_backbone(resolve_backbone(spec.backbone)):
         refuse_static(spec.backbone, folder)
 
@@ -353,7 +354,7 @@ def _refuse_uninstalled(config: MethodConfig) -> None:
 
 
 def _locate_text(text: str, spec: SweepSpec) -> Steps:
-    """Find the path of a text under `fixed` or `space`; empty if it stands nowhere."""
+    """Find the path of a text under `fixed` or `space`; empty if it is in neither."""
     data = spec.model_dump(mode="json", include={"fixed", "space"})
     return next((steps for steps, value in _iterate_values(data, ()) if value == text), ())
 

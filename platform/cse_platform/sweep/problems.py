@@ -1,6 +1,6 @@
-"""Problems of a sweep file: gathered, formatted with their values, and translated from pydantic.
+"""Problems of a sweep file: collected, formatted with their values, and translated from pydantic.
 
-No other module knows pydantic's own texts.
+No other module depends on the wording of pydantic's messages.
 """
 
 import json
@@ -20,7 +20,7 @@ from cse_platform.secrets import mask_values
 _T = TypeVar("_T")
 
 Steps = tuple[str | int, ...]
-"""Keys and list positions from the top of a sweep down to a value."""
+"""Keys and list positions that lead from the top of a sweep to a value."""
 
 MAX_SHOWN = 80
 
@@ -46,55 +46,55 @@ _SAME_THING = {
     **dict.fromkeys(("warmup", "warmup_steps"), "warmup_ratio"),
     **dict.fromkeys(("pooling", "pooler_type"), "pooler"),
 }
-"""Words of other tools -> ours."""
+"""Our name for each word that other tools use."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem of a sweep: what was refused, the value, and the way out."""
+    """One problem of a sweep; its text names the refused value and says what to do."""
 
     path: Steps
     text: str
     place: int | str | None = None
-    """Line (from 1) or `--set …`; None where the path leads to it."""
+    """Line (from 1) or `--set …`; None if it follows from the path."""
 
     def under(self, prefix: Steps) -> "Problem":
-        """Return the problem with its path extended at the top."""
+        """Return the problem with a prefix added to its path."""
         return replace(self, path=prefix + self.path)
 
 
 @dataclass
 class Inspection:
-    """Gathers problems of one sweep from checks, each run only where what it needs is sound.
+    """Collects the problems of one sweep from checks, and skips checks that depend on broken keys.
 
-    What a check raises becomes a problem of the keys that it is about. A later check that needs one
-    of these does not run, and all others do.
+    A CseError that a check raises becomes a problem of the keys that the check is about. Later
+    checks that need one of these keys are skipped; all others run.
     """
 
     problems: list[Problem] = field(default_factory=list)
-    """Paths start at the sweep."""
+    """The problems; their paths are relative to the sweep."""
     to_install: list[str] = field(default_factory=list)
-    """Requirements that are not installed on this machine, a line each."""
+    """Requirements that are not installed on this machine, one line each."""
 
     def copy(self) -> "Inspection":
-        """Copy the inspection, to go on from it."""
+        """Copy the inspection, so that further checks do not change this one."""
         return Inspection(list(self.problems), list(self.to_install))
 
     @property
     def wrong_keys(self) -> set[str]:
-        """Keys at the top of the sweep with a problem; one without a path counts as of `fixed`."""
+        """Top-level keys with a problem; a problem without a path counts as one of `fixed`."""
         return {str(problem.path[0]) if problem.path else "fixed" for problem in self.problems}
 
     def is_sound(self, *keys: str) -> bool:
-        """Return True if no problem of these keys is known."""
+        """Whether these keys have no known problem."""
         return self.wrong_keys.isdisjoint(keys)
 
     def attempt(
         self, path: Steps, check: Callable[[], _T], *, needs: Sequence[str] = ()
     ) -> _T | None:
-        """Run a check and return its result; None if it fails or a key that it needs is wrong.
+        """Run a check and return its result; None if it fails or a key that it needs is broken.
 
-        `path` says what the check is about.
+        `path` is what the check is about.
         """
         if not self.is_sound(*needs):
             return None
@@ -111,7 +111,7 @@ class Inspection:
 
 
 class ProblemsError(ValueError):
-    """Raised by a validator with all problems it found; paths start at the validated value."""
+    """All problems that a validator found; their paths are relative to the validated value."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__(joined_problems(problems))
@@ -119,12 +119,12 @@ class ProblemsError(ValueError):
 
 
 def dotted_path(path: Steps) -> str:
-    """Format a path as `--set` takes it, e.g. `space.tau2.1`."""
+    """Format a path as in `--set`, e.g. `space.tau2.1`."""
     return ".".join(map(str, path))
 
 
 def joined_problems(problems: Iterable[Problem]) -> str:
-    """Join the problems in one line, each after its path."""
+    """Join problems into one line, each preceded by its path."""
     return "; ".join(f"{dotted_path(p.path)}: {p.text}".removeprefix(": ") for p in problems)
 
 
@@ -137,9 +137,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def our_words(keys: Iterable[Any], known: Iterable[str]) -> str:
-    """Suggest our words for other tools' keys, as the end of a sentence; empty if none fits.
+    """Suggest our names for keys of other tools, as the end of a sentence; empty if none fits.
 
-    `known` has the keys that are expected.
+    `known` are the expected keys.
     """
     known = list(known)
     ours = {key: _SAME_THING.get(str(key).lower()) for key in keys}
@@ -148,7 +148,7 @@ def our_words(keys: Iterable[Any], known: Iterable[str]) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Format a value on one short line, as YAML would have it, with secrets masked."""
+    """Format a value on one short line, as in YAML, with secrets masked."""
     value = mask_values(value)
     quoted = isinstance(value, str)
     text = repr(value) if quoted else json.dumps(value, ensure_ascii=False, default=str)
@@ -156,7 +156,7 @@ def format_value(value: Any) -> str:
 
 
 def real_path(path: Steps, data: Any) -> Steps:
-    """Drop the steps that name nothing in `data`, such as union tags."""
+    """Drop the steps that do not exist in `data`, such as union tags."""
     steps: list[str | int] = []
     for step in path:
         in_list = isinstance(data, list) and isinstance(step, int) and step < len(data)
@@ -187,11 +187,11 @@ _EXPECTED = {
 
 
 def expanding_kind(*, default: str | None) -> BeforeValidator:
-    """Make a validator for a union with the discriminator `kind`: its name alone is enough.
+    """Make a validator for a union with the discriminator `kind`, which accepts the kind alone.
 
-    `default` is the kind of a mapping that names none. Whatever is no mapping, and a mapping
-    without a kind where there is no default, becomes the kind itself; `problems_in` shows it as
-    the value that was refused.
+    `default` is the kind of a mapping without one. Any other value becomes the kind itself, and so
+    does a mapping without a kind if there is no default; `problems_in` then reports it as the
+    refused value.
     """
 
     def expand_kind(value: Any) -> Any:
@@ -207,9 +207,9 @@ def expanding_kind(*, default: str | None) -> BeforeValidator:
 def problems_in(
     error: ValidationError, data: Any, *, model: type[BaseModel] | None = None
 ) -> list[Problem]:
-    """List the problems in a validation error; paths start at `data`, the plain values.
+    """List the problems in a validation error of `data`, plain values; paths start there.
 
-    Union tags and the like are taken out of the paths by walking `data`. The near names of an
+    Steps that are not in `data`, such as union tags, are dropped from paths. Similar names for an
     unknown key are looked up in `model`.
     """
     expected: dict[tuple[Steps, str], list[str]] = defaultdict(list)
@@ -221,7 +221,7 @@ def problems_in(
             loc, given = (*loc, "kind"), given["kind"]
         path = real_path(loc, data)
         if phrase := _format_expectation(detail):
-            # The members of a union each say what they expect of the same value.
+            # Each member of a union reports what it expects of the same value.
             place = (path, format_value(given))
             expected[place].append(phrase)
             inputs[place] = given
@@ -270,13 +270,13 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
 
 def _format_unknown_key(loc: Steps, model: type[BaseModel] | None) -> str:
     fields = {k: f for part in _find_models(loc[:-1], model) for k, f in part.model_fields.items()}
-    known = sorted(key for key, field in fields.items() if field.repr)  # others no file can say
+    known = sorted(key for key, field in fields.items() if field.repr)  # others are not for files
     hint = did_you_mean(str(loc[-1]), known)
     return f"no such key{hint}" if hint or not known else f"no such key; known: {', '.join(known)}"
 
 
 def _find_models(loc: Steps, model: type[BaseModel] | None) -> list[type[BaseModel]]:
-    """Find the models that can stand at `loc`, tags of unions included."""
+    """Find the models that can be at `loc`, which may include union tags."""
     here = [model] if model else []
     for step in loc:
         here = _follow_step(here, step)
@@ -284,9 +284,10 @@ def _find_models(loc: Steps, model: type[BaseModel] | None) -> list[type[BaseMod
 
 
 def _drop_kinds(loc: Steps, model: type[BaseModel] | None) -> Steps:
-    """Drop the steps of `loc` that are the `kind` of a union's member, and so no key of the file.
+    """Drop the steps of `loc` that are the `kind` of a union's member, which are not in the file.
 
-    Only the model tells them: a `percentile` pruner has an option of the same name.
+    This needs the model, because an option can have the same name: `percentile` is a kind of pruner
+    and an option of it.
     """
     here = [model] if model else []
     kept = []
@@ -298,7 +299,7 @@ def _drop_kinds(loc: Steps, model: type[BaseModel] | None) -> Steps:
 
 
 def _follow_step(here: list[type[BaseModel]], step: str | int) -> list[type[BaseModel]]:
-    """Find the models below `here`: of the members of a union, the one that a tag names."""
+    """Find the models one step below `here`; a union tag selects one member."""
     if tagged := [part for part in here if step == part.__name__ or step in _list_kinds(part)]:
         return tagged
     fields = [part.model_fields[str(step)] for part in here if step in part.model_fields]

@@ -1,10 +1,11 @@
 """Pruners as a sweep file names them: one class each, with its options and their bounds.
 
-Where Optuna has a pruner, the options are its own, by plainer names. All steps are optimiser steps.
-Pruners compare what a trial would keep: see `search/pruners/build.py`, which needs Optuna.
+Where Optuna has the pruner, the options are its own, under plainer names. All steps are optimiser
+steps. Pruners compare the values of the checkpoints that trials would keep
+(`search/pruners/build.py`, which needs Optuna).
 
-To add a pruner: write its class here and name it in `Pruner`, and build it there. One that differs
-from Optuna's own gets a file beside that.
+To add a pruner, write its class here, add it to `Pruner`, and build it there. A pruner that Optuna
+does not have gets its own file there.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -24,14 +25,14 @@ class _Pruner(Settings):
 
 
 class NoPruner(_Pruner):
-    """Every trial runs to its end."""
+    """Stops no trial."""
 
     kind: Literal["none"] = "none"
     min_step: Positive = Field(default=1, description="without effect; so `kind` can be changed")
 
 
 class _AmongOthers(_Pruner):
-    """Compares a trial with the others at the same step."""
+    """Base of pruners that compare a trial with the others at the same step."""
 
     startup_trials: NotNegative = Field(default=5, description="trials that are never stopped")
     interval_steps: Positive = Field(default=1, description="optimiser steps between two looks")
@@ -39,7 +40,7 @@ class _AmongOthers(_Pruner):
 
 
 class PercentilePruner(_AmongOthers):
-    """Stops a trial that is not in the best share of the others at the same step."""
+    """Stops a trial that is outside the best `percentile` of the others at the same step."""
 
     kind: Literal["percentile"]
     percentile: Annotated[float, Field(ge=0, le=100)] = Field(
@@ -65,7 +66,7 @@ class ThresholdPruner(_Pruner):
 
 
 class SuccessiveHalvingPruner(_Pruner):
-    """Lets the best share of the trials pass each rung; rungs lie ever further apart."""
+    """Lets only the best trials pass each rung; the distance of rungs grows geometrically."""
 
     kind: Literal["successive_halving"]
     min_step: Positive = Field(default=1, description="the first rung, in optimiser steps")
@@ -75,7 +76,7 @@ class SuccessiveHalvingPruner(_Pruner):
 
 
 class HyperbandPruner(_Pruner):
-    """Several successive halvings side by side, that differ in how early they stop."""
+    """Runs several successive halvings in parallel, which differ in how early they stop trials."""
 
     kind: Literal["hyperband"]
     min_step: Positive = Field(default=1, description="the first rung, in optimiser steps")
@@ -86,7 +87,7 @@ class HyperbandPruner(_Pruner):
 
 
 class CurvePruner(_Pruner):
-    """Stops a trial that can no longer come among the best, as earlier curves of its kind tell."""
+    """Stops a trial that is unlikely to be among the best, judging by earlier learning curves."""
 
     kind: Literal["curve"]
     chance: Annotated[float, Field(gt=0, lt=1)] = Field(
@@ -102,7 +103,7 @@ class CurvePruner(_Pruner):
 
 
 class PatientPruner(_Pruner):
-    """Stops a trial that came no higher for some dev points, or asks another pruner then."""
+    """Stops a trial that has not improved for some dev points, or lets another pruner decide."""
 
     kind: Literal["patient"]
     patience: Positive = Field(default=3, description="dev points without a rise that it waits")

@@ -1,12 +1,11 @@
-"""References of a sweep file to results: of the leaderboard, and of an earlier stage.
+"""References in a sweep file to results: of the leaderboard, and of an earlier stage.
 
-`{best: {method: …, backbone: …}}` is the leaderboard's best encoder, and may stand wherever a
-teacher stands. The platform resolves it before the first trial starts.
+`{best: {method: …, backbone: …}}` is the leaderboard's best encoder, allowed wherever a teacher is.
+It is resolved before the first trial starts.
 
-`fixed: {alpha: {best_of: STAGE}}` is a value of the configuration that an earlier stage of the file
-takes for the best. Until that stage is complete, the later one is checked with every value that it
-can then have, and one of these stands for it as an example wherever a configuration is shown or
-counted.
+`fixed: {alpha: {best_of: STAGE}}` is the value in the best configuration of an earlier stage of the
+file. Until that stage is complete, the later stage is checked with every value that it can get, and
+one of these serves as an example wherever a configuration is shown or counted.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -21,14 +20,14 @@ from cse_platform.sweep.space.dimensions import canonical_json
 
 @dataclass(frozen=True)
 class BestReference:
-    """Names the best trial, by its dev value, of a method on a backbone."""
+    """Refers to the trial with the best dev score of a method on a backbone."""
 
     method: str
     backbone: str
 
     @property
     def placeholder(self) -> str:
-        """The text that stands for the folder until the reference is resolved."""
+        """The text used instead of the model's folder until the reference is resolved."""
         return f"best:{self.method}/{self.backbone}"
 
 
@@ -56,7 +55,7 @@ def with_placeholders(value: Any) -> Any:
 
 
 def best_reference_problems(value: Any) -> list[Problem]:
-    """List the problems of the references inside a value; paths start at the value."""
+    """List the invalid references inside a value; their paths are relative to it."""
     checked = ((path, _check_best(inner)) for path, inner in _find_best(value, ()))
     return [Problem(path, text) for path, text in checked if text is not None]
 
@@ -98,7 +97,7 @@ def _find_best(value: Any, path: Steps) -> Iterator[tuple[Steps, Any]]:
 BEST_OF, OTHER_NAME, EXAMPLE = "best_of", "hyperparameter", "example"
 
 Configurations = Sequence[Mapping[str, Any]]
-"""Configurations that between them have each value which a stage can find."""
+"""Configurations that together cover each value that a stage can find."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,7 @@ class StageReference:
 
 
 def has_stage_references(fixed: Mapping[str, Any]) -> bool:
-    """Return True if a setting of `fixed` takes its value from an earlier stage."""
+    """Whether a setting of `fixed` takes its value from an earlier stage."""
     return any(map(_is_stage_reference, fixed.values()))
 
 
@@ -135,7 +134,7 @@ def with_examples(fixed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_stage_references(fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the settings of `fixed` whose values the file gives itself."""
+    """Keep the settings of `fixed` that have a value in the file."""
     return {name: value for name, value in fixed.items() if not _is_stage_reference(value)}
 
 
@@ -146,12 +145,12 @@ def stage_reference_problems(
     earlier: Mapping[str, Configurations],
     later: Collection[str],
 ) -> list[Problem]:
-    """List the problems of the references in `fixed`; paths start at `fixed`.
+    """List the invalid references in `fixed`; their paths are relative to it.
 
     Args:
-        fixed: the block as the file has it.
-        here: the name of the stage that the references stand in.
-        earlier: what each earlier stage can find; empty where that is not known.
+        fixed: the block as in the file.
+        here: the name of the stage with these references.
+        earlier: the configurations that each earlier stage can find; empty if unknown.
         later: the names of the stages after this one.
     """
     problems = []
@@ -172,10 +171,10 @@ def stage_reference_problems(
 def possible_values(
     wanted: Mapping[str, StageReference], earlier: Mapping[str, Configurations]
 ) -> list[dict[str, Any]]:
-    """List combinations of the values that settings can get, with each value at least once.
+    """List combinations of values that settings can get, which cover each value at least once.
 
-    Values of one stage come together as it tries them. The first entry has a value of each setting
-    whose stage is known.
+    Values from the same stage stay together as its configurations have them. The first entry has a
+    value for each setting whose stage is known.
     """
     by_stage: list[list[dict[str, Any]]] = []
     for stage in dict.fromkeys(reference.stage for reference in wanted.values()):

@@ -1,7 +1,7 @@
-"""Builds rehearsals: the stages and evaluations of a sweep on an encoder that takes seconds.
+"""Build rehearsals: the stages and evaluations of a sweep on an encoder that takes seconds.
 
-This module replaces everything that is large, and reports what it replaced. A value that `mini` or
-a CPU cannot have becomes the nearest one that they can.
+Everything large is replaced, and the replacements are reported. A value that is impossible with
+`mini` or on a CPU becomes the nearest possible one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,36 +36,36 @@ from cse_platform.sweep.spec import SweepSpec, best_references
 from cse_platform.sweep.start_points import start_points
 
 SMOKE = "smoke"
-"""The tag of rehearsals, and the folder that they lie in below that of the runs."""
+"""The tag of rehearsals, and the name of their folder inside the runs folder."""
 ENCODER = "mini"
 """The encoder that replaces every backbone and teacher."""
 SENTENCES = 1000
-"""At most so many sentences of a corpus are trained on."""
+"""The most sentences of a corpus that are trained on."""
 BRIEF = {"max_steps": 2, "eval_steps": 2, "precision": "fp32"}
-"""Settings of every rehearsed training; half precision takes a minute a step on a CPU."""
+"""Settings of every rehearsed training; a step in half precision takes a minute on a CPU."""
 BATCH_SHARE, SMALLEST_BATCH = 8, 8
-"""A batch is an eighth, so that different ones stay apart, and never below eight by that."""
+"""A batch is divided by 8, so that different sizes stay different, but not to below 8."""
 WHOLE_GRID = 24
-"""A grid of at most so many points is tried whole; of a larger one every value is tried."""
+"""The largest grid that is tried whole; of a larger one, every value is tried."""
 DRAWN = 2
-"""Trials that the sampler draws after the points that it is given."""
+"""The number of trials that the sampler draws after the given points."""
 AT_MOST_WIDTH = ("d0",)
-"""Settings that a trial compares with the encoder's width; of others `check_width` tells it."""
+"""Settings that may not exceed the encoder's width, which `check_width` does not check."""
 
 
 @dataclass
 class StandIns:
-    """Replaces values of settings, in `fixed`, `space` and start points alike."""
+    """Replacements for the values of settings, in `fixed`, `space` and start points alike."""
 
     trains: bool
     encoders: frozenset[str] = frozenset()
-    """Names that `mini` replaces."""
+    """Names of encoders that `mini` replaces."""
     files: frozenset[str] = frozenset()
-    """Files that belong to another corpus, and are left out."""
+    """Names of files that belong to another corpus and become None."""
     trained: frozenset[str] = frozenset()
-    """Methods of earlier stages, which will have a best encoder."""
+    """Methods of earlier stages, which will have trained a best encoder."""
     fitted: dict[tuple[str, str], Any] = field(default_factory=dict)
-    """Replacements of values that cannot be had here, by setting and JSON of the value."""
+    """Replacements of impossible values, by setting and the value's JSON."""
 
     def of(self, name: str, value: Any) -> Any:
         """Return the replacement of a setting's value."""
@@ -78,11 +78,11 @@ class StandIns:
         return self.fitted.get((name, canonical_json(value)), value)
 
     def point(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the replacements of values by name."""
+        """Return the values by name, each replaced."""
         return {name: self.of(name, value) for name, value in values.items()}
 
     def dimension(self, name: str, space: Space) -> Dimension:
-        """Replace a dimension's values; a range with another bound becomes its two bounds."""
+        """Replace a dimension's values; a range whose bounds change becomes a choice of the two."""
         dimension = space[name]
         when = {
             parent: self._replace_alternatives(parent, space[parent], alternatives)
@@ -96,7 +96,7 @@ class StandIns:
     def _replace_alternatives(
         self, name: str, dimension: Dimension, alternatives: Alternatives
     ) -> Alternatives:
-        """Replace values; a comparison by the values it allows, where these are replaced."""
+        """Replace values, and comparisons by the values that they allow if these are replaced."""
         comparisons = alternatives.comparisons
         numbers = {value: self.of(name, value) for value in dimension.ends if is_number(value)}
         compared = [
@@ -110,7 +110,7 @@ class StandIns:
         return Alternatives(_drop_duplicates([*values, *compared]))
 
     def fit(self, name: str, value: Any, nearest: Any) -> bool:
-        """Replace a replacement by another value. Returns False if it was replaced before."""
+        """Replace an already replaced value by another. Returns False if that was done before."""
         known = (name, canonical_json(value)) in self.fitted
         for key, other in self.fitted.items():
             if key[0] == name and other == value:
@@ -135,13 +135,13 @@ class StandIns:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """A small sweep that runs instead of the original one."""
+    """A small sweep that runs instead of the original."""
 
     original: SweepSpec
     spec: SweepSpec
     stand_ins: StandIns
     changes: tuple[str, ...]
-    """Changes beyond those of every rehearsal, a line each."""
+    """Changes that are specific to this sweep, one line each."""
 
     @property
     def encoders(self) -> frozenset[str]:
@@ -150,22 +150,22 @@ class Rehearsal:
 
 
 def rehearse(stages: Sequence[SweepSpec], runs: Path) -> list[Rehearsal]:
-    """Build the rehearsals of a file's sweeps, with stores of their own in the folder `runs`.
+    """Build the rehearsals of a file's sweeps, which have their own stores in the folder `runs`.
 
-    DataError if `data` or CSE_DATA names no data folder.
+    Raises DataError if `data` or CSE_DATA is not a data folder.
     """
     return [_build_rehearsal(spec, stages[:place], runs) for place, spec in enumerate(stages)]
 
 
 def own_stores(runs: Path) -> dict[str, Any]:
-    """Make the keys by which a sweep writes below one folder, whatever the environment says."""
+    """Make the keys that put a sweep's stores into one folder, whatever the environment says."""
     files = {"leaderboard": "leaderboard.db", "search": "search.db", "mlflow": "mlflow.db"}
     urls = {name: f"sqlite:///{runs.absolute() / file}" for name, file in files.items()}
     return {"stores": Stores(**urls), "storage": None}
 
 
 def every_value_once(spec: SweepSpec) -> Iterator[dict[str, Any]]:
-    """Yield assignments that try each choice and bound of the space; {} if it is empty."""
+    """Yield assignments that cover each choice and bound of the space; {} if the space is empty."""
     tried: set[str] = set()
     for point in list_representatives(spec, spec.find_method()):
         values = {canonical_json([name, value]) for name, value in point.items()}
@@ -196,7 +196,7 @@ def _build_rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) 
 
 
 def _shrink_sweep(spec: SweepSpec, stand_ins: StandIns, runs: Path) -> SweepSpec:
-    """Replace everything large in a sweep; its search is built later, from its new space."""
+    """Replace everything large in a sweep; its search is built later from the new space."""
     fixed = stand_ins.point(spec.fixed)
     if stand_ins.trains:
         defaults = {**BRIEF, "batch_size": _get_default(spec, "batch_size")}
@@ -226,7 +226,7 @@ def _shrink_sweep(spec: SweepSpec, stand_ins: StandIns, runs: Path) -> SweepSpec
 
 
 def _change_spec(spec: SweepSpec, **changes: Any) -> SweepSpec:
-    """Change keys of a sweep, and check it as a file is checked."""
+    """Change keys of a sweep and validate the result as a file."""
     return SweepSpec.model_validate(spec.model_copy(update=changes).model_dump(mode="json"))
 
 
@@ -235,7 +235,7 @@ def _get_default(spec: SweepSpec, name: str) -> Any:
 
 
 def _shrink_corpus(corpus: CorpusSpec) -> CorpusSpec:
-    """Replace a corpus; of a table with columns, which the built-in one lacks, keep first rows."""
+    """Replace a corpus by the built-in one; a table with columns is cut to its first rows."""
     first = min(corpus.first or SENTENCES, SENTENCES)
     if corpus.columns:
         return corpus.model_copy(update={"first": first})
@@ -250,7 +250,7 @@ def _keep_one_seed(seeds: TrialSeeds) -> TrialSeeds:
 
 
 def _names_changed_dimension(spec: SweepSpec, space: Mapping[str, Dimension], text: str) -> bool:
-    """Return True if a requirement names a dimension whose values were replaced."""
+    """Whether a requirement names a dimension whose values were replaced."""
     return any(space[n] != spec.space[n] for n in Expression(text).names if n in space)
 
 
@@ -273,11 +273,11 @@ def _describe_omissions(spec: SweepSpec, small: SweepSpec, stand_ins: StandIns) 
 
 
 Fit = tuple[str, Any, Any]
-"""A setting, a value of it that cannot be had on `mini`, and the nearest that can."""
+"""A setting, a value of it that is impossible with `mini`, and the nearest possible value."""
 
 
 def _find_next_fit(spec: SweepSpec, small: SweepSpec) -> Fit | None:
-    """Find a change that makes the first configuration fit that `mini` cannot train."""
+    """Find a change of the first configuration that `mini` cannot train; None if it trains all."""
     for point in list_representatives(small, small.find_method()):
         settings = small.settings(point)
         if not _is_trainable(small, settings):
@@ -301,7 +301,7 @@ def _is_trainable(small: SweepSpec, settings: Mapping[str, Any]) -> bool:
 def _find_fits(
     spec: SweepSpec, small: SweepSpec, settings: Mapping[str, Any], tried: Mapping[str, Any]
 ) -> Iterator[Fit]:
-    """Yield changes of one whole number that make the settings fit, larger batches first."""
+    """Yield changes of a single integer that make the settings trainable, batch sizes first."""
     batches = _list_integers(spec, "batch_size") if "batch_size" in tried else []
     for name in sorted(tried, key=lambda name: name != "batch_size"):
         value = tried[name]
@@ -316,7 +316,7 @@ def _find_fits(
 
 
 def _list_integers(spec: SweepSpec, name: str) -> list[int]:
-    """List the whole numbers that a setting has in the sweep."""
+    """List the integers that a setting has in the sweep."""
     if name in spec.space:
         dimension = spec.space[name]
         given: Iterable[Any] = dimension.ends
@@ -328,7 +328,7 @@ def _list_integers(spec: SweepSpec, name: str) -> list[int]:
 def _build_search(
     spec: SweepSpec, small: SweepSpec, stand_ins: StandIns, earlier: Sequence[str]
 ) -> tuple[Search, list[str]]:
-    """Build a search that tries every value. Returns it, and its changes, a line each."""
+    """Build a search that tries every value. Returns it and its changes, one line each."""
     asked, changes = spec.search, []
     if asked.sampler.kind == "grid":
         points = list(small.grid_points())
@@ -369,7 +369,7 @@ def _build_search(
 def _convert_start_points(
     spec: SweepSpec, small: SweepSpec, stand_ins: StandIns
 ) -> Iterator[dict[str, Any]]:
-    """Yield the sweep's start points in the small space, its backbone's published ones included."""
+    """Yield the sweep's start points, published ones included, that lie in the small space."""
     for point in start_points(spec, spec.find_method()):
         there = stand_ins.point(point)
         if all(small.space[name].has(value) for name, value in there.items()):

@@ -1,11 +1,11 @@
 """Samplers as a sweep file names them: one class each, with its options and their bounds.
 
-The options are Optuna's own, by plainer names. They are read, checked and hashed without Optuna,
-which takes a second to import; `search/samplers/` has what needs it.
+The options are Optuna's own, under plainer names. This module works without Optuna, which takes a
+second to import; the samplers are built in `search/samplers/`.
 
-To add a sampler: write its class here and name it in `Sampler`, and build it in
-`search/samplers/build.py`. One that differs from Optuna's own gets a file beside that, with the
-class and the call that makes it of these options.
+To add a sampler, write its class here, add it to `Sampler`, and build it in
+`search/samplers/build.py`. A sampler that Optuna does not have gets its own file there, with its
+class and the function that makes it from these options.
 """
 
 from collections.abc import Callable
@@ -24,18 +24,18 @@ Switch = Annotated[bool, Field(strict=True)]
 Probability = Annotated[float, Field(strict=True, ge=0, le=1)]
 
 AUTO_GP_TRIALS = 250
-"""So many trials `auto` leaves to the Gaussian process, whose cost grows with their cube."""
+"""How many trials `auto` leaves to the Gaussian process, whose cost is cubic in their number."""
 
 
 class _Sampler(Settings):
-    """Base of the samplers; one with default options is stored as its name."""
+    """Base of the samplers; a sampler with default options is stored as its name."""
 
     learns: ClassVar[bool] = True
-    """Whether its proposals follow from the results of earlier trials."""
+    """Whether its proposals depend on the results of earlier trials."""
     stores_attributes: ClassVar[bool] = False
-    """Whether it stores attributes of its own in the study."""
+    """Whether it stores its own attributes in the study."""
     redraws: ClassVar[int] = 10
-    """How many times it is asked for a point that `require` allows."""
+    """How many times it is asked again for a point that `require` allows."""
 
     @model_serializer(mode="wrap")
     def _dump_name_alone(self, dump: Callable[[Self], dict[str, Any]]) -> Any:
@@ -44,7 +44,7 @@ class _Sampler(Settings):
 
 
 class Tpe(_Sampler):
-    """Tree-structured Parzen estimator: proposes where the best trials lie and others do not."""
+    """Tree-structured Parzen estimator: proposes points that resemble good trials, not bad ones."""
 
     kind: Literal["tpe"] = "tpe"
     startup_trials: NotNegative = Field(default=10, description="drawn at random, to begin with")
@@ -57,16 +57,16 @@ class Tpe(_Sampler):
 
 
 class Gp(_Sampler):
-    """Gaussian process with expected improvement; running trials count as fantasies."""
+    """Gaussian process with expected improvement; running trials get fantasy values."""
 
-    redraws = 3  # its best point stays where it is
+    redraws = 3  # asked again, it proposes nearly the same point
     kind: Literal["gp"] = "gp"
     startup_trials: NotNegative = Field(default=10, description="drawn at random, to begin with")
     deterministic: Switch = Field(default=False, description="scores have no noise")
 
 
 class CmaEs(_Sampler):
-    """CMA-ES: a normal distribution that moves and turns towards better trials."""
+    """CMA-ES: samples a normal distribution whose mean and covariance adapt to better trials."""
 
     stores_attributes = True
     kind: Literal["cmaes"] = "cmaes"
@@ -88,7 +88,7 @@ class CmaEs(_Sampler):
 
 
 class Qmc(_Sampler):
-    """Points of a sequence that fills the space evenly; learns nothing."""
+    """Quasi-Monte Carlo: a sequence that fills the space evenly, whatever the results."""
 
     learns = False
     stores_attributes = True
@@ -154,12 +154,12 @@ Sampler = Annotated[
 
 
 def choose_sampler(sampler: Sampler, space: Space, *, trial: int, objectives: int = 1) -> Sampler:
-    """Choose the sampler of the trial with that number; only `auto` chooses another one.
+    """Return the sampler of the trial with this number; only `auto` depends on it.
 
-    `auto` is `gp` for the first `AUTO_GP_TRIALS` trials of a space without conditions that is
-    searched for one objective, because a Gaussian process needs the fewest trials. It is `tpe`
-    otherwise: under `when` a Gaussian process knows nothing of the dimensions that come and go,
-    with many trials it is slow, and for several objectives both.
+    `auto` is `gp` for the first `AUTO_GP_TRIALS` trials of a search with one objective and no
+    conditions, because a Gaussian process needs the fewest trials. Otherwise it is `tpe`: a
+    Gaussian process ignores conditional dimensions, is slow with many trials, and is both for
+    several objectives.
     """
     if not isinstance(sampler, Auto):
         return sampler

@@ -1,4 +1,4 @@
-"""Models of a sweep file's content, checked and frozen."""
+"""Models of a sweep file's content, validated and immutable."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ def objective_problems(
 ) -> list[Problem]:
     """List problems of objectives and constraints; paths start at the sweep.
 
-    `pruner` is the kind of the pruner, if there is one.
+    `pruner` is the kind of the pruner, or None.
     """
     problems = [*_find_unmeasured(search, dev, has_gpu), *_find_repeated(search, dev)]
     for key in ("objectives", "constraints") if search.sampler.kind == "cmaes" else ():
@@ -68,7 +68,7 @@ def objective_problems(
 
 
 def _find_unmeasured(search: Search, dev: DevSelection, has_gpu: bool) -> Iterator[Problem]:
-    """Yield a problem for each objective and constraint on what no trial measures."""
+    """Yield a problem for each objective and constraint that no trial measures."""
     named = {
         "objectives": [objective.name for objective in search.objectives],
         "constraints": [Constraint.parse(text).name for text in search.constraints],
@@ -83,7 +83,7 @@ def _find_unmeasured(search: Search, dev: DevSelection, has_gpu: bool) -> Iterat
 
 
 def _find_repeated(search: Search, dev: DevSelection) -> Iterator[Problem]:
-    """Yield a problem for each objective that repeats another one."""
+    """Yield a problem for each objective that is the same as an earlier one."""
     climbed = dev.search_metric
     seen: dict[str, str] = {}
     for place, objective in enumerate(search.objectives):
@@ -95,12 +95,12 @@ def _find_repeated(search: Search, dev: DevSelection) -> Iterator[Problem]:
 
 
 LEARNERS = ("tpe", "gp", "auto")
-"""Samplers that can learn from trials which they have not proposed."""
+"""Samplers that can learn from trials that they have not proposed."""
 REPEATERS = (*LEARNERS, "random")
-"""Samplers that do not mind trials which they have not proposed."""
+"""Samplers that tolerate trials that they have not proposed."""
 
 METHOD_WIDE = ("backbone", "corpus", "data", "dev")
-"""Settings of every method that stand at the top of a sweep, and are never searched."""
+"""Settings of every method that are top-level keys of a sweep and never searched."""
 
 
 _SECRET = (
@@ -110,7 +110,7 @@ _SECRET = (
 
 
 def _find_secrets(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Yield the path of each text with a secret in JSON values."""
+    """Yield the path of each text that contains a secret, in a JSON value."""
     if isinstance(value, str) and mask_text(value) != value:
         yield place
     elif isinstance(value, dict):
@@ -169,7 +169,7 @@ class SweepSpec(Settings):
     @model_validator(mode="before")
     @classmethod
     def _settle_precision(cls, values: Any) -> Any:
-        """Write out what `precision: auto` is where trials run, because it is in their keys."""
+        """Replace `precision: auto` by its value where trials run: their keys must contain it."""
         match values:
             case {"fixed": {"precision": "auto", **others}}:
                 resources = values.get("resources")
@@ -271,7 +271,7 @@ class SweepSpec(Settings):
 
     @model_validator(mode="after")
     def _check_secrets(self) -> Self:
-        """Refuse secrets, which the journal and the stores would show; `stores:` are not shown."""
+        """Refuse secrets, which the journal and the stores would show; `stores:` may have them."""
         said = self.model_dump(mode="json", exclude={"stores"})
         if problems := [Problem(place, _SECRET) for place in _find_secrets(said)]:
             raise ProblemsError(problems)
@@ -279,11 +279,11 @@ class SweepSpec(Settings):
 
     @property
     def requirements(self) -> Requirements:
-        """Conditions that must hold in every trial."""
+        """The expressions of `require`, ready to be evaluated."""
         return Requirements(self.require, self.space, with_examples(self.fixed))
 
     def grid_points(self) -> Iterator[dict[str, Any]]:
-        """Yield the points of the space, each once, without those that `require` excludes."""
+        """Yield each point of the grid once, without those that `require` excludes."""
         points = self.space.grid_points()
         if not self.require:
             return points
@@ -292,9 +292,9 @@ class SweepSpec(Settings):
 
     @property
     def budget(self) -> int | None:
-        """The most trials that the search takes; of a grid one a point.
+        """The largest number of trials of the search; a grid has at most one per point.
 
-        None where only time, GPU-hours or improvement limit it.
+        None if only time, GPU-hours or improvement limit the search.
         """
         if self.search.sampler.kind != "grid":
             return self.search.trials
@@ -303,20 +303,20 @@ class SweepSpec(Settings):
 
     @property
     def planned(self) -> int | None:
-        """The most trials that there will be, of the search, of further seeds and averages.
+        """The largest number of trials in all, with further seeds and averages.
 
-        None where no number of trials limits the search.
+        None if no number of trials limits the search.
         """
         return None if self.budget is None else self.budget + self.confirming + self.averaging
 
     @property
     def confirming(self) -> int:
-        """The number of further seeds in all; the most, where configurations race."""
+        """The total number of further seeds; an upper bound if configurations race."""
         return self._count_confirmed() * len(self.seeds.further)
 
     @property
     def averaging(self) -> int:
-        """The number of averages of seeds, one for each configuration that is confirmed."""
+        """The number of averages of seeds: one for each confirmed configuration."""
         confirm = self.seeds.confirm
         return self._count_confirmed() if confirm is not None and confirm.average else 0
 
@@ -327,7 +327,7 @@ class SweepSpec(Settings):
 
     @property
     def needs_models(self) -> bool:
-        """Whether the sweep reads the models of its trials: to test or to average them."""
+        """Whether the sweep reads its trials' models, to test or to average them."""
         return self.evaluate is not None or self.averaging > 0
 
     @property
@@ -341,7 +341,7 @@ class SweepSpec(Settings):
 
     @property
     def kept_trials(self) -> int | None:
-        """The most trials whose models stay; None where all do."""
+        """The largest number of trials whose models stay; None if all do."""
         confirm = self.seeds.confirm
         if self.kept is None or (self.budget is not None and self.budget <= self.kept):
             return None
@@ -350,32 +350,32 @@ class SweepSpec(Settings):
         return self.kept + confirm.top * (len(self.seeds.further) + confirm.average)
 
     def with_budget(self, trials: int) -> Self:
-        """Return the sweep with at least so many trials in its search."""
+        """Return the sweep with at least this many trials in its search."""
         if self.search.trials is None or trials <= self.search.trials:
             return self
         search = self.search.model_copy(update={"trials": trials})
         return self.model_copy(update={"search": search})
 
     def find_method(self) -> Method:
-        """Find the method, with the settings that there are beside values of this sweep.
+        """Find the method, with any settings that depend on this sweep's values.
 
-        UnknownMethodError if there is none.
+        Raises UnknownMethodError if there is none.
         """
         searched = {n: d.choices for n, d in self.space.items() if isinstance(d, Choices)}
         fixed = {name: (value,) for name, value in with_examples(self.fixed).items()}
         return get_method(self.method).beside(fixed | searched)
 
     def config(self, assignment: Mapping[str, Any]) -> MethodConfig:
-        """Build the method's configuration of one trial, without inactive dimensions.
+        """Build the method's configuration of one trial; inactive dimensions are left out.
 
-        References to a best encoder that are not resolved yet appear as placeholders, and examples
-        stand for values that earlier stages are still to find.
-        SweepRefusedError if the method refuses the settings together.
+        Unresolved references to a best encoder become placeholders, and examples replace values
+        that earlier stages have yet to find. Raises SweepRefusedError if the method refuses the
+        combination.
         """
         return self._validate_settings(self.settings(assignment), tried=assignment)
 
     def config_of(self, values: Mapping[str, Any]) -> MethodConfig:
-        """Build the configuration with these hyperparameters; SweepRefusedError if refused."""
+        """Build the configuration with these hyperparameters; SweepRefusedError if invalid."""
         return self._validate_settings(self._dump_shared_settings() | dict(values), tried=values)
 
     def _validate_settings(
@@ -416,7 +416,7 @@ def best_references(spec: SweepSpec) -> list[BestReference]:
 
 
 def with_best(spec: SweepSpec, folders: Mapping[BestReference, str]) -> SweepSpec:
-    """Replace references in a sweep by folders, wherever `folders` has one."""
+    """Replace the references for which `folders` has a folder."""
 
     if not folders:
         return spec

@@ -1,4 +1,4 @@
-"""Collects the configurations a search tries first: a paper's, the leaderboard's, or given ones."""
+"""Collect the configurations that a search tries first: published, of the leaderboard, or given."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from cse_platform.sweep.spec import SweepSpec
 def convert_values(
     space: Space, values: Mapping[str, Any], *, method: str, whose: str
 ) -> tuple[dict[str, Any], list[str]]:
-    """Convert values to the nearest ones of dimensions. Returns them, and changes for people.
+    """Convert values to the nearest ones in the space. Returns them, and notes on the changes.
 
-    Values that are inactive beside the others are left out, and those that have no near value too:
-    the sampler draws them. `whose` says where the values are from; the method tells which choice a
-    trial holds in another form.
+    Values that the others make inactive are left out, and so are values without a near one, which
+    the sampler draws. `whose` names their origin in notes; `method` can store a choice in another
+    form, which `find_value` resolves.
     """
     point: dict[str, Any] = {}
     notes = []
@@ -49,21 +49,21 @@ class _Candidate:
     path: Steps
     values: Mapping[str, Any]
     notes: Sequence[str] = ()
-    """Changes of a point that is not the file's own."""
+    """Changes of a point that does not come from the file."""
 
 
 Leaders = Mapping[str, Mapping[str, Any]]
-"""The configurations that `leaderboard` stands for, by where each was found."""
+"""The configurations that `leaderboard` stands for, by a description of their origin."""
 NO_LEADERS: Leaders = {}
 
 
 def start_points(
     spec: SweepSpec, method: Method, leaders: Leaders = NO_LEADERS
 ) -> list[dict[str, Any]]:
-    """List the distinct start points of a sweep; `start_problems` must find nothing wrong.
+    """List the distinct start points of a sweep; `start_problems` must have found none.
 
-    A point holds values of dimensions, as these sample them; it may leave dimensions out, and
-    those that are inactive beside its other values are left out.
+    A point holds values as the dimensions sample them. It may lack dimensions; those that its other
+    values make inactive are left out.
     """
     points: dict[str, dict[str, Any]] = {}
     for candidate in _list_candidates(spec, method, leaders):
@@ -73,14 +73,14 @@ def start_points(
 
 
 def published_notes(spec: SweepSpec, method: Method) -> list[str]:
-    """Describe the changes of a paper's settings, a line each."""
+    """Describe the changes to published settings, one line each."""
     if "published" not in spec.search.start_from:
         return []
     return [note for candidate in _list_published(spec, method, ()) for note in candidate.notes]
 
 
 def leader_notes(spec: SweepSpec, leaders: Leaders | None) -> list[str]:
-    """Describe what `leaderboard` stands for and its changes; None if it is not asked for."""
+    """Describe the leaders and their changes, one line each; `leaders` is None if not asked for."""
     if leaders is None:
         return []
     if not leaders:
@@ -103,9 +103,9 @@ def start_problems(spec: SweepSpec, method: Method) -> list[Problem]:
 
 
 def point_to_try(spec: SweepSpec, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert values that a person wants tried to the space's; SweepRefusedError if it cannot.
+    """Convert values that a person wants to try to the space's; SweepRefusedError if impossible.
 
-    Dimensions that are left out are drawn.
+    The sampler draws the dimensions that are left out.
     """
     candidate = _Candidate((), values)
     if problems := _check_candidate(spec, candidate):
@@ -142,7 +142,7 @@ def _list_leaders(spec: SweepSpec, leaders: Leaders, path: Steps) -> Iterator[_C
 def _find_nearest(
     spec: SweepSpec, path: Steps, values: Mapping[str, Any], whose: str
 ) -> _Candidate:
-    """Find the nearest point of the space; empty where `require` or the method refuses it."""
+    """Find the nearest point of the space; empty if `require` or the method refuses it."""
     point, notes = convert_values(spec.space, values, method=spec.method, whose=whose)
     refusal = _check_requirements(spec, point)
     try:
@@ -156,7 +156,7 @@ def _find_nearest(
 
 
 def _list_defaults(spec: SweepSpec, method: Method) -> dict[str, Any]:
-    """List the method's defaults that the space has, for what a paper's table leaves open."""
+    """Return the method's defaults that lie in the space, for what a paper does not state."""
     fields = method.config.model_fields
     defaults = {name: fields[name].default for name in spec.space if not fields[name].is_required()}
     return {name: value for name, value in defaults.items() if spec.space[name].has(value)}
@@ -168,7 +168,7 @@ def _find_columns(spec: SweepSpec, method: Method) -> list[PublishedSettings]:
 
 
 def _is_contradicted(column: PublishedSettings, spec: SweepSpec, method: Method) -> bool:
-    """Return True if the column is of a variant that this sweep does not train."""
+    """Whether the column describes a variant that this sweep does not train."""
     for name, value in column.variant.items():
         if name in spec.space:
             if not spec.space[name].has(value):
@@ -205,7 +205,7 @@ def _check_candidate(spec: SweepSpec, candidate: _Candidate) -> list[Problem]:
 
 
 def _check_requirements(spec: SweepSpec, point: Mapping[str, Any]) -> str | None:
-    """Explain why `require` refuses a point, whatever its open values become; None if not."""
+    """Explain why `require` refuses a point, whatever its missing values; None if it does not."""
     if (text := spec.requirements.broken_by(point)) is not None:
         return f"breaks require {text!r}"
     if spec.require and spec.requirements.some_point(point) is None:

@@ -1,4 +1,4 @@
-"""Locates the stores of a sweep: files under the runs folder, until a lab outgrows them."""
+"""Locate the stores of a sweep: by default files under the runs folder."""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from cse_platform.secrets import escape_text
 from cse_platform.sweep.spec import SweepSpec
 
 JOURNAL_FILE = "journal.jsonl"
-"""The journal in the folder of a sweep."""
+"""The name of the journal in a sweep's folder."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class SweepStores:
     checkpoints: str
     """Folder or URI where Ray keeps the sweep's checkpoints."""
     models: str
-    """Folder or URI that keeps the best checkpoint of each complete trial."""
+    """Folder or URI of the best checkpoint of each complete trial."""
     folder: Path
     """The sweep's own folder: journal and logs."""
     artifacts: Path
-    """MLflow's artifacts, where its store is a database."""
+    """Folder of MLflow's artifacts, if its store is a database."""
 
     @property
     def runs(self) -> Path:
@@ -52,7 +52,7 @@ class SweepStores:
 
     @property
     def on_this_machine(self) -> list[Path]:
-        """Every file and folder that the sweep writes here."""
+        """Every file and folder on this machine that the sweep writes to."""
         urls = (self.leaderboard, self.search, self.mlflow)
         files = [Path(normalize_url(url)) for url in urls if url.startswith("sqlite")]
         places = [place for place in (self.checkpoints, self.models) if "://" not in place]
@@ -80,17 +80,17 @@ def search_url(runs: Path, *, environment: Mapping[str, str] = os.environ) -> st
 
 
 def checkpoints_folder(storage: str, sweep: str) -> str:
-    """Return the folder or URI of a sweep's checkpoints, inside a place for these."""
+    """Return the folder or URI of a sweep's checkpoints, inside the storage."""
     return f"{storage}/sweeps/{sweep}/ray"
 
 
 def models_folder(storage: str) -> str:
-    """Return the folder or URI of the kept models, inside the place of checkpoints."""
+    """Return the folder or URI of the kept models, inside the storage."""
     return f"{storage}/artifacts/models"
 
 
 def storage_place(storage: str | None, runs: Path) -> str:
-    """Return the place of checkpoints and models: that of a sweep file, else the runs folder."""
+    """Return the storage of checkpoints and models: the sweep file's, else the runs folder."""
     place = storage.rstrip("/") if storage else str(runs.absolute())
     return place if "://" in place else str(Path(place).absolute())
 
@@ -100,8 +100,8 @@ def sweep_stores(
 ) -> SweepStores:
     """Locate a sweep's stores: the file's, else the environment's, else files in `runs`.
 
-    SweepRefusedError if two of the three stores are the same database, or if the folder's name is
-    not UTF-8.
+    Raises SweepRefusedError if two of the three stores are the same database, or if the name of the
+    runs folder is not UTF-8.
     """
     runs = runs.absolute()
     if (shown := escape_text(str(runs))) != str(runs):
@@ -138,7 +138,7 @@ def nearest_existing(place: Path) -> Path:
 
 
 def refuse_unwritable(stores: SweepStores) -> None:
-    """Raise SweepRefusedError if a sweep could not write where it has to; create nothing."""
+    """Raise SweepRefusedError if a sweep could not write to one of its places; creates nothing."""
     for place in stores.on_this_machine:
         there = nearest_existing(place)
         if there != place and not there.is_dir():
@@ -151,7 +151,7 @@ def refuse_unwritable(stores: SweepStores) -> None:
 
 
 def normalize_url(url: str) -> str:
-    """Strip driver, user and options of a URL, so that all URLs of one database are equal."""
+    """Strip the driver, user and options of a URL, so that URLs of the same database are equal."""
     scheme, _, place = url.partition("://")
     if scheme.startswith("sqlite"):
         return str(Path(place.partition("?")[0].removeprefix("/")).absolute())

@@ -1,4 +1,4 @@
-"""What the trials of a sweep are trained on and chosen by, from its file as JSON."""
+"""Read from a sweep's spec, as JSON, which data its trials train on and are selected by."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,8 +17,8 @@ def training_data(spec: Mapping[str, Any], values: Mapping[str, Any]) -> Trainin
     """Return the training data of one trial.
 
     Args:
-        spec: the sweep file as it was last started, as JSON.
-        values: all hyperparameters of the trial; empty where they are not asked for.
+        spec: the sweep's spec at its last start, as JSON.
+        values: all hyperparameters of the trial; may be empty if teachers do not matter.
     """
     dev = DevSelection.model_validate(spec.get("dev") or {})
     objectives = (spec.get("search") or {}).get("objectives") or []
@@ -35,7 +35,7 @@ def training_data(spec: Mapping[str, Any], values: Mapping[str, Any]) -> Trainin
 
 
 def teachers_of(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the teachers of a trial, and those of the method that it stands on, as named there."""
+    """Return the names of a trial's teachers, including those of its base method."""
     teachers = [*(values.get("teachers") or ()), *(values.get("base_teachers") or ())]
     return tuple(
         teacher["model"] if isinstance(teacher, Mapping) else str(teacher) for teacher in teachers

@@ -1,4 +1,4 @@
-"""Reads a YAML file and the files it includes, with the line of each value."""
+"""Read a YAML file and the files that it includes, with the line of each value."""
 
 import math
 import sys
@@ -17,11 +17,11 @@ from cse_platform.errors import PlatformError
 from cse_platform.sweep.problems import Problem, Steps, dotted_path, format_value, real_path
 
 MAX_DEPTH = 40
-MAX_VALUES = 10_000  # aliases of aliases can stand for more values than memory holds
-MAX_CHARACTERS = 400_000  # a second to read; a sweep file has some thousands
+MAX_VALUES = 10_000  # aliases of aliases can expand to more values than fit into memory
+MAX_CHARACTERS = 400_000  # takes a second to read; a sweep file has a few thousand
 
 STANDARD_INPUT = Path("-")
-"""The name of standard input, as for other commands."""
+"""The name of standard input, as in other commands."""
 
 _CORE = "tag:yaml.org,2002:"
 _PLAIN_TAGS = {_CORE + kind for kind in ("null", "bool", "int", "float", "str")}
@@ -31,30 +31,30 @@ _MERGE_TAG = _CORE + "merge"
 
 
 class UnreadableYamlError(ValueError):
-    """Not one YAML document; the message says why and, where it can, on which line."""
+    """The text is not one YAML document; the message says why and, if possible, on which line."""
 
 
 @dataclass
 class YamlDocument:
-    """The values of a file, the place of each, and the problems of the YAML itself."""
+    """The values of a file, where each comes from, and the problems of the YAML itself."""
 
     data: Any = None
     places: dict[Steps, int | str] = field(default_factory=dict)
-    """Path -> its line, from 1, or the `--set` that gave it."""
+    """Line (from 1) of each path, or the `--set` that set it."""
     problems: list[Problem] = field(default_factory=list)
 
     def place(self, path: Steps) -> int | str:
-        """Return the line, or the `--set`, of the longest known part of the path."""
+        """Return the line, or the `--set`, of a path or its longest known prefix."""
         while path and path not in self.places:
             path = path[:-1]
         return self.places.get(path, 1)
 
 
 def read_yaml(text: str) -> YamlDocument:
-    """Read one YAML 1.2 document, else UnreadableYamlError; aliases and merge keys are written out.
+    """Read one YAML 1.2 document and expand aliases and merge keys; raises UnreadableYamlError.
 
-    Second keys of one name, keys that are not text, and values that JSON has not (NaN, tags) are
-    gathered as problems of the result.
+    Duplicate keys, keys that are not text, and values that JSON does not have (NaN, tags) become
+    problems of the result.
     """
     if len(text) > MAX_CHARACTERS:
         raise UnreadableYamlError(
@@ -62,7 +62,7 @@ def read_yaml(text: str) -> YamlDocument:
             "characters at most"
         )
     yaml = YAML(typ="safe", pure=True)
-    yaml.composer.warn_double_anchors = False  # YAML 1.2 lets a later anchor take the name
+    yaml.composer.warn_double_anchors = False  # YAML 1.2 allows a later anchor of the same name
     yaml.max_depth = MAX_DEPTH + 1  # the document itself is the first level
     _refuse_many_nodes(yaml)
     reader = _Reader(yaml)
@@ -79,13 +79,13 @@ def read_yaml(text: str) -> YamlDocument:
     except UnreadableYamlError:
         raise
     except (YAMLError, ValueError, TypeError, LookupError, AttributeError) as error:
-        # ruamel.yaml answers some damaged escapes, tags and directives with Python's own errors.
+        # For some broken escapes, tags and directives ruamel.yaml raises Python's own errors.
         raise UnreadableYamlError(f"not YAML: {(str(error).splitlines() or ['?'])[0]}") from None
     return reader.source
 
 
 def _refuse_many_nodes(yaml: YAML) -> None:
-    """Make the composer stop at the first value too many: all of them could take minutes."""
+    """Make the composer stop once there are too many nodes: composing them all can take minutes."""
     compose, composed = yaml.composer.compose_node, count(1)
 
     def compose_node(parent: Any, index: Any) -> Any:
@@ -110,7 +110,7 @@ def _format_yaml_error(error: MarkedYAMLError) -> str:
 
 
 class _Reader:
-    """Walks the nodes of one document and fills a `YamlDocument`."""
+    """Converts the nodes of one document into a `YamlDocument`."""
 
     def __init__(self, yaml: YAML) -> None:
         self.source = YamlDocument()
@@ -118,7 +118,7 @@ class _Reader:
         self._values = 0
 
     def value(self, node: Node, path: Steps) -> Any:
-        """Convert a node to a plain value, and note the lines of it and of all below it."""
+        """Convert a node to plain values, and note the lines of all of them."""
         self._count_value(node)
         if len(path) > MAX_DEPTH:
             raise UnreadableYamlError(_format_too_deep(node.start_mark.line))
@@ -209,7 +209,7 @@ def _iterate_bases(node: MappingNode) -> Iterator[Node]:
 
 
 def _is_text(value: str) -> bool:
-    """Return False for a lone surrogate, which an escape can write and no file can hold."""
+    """Whether a text has no lone surrogate, which an escape can write and UTF-8 cannot store."""
     return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
@@ -218,18 +218,16 @@ def _format_node(node: Node) -> str:
 
 
 INCLUDE = "file"
-"""The key of a stage that stands for the stages of another file."""
+"""The key of a stage that is replaced by the stages of another file."""
 
 
 def read_yaml_file(path: Path, *, what: str, refusal: type[PlatformError]) -> YamlDocument:
-    """Read a file whose one document is a mapping with the key `sweep` or `stages`.
-
-    Stages that name another file are replaced by the stages of that file.
+    """Read a file whose only document is a mapping, with the files that its stages include.
 
     Args:
         path: the file, or `STANDARD_INPUT`.
-        what: what the file should be, e.g. `a sweep`; goes into the message.
-        refusal: the error that is raised if the file cannot be read.
+        what: what the file should be, such as `a sweep`; part of error messages.
+        refusal: the error to raise if the file cannot be read.
     """
     source = _read_single_file(path, what=what, refusal=refusal)
     return _replace_includes(source, path, (path,), refusal)
@@ -254,7 +252,7 @@ def _replace_includes(
         try:
             included = _read_included(stage[INCLUDE], path, opened, refusal)
         except refusal as error:
-            # No stage stands in its place, so the problem has its line with it.
+            # No stage takes its place, so the problem itself must carry the line.
             line = source.place((*here, INCLUDE))
             whole.problems.append(Problem((), str(error), place=line))
             continue
@@ -274,7 +272,7 @@ def _is_include(stage: Any) -> bool:
 def _read_included(
     name: Any, path: Path, opened: tuple[Path, ...], refusal: type[PlatformError]
 ) -> YamlDocument:
-    """Read an included file; its values and problems are placed by its name and line."""
+    """Read an included file; the places of its values and problems name the file and the line."""
     if not isinstance(name, str) or name in ("", str(STANDARD_INPUT)) or Path(name).name != name:
         raise refusal(
             f"expected the name of a sweep file in the same folder, got {format_value(name)}"
@@ -296,12 +294,12 @@ def _read_included(
 
 
 def _format_place(name: str, place: int | str) -> str:
-    """Format a line of an included file as a place of the file that includes it."""
+    """Format a line of an included file as a place within the including file."""
     return f"{name}, line {place}" if isinstance(place, int) else place
 
 
 def _list_stages(source: YamlDocument) -> list[tuple[Steps, Any]]:
-    """List the sweeps of a file, each with its path."""
+    """List the sweeps of a document, each with its path."""
     stages = source.data.get("stages")
     if not isinstance(stages, list):
         return [((), source.data)]
@@ -309,7 +307,7 @@ def _list_stages(source: YamlDocument) -> list[tuple[Steps, Any]]:
 
 
 def _append_stage(whole: YamlDocument, stage: Any, source: YamlDocument, steps: Steps) -> Steps:
-    """Append a stage, with its places and problems. Returns its path."""
+    """Append a stage with its places and problems. Returns its new path."""
     at: Steps = ("stages", len(whole.data["stages"]))
     whole.data["stages"].append(stage)
     _move_places(whole, source, steps, at)
@@ -322,7 +320,7 @@ def _append_stage(whole: YamlDocument, stage: Any, source: YamlDocument, steps: 
 
 
 def _move_places(whole: YamlDocument, source: YamlDocument, steps: Steps, at: Steps) -> None:
-    """Copy the places of a value of `source` and all below it to its path in the whole."""
+    """Copy the places of a value and of all values inside it from `source` to `whole`."""
     for known in [known for known in whole.places if known[: len(at)] == at]:
         del whole.places[known]
     for known, line in source.places.items():
@@ -331,7 +329,7 @@ def _move_places(whole: YamlDocument, source: YamlDocument, steps: Steps, at: St
 
 
 def _read_single_file(path: Path, *, what: str, refusal: type[PlatformError]) -> YamlDocument:
-    """Read one file, without what it includes."""
+    """Read one file, without the files that it includes."""
     try:
         content = _read_bytes(path)
         source = read_yaml(content.decode("utf-8-sig"))
@@ -354,7 +352,7 @@ def _read_single_file(path: Path, *, what: str, refusal: type[PlatformError]) ->
 
 
 def _read_bytes(path: Path) -> bytes:
-    """Read no more than what is too much: it may be a disk image."""
+    """Read a file only up to the limit, because it may be a disk image."""
     if path == STANDARD_INPUT:
         return sys.stdin.buffer.read(4 * MAX_CHARACTERS + 1)
     with path.open("rb") as file:
@@ -362,12 +360,12 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def name_file(path: Path) -> str:
-    """Return the name of a file for people."""
+    """Return the name of a file for messages."""
     return "standard input" if path == STANDARD_INPUT else str(path)
 
 
 def problem_list(path: Path, what: str, problems: Sequence[Problem], source: YamlDocument) -> str:
-    """Format the problems of a file, a line each in the file's order, under a heading."""
+    """Format the problems of a file under a heading, one per line, in the order of the file."""
     lines = []
     for problem in problems:
         steps = real_path(problem.path, source.data)

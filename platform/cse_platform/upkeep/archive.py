@@ -1,7 +1,7 @@
-"""Archives a sweep: removes what its journal can bring back, and brings it back.
+"""Archive a sweep, which removes what its journal can restore, and restore it.
 
-The journal is compressed first, which says that the sweep is archived, and its compression is
-undone last. So a kill leaves an archived sweep, and the same command finishes.
+Archiving compresses the journal first, which marks the sweep as archived, and restoring
+decompresses it last. So a kill leaves an archived sweep, and the same command finishes the work.
 """
 
 from collections.abc import Iterator, Sequence
@@ -47,31 +47,31 @@ from cse_platform.upkeep.held_sweep import (
 
 _T = TypeVar("_T")
 _AT_ONCE = 1000
-"""Dev points or messages that one transaction puts back."""
+"""The number of dev points or messages that one transaction restores."""
 
 
 @dataclass(frozen=True)
 class Archiving:
-    """A sweep that is to be archived, or to be put back: its journal is here."""
+    """A sweep to archive or to restore, whose journal is on this machine."""
 
     url: str
-    """Of the leaderboard."""
+    """URL of the leaderboard."""
     place: LocatedSweep
     journal: Path
     id: str
-    """Of the journal."""
+    """Id of the journal."""
     checkpoints: str
-    """Their folder or URI."""
+    """Folder or URI of the checkpoints."""
     surplus: int
-    """Dev points that go."""
+    """Number of dev points to remove."""
     messages: int
-    """Messages of its driver that go."""
+    """Number of the driver's messages to remove."""
     cut_off: int
-    """Trials that were cut off, and would go on from a checkpoint."""
+    """Number of trials that were cut off, and would resume from a checkpoint."""
 
     @property
     def parts(self) -> list[tuple[str, str, str]]:
-        """What goes: what it is, how much, and where it lies."""
+        """What is removed, as rows: what it is, how much, and where."""
         board, parts = mask_url(self.url), list[tuple[str, str, str]]()
         if self.journal.exists():
             size = format_size(self.journal.stat().st_size)
@@ -88,7 +88,7 @@ class Archiving:
 
     @property
     def effects(self) -> list[str]:
-        """What it means for whoever takes the sweep up again, a sentence each."""
+        """The consequences for resuming the sweep, one sentence each."""
         if not self.cut_off:
             return []
         trials = format_count(self.cut_off, "trial")
@@ -96,7 +96,7 @@ class Archiving:
 
     @property
     def size(self) -> int:
-        """Bytes of the journal, as it is now."""
+        """The size of the journal in bytes, in its current form."""
         packed = compressed_journal(self.journal)
         return (self.journal if self.journal.exists() else packed).stat().st_size
 
@@ -105,7 +105,7 @@ class Archiving:
 
         Raises:
             SweepRefusedError: if a driver holds the sweep.
-            StoreError, JournalError: if a store or a folder resists; the same command goes on.
+            StoreError, JournalError: if a store or a file cannot be changed; a repeat continues.
         """
         with hold_sweep(board, self.place) as lease:
             try:
@@ -121,7 +121,7 @@ class Archiving:
             delete_folder(self.checkpoints)
 
     def restore(self, board: Store) -> None:
-        """Undo `archive`, but for the checkpoints; raises as it does."""
+        """Undo `archive`, except for the checkpoints; raises the same errors."""
         with hold_sweep(board, self.place) as lease:
             entries = list(read_journal(self.journal))
             curves = list_points(event for _, event in entries)
@@ -141,11 +141,11 @@ class Archiving:
 
 
 def plan_archiving(board: Store, url: str, sweep: str, *, runs: Path) -> Archiving:
-    """Find out what archiving a sweep removes; nothing is changed.
+    """Find out what archiving a sweep would remove, without changing anything.
 
     Raises:
         NotFoundError: if there is no sweep of that name.
-        SweepRefusedError: if its journal is not here, or it has none.
+        SweepRefusedError: if its journal is not on this machine, or it has none.
         JournalError: if its deletion has begun.
     """
     with board.session() as session:
@@ -173,7 +173,7 @@ def plan_archiving(board: Store, url: str, sweep: str, *, runs: Path) -> Archivi
 
 
 def plan_restoring(board: Store, url: str, sweep: str, *, runs: Path) -> Archiving:
-    """Find an archived sweep; raises as `plan_archiving`, and if the sweep is not archived."""
+    """Find an archived sweep; raises as `plan_archiving`, or if the sweep is not archived."""
     archived = plan_archiving(board, url, sweep, runs=runs)
     if not compressed_journal(archived.journal).exists():
         raise SweepRefusedError(f"sweep {sweep!r} is not archived: {archived.journal} is there")

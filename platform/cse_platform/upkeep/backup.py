@@ -1,8 +1,8 @@
-"""Backs up the stores and the journals of a runs folder while sweeps run, and restores them.
+"""Back up the stores and journals of a runs folder while sweeps run, and restore them.
 
-The stores are copied first, each as it is at one moment, and the journals after them. A driver
-writes what happens into the journal before any store hears of it, so no copy of a store is ahead of
-the copy of a journal; what a store lacks, it gets from the journals.
+Each store is copied as a consistent snapshot, and the journals are copied after the stores. A
+driver writes each event to the journal before any store gets it, so no copied store is ahead of its
+copied journal; what a store lacks is filled in from the journals.
 """
 
 import gzip
@@ -31,23 +31,23 @@ from cse_platform.sweep.stores import mlflow_uri, search_url
 from cse_platform.tracking.journal import compressed_journal, is_archived
 
 MANIFEST = "backup.json"
-"""Written last: a folder without it holds no whole backup."""
+"""The file that is written last: a folder without it holds no complete backup."""
 UNFINISHED = "unfinished"
-"""A file that a folder has while a backup is written to it; a kill leaves it there."""
+"""A file that exists in the folder while a backup is written; it stays after a kill."""
 BACKUP_VERSION = 1
 
 Part = Literal["leaderboard", "search", "mlflow", "journals"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
 _FOLDERS = ("sweeps", "annotations", "evaluations")
-"""The folders in that of the runs that are copied: journals, and what lies beside them."""
+"""The subfolders of the runs folder that are copied: journals, and the files beside them."""
 _LEFT_OUT = ("*.lock", "*.part")
 _SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Places:
-    """What is backed up or restored."""
+    """The locations to back up or to restore."""
 
     runs: Path
     databases: Mapping[Part, str]
@@ -55,7 +55,7 @@ class Places:
 
 
 def find_places(leaderboard: str, runs: Path) -> Places:
-    """Locate the stores beside a leaderboard: the environment's, else files in `runs`."""
+    """Locate the stores that belong to a leaderboard: the environment's, else files in `runs`."""
     runs = runs.absolute()
     search, mlflow = search_url(runs), mlflow_uri(runs)
     return Places(runs, {"leaderboard": leaderboard, "search": search, "mlflow": mlflow})
@@ -64,7 +64,7 @@ def find_places(leaderboard: str, runs: Path) -> Places:
 def back_up(places: Places, folder: Path) -> list[str]:
     """Copy stores and journals into a folder. Returns a line for each part.
 
-    A backup that was killed is begun anew. Models and checkpoints are not copied.
+    A backup that was killed is started over. Models and checkpoints are not copied.
 
     Raises:
         BackupError: if the folder holds something else, or cannot be written to.
@@ -123,10 +123,10 @@ def _copy_store(places: Places, part: Part, folder: Path) -> str:
 
 
 def _copy_files(runs: Path, target: Path) -> int:
-    """Copy the files beside the stores, and return how many.
+    """Copy the files beside the stores. Returns their number.
 
-    Where one is gone by then they are listed again: the journal of a sweep that was archived
-    meanwhile has another name.
+    If a file has disappeared meanwhile, all files are listed again, because archiving a sweep
+    renames its journal.
     """
     copied: set[Path] = set()
     are_gone = True
@@ -147,9 +147,9 @@ def _copy_files(runs: Path, target: Path) -> int:
 
 
 def _list_files(runs: Path) -> Iterator[Path]:
-    """List what is copied: not Ray's own folder, which holds the checkpoints of running trials.
+    """List the files to copy, without Ray's folder, which holds checkpoints of running trials.
 
-    The folder of a sweep can be a link to another disk.
+    A sweep's folder can be a link to another disk.
     """
     for name in _FOLDERS:
         for entry in sorted((runs / name).glob("*")):
@@ -160,23 +160,24 @@ def _list_files(runs: Path) -> Iterator[Path]:
 
 
 def _cut_last_line(journal: Path) -> None:
-    """Cut off a line of which the end was still to be written."""
+    """Cut off a last line that was not completely written yet."""
     with journal.open("r+b") as file:
         content = file.read()
         file.truncate(content.rfind(b"\n") + 1)
 
 
 def restore(folder: Path, places: Places, *, only: Collection[Part] = PARTS) -> list[str]:
-    """Put back the parts of a backup. Returns a line for each.
+    """Restore parts of a backup. Returns a line for each.
 
-    Nothing is overwritten: of a file that is there it must be the very content, or for a journal,
-    its beginning. So a call that was killed can be repeated, without the databases on PostgreSQL
-    that are back. What stores lack beside the journals is for `catch_up`.
+    Nothing is overwritten: a file that already exists must have the same content or, if it is a
+    journal, start with the content of the backup. So a call that was killed can be repeated,
+    leaving out the PostgreSQL databases that are already restored. `catch_up` then fills in what
+    the stores lack of the journals.
 
     Raises:
-        BackupError: if the folder holds no whole backup, a sum is not that of its file, or
-            something is in the way; nothing is restored then.
-        StoreError: if a database refuses.
+        BackupError: if the folder holds no complete backup, a checksum does not match, or something
+            is in the way; nothing is restored then.
+        StoreError: if a database cannot be restored.
     """
     try:
         files = _check_backup(folder, only)
@@ -185,7 +186,7 @@ def restore(folder: Path, places: Places, *, only: Collection[Part] = PARTS) -> 
             _restore_store(folder / name, part, places) for part, name in files.databases.items()
         ]
         for name in files.runs:
-            if not _choose_form(places.runs / name).exists():  # else it is the same, or newer
+            if not _choose_form(places.runs / name).exists():  # an existing one is as new or newer
                 _put_back(folder / "runs" / name, places.runs / name)
     except OSError as error:
         raise BackupError(f"{error.filename or folder}: {error.strerror}") from error
@@ -194,12 +195,12 @@ def restore(folder: Path, places: Places, *, only: Collection[Part] = PARTS) -> 
 
 @dataclass(frozen=True)
 class _Files:
-    """The files of a backup that are asked for."""
+    """The files of the requested parts of a backup."""
 
     databases: Mapping[Part, str]
-    """The name of each in the folder of the backup."""
+    """The file name of each database in the backup's folder."""
     runs: tuple[str, ...]
-    """Those beside the stores, below `runs`."""
+    """Paths of the files beside the stores, relative to `runs`."""
 
 
 def _check_backup(folder: Path, only: Collection[Part]) -> _Files:
@@ -221,7 +222,7 @@ def _check_backup(folder: Path, only: Collection[Part]) -> _Files:
 
 
 def _read_manifest(folder: Path) -> dict[str, str]:
-    """Read the SHA-256 of each file of a backup, by its path within."""
+    """Read the SHA-256 of each file of a backup, by its relative path."""
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
         number, sums = int(manifest["version"]), dict[str, str](manifest["sha256"])
@@ -269,7 +270,7 @@ def _find_store_in_the_way(copy: Path, part: Part, places: Places) -> str | None
     if kind == "postgresql":
         return None if is_empty(url) else f"the tables of {mask_url(url)}"
     file = sqlite_file(url)
-    if not file.exists():  # a log that is left of another file would be taken for its own
+    if not file.exists():  # SQLite would apply a leftover log of another file to the copy
         left = [file.with_name(f"{file.name}{end}") for end in ("-wal", "-journal")]
         return next((str(path) for path in left if path.exists()), None)
     return None if _is_same(file, copy) else str(file)
@@ -280,13 +281,13 @@ def _is_same(there: Path, copy: Path) -> bool:
 
 
 def _choose_form(file: Path) -> Path:
-    """Choose the form that a journal has here, as text or compressed; other files have one."""
+    """Return the path of a journal in the form that exists here, text or compressed."""
     text = file.with_suffix("") if file.name.endswith(".jsonl.gz") else file
     return compressed_journal(text) if is_archived(text) else text
 
 
 def _goes_on(there: Path, copy: Path) -> bool:
-    """Whether a file is the copy, or a journal in either form that goes on where the copy ends."""
+    """Whether a file equals the copy, or is a journal that starts with the copy's content."""
     if _is_same(there, copy):
         return True
     if ".jsonl" not in there.suffixes:

@@ -1,7 +1,7 @@
-"""Fills the leaderboard and MLflow from all journals of a runs folder, from where each stands.
+"""Fill the leaderboard and MLflow from all journals of a runs folder, each from its cursor.
 
-A driver does it for its own sweep. This is for stores that were put back from an older copy, with
-sweeps that nobody starts again. The search store gets what it lacks when its sweep is started.
+A driver does this for its own sweep. This module is for stores that were restored from an older
+copy, and sweeps that are never started again. A search store is filled when its sweep is started.
 """
 
 import os
@@ -30,20 +30,20 @@ from cse_platform.tracking.recorder import Recorder, Sink, SinkHealth
 
 EXPERIMENT = "cse"
 PATIENCE = 10.0
-"""Seconds between two looks at how far the stores have come."""
+"""Seconds between two checks of whether the stores make progress."""
 
 
 def catch_up(
     url: str, runs: Path, *, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> list[str]:
-    """Apply to the stores what they lack of each journal. Returns a line for each one still behind.
+    """Apply to the stores what they lack of each journal. Returns a line for each that still lags.
 
-    A journal that a driver has open now is left to it.
+    A journal that a driver has open is left to that driver.
 
     Args:
-        url: of the leaderboard, which is made if there is none.
+        url: the URL of the leaderboard, which is created if it does not exist.
         runs: the folder whose journals are read.
-        progress: called with how many journals are done, and of how many.
+        progress: called with the number of journals done, and the total.
 
     Raises:
         StoreError: if the leaderboard cannot be opened.
@@ -76,14 +76,14 @@ def catch_up(
 
 
 def _list_journals(runs: Path) -> Iterator[Path]:
-    """List the journals of sweeps, then those of evaluations, whose trials are in the first."""
+    """Yield the journals of sweeps, then those of evaluations, which refer to trials of sweeps."""
     places = (folder / JOURNAL_FILE for folder in sorted(runs.glob("sweeps/*")))
     yield from filter(has_journal, places)
     yield from sorted(runs.glob("evaluations/*.jsonl"))
 
 
 def _check_archived(board: Store, path: Path) -> list[str]:
-    """Say what is to be done where the leaderboard lacks events of an archived sweep."""
+    """Say what to do if the leaderboard lacks events of an archived sweep."""
     position = LeaderboardSink(board).position(read_journal_id(path))
     lacking = sum(1 for _ in read_journal(path, offset=position))
     if not lacking:
@@ -95,7 +95,7 @@ def _check_archived(board: Store, path: Path) -> list[str]:
 
 
 def _find_experiment(board: Store, path: Path) -> str:
-    """Find the MLflow experiment of the sweep that a journal speaks of."""
+    """Find the MLflow experiment of the sweep in a journal."""
     for _, event in read_journal(path):
         if isinstance(event, SweepStarted):
             return str(event.spec.get("experiment", EXPERIMENT))
@@ -105,7 +105,7 @@ def _find_experiment(board: Store, path: Path) -> str:
 
 
 def _open_mirror(runs: Path, experiment: str) -> list[Sink]:
-    """Open MLflow, if the environment names one or there is one in the folder."""
+    """Open the MLflow store that the environment names or that is in the folder, if any."""
     if not (os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file()):
         return []
     artifacts = runs.absolute() / "artifacts"
@@ -113,7 +113,7 @@ def _open_mirror(runs: Path, experiment: str) -> list[Sink]:
 
 
 def _apply_journal(path: Path, sinks: Sequence[Sink]) -> list[str]:
-    """Bring the stores to the end of a journal, for as long as one of them comes further."""
+    """Apply a journal to the stores for as long as one of them makes progress."""
     recorder = Recorder(Journal(path), sinks)
     try:
         before: list[SinkHealth] = []

@@ -1,5 +1,5 @@
-"""Removes by age what nobody asks for again: requests, messages, submitted jobs, Ray's folders,
-and files of the machine's cache.
+"""Remove by age what is no longer needed: requests, messages, submitted jobs, Ray's session
+folders, and files of the machine's cache.
 """
 
 import os
@@ -28,13 +28,13 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What is older than a limit."""
+    """What is older than a limit and can be removed."""
 
     url: str
-    """Of the leaderboard."""
+    """URL of the leaderboard."""
     before: datetime
     requests: tuple[int, ...]
-    """Their ids."""
+    """Ids of old requests."""
     messages: int
     jobs: tuple[Path, ...]
     """Folders of submitted jobs."""
@@ -45,7 +45,7 @@ class Cleaning:
 
     @property
     def parts(self) -> list[tuple[str, str, str]]:
-        """What goes: what it is, how much, and where it lies."""
+        """What is removed, as rows: what it is, how much, and where."""
         board = mask_url(self.url)
         rows = [("requests", len(self.requests)), ("messages", self.messages)]
         parts = [(what, str(count), board) for what, count in rows if count]
@@ -62,7 +62,7 @@ class Cleaning:
         return parts
 
     def carry_out(self, board: Store | None) -> list[Path]:
-        """Remove all of it. Returns the files and folders that resist, and so stay."""
+        """Remove all of it. Returns the files and folders that could not be removed."""
         if board is not None:
             for start in range(0, len(self.requests), _AT_ONCE):
                 with board.writing() as session:
@@ -78,19 +78,19 @@ class Cleaning:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
-                with suppress(OSError):  # another user's, or removed meanwhile
+                with suppress(OSError):  # it belongs to another user, or is gone already
                     path.unlink()
         return [path for path in paths if path.exists()]
 
 
 def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: float) -> Cleaning:
-    """Find what was not used for so many seconds; nothing is changed.
+    """Find what has not been used for `older_than` seconds, without changing anything.
 
     Args:
         board: the leaderboard; None if there is none.
-        url: of the leaderboard.
-        runs: the folder with the submitted jobs.
-        older_than: the limit.
+        url: the URL of the leaderboard.
+        runs: the runs folder with the submitted jobs.
+        older_than: the limit in seconds.
     """
     limit = time.time() - older_than
     before = datetime.fromtimestamp(limit, UTC)
@@ -117,26 +117,26 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
 
 
 def _iterate_jobs(folder: Path, limit: float, needed: Collection[str]) -> Iterator[Path]:
-    """Yield folders of submitted jobs, but for those in which an unfinished sweep goes on."""
+    """Yield folders of old submitted jobs, except those that an unfinished sweep still uses."""
     for job in sorted(folder.glob("*/")):
-        # The times of change: the others were copied with the job.
+        # Use the inode's change time, because the modification times were copied with the job.
         changed = max(path.lstat().st_ctime for path in (job, *job.iterdir()))
         if changed < limit and job.name not in needed:
             yield job
 
 
 def _iterate_sessions(folder: Path, limit: float) -> Iterator[Path]:
-    """Yield this user's folders of Ray sessions, in which nothing has been written for long."""
+    """Yield this user's folders of Ray sessions that nothing has written to since the limit."""
     for session in sorted(folder.glob("session_*_*")):
         if session.is_symlink() or session.stat().st_uid != os.getuid():
             continue
-        with suppress(FileNotFoundError):  # it is being removed
+        with suppress(FileNotFoundError):  # another process is removing it
             if max(file.lstat().st_mtime for file in (session, *session.rglob("*"))) < limit:
                 yield session
 
 
 def _ray_folder() -> Path:
-    """Return the folder in which Ray makes a folder for each of its sessions."""
+    """Return the folder that contains Ray's session folders."""
     return Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp") / "ray"
 
 

@@ -1,8 +1,8 @@
-"""Deletes a sweep from all stores and folders; what a kill leaves, the same command finishes.
+"""Delete a sweep from all stores and folders; after a kill the same command finishes the work.
 
-A file beside the journal says first that the deletion has begun: from then on the sweep is not
-started any more, and the same command finishes. The sweep's row in the leaderboard goes after all
-that is found by it, then the journal, and last the lease, which says where the folder is.
+A file beside the journal first records that the deletion has begun: from then on the sweep cannot
+be started, and only the same command continues. The sweep's row in the leaderboard is deleted after
+everything that is found through it, then the journal, and last the lease, which names the folder.
 """
 
 import json
@@ -63,17 +63,17 @@ from cse_platform.upkeep.held_sweep import (
 
 @dataclass(frozen=True)
 class Deletion:
-    """A sweep that is to be deleted: what goes, what stays, and what that means for others."""
+    """A sweep to delete: what is removed, what stays, and the consequences for others."""
 
     url: str
-    """Of the leaderboard."""
+    """URL of the leaderboard."""
     place: LocatedSweep
     content: SweepContent
     studied: int | None
-    """Trials of its study in the search store; None if there is no study of its own."""
+    """Number of trials of its study in the search store; None if it has no study there."""
     mirrored: MirroredSweep | None
     models: tuple[str, ...] = ()
-    """The places of the kept models that go."""
+    """The locations of the kept models to remove."""
 
     @property
     def sweep(self) -> str:
@@ -86,12 +86,12 @@ class Deletion:
 
     @cached_property
     def storage(self) -> str:
-        """The place of its checkpoints and models."""
+        """The folder or URI of its checkpoints and models."""
         return storage_place(self.content.spec.get("storage"), self.place.runs)
 
     @property
     def parts(self) -> list[tuple[str, str, str]]:
-        """What goes: what it is, how much, and where it lies."""
+        """What is removed, as rows: what it is, how much, and where."""
         rows = {what: count for what, count in self.content.rows.items() if count}
         board = mask_url(self.url)
         parts = [(what, str(count), board) for what, count in rows.items()]
@@ -114,11 +114,11 @@ class Deletion:
 
     @property
     def effects(self) -> list[str]:
-        """What others use of it, and what stays, a sentence each."""
+        """What others use of the sweep, and what stays, one sentence each."""
         return list(self._iterate_effects())
 
     def find_models(self, board: Store) -> Iterator[str]:
-        """Find the places of the kept models that go."""
+        """Find the locations of the kept models to remove."""
         for batch in _iterate_trials(board, self.sweep):
             for trial in batch:
                 if (location := self._find_model(trial)) is not None:
@@ -129,7 +129,7 @@ class Deletion:
 
         Raises:
             SweepRefusedError: if a driver holds the sweep.
-            StoreError, JournalError: if a store or a folder resists; the same command goes on.
+            StoreError, JournalError: if a store or a folder cannot be changed; a repeat continues.
         """
         try:
             self._remove_everything(board)
@@ -206,7 +206,7 @@ class Deletion:
             )
 
     def _record_beginning(self) -> None:
-        """Record beside the journal that the deletion has begun, with what finishing it needs."""
+        """Record beside the journal that the deletion has begun, with what is needed to finish."""
         if self.place.folder is None or (self.place.folder / DELETION).exists():
             return
         spec = {name: self.content.spec.get(name) for name in ("experiment", "storage", "source")}
@@ -223,9 +223,9 @@ class Deletion:
         part.replace(self.place.folder / DELETION)
 
     def _delete_files(self, trial: HeldTrial) -> list[str]:
-        """Delete the model of a trial that goes, and the journal of its evaluations.
+        """Delete the model of a trial that is removed, and the journal of its evaluations.
 
-        Returns the identity of that journal, if there is one.
+        Returns the id of that journal in a list, which is empty if there is none.
         """
         if (location := self._find_model(trial)) is not None:
             delete_folder(location)
@@ -238,9 +238,9 @@ class Deletion:
         return [identity]
 
     def _find_model(self, trial: HeldTrial) -> str | None:
-        """Find the kept model of a trial that goes; None if there is none, or others need it.
+        """Find the kept model of a trial that is removed; None if there is none or others need it.
 
-        A model elsewhere is that of another runs folder, whose leaderboard was merged.
+        A model in another location belongs to a runs folder whose leaderboard was merged.
         """
         location = f"{models_folder(self.storage)}/{trial.key[:MODEL_DIGITS]}"
         if not trial.goes or trial.key in self.content.needed_models:
@@ -258,17 +258,17 @@ class Deletion:
 
 
 def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion:
-    """Find out what the deletion of a sweep removes; nothing is changed.
+    """Find out what deleting a sweep would remove, without changing anything.
 
     Args:
         board: the leaderboard that has the sweep.
-        url: of that leaderboard.
-        sweep: its name.
-        runs: the runs folder, if the sweep's last driver had none that is here.
+        url: the URL of that leaderboard.
+        sweep: the sweep's name.
+        runs: the runs folder; also the folder of the sweep's last driver is searched.
 
     Raises:
-        NotFoundError: if there is no sweep of that name, and no deletion of one has begun.
-        SweepRefusedError: if the folder is that of a sweep on another leaderboard.
+        NotFoundError: if there is no sweep of that name, and no deletion of it has begun.
+        SweepRefusedError: if the folder belongs to a sweep on another leaderboard.
         StoreError: if a store does not answer.
     """
     with board.session() as session:
@@ -277,14 +277,14 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
         begun = _read_beginning(place, url)
         if content is None and begun is None:
             _refuse_folder_of_another(sweep_folder(runs.absolute(), sweep), sweep, url)
-            find_sweep(session, sweep)  # raises, and names the nearest
+            find_sweep(session, sweep)  # raises, and suggests the nearest name
     if begun is not None:
         empty = SweepContent({}, frozenset(), {}, 0, {}, frozenset(), (), (), 0)
         content = content or empty
         journals = content.journals | set(begun["journals"])
         spec = {**begun["spec"], **content.spec}
         content = replace(content, journals=journals, spec=spec)
-    assert content is not None  # for mypy: `find_sweep` has raised
+    assert content is not None  # for mypy: otherwise `find_sweep` has raised
     with open_stored_study(search_url(place.runs), sweep, content.journals) as study:
         studied = study.trials
     mirrored = find_mirrored_sweep(
@@ -295,7 +295,7 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
 
 
 def _read_beginning(place: LocatedSweep, url: str) -> Mapping[str, Any] | None:
-    """Read what a deletion that has begun has recorded; None if none has."""
+    """Read the record of a deletion that has begun; None if there is none."""
     file = None if place.folder is None else place.folder / DELETION
     if file is None or not file.exists():
         return None
@@ -322,7 +322,7 @@ def _read_slice(board: Store, sweep: str) -> list[HeldTrial]:
 
 
 def _iterate_trials(board: Store, sweep: str) -> Iterator[Sequence[HeldTrial]]:
-    """Yield all trials of a sweep, in slices."""
+    """Yield all trials of a sweep in batches."""
     after = 0
     with board.session() as session:
         while batch := next_slice(session, sweep, after=after):
@@ -331,7 +331,7 @@ def _iterate_trials(board: Store, sweep: str) -> Iterator[Sequence[HeldTrial]]:
 
 
 def _remove_folder(folder: Path) -> None:
-    """Remove a sweep's folder, the journal last but for the record that its deletion has begun."""
+    """Remove a sweep's folder: the journal near the end, and the record of the deletion last."""
     journal = folder / JOURNAL_FILE
     lock = journal.with_name(f"{journal.name}.lock")
     last = [journal, compressed_journal(journal), lock, folder / DELETION]

@@ -1,4 +1,4 @@
-"""Locates a sweep, and holds it, so that no driver starts it while it is tidied up."""
+"""Locate a sweep, and hold it so that no driver starts it while it is cleaned up."""
 
 import os
 import socket
@@ -20,19 +20,19 @@ from cse_platform.tracking.journal import DELETION, has_journal, lock_journal, r
 
 @dataclass(frozen=True)
 class LocatedSweep:
-    """The place of a sweep's folder."""
+    """A sweep, and where its folder is."""
 
     sweep: str
     runs: Path
-    """The runs folder that holds it, or the one that was named."""
+    """The runs folder that contains the sweep, or the given one if it is not found."""
     folder: Path | None
-    """The sweep's folder; None where it is not here."""
+    """The sweep's folder; None if it is not on this machine."""
     elsewhere: str
-    """Where its journal lies, in words, if that is not here; empty if it has none."""
+    """A description of where its journal is, if not here; empty if that is unknown."""
 
     @property
     def journal(self) -> Path | None:
-        """The path of its journal; None where that is not here."""
+        """The path of its journal; None if that is not on this machine."""
         return None if self.folder is None else self.folder / JOURNAL_FILE
 
 
@@ -41,8 +41,9 @@ def locate_sweep(
 ) -> LocatedSweep:
     """Locate the folder of a sweep: in the runs folder, or where its last driver had it.
 
-    It is that of this sweep if its journal is one of these, or if its deletion has begun. In a
-    copy of a runs folder, as a restored one, the last driver is that of the folder it is a copy of.
+    A folder belongs to this sweep if its journal is one of `journals`, or if its deletion has
+    begun. The runs folder comes first, because in a copy of one, such as a restored backup, the
+    last driver is still that of the original folder.
     """
     last = lease_owners(session, sweep).get(sweep)
     named = sweep_folder(runs.absolute(), sweep)
@@ -71,10 +72,10 @@ def _is_of_sweep(folder: Path, journals: Collection[str]) -> bool:
 
 @contextmanager
 def hold_sweep(board: Store, place: LocatedSweep) -> Iterator[Lease]:
-    """Hold a sweep: its lease, and its journal where that is here.
+    """Hold a sweep's lease, and its journal if that is on this machine.
 
     Raises:
-        SweepRefusedError: if a driver holds it.
+        SweepRefusedError: if a driver holds the sweep.
         JournalError: if another process has its journal open.
     """
     with Lease(board, place.sweep, None) as lease:
@@ -90,7 +91,7 @@ def hold_sweep(board: Store, place: LocatedSweep) -> Iterator[Lease]:
 
 @contextmanager
 def write_slice(board: Store, lease: Lease) -> Iterator[Session]:
-    """Open a transaction that renews the lease, and let others write after it."""
+    """Open a transaction that renews the lease, and let others write afterwards."""
     with board.writing() as session:
         lease.renew(session)
         yield session
@@ -98,7 +99,7 @@ def write_slice(board: Store, lease: Lease) -> Iterator[Session]:
 
 
 def remove_all_messages(board: Store, lease: Lease, journal: str) -> None:
-    """Remove the messages that a journal tells, in slices."""
+    """Remove all messages that come from a journal, in batches."""
     removed = 1
     while removed:
         with write_slice(board, lease) as session:
@@ -106,12 +107,12 @@ def remove_all_messages(board: Store, lease: Lease, journal: str) -> None:
 
 
 def folder_size(folder: Path) -> int:
-    """Add the sizes of the files below a folder, in bytes; 0 if there is none."""
+    """Sum the sizes of the files below a folder, in bytes; 0 if there is none."""
     return sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
 
 
 def format_size(size: int) -> str:
-    """Format bytes for people."""
+    """Format a number of bytes with a unit."""
     for unit, bytes_ in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if size >= bytes_:
             return f"{size / bytes_:.1f} {unit}"

@@ -1,1 +1,1 @@
-"""What is computed from embeddings and test sets: correlations, rankings, geometry, accuracies."""
+"""Measures of embeddings on test sets: correlations, rankings, geometry, accuracies."""

@@ -1,4 +1,4 @@
-"""The shape of an embedding space: how evenly its directions are used."""
+"""The geometry of an embedding space: how evenly its directions are used."""
 
 import math
 from collections.abc import Mapping
@@ -19,17 +19,17 @@ BIN_EDGES = np.linspace(-1, 1, 41)
 
 
 def geometry(dev: PairSet, first: Tensor, second: Tensor) -> dict[str, float]:
-    """Measures of the space on a dev set.
+    """Measure the geometry of an embedding space on a dev set.
 
     Args:
         dev: graded pairs.
         first: embeddings of the first sentences, shape (pairs, D).
-        second: of the second.
+        second: embeddings of the second sentences, shape (pairs, D).
 
     Returns:
-        `alignment` over pairs with gold > 4, in [0, 4]; over every sentence of every pair
-        `uniformity` in [-8, 0], `effective_rank` in [1, D] and `mean_cosine` in [-1, 1]; nan
-        where there is nothing to measure.
+        `alignment` over pairs with gold > 4, in [0, 4]; and over every sentence of every pair,
+        `uniformity` in [-8, 0], `effective_rank` in [1, D] and `mean_cosine` in [-1, 1]. A value is
+        nan if there is nothing to measure.
     """
     everything = torch.cat([first, second])
     positive = torch.from_numpy(dev.gold > SAME_MEANING)
@@ -43,11 +43,11 @@ def geometry(dev: PairSet, first: Tensor, second: Tensor) -> dict[str, float]:
 
 
 def effective_rank(embeddings: Tensor) -> float:
-    r"""How many directions the embeddings spread over.
+    r"""Compute the effective number of directions over which the embeddings spread.
 
     .. math:: \exp\Bigl(-\sum_k p_k \log p_k\Bigr), \quad p_k = \sigma_k / \sum_j \sigma_j
 
-    with :math:`\sigma_k` the singular values of the embeddings less their mean.
+    with :math:`\sigma_k` the singular values of the centred embeddings.
 
     Args:
         embeddings: shape (N, D), N >= 2.
@@ -60,7 +60,7 @@ def effective_rank(embeddings: Tensor) -> float:
     """
     centred = embeddings.double() - embeddings.double().mean(dim=0)
     values = torch.linalg.svdvals(centred)
-    # Equal vectors leave rounding errors behind, and those would have a rank of their own.
+    # For equal vectors only rounding errors remain, whose rank would be meaningless.
     if values[0] <= 1e-6 * embeddings.double().norm():
         return math.nan
     shares = values[values > 0] / values.sum()
@@ -68,7 +68,9 @@ def effective_rank(embeddings: Tensor) -> float:
 
 
 def mean_cosine(embeddings: Tensor) -> float:
-    """Mean cosine of two different ones: 0 for evenly spread directions, 1 for a single one.
+    """Compute the mean cosine over all pairs of different embeddings.
+
+    It is 0 for evenly spread directions, and 1 for a single direction.
 
     Args:
         embeddings: shape (N, D), N >= 2.
@@ -78,13 +80,13 @@ def mean_cosine(embeddings: Tensor) -> float:
     """
     points = F.normalize(embeddings.double(), dim=1)
     count = len(points)
-    # |sum of the points|^2 is the sum over all ordered pairs, each point with itself included.
+    # |sum of the points|^2 is the sum over all ordered pairs, including each point with itself.
     total = points.sum(dim=0).square().sum() - points.square().sum()
     return float(total / (count * (count - 1)))
 
 
 def histogram(cosines: NDArray[Any], gold: NDArray[Any]) -> Mapping[str, list[int]]:
-    """How many cosines fall between each two of `BIN_EDGES`, by bucket of gold, `0-1` to `4-5`."""
+    """Count the cosines in each bin of `BIN_EDGES`, by bucket of gold scores, `0-1` to `4-5`."""
     found = {}
     for bucket, inside in in_buckets(gold).items():
         counts, _ = np.histogram(np.clip(cosines[inside], -1, 1), bins=BIN_EDGES)

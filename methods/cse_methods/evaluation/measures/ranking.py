@@ -1,9 +1,9 @@
-"""How well similarities rank the partners of a sentence: Kendall's tau and NDCG, query by query.
+"""How well similarities rank the partners of a sentence: Kendall's tau and NDCG per query.
 
-Source: Liu et al. 2023 (RankCSE), appendix G, which leaves open what this file states: a query is a
-sentence in more than three pairs, on either side of them by default; tau is tau-b, because labels
-tie; NDCG has a log2 discount, reads the whole list, and is the mean over the orders that tied
-predictions allow; queries count alike.
+Source: Liu et al. 2023 (RankCSE), appendix G. It leaves open what is fixed here: a query is a
+sentence in more than three pairs, by default on either side of them; tau is tau-b, because labels
+tie; NDCG has a log2 discount, uses the whole list, and is the mean over all orders of tied
+predictions; all queries have the same weight.
 """
 
 from collections.abc import Hashable, Sequence
@@ -24,14 +24,14 @@ MORE_THAN = 3
 def score_rankings(
     first: Sequence[Sentence], second: Sequence[Sentence], cosines: ArrayLike, gold: ArrayLike
 ) -> dict[str, float]:
-    """Means over the queries of a set of pairs, each query alike; gold scores are >= 0.
+    """Compute the means over the queries of a set of pairs, equally weighted; gold must be >= 0.
 
-    A query whose labels or similarities are all equal has no tau, one without a label above 0 no
-    NDCG; they are left out of that mean.
+    A query whose labels or similarities are all equal has no tau, and one without a label above 0
+    has no NDCG; they are left out of the respective mean.
 
     Returns:
-        `kcc` in [-1, 1], `ndcg` (linear gain) and `ndcg_exponential` in [0, 1]; nan where no
-        query is left, as in a set in which no sentence has enough partners.
+        `kcc` in [-1, 1], `ndcg` (linear gain) and `ndcg_exponential` in [0, 1]; nan if no query
+        is left, as in a set in which no sentence has enough partners.
     """
     found, labels = np.asarray(cosines), np.asarray(gold)
     lists = [(found[own], labels[own]) for own in queries(first, second).values()]
@@ -45,7 +45,7 @@ def score_rankings(
 def queries(
     first: Sequence[Sentence], second: Sequence[Sentence], *, side: Side = "either"
 ) -> dict[Sentence, NDArray[np.int64]]:
-    """The numbers of the pairs, rising, of each sentence that has enough partners to rank."""
+    """Return the ascending row numbers of each sentence that has enough partners to rank."""
     if len(first) != len(second):
         raise ValueError(f"expected pairs, got {len(first)} and {len(second)} sentences")
     rows: dict[Sentence, list[int]] = {}
@@ -56,27 +56,27 @@ def queries(
 
 
 def kendall(predicted: ArrayLike, gold: ArrayLike) -> float:
-    """Kendall's tau-b of one query's list, in [-1, 1]; nan where one side is constant."""
+    """Compute Kendall's tau-b of one query's list, in [-1, 1]; nan if one side is constant."""
     guesses, labels = np.asarray(predicted, dtype=np.float64), np.asarray(gold, dtype=np.float64)
     return float(kendalltau(guesses, labels, variant="b").statistic)
 
 
 def ndcg(predicted: ArrayLike, gold: ArrayLike, *, gain: Gain = "linear") -> float:
-    r"""Normalised discounted cumulative gain of one query's whole list.
+    r"""Compute the normalised discounted cumulative gain of one query's whole list.
 
     .. math:: \frac{\sum_r g_{\pi(r)} / \log_2(r + 1)}{\sum_r g_{\pi^*(r)} / \log_2(r + 1)}
 
     with :math:`\pi` the order of the predictions, :math:`\pi^*` that of the labels, highest first.
-    Where predictions tie, the numerator is its mean over all their orders, so that the order of a
-    file does not matter.
+    If predictions tie, the numerator is its mean over all their orders, so that the order of rows
+    in a file does not matter.
 
     Args:
         predicted: similarities, shape (N,), N >= 1.
         gold: labels, >= 0, shape (N,).
-        gain: g of a label y is y ("linear") or 2^y - 1 ("exponential").
+        gain: the gain g of a label y is y ("linear") or 2^y - 1 ("exponential").
 
     Returns:
-        In [0, 1]; nan where no label is above 0.
+        In [0, 1]; nan if no label is above 0.
 
     Raises:
         ValueError: if the two differ in shape or are empty.
@@ -93,7 +93,7 @@ def ndcg(predicted: ArrayLike, gold: ArrayLike, *, gain: Gain = "linear") -> flo
     gains = labels if gain == "linear" else np.exp2(labels) - 1
     discounts = 1 / np.log2(np.arange(2, len(gains) + 2))
     _, tie, sizes = np.unique(-guesses, return_inverse=True, return_counts=True)  # highest first
-    # Each of a tie's sentences stands at each of its ranks equally often.
+    # Each of the tied sentences is equally often at each of the tie's ranks.
     mean_gains = np.bincount(tie, weights=gains) / sizes
     found = np.repeat(mean_gains, sizes) @ discounts
     best = np.sort(gains)[::-1] @ discounts

@@ -1,4 +1,4 @@
-"""Semantic textual similarity: correlations of cosines with what people say."""
+"""Semantic textual similarity: correlations of cosines with human scores."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ Correlation = Callable[[NDArray[Any], NDArray[Any]], float]
 
 
 def pearson(predicted: NDArray[Any], gold: NDArray[Any]) -> float:
-    """Pearson's correlation, in [-1, 1]; nan where one side is constant."""
+    """Compute Pearson's correlation, in [-1, 1]; nan if one side is constant."""
     guesses, truth = np.asarray(predicted, np.float64), np.asarray(gold, np.float64)
     if np.ptp(guesses) == 0 or np.ptp(truth) == 0:
         return math.nan
@@ -24,20 +24,20 @@ def pearson(predicted: NDArray[Any], gold: NDArray[Any]) -> float:
 def correlations(
     cosines: NDArray[Any], gold: NDArray[Any], subsets: Mapping[str, int]
 ) -> dict[str, float]:
-    """What SentEval reports of an STS set, with Spearman's and with Pearson's correlation.
+    """Compute what SentEval reports of an STS set, with Spearman's and Pearson's correlations.
 
     Args:
         cosines: of every pair, shape (pairs,), subset after subset.
-        gold: what people say, shape (pairs,).
-        subsets: pairs of each subset, in order.
+        gold: human scores, shape (pairs,).
+        subsets: number of pairs in each subset, in order.
 
     Returns:
-        `spearman`: of all pairs in one list ('all'), the number that papers report;
+        `spearman`: over all pairs in one list ('all'), the number that papers report;
         `spearman_mean`: the mean over subsets; `spearman_wmean`: the same, weighted by their
-        sizes; and the three for `pearson`. Fractions in [-1, 1]; nan where one side is constant.
+        sizes; and the three for `pearson`. Fractions in [-1, 1]; nan if one side is constant.
 
     Raises:
-        ValueError: if the subsets do not make up the pairs.
+        ValueError: if the sizes of subsets do not add up to the number of pairs.
     """
     if sum(subsets.values()) != len(gold) or len(cosines) != len(gold):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Transfer: how well linear classifiers on frozen embeddings solve seven tasks."""
+"""Transfer tasks: how well linear classifiers on frozen embeddings solve seven tasks."""
 
 from dataclasses import dataclass
 
@@ -13,15 +13,15 @@ from cse_methods.transfer.protocol import TransferProtocol
 
 @dataclass(frozen=True)
 class TransferResult:
-    """What one task gives; fractions."""
+    """The results on one task, as fractions."""
 
     task: TransferTask
     dev: float
-    """The accuracy that chose the regularisation, on folds or on the dev set."""
+    """The accuracy by which the regularisation was chosen, on folds or on the dev set."""
     test: float
-    """Accuracy; of folded tasks the mean over their outer folds."""
+    """The test accuracy; for tasks with folds, the mean over their outer folds."""
     f1: float | None
-    """F1 of the class `same meaning`; mrpc only."""
+    """F1 of the class `same meaning`; for mrpc only."""
     data_sha256: str
     """Checksum of all sentences and classes, test set included."""
 
@@ -29,29 +29,29 @@ class TransferResult:
 def transfer_scores(
     task: TransferTask, vectors: Embed, data: str | None, protocol: TransferProtocol
 ) -> TransferResult:
-    """Train and test classifiers on the embeddings of a task; papers report `protocol.TEST`.
+    """Train and test classifiers on a task's embeddings; papers report `TEST_PROTOCOL`.
 
     Raises:
-        DataError: if a set cannot be had, or is not the known one.
+        DataError: if a data set is unavailable or not the known one.
         EvaluationError: if an embedding is not finite.
     """
     known, test = _load(task, data)
     found = _accuracies(known, test, vectors, protocol)
-    assert found.test is not None  # it was asked for
+    assert found.test is not None  # because the test was requested
     f1 = found.f1 if known.task == "mrpc" else None
     sha256 = sha256_of([known.sha256, *([] if test is None else [test.sha256])])
     return TransferResult(known.task, found.dev, found.test, f1, sha256)
 
 
 def transfer_sentences(task: TransferTask, data: str | None) -> tuple[str, ...]:
-    """Every sentence of a task, so that an encoder can go over several tasks at once."""
+    """Return every sentence of a task, so that several tasks can be encoded at once."""
     known, test = _load(task, data)
     parts = (known.train, known.dev, test)
     return tuple(sentence for part in parts if part is not None for sentence in part.sentences)
 
 
 def test_sentences(task: TransferTask, data: str | None) -> tuple[str, ...]:
-    """The sentences that a task is scored on; of folded tasks these are all."""
+    """Return the sentences on which a task is scored; for tasks with folds, all of them."""
     known, test = _load(task, data)
     return tuple((known.train if test is None else test).sentences)
 

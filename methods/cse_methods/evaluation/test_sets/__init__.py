@@ -1,1 +1,1 @@
-"""Reading the test sets."""
+"""Read the test sets."""

@@ -1,4 +1,4 @@
-"""Whether the test sets that are asked for are there, without opening one."""
+"""Check whether test sets are available, without opening one."""
 
 from pathlib import Path
 
@@ -18,14 +18,14 @@ _FOLDERS: dict[str, str] = {
     **{task: f"{task.upper()}/" for task in TRANSFER_TASKS},
     "sst2": "SST/binary/",
 }
-"""What a task reads below `downstream/`: a file, or all files of a folder."""
+"""What each task reads below `downstream/`: a file, or all files in a folder."""
 
 
 def missing_tests(tasks: Tasks, data: str | None) -> list[str]:
-    """What of these tasks' data must be fetched from the hub, a line each; fetches nothing.
+    """List what must be downloaded from the hub for these tasks, one line each.
 
     Raises:
-        DataError: names the first file that a data folder lacks.
+        DataError: names the first file that is missing in a data folder.
     """
     for own in tasks.own:
         refuse_absent(own)

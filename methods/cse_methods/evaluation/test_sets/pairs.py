@@ -48,13 +48,13 @@ KNOWN_SHA256 = {
     "sts16": "69ebf5aff367d881fd498b4dea506a954965607ae13f4f86e1bbb5e742ae6dd8",
     **{task: file.sha256 for task, file in TEST_PAIR_FILES.items()},
 }
-"""Checksum of the known pairs of each task."""
-# The built-in pairs only say whether an encoder has learned the grammar.
+"""The checksum of each task's known pairs."""
+# The built-in pairs only show whether an encoder has learned the grammar.
 SUBSETS: dict[str, dict[PairKind, int]] = {
     "contrast": {"near": 18, "far": 6, "traded": 12, "opposed": 12},
     "graded": {"graded": 72},
 }
-# With these seeds, no sentence of a built-in dev set or of the built-in corpus is drawn.
+# With these seeds, no sentence is in a built-in dev set or in the built-in corpus.
 TEST_PAIR_SEEDS = dict(zip(STS_TASKS, range(31, 38), strict=True))
 TEST_PAIR_SHA256 = {
     "sts12": "ab55ca9c1ca8eac9679141fc1fc9ee457d0c11a7947e98d62fdb06209d0cccf8",
@@ -68,16 +68,16 @@ TEST_PAIR_SHA256 = {
 
 
 def load_pair_set(task: str, data: str | None) -> PairSet:
-    """The test pairs of a task, counted and checksummed; 120 of the built-in data.
+    """Load the test pairs of a task and check their number; built-in data has 120.
 
-    The known counts are sts12 3108, sts13 1500 (without the subset SMT, which is not public), sts14
-    3750, sts15 3000, sts16 1186, stsb 1379 and sickr 4927. Text is split at white space and joined
-    by single blanks; pairs without a gold score are dropped, as SentEval does. The subsets are
-    SentEval's, in sorted order of name. A pair with an empty sentence is refused.
+    The known numbers are sts12 3108, sts13 1500 (without the subset SMT, which is not public),
+    sts14 3750, sts15 3000, sts16 1186, stsb 1379 and sickr 4927. Pairs with another checksum cause
+    a warning. White space is replaced by single blanks; pairs without a gold score are dropped, as
+    in SentEval. The subsets are SentEval's, sorted by name.
 
     Raises:
-        DataError: if the task is unknown, a file is missing or cannot be fetched, a line is
-            malformed (names file and line), or a file has not the known number of pairs.
+        DataError: if the task is unknown, a file is missing or cannot be downloaded, a line is
+            malformed or has an empty sentence (names file and line), or the number is wrong.
     """
     if task not in KNOWN_SHA256:
         raise DataError(f"no test pairs {task!r}; there are: {', '.join(KNOWN_SHA256)}")
@@ -121,10 +121,10 @@ def _read_subset(task: str, name: str, folder: Path) -> list[GradedPair]:
 
 @cache
 def builtin_test_pairs(task: str) -> Mapping[str, tuple[GradedPair, ...]]:
-    """120 pairs of a task, by subset.
+    """Draw 120 pairs of a task, by subset.
 
-    sickr is in the progressive with gold from 1 to 5, the others in the simple present with gold
-    from 0 to 5. No sentence stands in a built-in dev set or in the built-in corpus.
+    sickr uses the progressive with gold from 1 to 5, the others the simple present with gold from
+    0 to 5. No sentence is in a built-in dev set or in the built-in corpus.
     """
     pairs = draw_pairs(
         {kind: count for mix in SUBSETS.values() for kind, count in mix.items()},

@@ -1,7 +1,7 @@
-"""Reviews of many sentences with a label: Yelp and IMDB, for encoders of long text.
+"""Labelled reviews of many sentences, Yelp and IMDB, for encoders of long texts.
 
 HiCL (Wu, Xiao, Vydiswaran, EMNLP 2023 Findings, section 5.6, table 8) names the two sets and their
-sizes, but not the metric of its numbers; so nothing here is that metric.
+sizes, but not its metric, so scores here need not be comparable with it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,18 +23,18 @@ from cse_methods.tasks import ReviewTask
 
 @dataclass(frozen=True, eq=False)
 class Reviews:
-    """Texts with what their writers felt."""
+    """Texts with the sentiment of their writers."""
 
     task: ReviewTask
     texts: tuple[str, ...]
     labels: NDArray[np.int64]
-    """Shape (texts,); 0 negative, 1 positive; read-only."""
+    """Shape (texts,); 0 is negative, 1 is positive; read-only."""
     sha256: str
     """Checksum of the labels and texts."""
 
 
 class _Table(NamedTuple):
-    """A test split on the hub, as the hub's own parquet conversion."""
+    """A test split on the hub, in the hub's own parquet conversion."""
 
     file: HubFile
     reviews: int
@@ -45,10 +45,10 @@ REVIEW_TABLES: dict[ReviewTask, _Table] = {
     "yelp": _Table(HubFile("fancyzhx/yelp_polarity", _SPLIT, _REVISION), reviews=38_000),
     "imdb": _Table(HubFile("stanfordnlp/imdb", _SPLIT, _REVISION), reviews=25_000),
 }
-# Of the built-in sets, for rehearsals and offline tests only.
+# The built-in sets are for rehearsals and offline tests only.
 BUILTIN_REVIEWS, BUILTIN_SENTENCES = 60, 8
 BUILTIN_CLASSES: dict[ReviewTask, tuple[str, int]] = {"yelp": ("mr", 61), "imdb": ("cr", 62)}
-"""The transfer task whose classes the sentences have, and the seed that they are drawn by."""
+"""The transfer task with whose classes the sentences are drawn, and the seed of the draw."""
 BUILTIN_SHA256: dict[ReviewTask, str] = {
     "yelp": "7578d75d1706655ff215dd9837dc5bac5beb98d64ca354539c9cef2f7d8d7608",
     "imdb": "8038a60c9290a1f481f1b3912db71a590e479579c234ba8cdb10c60ccb1ca592",
@@ -56,14 +56,14 @@ BUILTIN_SHA256: dict[ReviewTask, str] = {
 
 
 def load_reviews(task: ReviewTask, data: str | None = None) -> Reviews:
-    """The test reviews of a set: 38,000 of yelp, 25,000 of imdb, from the hub.
+    """Load the test reviews of a set from the hub: 38,000 of yelp, 25,000 of imdb.
 
-    With the data `builtin` they are 60 texts of eight sentences that are denied or not, or tell of
-    kind actions or not. White space is split and rejoined by single blanks.
+    With `builtin` data there are 60 texts of eight sentences each; the two classes are those of the
+    built-in mr or cr. White space is replaced by single blanks.
 
     Raises:
-        DataError: if the file cannot be fetched or is no such table, a review is empty or has
-            another label than 0 and 1 (names the row), or there are not as many as are known.
+        DataError: if the file cannot be downloaded or is not such a table, if a review is empty or
+            has a label other than 0 and 1 (names the row), or if the number of reviews is wrong.
     """
     if data_source(data) == "builtin":
         return builtin_reviews(task)
@@ -87,7 +87,7 @@ def load_reviews(task: ReviewTask, data: str | None = None) -> Reviews:
 
 @cache
 def builtin_reviews(task: ReviewTask) -> Reviews:
-    """60 texts drawn from the grammar; the sentences of a text are of one class."""
+    """Draw 60 texts from the grammar; all sentences of a text are of the same class."""
     kind, seed = BUILTIN_CLASSES[task]
     rows = draw_rows(kind, BUILTIN_REVIEWS * BUILTIN_SENTENCES, seed=seed)
     half = BUILTIN_REVIEWS // 2
@@ -107,7 +107,7 @@ def _reviews(task: ReviewTask, texts: Sequence[str], labels: Sequence[int]) -> R
 
 
 def missing_reviews(tasks: Iterable[ReviewTask], data: str | None = None) -> list[str]:
-    """What `load_reviews` would have to fetch from the hub first, for people; loads nothing."""
+    """List what `load_reviews` would have to download from the hub, without loading anything."""
     if data_source(data) == "builtin":
         return []
     files = {task: REVIEW_TABLES[task].file for task in tasks}

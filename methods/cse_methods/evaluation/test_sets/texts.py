@@ -1,6 +1,6 @@
-"""Hands out the texts of test sets, without gold scores, to trials that train on them.
+"""Store the texts of test sets, without gold scores, for trials that train on them.
 
-ConSERT and BERT-flow train so in their papers. A trial itself cannot open a test set.
+ConSERT and BERT-flow do so in their papers. A trial itself cannot open a test set.
 """
 
 from collections.abc import Iterable
@@ -17,13 +17,13 @@ from cse_methods.files.cache import cannot_store, written_once
 
 
 def hand_out_texts(corpora: Iterable[CorpusSpec], data: str | None) -> None:
-    """Write the texts of the test sets among these corpora where `load_corpus` reads them.
+    """Write the texts of the test sets among these corpora to where `load_corpus` reads them.
 
-    Both sentences of each pair stand one after the other, pair by pair; repeats stay. Texts that
-    lie there already are compared with the test sets, and replaced if they differ.
+    Both sentences of each pair follow one another, pair by pair; repeats are kept. Texts that are
+    already there are compared with the test sets, and replaced if they differ.
 
     Raises:
-        DataError: as `load_pair_set`, or if the texts cannot be stored.
+        DataError: as in `load_pair_set`, or if the texts cannot be stored.
     """
     for spec in corpora:
         if spec.transductive:

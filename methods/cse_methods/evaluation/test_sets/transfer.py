@@ -1,4 +1,4 @@
-"""The test sets of the transfer tasks that have one: SST-2, TREC and MRPC."""
+"""Load the test sets of the transfer tasks that have one: SST-2, TREC and MRPC."""
 
 from functools import cache
 
@@ -26,7 +26,7 @@ TEST_FILES: dict[TransferTask, TransferFile] = {
     "trec": TRAIN_FILES["trec"][0]._replace(path="downstream/TREC/TREC_10.label"),
     "mrpc": TRAIN_FILES["mrpc"][0]._replace(path="downstream/MRPC/msr_paraphrase_test.txt"),
 }
-# Of the built-in sets, for offline tests and the quickstart only.
+# The built-in sets are for offline tests and the quickstart only.
 TEST_ROWS = 60
 TEST_LABELLED_SHA256 = {
     "sst2": "4d015f52040489bb2e319edfb72655e64b0a6dba7891a5a7f96ca82457714f1e",
@@ -36,10 +36,10 @@ TEST_LABELLED_SHA256 = {
 
 
 def load_test_part(task: TransferTask, data: str | None) -> LabelledSentences | None:
-    """The test sentences of a task, counted; None for those that are tested fold by fold.
+    """Load the test sentences of a task; None for tasks that are tested by folds.
 
     sst2 has 1821, trec 500 and mrpc 1725 pairs; each built-in part has 60. Raises as
-    `load_transfer_set`.
+    `load_transfer_set` does.
     """
     if task in FOLDED:
         return None
@@ -49,7 +49,7 @@ def load_test_part(task: TransferTask, data: str | None) -> LabelledSentences | 
 
 @cache
 def builtin_test_rows(task: str) -> tuple[LabelledSentence, ...]:
-    """60 sentences or pairs of sst2, trec or mrpc; none stands in a part that training may see."""
+    """Draw 60 sentences or pairs of sst2, trec or mrpc; none is in a part for training."""
     parts = PARTS if task == "sst2" else ["train"]
     seen = {row.first for part in parts for row in builtin_rows(task, part)}
     rows = draw_rows(task, TEST_ROWS, seed=LABELLED_SEEDS[task] + 200, without=seen)

@@ -1,1 +1,1 @@
-"""Manages the nodes of a Ray cluster: their checks, their code, and fair shares of their slots."""
+"""The nodes of a Ray cluster: checking them, sending them code, and sharing their slots fairly."""

@@ -1,4 +1,4 @@
-"""Checks which nodes of a joined cluster get trials, places each trial, and asks for more nodes."""
+"""Check which nodes of a joined cluster get trials, place trials there, and request more nodes."""
 
 import logging
 import time
@@ -43,14 +43,14 @@ from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.spec import SweepSpec
 
 _POLL_SECONDS = 1.0
-"""Seconds between two looks for nodes that have joined."""
+"""Seconds between two polls for nodes that have joined."""
 _GRACE_SECONDS = 10.0
-"""Seconds that a start waits for further nodes once it has one."""
+"""Seconds that a start waits for further nodes once one has passed."""
 _SLOW_SECONDS = 60.0
-"""Seconds after which a node is said to be slow to answer."""
+"""Seconds without an answer after which a node is reported as slow."""
 
 _PREREQUISITES = {"Python", "torch"}
-"""What a node must have itself."""
+"""What must be installed on a node already."""
 
 _log = logging.getLogger(__name__)
 
@@ -64,14 +64,14 @@ class _Inquiry:
     is_last: bool = True
     """False for the question about the node's packages, which comes first."""
     lacks: str = ""
-    """Packages that Ray installs there before the node can answer."""
+    """Packages that Ray must install on the node before it can answer."""
 
 
 class NodeChecks:
     """Checks each node of a cluster before its first trial; `storage` is the folder of checkpoints.
 
-    A node that lacks one of `packages`, versions by name, gets them from Ray. If that is empty,
-    nodes are taken as they are.
+    `packages` maps names to versions; Ray installs on a node those that it lacks. If it is empty,
+    nothing is installed.
     """
 
     def __init__(
@@ -85,19 +85,19 @@ class NodeChecks:
         self._packages = packages
         self._asked: dict[str, _Inquiry] = {}
         self._equipped: set[str] = set()
-        """The nodes to which Ray gives the packages."""
+        """Nodes on which Ray installs packages."""
         self._slow: set[str] = set()
         self._warned: set[str] = set()
         self._looked = -_POLL_SECONDS
         self.passed: set[str] = set()
-        """Nodes that get trials, by Ray's ids; also those that have left since."""
+        """Ids of the nodes that get trials, including nodes that have left since."""
         self.refused: dict[str, str] = {}
-        """Reasons why nodes get no trials, by Ray's ids."""
+        """Why nodes get no trials, by node id."""
 
     def look(self) -> bool:
-        """Question new nodes and collect the answers. Returns True if a node has passed.
+        """Question new nodes and collect answers. Returns True if another node has passed.
 
-        A warning says why a node is refused.
+        Refused nodes are reported in a warning.
         """
         if time.monotonic() < self._looked + _POLL_SECONDS:
             return False
@@ -124,7 +124,7 @@ class NodeChecks:
                 _log.warning("%s %s", _describe_node(there[name]), message)
 
     def wait(self) -> None:
-        """Wait until all nodes have answered, or one has passed and the others take long.
+        """Wait until all nodes have answered, or one has passed and the grace period is over.
 
         Raises SweepRefusedError, with the reasons of all nodes, if none passes.
         """
@@ -142,9 +142,9 @@ class NodeChecks:
         self._warn_of_refused()
 
     def avoid(self, node: str, why: str) -> bool:
-        """Give no further trials to a node that has passed, and warn of the reason.
+        """Give no further trials to a node that has passed, and warn of it.
 
-        Returns False, and does nothing, if no other node would be left.
+        Returns False, and does nothing, if no other node with room would be left.
         """
         if not nodes_with_room(self._slot) & (self.passed - {node}):
             return False
@@ -160,10 +160,10 @@ class NodeChecks:
         return trial_environment(self._packages if node in self._equipped else None)
 
     def task_options(self) -> dict[str, Any]:
-        """Make Ray's options for a task that may run on any of several nodes that have passed."""
+        """Make the Ray options of a task that may run on any node with one common environment."""
         there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
         passed = self.passed & there or self.passed
-        same = passed - self._equipped or passed  # as one task has one environment
+        same = passed - self._equipped or passed  # a task has one environment for all nodes
         others = there - same
         return {
             "label_selector": {NODE: f"!in({','.join(sorted(others))})"} if others else {},
@@ -190,7 +190,7 @@ class NodeChecks:
     def _handle_answer(self, node: str, inquiry: _Inquiry, name: str) -> None:
         try:
             answer = ray.get(inquiry.answer)
-        except Exception as error:  # whatever a node without this package raises
+        except Exception as error:  # a node without this package can raise anything
             self.refused[node] = f"{name} gets no trials: {explain_no_answer(error, inquiry.lacks)}"
             return
         if not inquiry.is_last:
@@ -201,7 +201,7 @@ class NodeChecks:
             self.passed.add(node)
 
     def _provide_packages(self, node: str, there: Mapping[str, str], name: str) -> None:
-        """Send a node the packages that it lacks; Python and torch must be installed there."""
+        """Let Ray install the packages that a node lacks; it must have Python and torch itself."""
         facts = {package: Fact("version", number) for package, number in there.items()}
         needed = {package: self._here[package] for package in _PREREQUISITES & self._here.keys()}
         if differing := compare_facts(facts, needed):
@@ -215,7 +215,7 @@ class NodeChecks:
 
 
 def explain_no_answer(error: Exception, lacks: str) -> str:
-    """Explain why a node could not answer; `lacks` names what Ray was to install there first."""
+    """Explain why a node could not answer; `lacks` names the packages that Ray had to install."""
     if not isinstance(error, RuntimeEnvSetupError):
         return f"{one_line(error)}; install cse-platform {version('cse-platform')} there"
     why = setup_problem(error)
@@ -239,7 +239,7 @@ _NO_NODE = "none"
 
 
 class OnCheckedNodes(tune.PlacementGroupFactory):  # type: ignore[misc]  # Ray is untyped
-    """Places a trial on a node that has passed by the time that Ray asks.
+    """Places a trial on any node that has passed by the time Ray requests the placement group.
 
     While the sweep yields to another one, no node is eligible.
     """
@@ -257,14 +257,14 @@ class OnCheckedNodes(tune.PlacementGroupFactory):  # type: ignore[misc]  # Ray i
         return placement_group(self.bundles, bundle_label_selector=[labels] * len(self.bundles))
 
     def __reduce__(self) -> Any:
-        """Ray's own: Ray pickles its trials for its restore, which no sweep uses."""
+        """Pickle as Ray's own class: Ray pickles its trials for a restore that no sweep uses."""
         return tune.PlacementGroupFactory, (self.bundles,)
 
 
 class InItsEnvironment(PlacementGroupAcquiredResources):  # type: ignore[misc]  # Ray is untyped
     """Acquired resources that give a trial's process the environment of its node.
 
-    Ray knows one environment for all trials, and finds the node of each later.
+    Ray supports a single environment for all trials, and chooses each trial's node only later.
     """
 
     def _annotate_remote_entity(self, entity: Any, bundle: Any, bundle_index: int) -> Any:
@@ -287,16 +287,16 @@ class _WithEnvironment:
 
 
 _REQUEST_SECONDS = 5.0
-"""Seconds between two looks at what is wanted; what is let go is free again by the next one."""
+"""Seconds between two updates of the requests; cancelled ones are free again by the next."""
 _MAX_REQUESTS = 100
-"""Slots that are asked for at a time; as nodes join, further ones are."""
+"""The most slots that are requested at a time; more follow as nodes join."""
 
 
 class SlotRequests:
     """Asks the autoscaler for slots, by placement groups that only new nodes can satisfy.
 
-    The trials themselves wait for nodes that have passed their checks, and none begins without a
-    slot, so the autoscaler would see no reason to start a node.
+    Trials themselves can only be placed on nodes that have passed their checks, and none begins
+    without a slot, so the autoscaler would otherwise see no reason to start a node.
     """
 
     def __init__(self, slot: Slot, nodes: NodeChecks) -> None:
@@ -306,18 +306,18 @@ class SlotRequests:
         self._looked = -_REQUEST_SECONDS
 
     def follow(self, trials: Callable[[], int]) -> None:
-        """Request the slots that waiting trials lack, at most once in `_REQUEST_SECONDS`."""
+        """Request the slots that waiting trials lack, at most once every `_REQUEST_SECONDS`."""
         if time.monotonic() < self._looked + _REQUEST_SECONDS:
             return
         self._looked = time.monotonic()
         there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-        if there != self._there:  # what waits names the nodes of then, and may lie on a new one
+        if there != self._there:  # pending requests exclude only the former nodes
             self._cancel_requests(to=0)
             self._there = there
             return
         refused = self._nodes.refused.keys()
-        doubtful = len(refused) > len(self._nodes.passed)  # further nodes would be refused, too
-        # Those that are not checked yet will have room, too.
+        doubtful = len(refused) > len(self._nodes.passed)  # new nodes would be refused, too
+        # Nodes that are not checked yet count as free.
         list_lacking = 0 if doubtful else trials() - free_slots(self._slot, among=there - refused)
         self._ask_for(min(max(list_lacking, 0), _MAX_REQUESTS))
 

@@ -1,4 +1,4 @@
-"""Collects what a sweep's results depend on per machine, and compares nodes by it."""
+"""Collect what a sweep's results depend on for each machine, and compare nodes with the driver."""
 
 import hashlib
 import json
@@ -35,24 +35,24 @@ WAYS_OUT: Mapping[Kind, str] = {
     "storage": "let `storage:` name a place that every node can read and write",
 }
 _MAX_NAMED = 3
-"""How many differences of a kind are named: another version of a package has dozens."""
+"""How many differences of a kind are named; another version of a package can cause dozens."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that results depend on, or that a trial needs, on one machine."""
+    """Something that results depend on or that a trial needs, as found on one machine."""
 
     kind: Kind
     value: str | None
-    """A version or a hash; None if it cannot be had."""
+    """A version or a hash; None if it could not be determined."""
     problem: str = ""
-    """Why it cannot be had."""
+    """Why it could not be determined."""
 
 
 def compare_facts(there: Mapping[str, Fact], here: Mapping[str, Fact]) -> dict[Kind, list[str]]:
-    """Compare a node's facts with those of the driver, `here`. Returns short phrases by kind.
+    """Compare a node's facts with the driver's, `here`. Returns short phrases by kind.
 
-    A fact that the driver lacks, too, is no difference.
+    A fact that the driver itself lacks is skipped.
     """
     differing: dict[Kind, list[str]] = {}
     for name, fact in here.items():
@@ -63,7 +63,7 @@ def compare_facts(there: Mapping[str, Fact], here: Mapping[str, Fact]) -> dict[K
 
 
 def why_no_trials(node: str, differing: Mapping[Kind, list[str]]) -> str:
-    """Explain in one sentence what differs on a node, and the way out."""
+    """Explain in one sentence what differs on a node, and how to fix it."""
     what = "; ".join(_join_first(words) for words in differing.values())
     return f"{node} gets no trials: {what}; {', and '.join(WAYS_OUT[kind] for kind in differing)}"
 
@@ -82,30 +82,30 @@ def _join_first(words: list[str]) -> str:
 
 
 _PACKAGES = ("cse-platform", "transformers")
-"""Packages whose versions are compared, besides Python and torch."""
+"""Packages whose versions must be the same everywhere, besides Python and torch."""
 
 
 @dataclass(frozen=True)
 class NodeQuestions:
-    """The facts that a node reports; stores are left out, because no worker knows them."""
+    """What a node is asked about; stores are left out, because workers never access them."""
 
     method: str
     corpus: tuple[CorpusSpec, ...]
     data: str | None
     dev: DevSelection
     encoders: tuple[str, ...]
-    """The backbone first."""
+    """Names of encoders, the backbone first."""
     files: tuple[str, ...]
     settings: tuple[dict[str, Any], ...]
-    """Settings of configurations whose results depend on another installed package."""
+    """Settings of configurations whose results depend on a further installed package."""
     storage: str
-    """A file that the driver has written to the folder of checkpoints."""
+    """A file that the driver has written into the folder of checkpoints."""
     bases: tuple[str, ...] = ()
-    """Methods that the method stands on."""
+    """Methods that the method extends."""
 
 
 def questions_of(spec: SweepSpec, method: Method, *, storage: str) -> NodeQuestions:
-    """Collect what a sweep's trials need; `storage` is the file or URI that the driver wrote."""
+    """Collect what a sweep's trials need; `storage` is the path or URI of the driver's file."""
     configs = [spec.config(assignment) for assignment in list_representatives(spec, method)]
     further = {json.dumps(c.ingredients(), sort_keys=True): c for c in configs if c.ingredients()}
     encoders = (name for config in configs for name in config.encoders())
@@ -123,9 +123,9 @@ def questions_of(spec: SweepSpec, method: Method, *, storage: str) -> NodeQuesti
 
 
 def find_facts(questions: NodeQuestions) -> dict[str, Fact]:
-    """Look up all facts on this machine, by readable names; an error becomes a fact's problem.
+    """Find all facts of this machine, by readable names; an error becomes a fact's problem.
 
-    Files that only the hub has are fetched, as a trial would do.
+    Files that are only on the hub are downloaded, as a trial would do.
     """
     facts = {name: Fact("version", value) for name, value in find_installed(_PACKAGES).items()}
     facts["the code of cse-platform"] = _make_fact("code", _hash_package_code)
@@ -143,7 +143,7 @@ def find_facts(questions: NodeQuestions) -> dict[str, Fact]:
 
 
 def write_mark(file: str) -> None:
-    """Write a random word to the storage; a node that reads it shares the driver's storage.
+    """Write a random word to the storage; a node that can read it shares the driver's storage.
 
     Raises SweepRefusedError if it cannot be written.
     """
@@ -162,7 +162,7 @@ def write_mark(file: str) -> None:
 def _make_fact(kind: Kind, find: Callable[..., str], *arguments: Any) -> Fact:
     try:
         return Fact(kind, find(*arguments))
-    except Exception as error:  # whatever a node lacks, and however that shows
+    except Exception as error:  # something is missing here, which can raise anything
         return Fact(kind, None, one_line(error))
 
 
@@ -187,7 +187,7 @@ def _hash_package_code() -> str:
 
 
 def _find_code_facts(questions: NodeQuestions) -> dict[str, Fact]:
-    """Find the method's revision, the hashes of its modules, and packages that it depends on."""
+    """Find the method's revision, the hashes of its modules, and the packages it depends on."""
     known = _make_fact("code", lambda: str(get_method(questions.method).revision))
     facts = {f"the method {questions.method}": known}
     if known.value is None:  # it is not installed, or its import fails

@@ -1,4 +1,4 @@
-"""Shares the slots of one cluster fairly between several sweeps."""
+"""Share the slots of one cluster fairly among several sweeps."""
 
 import time
 from collections import Counter, defaultdict
@@ -14,27 +14,28 @@ from ray.core.generated.common_pb2 import LABEL_OPERATOR_IN
 from ray.tune.utils.object_cache import _ObjectCache
 
 _POLL_SECONDS = 1.0
-"""Seconds between two looks at who waits."""
+"""Seconds between two queries of the cluster's state."""
 _JOB_DIGITS = 8
-"""Last hexadecimal digits of a placement group's id, which name the job that asked for it."""
+"""The number of last hexadecimal digits of a placement group's id that are its job's id."""
 _MAX_UNTAKEN = 10
-"""Looks in a row at which a group leaves free what it fits into, until it is not waited for."""
+"""Consecutive polls in which a group fits into free resources and does not take them, after which
+it is ignored."""
 _TOLERANCE = 1e-9
-"""Sums of fractions of a CPU or GPU are that exact."""
+"""Rounding tolerance for sums of fractions of a CPU or GPU."""
 
 
 class FairShare:
     """Decides whether this sweep leaves its next free slot to another Ray job that waits for one.
 
-    It does while the other job would still have no more slots than this sweep, and only for a
-    placement group that fits into what is free together with the slots that this sweep would leave.
-    So sweeps come to equal shares as their trials end, no trial is stopped for that, and a sweep
-    keeps its last slot.
+    It does if the other job would still have no more slots than this sweep, and if that job's
+    placement group would fit into the free resources plus the slots that this sweep would give up.
+    So sweeps approach equal shares as their trials end; no trial is stopped, and a sweep never
+    gives up its last slot.
 
     Args:
         own: the id of this sweep's Ray job.
-        look: asks Ray for what is on the cluster now.
-        seconds: a clock.
+        look: queries Ray for the cluster's current state.
+        seconds: the clock.
     """
 
     def __init__(
@@ -48,20 +49,20 @@ class FairShare:
         self._looked = -_POLL_SECONDS
         self._yields = False
         self._untaken: dict[str, int] = {}
-        """By waiting group, the successive looks at which it fitted into what was free."""
+        """By waiting group, the consecutive polls in which it fitted into free resources."""
 
     @classmethod
     def of_this_driver(cls) -> "FairShare":
-        """Create one for the cluster that this process has joined.
+        """Make the fair share of this process's Ray job on the cluster that it has joined.
 
-        It asks for the current state, because Ray's table of placement groups keeps every one ever
-        made.
+        It queries the autoscaler's state, because Ray's table of placement groups keeps every
+        group ever made.
         """
         own = str(ray.get_runtime_context().get_job_id())
         return cls(own, lambda: get_cluster_resource_state(global_worker.gcs_client))
 
     def yields(self) -> bool:
-        """Whether another job comes first; looks at most once a second."""
+        """Whether another job comes first; queries the cluster at most once a second."""
         now = self._seconds()
         if now >= self._looked + _POLL_SECONDS:
             self._looked = now
@@ -95,7 +96,7 @@ class FairShare:
         return yields
 
     def _count_untaken(self, group: str, *, fits: bool) -> None:
-        """Count the looks at which a group left fitting slots free; too many make it ignored."""
+        """Count the polls in which a group left fitting resources free; see `_MAX_UNTAKEN`."""
         if self._untaken[group] < _MAX_UNTAKEN:
             self._untaken[group] = self._untaken[group] + 1 if fits else 0
 
@@ -105,7 +106,7 @@ class _Node:
     labels: Mapping[str, str]
     free: Mapping[str, float]
     slots: Sequence[Mapping[str, float]]
-    """The resources of each of this sweep's slots there."""
+    """The resources of each of this sweep's slots on the node."""
 
     @classmethod
     def of(cls, node: NodeState, job: str) -> "_Node":
@@ -115,7 +116,7 @@ class _Node:
         return cls(node.labels, dict(node.available_resources), slots)
 
     def admits(self, request: Any) -> bool:
-        """Whether the node has the labels that a bundle asks for."""
+        """Whether the node satisfies the label selectors of a bundle."""
         return all(
             (self.labels.get(label.label_key) in label.label_values)
             == (label.operator == LABEL_OPERATOR_IN)
@@ -124,7 +125,7 @@ class _Node:
         )
 
     def slots_to_leave(self, bundle: Mapping[str, float]) -> float:
-        """Count this sweep's slots that have to become free before a bundle fits."""
+        """Count the slots of this sweep that must become free before a bundle fits."""
         for count in range(len(self.slots) + 1):
             has = _sum_resources([self.free, *self.slots[:count]])
             if all(has[name] >= each - _TOLERANCE for name, each in bundle.items()):
@@ -132,7 +133,7 @@ class _Node:
         return float("inf")
 
     def take(self, bundle: Mapping[str, float]) -> None:
-        """Assign the resources that a bundle fits into to it."""
+        """Assign a bundle to this node: to free resources and the slots that it needs."""
         count = int(self.slots_to_leave(bundle))
         rest = {name: -each for name, each in bundle.items()}
         self.free = _sum_resources([self.free, *self.slots[:count], rest])
@@ -140,7 +141,7 @@ class _Node:
 
 
 def _count_slots_to_leave(requests: Iterable[Any], nodes: Iterable[_Node]) -> float:
-    """Count the slots of this sweep that a placement group needs; infinite if they do not help."""
+    """Count the slots of this sweep that a placement group needs; inf if all are not enough."""
     nodes = [_Node(node.labels, node.free, node.slots) for node in nodes]
     total = 0.0
     for request in requests:
@@ -155,11 +156,11 @@ def _count_slots_to_leave(requests: Iterable[Any], nodes: Iterable[_Node]) -> fl
 
 
 def _find_held_resources(node: NodeState) -> dict[str, dict[str, float]]:
-    """Find what placement groups hold on a node, by id: `CPU_group_ID` is 2 if it is two CPUs."""
+    """Find the resources that placement groups hold on a node, by id: `CPU_group_ID` = 2 CPUs."""
     groups: dict[str, dict[str, float]] = defaultdict(dict)
     for name, amount in node.total_resources.items():
         resource, _, group = name.partition("_group_")
-        if group and "_" not in group:  # else one bundle of the group
+        if group and "_" not in group:  # otherwise it is a single bundle of the group
             groups[group][resource] = amount
     return groups
 
@@ -177,9 +178,9 @@ def _parse_job_id(group: str) -> str:
 
 
 class IdleWorkers(_ObjectCache):  # type: ignore[misc]  # Ray is untyped
-    """Keeps each idle process of Ray for the next trial unless its slot is for another job.
+    """Keeps every idle process of Ray for the next trial, unless its slot is for another job.
 
-    By itself, Ray keeps a single one.
+    Ray by itself keeps only one.
     """
 
     def __init__(self, yields: Callable[[], bool]) -> None:
@@ -187,7 +188,7 @@ class IdleWorkers(_ObjectCache):  # type: ignore[misc]  # Ray is untyped
         self._yields = yields
 
     def cache_object(self, key: Any, obj: Any) -> bool:
-        """Keep an idle process; False if it is to end."""
+        """Keep an idle process. Returns False if it must end."""
         if self._yields():
             return False
         self._cached_objects[key].append(obj)
@@ -195,6 +196,6 @@ class IdleWorkers(_ObjectCache):  # type: ignore[misc]  # Ray is untyped
         return True
 
     def flush_cached_objects(self, force_all: bool = False) -> Iterator[Any]:
-        """Yield the processes that are to end."""
+        """Yield the processes that must end."""
         if force_all or (self.num_cached_objects and self._yields()):
             yield from super().flush_cached_objects(force_all=True)

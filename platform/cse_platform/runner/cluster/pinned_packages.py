@@ -1,6 +1,6 @@
-"""Lists the packages that a trial needs beside Python, torch and Ray, and finds their versions.
+"""The packages that a trial needs besides Python, torch and Ray, and their installed versions.
 
-It imports nothing but Python's own modules: a node may have none of the others.
+This module imports only the standard library, because a node may have nothing else.
 """
 
 import platform
@@ -26,9 +26,9 @@ TRIAL_PACKAGES = (
     "tokenizers",
     "transformers",
 )
-"""Packages that a worker imports at some time. Their own requirements are left to pip."""
+"""Packages that a worker can import. Their own requirements are left to pip."""
 TAGGER_PACKAGES = ("lemminflect", "textblob")
-"""Packages that make negations, where they are installed."""
+"""Optional packages for making negations."""
 DRIVER_PACKAGES = (
     "alembic",
     "click",
@@ -41,23 +41,22 @@ DRIVER_PACKAGES = (
     "sqlalchemy",
     "threadpoolctl",
 )
-"""Packages that a driver imports besides."""
+"""Packages that a driver imports in addition."""
 
 _NEVER_INSTALLED = frozenset({"cse-platform", "ray", "torch"})
-"""The first travels, and a node has the others."""
+"""cse-platform is shipped as code, and nodes have the others already."""
 
 
 def find_pinned(packages: Iterable[str]) -> dict[str, str]:
-    """Find the installed version of each package, except of those that no index has.
+    """Find the installed version of each package; packages that are not installed are left out.
 
-    A package that was installed from a folder is left out: an index may have a stranger's package
-    of that name.
+    So are packages installed from a folder: an index may have a stranger's package of that name.
     """
     versions = {}
     for package in sorted(set(packages) - _NEVER_INSTALLED):
         try:
             here = distribution(package)
-        except PackageNotFoundError:  # an optional one
+        except PackageNotFoundError:  # an optional package
             continue
         if here.read_text("direct_url.json") is None:
             versions[package] = here.version
@@ -65,9 +64,10 @@ def find_pinned(packages: Iterable[str]) -> dict[str, str]:
 
 
 def find_installed(packages: Iterable[str]) -> dict[str, str]:
-    """Find the versions of Python, torch and these packages on this machine, without missing ones.
+    """Find the versions of Python, torch and these packages here; missing ones are left out.
 
-    Torch's version has no build: a head node without GPU drives nodes with one.
+    Torch's local version (`+cu…`) is cut off, because a head node without a GPU can drive nodes
+    that have one.
     """
     versions = {"Python": platform.python_version()}
     for package in ("torch", *packages):
@@ -84,6 +84,6 @@ def list_lacking(packages: Mapping[str, str], there: Mapping[str, str]) -> list[
 
 
 def format_names(packages: Sequence[str]) -> str:
-    """Name the first package, and count the others."""
+    """Format package names: the first one, and the number of the others."""
     first, more = next(iter(packages), ""), len(packages) - 1
     return f"{first} and {more} more packages" if more > 0 else first

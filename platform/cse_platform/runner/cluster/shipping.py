@@ -1,7 +1,7 @@
-"""Packs what the nodes of a cluster need: our code, outside methods' packages, and versions.
+"""Pack what the nodes of a cluster need: our code, outside methods' packages, and versions.
 
-Each package is an archive of its own, with the metadata by which Python knows its version and its
-methods. Ray unpacks it on a node once, and Python finds it there before all that is installed.
+Each package is an archive of its own, with the metadata that tells Python its version and its entry
+points. Ray unpacks it once on a node, where it precedes all installed packages on Python's path.
 """
 
 import hashlib
@@ -31,33 +31,33 @@ from cse_platform.tracking.provenance import normalise_name
 
 OUR_PACKAGE = "cse-platform"
 _MAX_BYTES = 200 << 20
-"""Bytes of a package that travels; Ray's own limit is that of a message, about twice as much."""
+"""The largest package that is shipped, in bytes; Ray's limit of a message is about twice that."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The time of all files, so that an archive changes with their content alone."""
+"""The time stamp of all files, so that an archive depends only on their content."""
 
 Content = Mapping[str, Path | str]
-"""Files of an archive by their names in it: where each is, or its text."""
+"""The files of an archive by name: the path of each, or its text."""
 
 
 @dataclass(frozen=True)
 class Shipment:
-    """The code and packages that the driver's machine sends to the nodes of a cluster."""
+    """The code and packages that the driver sends to the nodes of a cluster."""
 
     archives: Mapping[str, bytes]
-    """Zip files, by the URIs under which Ray is to keep them: equal content has an equal URI."""
+    """Zip files by Ray's URI, which is a hash of the content."""
     packages: Mapping[str, str]
-    """The packages that this code needs beside Python, torch and Ray, with the versions here."""
+    """The packages that this code needs besides Python, torch and Ray, with their versions here."""
 
     @property
     def environment(self) -> dict[str, Any]:
-        """The runtime environment of Ray in which workers have this code."""
+        """The Ray runtime environment in which workers import this code."""
         return {"py_modules": list(self.archives)}
 
 
 def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
     """Pack what the trials of these sweeps need from this machine.
 
-    Raises SweepRefusedError if the package of an outside method is too large to travel.
+    Raises SweepRefusedError if the package of an outside method is too large to ship.
     """
     archives, packages = [_make_own_archive()], list(TRIAL_PACKAGES)
     for spec in specs:
@@ -71,7 +71,7 @@ def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
 
 
 def archive(content: Content) -> tuple[str, bytes]:
-    """Make an archive of these files. Returns its URI and its bytes."""
+    """Make an archive of these files. Returns its URI and its content."""
     data = _make_archive(content)
     return _make_uri(data), data
 
@@ -81,7 +81,7 @@ def _make_own_archive() -> bytes:
     content: dict[str, Path | str] = {}
     for folder in folders:
         content |= _list_package_files(folder)
-    with suppress(PackageNotFoundError):  # it is on Python's path and was never installed
+    with suppress(PackageNotFoundError):  # it may be on Python's path without being installed
         content |= _read_metadata(distribution(OUR_PACKAGE))
     return _make_archive(content)
 
@@ -105,7 +105,7 @@ def _archive_method(method: Method, sources: Mapping[Path, Path]) -> bytes:
 
 
 def _list_package_files(folder: Path) -> dict[str, Path | str]:
-    """Map the files of a package by their paths, which begin with the package's name."""
+    """Map a package's files by their paths, which start with the package's name."""
     return {str(file.relative_to(folder.parent)): file for file in _iter_files(folder)}
 
 
@@ -120,7 +120,7 @@ def _iter_files(folder: Path) -> Iterator[Path]:
 
 
 def _read_metadata(of: Distribution) -> dict[str, Path | str]:
-    """Read a distribution's metadata, without those that say where it is installed here."""
+    """Read the metadata of a distribution, except where it is installed on this machine."""
     folder = f"{re.sub('[-_.]+', '_', of.metadata['Name'])}-{of.version}.dist-info"
     texts = {
         "METADATA": of.read_text("METADATA") or of.read_text("PKG-INFO"),
@@ -141,12 +141,12 @@ def _make_archive(content: Content) -> bytes:
 
 
 def _make_uri(data: bytes) -> str:
-    """Make the URI that Ray itself gives to an archive."""
+    """Make the URI that Ray itself would give to an archive."""
     return f"gcs://_ray_pkg_{hashlib.sha1(data).hexdigest()}.zip"
 
 
 def _iter_distributions(method: Method) -> Iterator[Distribution]:
-    """Yield the packages of the method and of those that it stands on, where these are outside."""
+    """Yield the distributions of the method and its base methods, where these are outside ones."""
     for name in (method.name, *method.config.bases):
         for entry in outside_methods().get(name, [])[:1]:
             if name not in own_methods() and entry.dist is not None:
@@ -154,7 +154,7 @@ def _iter_distributions(method: Method) -> Iterator[Distribution]:
 
 
 def _iter_requirements(method: Method) -> Iterator[str]:
-    """Yield the packages that the packages of outside methods require."""
+    """Yield the names of the packages that outside methods' distributions require."""
     for dist in _iter_distributions(method):
         for text in dist.requires or ():
             requirement = Requirement(text)
@@ -163,6 +163,6 @@ def _iter_requirements(method: Method) -> Iterator[str]:
 
 
 def _uses_tagger(spec: SweepSpec, method: Method) -> bool:
-    """Whether results of the sweep depend on another installed package."""
+    """Whether results of the sweep depend on an installed tagger package."""
     configs = (spec.config(assignment) for assignment in list_representatives(spec, method))
     return any(config.ingredients() for config in configs)

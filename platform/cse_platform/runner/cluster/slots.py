@@ -1,4 +1,4 @@
-"""Counts the trials that fit on the nodes of a Ray cluster, and runs single tasks on one node."""
+"""Count the trials that fit on the nodes of a Ray cluster, and run single tasks on one node."""
 
 import os
 from collections.abc import Callable, Container, Mapping
@@ -16,7 +16,7 @@ from cse_platform.sweep.blocks import Slot
 
 
 def capacity(slot: Slot, *, among: Container[str] | None = None) -> int:
-    """Count the trials that the cluster, at its current size, runs at once; 0 while nodes are lost.
+    """Count the trials that the cluster at its current size can run at once.
 
     Only nodes whose ids are in `among` count; without it, all do.
     """
@@ -24,12 +24,12 @@ def capacity(slot: Slot, *, among: Container[str] | None = None) -> int:
 
 
 def free_slots(slot: Slot, *, among: Container[str] | None = None) -> int:
-    """Count the further trials that fit on the cluster, by its state a moment ago."""
+    """Count the further trials that fit now; Ray's state may be a moment old."""
     return _count_slots(slot, available_resources_per_node(), among)
 
 
 def nodes_with_room(slot: Slot) -> set[str]:
-    """List the ids of the nodes that are large enough for a trial."""
+    """Return the ids of the nodes that are large enough for a trial."""
     return {
         node
         for node, has in total_resources_per_node().items()
@@ -38,19 +38,19 @@ def nodes_with_room(slot: Slot) -> set[str]:
 
 
 def node_of(actor: Any) -> str:
-    """Ask Ray for the id of the node on which an actor runs."""
+    """Look up the id of the node on which an actor runs."""
     return str(actors(actor._actor_id.hex())["Address"]["NodeID"])
 
 
 def refuse_too_small(slot: Slot) -> None:
-    """Raise SweepRefusedError, with the way out, unless one trial fits on a node."""
+    """Raise SweepRefusedError, which says what to do, if no node is large enough for a trial."""
     nodes = list(total_resources_per_node().values())
     for name, wanted in wanted_of(slot).items():
         most = max((has.get(name, 0) for has in nodes), default=0)
         if wanted > most:
             where = "the cluster has" if len(nodes) == 1 else "no node of the cluster has more than"
             wayout = f"--set resources.{name.lower()}={most:g} runs it with what is there"
-            if name == "CPU" and most == 0:  # the head of a cluster that has no other node yet
+            if name == "CPU" and most == 0:  # the cluster has only a head so far
                 wayout = "let a node join it first"
             raise SweepRefusedError(
                 f"a trial asks for {wanted:g} {name} and {where} {most:g}; {wayout}"
@@ -68,27 +68,27 @@ def _count_slots(
 
 
 def _count_slots_on_node(slot: Slot, has: Mapping[str, float]) -> int:
-    """Count the trials that fit on a node; no trial may be spread over two nodes."""
+    """Count the trials that fit on one node; a trial cannot span two."""
     return min(int(has.get(name, 0) / each + 1e-9) for name, each in wanted_of(slot).items())
 
 
 def wanted_of(slot: Slot) -> dict[str, float]:
-    """Map Ray's names of resources to what a trial occupies of each."""
+    """Map Ray's resource names to the amounts that a trial occupies; zero amounts are left out."""
     wanted = {"CPU": slot.cpu, "GPU": slot.gpu}
     return {name: each for name, each in wanted.items() if each > 0}
 
 
 NODE = "ray.io/node-id"
-"""The label that Ray gives to every node."""
+"""The label that Ray gives every node."""
 _SETUP_SECONDS = 1800
-"""Time to copy a Python with torch on a slow disk; Ray's own limit is a third of that."""
+"""Timeout for copying a Python with torch on a slow disk; Ray's default is a third of that."""
 _PIP_OPTIONS = ["--disable-pip-version-check", "--retries=2", "--timeout=15"]
 
 
 def trial_environment(packages: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Make the runtime environment of a trial's process, with the keys of an object store.
+    """Make the runtime environment of a trial's process, with credentials of object stores.
 
-    Ray installs `packages`, versions by name, into a copy of the node's own Python.
+    Ray installs `packages`, versions by name, into a copy of the node's Python.
     """
     variables = DEFAULT_ENV_VARS | {
         name: os.environ[name] for name in ENV_VARS_TO_PROPAGATE & os.environ.keys()
@@ -102,7 +102,7 @@ def trial_environment(packages: Mapping[str, str] | None = None) -> dict[str, An
 
 
 def setup_problem(error: RuntimeEnvSetupError) -> str:
-    """Extract the line that says why Ray could not make an environment."""
+    """Extract the line that says why Ray could not set up an environment."""
     lines = [line.strip() for line in mask_text(str(error)).splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR: ")]
     return (errors or lines or ["it does not say why"])[-1].removeprefix("ERROR: ")

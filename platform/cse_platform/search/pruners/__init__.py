@@ -1,1 +1,1 @@
-"""Pruners: Optuna's own, built from a file's options, and a file for each that differs."""
+"""Pruners: Optuna's, built from a file's options, and one module for each that Optuna lacks."""

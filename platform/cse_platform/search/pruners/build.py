@@ -1,6 +1,6 @@
-"""Builds the pruner that a sweep file names. Those of Optuna's own are built here.
+"""Build the pruner that a sweep file names.
 
-`SearchStudy.report` feeds them curves that do not fall, without step 0.
+`SearchStudy.report` feeds pruners the best value so far at each step, without step 0.
 """
 
 import optuna.pruners as optuna_pruners
@@ -10,7 +10,7 @@ from cse_platform.sweep import pruners
 
 
 def build_pruner(spec: pruners.Pruner) -> optuna_pruners.BasePruner:
-    """Build the pruner of a sweep; its steps are optimiser steps."""
+    """Build the pruner of a sweep; all steps are optimiser steps."""
     match spec:
         case pruners.SuccessiveHalvingPruner():
             return optuna_pruners.SuccessiveHalvingPruner(
@@ -42,5 +42,5 @@ def build_pruner(spec: pruners.Pruner) -> optuna_pruners.BasePruner:
         case pruners.PatientPruner():
             then = None if spec.pruner is None else build_pruner(spec.pruner)
             return PatientPruner(spec, then)
-        case pruners.NoPruner() | pruners.CurvePruner():  # the latter's rule is `curve.py`
+        case pruners.NoPruner() | pruners.CurvePruner():  # `curve` is implemented in `curve.py`
             return optuna_pruners.NopPruner()

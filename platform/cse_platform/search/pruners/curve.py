@@ -1,11 +1,11 @@
-"""The pruner `curve`: judges by earlier curves whether a trial can still come among the best.
+"""The pruner `curve`: judge by earlier learning curves whether a trial can still become a top one.
 
-A trial is worth its best trained step. So the rule predicts its gain: by how much its final best
-lies above its best so far. Complete trials show the gains from the same share of the steps on,
-given how high a trial stands, how it rises, and how far it is below its peak.
+A trial's value is its best trained step. The rule predicts its gain: by how much its final best
+exceeds its best so far. Complete trials show the gains from the same share of the steps on, as a
+function of three features: the best so far, the current rise, and the drop below the best.
 
-The gains are fitted by linear regression under a prior, so that few trials say little: the
-prediction is a Student t distribution that widens where a trial is unlike all earlier ones. The
+Gains are fitted by Bayesian linear regression, whose prior dominates while there are few trials.
+The prediction is a Student t distribution that is wider for trials unlike all earlier ones. The
 caller fills `PastCurves` with earlier trials, and calls `judge` after each dev point.
 """
 
@@ -20,25 +20,26 @@ from scipy.special import stdtr
 SMOOTHING = 0.5
 """Weight of the newest point in the smoothed curve."""
 DEFAULT_NOISE = 0.01
-"""Standard deviation of a dev score over seeds, where no configuration has two; a fraction."""
+"""Default standard deviation of a dev score over seeds, as a fraction; used with `NOISE_WEIGHT`."""
 NOISE_WEIGHT = 2.0
-"""Number of trials that the default noise counts for among seeds, and the noise among gains."""
+"""Weight of the default noise, in trials; likewise of the noise in the fit of gains."""
 PRIOR_MEAN = np.array([0.0, -0.5, 0.5, 0.0])
 PRIOR_SD = np.array([0.05, 0.5, 0.5, 0.5])
-"""Of the gain at the mean level, and of what each unit of level, rise and drop adds to it. One that
-stands low gains what it lacks, or nothing; one that rises goes on to rise, or stays."""
+"""The prior of the coefficients: the gain at the mean level, and the change of the gain per unit of
+level, rise and drop. A trial at a low level gains what it lacks, or nothing; a rising trial keeps
+rising, or stops."""
 ALIKE = 3
-"""If fewer earlier trials than this are as far out as a trial is, its own rise is believed."""
+"""If fewer earlier trials than this are as extreme as a trial, its own rise is extrapolated."""
 OPTIMISM = 1.25
-"""Factor by which a believed rise may exceed its straight continuation."""
+"""Factor by which an extrapolated rise may exceed its linear continuation."""
 LONGER = 2.0
-"""Trials with more than this times as many steps, or as few, are not comparable."""
+"""Trials whose numbers of steps differ by more than this factor are not comparable."""
 COLLAPSED = -0.05
-"""Uniformity above which all sentences have nearly one vector; it is 0 where they have."""
+"""Uniformity above which embeddings have collapsed; it is 0 if all are equal."""
 
 Curve = Mapping[int, float]
-"""The dev score by optimiser step, a fraction. Step 0, which nothing is kept of, says where the
-first rise began; it may be left out, and so may values that are not numbers."""
+"""Dev scores, as fractions, by optimiser step. Step 0 only shows where the first rise began and may
+be missing; values may be NaN."""
 
 _Floats = NDArray[np.float64]
 _Counts = NDArray[np.intp]
@@ -46,16 +47,16 @@ _Counts = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Rule:
-    """The settings that decide when a trial is stopped."""
+    """The settings of the stopping rule."""
 
     chance: float = 0.05
-    """The share of trials that would have come among the top, and may be stopped for it."""
+    """The share of would-be top trials that may be stopped."""
     top: int = 1
-    """Number of best trials that are looked for."""
+    """The number of best trials that the search is after."""
     min_step: int = 1
     """No trial is stopped before this optimiser step."""
     startup_trials: int = 5
-    """Number of complete curves that must have come as far."""
+    """The number of complete curves needed that reach as far as the trial."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,13 @@ class Verdict:
 
     stop: bool
     why: str
-    """For people."""
+    """The reason in words."""
     chance: float = 1.0
-    """The chance of coming among the top, as far as it could be computed."""
+    """The chance of becoming a top trial; 1 if it was not computed."""
 
 
 class PastCurves:
-    """Stores curves of complete trials, and compares them at any share of their steps."""
+    """The curves of complete trials, which can be read at any share of their steps."""
 
     def __init__(self) -> None:
         self._shares: list[_Floats] = []
@@ -84,10 +85,10 @@ class PastCurves:
         return len(self._states)
 
     def add(self, curve: Curve, *, configuration: str) -> None:
-        """Add the curve of a complete trial, whose last step is the trial's.
+        """Add the curve of a complete trial, which must reach its last step.
 
-        Trials of one `configuration` are seeds of each other: they tell the noise. A stopped trial
-        has no final best, and cannot be added.
+        Trials of the same `configuration` are its seeds, from which the noise is estimated. Stopped
+        trials have no final best and must not be added.
         """
         if points := _select_trained(curve):
             last = max(curve)
@@ -99,10 +100,10 @@ class PastCurves:
             self._table = None
 
     def at(self, share: float, *, steps: int) -> tuple[_Floats, _Floats, _Counts]:
-        """Return the states, the gains until the end, and the configurations of comparable curves.
+        """Return the states, remaining gains and configurations of comparable curves at a share.
 
-        A curve is comparable with a trial of so many steps if it is at most `LONGER` times as long
-        or as short, and has a point so early: it is read at its last point until there.
+        A curve is comparable if its number of steps differs from `steps` by at most a factor of
+        `LONGER`, and if it has a point at or before that share: the last such point is used.
         """
         if not self._states:
             return np.empty((0, 3)), np.empty(0), np.empty(0, dtype=np.intp)
@@ -130,16 +131,17 @@ def judge(
 ) -> Verdict:
     """Decide whether a trial goes on after the last step of its curve.
 
-    The trial stops when its chance to pass the bar is below `rule.chance` of what that chance is
-    for a trial that nothing is known of. So of the trials that would pass it, that share is lost at
-    most; a chance below `rule.chance` itself would lose most of them, because few trials pass.
+    The bar is the value of the `rule.top`-th best configuration. The trial stops if its chance to
+    pass the bar is below `rule.chance` times the chance of a trial about which nothing is known. So
+    at most that share of the trials that would pass is lost. A threshold of `rule.chance` itself
+    would lose most of them, because few trials pass.
 
     Args:
-        curve: what the trial has reported until now.
-        steps: how many optimiser steps the whole trial takes.
+        curve: what the trial has reported so far.
+        steps: the number of optimiser steps of the whole trial.
         past: complete trials of the same method and backbone, of this sweep and of others.
         best: best value of each configuration that this sweep has tried, stopped ones included.
-        rule: when it stops.
+        rule: the settings of the rule.
     """
     points = _select_trained(curve)
     if not points or max(curve) < rule.min_step:
@@ -164,9 +166,9 @@ def judge(
 
 
 def explain_collapse(value: float, metrics: Mapping[str, float]) -> str | None:
-    """Explain why a report of a trained step shows a broken trial; None if it does not.
+    """Explain why a report of a trained step shows that training has failed; None if it does not.
 
-    `value` is its dev score; `metrics` is all that was reported.
+    `value` is its dev score; `metrics` holds all reported metrics.
     """
     if math.isnan(value) or math.isnan(metrics.get("train/loss", 0.0)):
         return f"its {'dev score' if math.isnan(value) else 'loss'} is not a number"
@@ -182,10 +184,10 @@ def _select_trained(curve: Curve) -> list[tuple[int, float]]:
 def _compute_states(
     points: Sequence[tuple[int, float]], steps: int, start: float | None
 ) -> _Floats:
-    """Compute at each point the best so far, the rise until the last step and the drop.
+    """Compute the features at each point, shape (points, 3): best so far, rise and drop.
 
-    The rise is that of the smoothed curve, extended in a straight line; the drop is the smoothed
-    curve's distance from the best so far.
+    The rise is the linear extrapolation of the smoothed curve to the last step; the drop is the
+    distance of the smoothed curve from the best so far.
     """
     states = np.empty((len(points), 3))
     at, best, trend = 0, -math.inf, 0.0
@@ -202,7 +204,7 @@ def _compute_states(
 def _estimate_noise(gains: _Floats, configurations: _Counts, *, left: float) -> float:
     """Estimate the pooled standard deviation of a gain over the seeds of a configuration.
 
-    `left` is the share of the steps that is left to gain in: the default shrinks with it.
+    The default noise shrinks in proportion to `left`, the remaining share of the steps.
     """
     squares, freedom = _sum_seed_squares(gains, configurations)
     default = NOISE_WEIGHT * DEFAULT_NOISE**2 * max(left, 0.05)
@@ -210,13 +212,13 @@ def _estimate_noise(gains: _Floats, configurations: _Counts, *, left: float) -> 
 
 
 def _estimate_luck(finals: _Floats, configurations: _Counts) -> float:
-    """Estimate the variance of a final best over the seeds of a configuration; 0 if unknown."""
+    """Estimate the variance of the final best over seeds of a configuration; 0 if unknown."""
     squares, freedom = _sum_seed_squares(finals, configurations)
     return squares / freedom if freedom else 0.0
 
 
 def _sum_seed_squares(values: _Floats, configurations: _Counts) -> tuple[float, int]:
-    """Sum squared distances from the means over seeds. Returns the degrees of freedom too."""
+    """Sum squared deviations from the means over seeds. Returns the degrees of freedom, too."""
     seeds = np.bincount(configurations)
     means = np.bincount(configurations, values) / np.maximum(seeds, 1)
     squares = float(((values - means[configurations]) ** 2).sum())
@@ -226,9 +228,10 @@ def _sum_seed_squares(values: _Floats, configurations: _Counts) -> tuple[float, 
 def _estimate_chance(
     needed: float, state: _Floats, states: _Floats, gains: _Floats, noise: float, luck: float
 ) -> float:
-    """Estimate the chance to gain at least `needed`; 1 for a rise no earlier trial can judge.
+    """Estimate the chance of a gain of at least `needed`; 1 if the trial's own rise suffices.
 
-    The trial and the one that set the bar each have the luck of a seed, of this variance.
+    The own rise counts only if the trial is more extreme than nearly all earlier ones. `luck` is
+    the variance over seeds; it enters twice, for this trial and for the one that set the bar.
     """
     centre = np.array([states[:, 0].mean(), 0.0, 0.0])
     known = np.column_stack([np.ones(len(gains)), states - centre])
@@ -244,5 +247,5 @@ def _estimate_chance(
     freedom = NOISE_WEIGHT + len(gains) - float(np.trace(spread @ (known.T @ known)))
     width = math.sqrt(squares / freedom * (1.0 + asked @ spread @ asked) + 2 * luck)
     surprise = needed - float(asked @ mean)
-    # Gains are skewed, because none is below 0: their own tail counts where it is the heavier one.
+    # Gains are skewed, because none is negative; their empirical tail counts if it is heavier.
     return max(float(stdtr(freedom, -surprise / width)), float((rest >= surprise).mean()))

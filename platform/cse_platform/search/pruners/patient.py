@@ -8,16 +8,16 @@ from cse_platform.sweep import pruners
 
 
 class PatientPruner(BasePruner):
-    """Stops a trial that came no higher for some points.
+    """Stops a trial that has not improved for some dev points.
 
-    Optuna's own looks for a fall, which the highest value so far never shows.
+    Optuna's PatientPruner waits for a decrease, which the best value so far never shows.
     """
 
     def __init__(self, spec: pruners.PatientPruner, then: BasePruner | None) -> None:
         self.spec, self.then = spec, then
 
     def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
-        """Return True if the trial came no higher, and the pruner that then decides stops it."""
+        """Whether the trial has not improved, and `then`, if there is one, stops it."""
         points = sorted(trial.intermediate_values.items())
         if len(points) <= self.spec.patience or points[-1][0] < self.spec.min_step:
             return False

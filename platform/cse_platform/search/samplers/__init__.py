@@ -1,1 +1,1 @@
-"""Samplers: Optuna's own, built from a file's options, and a file for each that differs."""
+"""Samplers: Optuna's, built from a file's options, and one module for each that differs."""

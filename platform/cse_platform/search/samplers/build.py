@@ -1,4 +1,4 @@
-"""Builds the sampler that a sweep file names. Those of Optuna's own are built here."""
+"""Build the sampler that a sweep file names."""
 
 import warnings
 from typing import Any
@@ -40,8 +40,8 @@ def build_sampler(
 ) -> BaseSampler:
     """Build a fresh sampler for one draw, seeded by (search seed, trial, dimension, attempt).
 
-    Only the study carries state from draw to draw, so a restarted search continues the same
-    sequence. That of `qmc` is counted by the study itself, and has one seed.
+    Only the study carries state between draws, so a restarted search continues the same sequence.
+    `qmc` always has the search seed: the study itself counts the position in its sequence.
     """
     draw = [search.seed, trial, dimension] + [attempt] * (attempt > 0)
     seed = int(np.random.SeedSequence(draw).generate_state(1)[0])
@@ -73,7 +73,7 @@ def _build_tpe(options: Tpe, seed: int, *, joint: bool) -> TPESampler:
         n_startup_trials=options.startup_trials,
         n_ei_candidates=options.candidates,
         multivariate=joint,
-        # In groups, because dimensions with a `when` do not stand beside all others.
+        # In groups, because conditional dimensions do not occur together with all others.
         group=joint,
         constant_liar=options.count_running,
     )

@@ -1,4 +1,4 @@
-"""The sampler `cmaes`: Optuna's without its pickle."""
+"""The sampler `cmaes`: Optuna's, without its pickled state."""
 
 from collections import defaultdict
 from typing import Any
@@ -14,11 +14,11 @@ from optuna.trial import FrozenTrial
 from cse_platform.sweep.samplers import CmaEs
 
 VECTOR = "x_for_tell"
-"""Optuna's system attribute of a trial with the point that CMA-ES has drawn for it."""
+"""Optuna's system attribute of a trial with the point that CMA-ES drew for it."""
 
 
 def build_cmaes(options: CmaEs, *, seed: int) -> "ReplayedCmaEs":
-    """Build the sampler. A TPE draws choices and dimensions with a `when`, which CMA-ES cannot."""
+    """Build the sampler. TPE draws choices and conditional dimensions, which CMA-ES cannot."""
     startup_trials = max(options.startup_trials, 10)
     return ReplayedCmaEs(
         seed=seed,
@@ -36,17 +36,17 @@ def build_cmaes(options: CmaEs, *, seed: int) -> "ReplayedCmaEs":
 
 
 class ReplayedCmaEs(CmaEsSampler):
-    """CMA-ES whose state is computed anew from the trials, at each draw.
+    """CMA-ES whose state is recomputed from the trials at each draw.
 
-    Optuna's own pickles it into the study and reads it from there. Whoever can write to a lab's
-    search store could so run code in the driver. Computed anew, the state also fits the dimensions
-    that all trials have by now, where Optuna's own gives up.
+    Optuna's sampler pickles its state into the study and unpickles it, so that anyone who can write
+    to the search store could run code in the driver. The recomputed state also fits the dimensions
+    that all trials have in common now, where Optuna's sampler gives up.
     """
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Sample as Optuna's own does; ValueError for several objectives."""
+        """Sample as Optuna's sampler does; ValueError for several objectives."""
         self._raise_error_if_multi_objective(study)
         self._asked = study.direction, search_space
         return super().sample_relative(study, trial, search_space)

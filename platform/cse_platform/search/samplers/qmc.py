@@ -13,12 +13,12 @@ from cse_platform.sweep.space.space import Space
 
 
 def build_qmc(options: Qmc, space: Space, *, seed: int) -> "WholeSpaceQmc":
-    """Build the sampler; the study counts how far its sequence has come."""
+    """Build the sampler; the study stores the position in the sequence."""
     return WholeSpaceQmc(space, seed=seed, qmc_type=options.sequence, scramble=options.scramble)
 
 
 class WholeSpaceQmc(QMCSampler):
-    """A sequence in all dimensions of the space; Optuna's own has those of the first trial."""
+    """A quasi-random sequence over all dimensions; Optuna's covers only the first trial's."""
 
     def __init__(self, space: Space, **options: Any) -> None:
         super().__init__(**options)

@@ -1,1 +1,1 @@
-"""Search spaces: dimensions, conditions between them, and the points that a search starts from."""
+"""Search spaces: dimensions, conditions and requirements between them, and allowed points."""

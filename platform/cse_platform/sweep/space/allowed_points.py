@@ -1,4 +1,4 @@
-"""Finds points that `require` allows, at random or near a point that a sampler proposed."""
+"""Find points that `require` allows, at random or near a point that a sampler proposed."""
 
 import random
 from collections.abc import Container, Mapping
@@ -8,25 +8,25 @@ from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.require import Requirements, random_point
 
 TRIES = 200
-"""Random points that are tried, before one is moved about inside what is allowed."""
+"""The number of random points to try before falling back to slice sampling from a known one."""
 ROUNDS = 5
-"""Number of times that each dimension is moved."""
+"""The number of rounds of slice sampling over all dimensions."""
 STEPS = 30
-"""Number of times that a move is made smaller."""
+"""The most times that the step of a move is reduced."""
 AROUND = 0.1
-"""How far, as a share of each range, points around another lie from it: a standard deviation."""
+"""Standard deviation of points drawn around another one, as a share of each range."""
 
 Values = Mapping[str, Any]
 
 
 class AllowedPoints:
-    """Finds allowed points that have the given values; the seed decides about the rest.
+    """Finds allowed points that have the given values; the other values are random.
 
     Args:
-        requirements: the conditions; some point with the given values satisfies them.
-        given: values of dimensions that stay.
+        requirements: the conditions; some point with the given values must satisfy them.
+        given: values of dimensions that do not change.
         seed: seed of the random draws.
-        worn: cells of the space to avoid where others are found.
+        worn: cells of the space to avoid if possible.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class AllowedPoints:
         self.space, self.rng = requirements.space, random.Random(seed)
 
     def draw_anywhere(self) -> dict[str, Any]:
-        """Draw a point at random among all that are allowed.
+        """Draw a random point among all allowed ones.
 
-        Where these are too few to be met by chance, it starts from a known one, and draws each
-        dimension in turn anew in what the others leave it (slice sampling, Neal 2003).
+        If none is found by chance, start from a known one and redraw each dimension in turn within
+        what the others allow (slice sampling, Neal 2003).
         """
         for _ in range(TRIES):
             point = self._complete_point({})
@@ -57,7 +57,7 @@ class AllowedPoints:
         return point
 
     def draw_around(self, target: Values) -> dict[str, Any]:
-        """Draw an allowed point around the target, with other real numbers."""
+        """Draw an allowed point around the target; only real numbers are shifted."""
         return self.draw_near(
             {name: self._shift_value(name, value) for name, value in target.items()}
         )
@@ -65,8 +65,8 @@ class AllowedPoints:
     def draw_near(self, target: Values) -> dict[str, Any]:
         """Draw an allowed point that differs little from the target.
 
-        It takes the nearest of some points that have half of the target's values, and moves each
-        dimension towards the target as far as the others let it.
+        Among points that share about half of the target's values, take the nearest allowed one, and
+        move each of its dimensions towards the target as far as the others allow.
         """
         mixed = (self._complete_point(self._draw_half(target)) for _ in range(TRIES))
         allowed = [point for point in mixed if self._is_allowed(point)] or [self.draw_anywhere()]
@@ -96,10 +96,10 @@ class AllowedPoints:
         if not dimension.is_real:
             return value
         share = abs(dimension.share(value) + self.rng.gauss(0, AROUND)) % 2
-        return dimension.at(min(share, 2 - share))  # mirrored where it leaves the range
+        return dimension.at(min(share, 2 - share))  # reflected at the bounds
 
     def _redraw_value(self, point: dict[str, Any], name: str) -> dict[str, Any]:
-        if name not in point:  # another choice has put it out of action
+        if name not in point:  # a new choice has made it inactive
             return point
         dimension = self.space[name]
         here, low, high = dimension.share(point[name]), 0.0, 1.0

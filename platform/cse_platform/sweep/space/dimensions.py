@@ -25,13 +25,13 @@ from cse_methods.settings import Settings
 from cse_platform.sweep.problems import Problem, ProblemsError, format_value
 
 CELLS = 100
-"""Equal parts of a range of real numbers; two values of one part count as the same trial."""
+"""Number of equal parts of a real range; two values in the same part count as the same trial."""
 
 DIMENSION_EXPECTED = "a list of choices, {choices: [...]} or {low: ..., high: ...}"
 
 
 def canonical_json(value: Any) -> str:
-    """Serialise a value to one text for equal values: sorted keys, 1.0 as 1; `true` is not 1."""
+    """Serialise a value so that equal values give equal texts; 1.0 equals 1, `true` does not."""
     return json.dumps(
         _convert_whole_numbers(value), sort_keys=True, separators=(",", ":"), allow_nan=False
     )
@@ -77,7 +77,7 @@ class Comparison:
     bound: int | float
 
     def allows(self, value: Any) -> bool:
-        """Return True for a number on that side; nothing else can be compared."""
+        """Whether the value is a number that satisfies the comparison."""
         return is_number(value) and SIGNS[self.sign](value, self.bound)
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class Comparison:
 
 
 def _read_comparison(part: Any) -> Comparison | None:
-    """Parse a part of a condition; None for a value."""
+    """Parse a part of a condition; None if it is a plain value."""
     return _parse_comparison(part) if isinstance(part, str) else None
 
 
@@ -99,12 +99,12 @@ def _parse_comparison(text: str) -> Comparison | None:
 
 
 class Alternatives(RootModel[tuple[Any, ...]]):
-    """What another dimension may be where one takes part: values, and comparisons as `> 0`."""
+    """The values of another dimension under which one is active: values, or comparisons (`> 0`)."""
 
     model_config = ConfigDict(frozen=True)
 
     root: tuple[Any, ...] = Field(min_length=1)
-    """As in the file; comparisons are texts, each in its one spelling."""
+    """The parts as in the file; comparisons are texts in a canonical spelling."""
 
     @model_validator(mode="before")
     @classmethod
@@ -119,11 +119,11 @@ class Alternatives(RootModel[tuple[Any, ...]]):
 
     @property
     def values(self) -> list[Any]:
-        """The parts that are values and no comparisons."""
+        """The parts that are plain values."""
         return [part for part in self.root if not _read_comparison(part)]
 
     def allows(self, value: Any) -> bool:
-        """Return True if the other dimension may have this value."""
+        """Whether the other dimension may have this value."""
         return any(
             comparison.allows(value)
             if (comparison := _read_comparison(part))
@@ -144,11 +144,11 @@ class _Conditional(Settings):
     )
 
     def find(self, value: Any) -> Any:
-        """Return the value as the dimension has it; LookupError if it does not."""
+        """Return the value in the dimension's own form; LookupError if it is not in it."""
         raise NotImplementedError
 
     def has(self, value: Any) -> bool:
-        """Return True if the dimension can take the value."""
+        """Whether the dimension contains the value."""
         try:
             self.find(value)
         except LookupError:
@@ -157,15 +157,15 @@ class _Conditional(Settings):
 
 
 class Choices(_Conditional):
-    """A dimension that takes one of some values; lists and mappings are values too."""
+    """A dimension with a list of values, which may be lists and mappings themselves."""
 
     choices: tuple[Any, ...] = Field(min_length=1, description="distinct values")
     is_real: ClassVar[bool] = False
-    """Whether values are drawn from all real numbers between two."""
+    """Whether values are drawn from all real numbers of an interval."""
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """All choices, as a range has its bounds."""
+        """All choices; the counterpart of a range's two bounds."""
         return self.choices
 
     @model_validator(mode="before")
@@ -187,14 +187,14 @@ class Choices(_Conditional):
         return self
 
     def find(self, value: Any) -> Any:
-        """Return the choice that equals `value`, as the file writes it; LookupError if none."""
+        """Return the choice equal to `value`, as written in the file; LookupError if none."""
         for choice in self.choices:
             if canonical_json(choice) == canonical_json(value):
                 return choice
         raise LookupError(value)
 
     def nearest(self, value: Any) -> Any:
-        """Return the choice nearest to a number; LookupError where a value has no near ones.
+        """Return the choice nearest to a number; anything else must equal a choice (LookupError).
 
         Positive numbers are compared by their ratio.
         """
@@ -208,15 +208,15 @@ class Choices(_Conditional):
         return self.choices
 
     def at(self, share: float) -> Any:
-        """Return the choice at a share of the way, from 0 to 1, through the list."""
+        """Return the choice at a relative position in the list, from 0 to 1."""
         return self.choices[min(int(share * len(self.choices)), len(self.choices) - 1)]
 
     def share(self, value: Any) -> float:
-        """Return how far a choice lies through the list, from 0 to 1."""
+        """Return the relative position of a choice in the list, from 0 to 1."""
         return self.choices.index(value) / len(self.choices)
 
     def cell(self, value: Any) -> Any:
-        """Return the value itself: any other choice is another trial."""
+        """Return the value itself: every choice is a cell of its own."""
         return value
 
     def __str__(self) -> str:
@@ -224,7 +224,7 @@ class Choices(_Conditional):
 
 
 class Range(_Conditional):
-    """A dimension that takes numbers between two bounds, both included."""
+    """A dimension of numbers between two bounds, both included."""
 
     low: _Number
     high: _Number
@@ -240,7 +240,7 @@ class Range(_Conditional):
 
     @property
     def whole(self) -> bool:
-        """Whether the range has integers only: all its numbers are written as such."""
+        """Whether the range contains integers only, because all its numbers are written as such."""
         return all(isinstance(n, int) for n in (self.low, self.high, self.step or 0))
 
     @property
@@ -272,7 +272,7 @@ class Range(_Conditional):
             )
 
     def find(self, value: Any) -> int | float:
-        """Return the number as this range samples it; LookupError if it samples no such number."""
+        """Return the number as this range samples it; LookupError if the range does not have it."""
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not number or not self.low <= value <= self.high:
             raise LookupError(value)
@@ -283,7 +283,7 @@ class Range(_Conditional):
         return int(value) if self.whole else float(value)
 
     def nearest(self, value: Any) -> int | float:
-        """Return the nearest number of this range; LookupError for what is no number."""
+        """Return the nearest number of this range; LookupError if the value is not a number."""
         if not is_number(value):
             raise LookupError(value)
         number = min(max(value, self.low), self.high)
@@ -293,13 +293,13 @@ class Range(_Conditional):
         return self.find(float(low + step * round((Decimal(str(number)) - low) / step)))
 
     def as_real(self) -> "Range":
-        """Return the same range, sampled in real numbers."""
+        """Return the same range with real numbers."""
         step = None if self.step is None else float(self.step)
         bounds = {"low": float(self.low), "high": float(self.high), "step": step}
         return self.model_copy(update=bounds)
 
     def grid_values(self) -> Iterator[int | float]:
-        """List the values of a grid from low to high; ValueError for reals without a step."""
+        """Iterate over the grid from low to high; ValueError for real numbers without a step."""
         if self.is_real:
             raise ValueError("a grid needs choices, whole numbers or a step")
         low, high = Decimal(str(self.low)), Decimal(str(self.high))
@@ -308,7 +308,7 @@ class Range(_Conditional):
         return (kind(low + step * i) for i in range(int((high - low) / step) + 1))
 
     def at(self, share: float) -> int | float:
-        """Return the number at a share of the way, from 0 to 1, between low and high."""
+        """Return the number at a relative position between low and high, from 0 to 1."""
         if self.log:
             number = float(self.low * (self.high / self.low) ** share)
             return round(number) if self.whole else min(number, float(self.high))
@@ -319,13 +319,13 @@ class Range(_Conditional):
         return (int if self.whole else float)(low + step * min(int(share * count), count - 1))
 
     def share(self, value: float) -> float:
-        """Return how far a number lies from low to high, from 0 to 1, by logarithms if `log`."""
+        """Return the relative position of a number, from 0 to 1, on a log scale if `log`."""
         if self.log:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
     def cell(self, value: float) -> float:
-        """Return which of `CELLS` a real number is in; a whole or stepped number itself."""
+        """Return the cell of a real number, from 0 to `CELLS`; other numbers are their own cell."""
         return round(self.share(value) * CELLS) if self.is_real else value
 
     def __str__(self) -> str:

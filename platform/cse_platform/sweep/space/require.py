@@ -1,4 +1,4 @@
-"""Conditions between hyperparameters: parses them, and finds points that satisfy them."""
+"""Conditions between hyperparameters: parse them, and find points that satisfy them."""
 
 import ast
 import math
@@ -16,7 +16,7 @@ from cse_platform.sweep.space.dimensions import Dimension
 from cse_platform.sweep.space.space import Space
 
 LONGEST = 500
-"""The most characters of an expression; Python's parser cannot nest without end."""
+"""The most characters of an expression, because Python's parser cannot nest without limit."""
 
 GRAMMAR = "names, numbers and texts in quotes, with + - * / ( ), < <= == != >= >, and, or, not"
 
@@ -37,31 +37,31 @@ ORDER: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True)
 class Expression:
-    """A condition, parsed from a text.
+    """A parsed condition.
 
     Raises:
-        ValueError: if the text is no condition; it says why, and what one is made of.
+        ValueError: if the text is not a condition; the message says why, and what is allowed.
     """
 
     text: str
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of the settings that the condition reads."""
+        """The names of the settings in the condition."""
         return _collect_names(self.text)
 
     @property
     def tree(self) -> ast.expr:
-        """The parsed text; its nodes are those that `_is_allowed` accepts."""
+        """The syntax tree; `_is_allowed` accepts all of its nodes."""
         return _parse_expression(self.text)
 
     def __post_init__(self) -> None:
         _refuse_foreign(self.tree, self.text)
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Return True if the condition is true of these values, or a name has no value.
+        """Whether the condition holds for these values; True if one of its names has no value.
 
-        A hyperparameter without a value takes no part in the trial. What divides by 0 is not true.
+        A hyperparameter without a value is inactive in the trial. A division by 0 gives False.
         """
         if not self.names <= values.keys():
             return True
@@ -77,7 +77,7 @@ def _parse_expression(text: str) -> ast.expr:
         raise ValueError(f"an expression has at most {LONGEST} characters, got {len(text)}")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of texts that no expression here is made of
+            warnings.simplefilter("ignore")  # about syntax that is refused here anyway
             return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ValueError(f"no expression: {text!r}; one is made of {GRAMMAR}") from None
@@ -137,7 +137,7 @@ def _evaluate_node(node: ast.expr, values: Mapping[str, Any]) -> Any:
 def _compare_values(op: ast.cmpop, left: Any, right: Any) -> bool:
     if type(op) in ORDER:
         return ORDER[type(op)](left, right)
-    # As in a sweep file, where `true` is not 1.
+    # As in a sweep file, `true` does not equal 1.
     equal = left == right and isinstance(left, bool) == isinstance(right, bool)
     return equal == isinstance(op, ast.Eq)
 
@@ -145,11 +145,11 @@ def _compare_values(op: ast.cmpop, left: Any, right: Any) -> bool:
 _KINDS = {bool: "true or false", int: "a number", float: "a number", str: "text"}
 
 Possible = Mapping[str, tuple[Any, ...]]
-"""The possible values of each name; of a range, both bounds."""
+"""The possible values of each name; of a range, its two bounds."""
 
 
 def kind_problems(expression: Expression, possible: Possible) -> list[str]:
-    """List operands of an expression that cannot be compared or computed with."""
+    """List the operands of an expression whose types do not fit its operators."""
     tree = expression.tree
     return list(dict.fromkeys([*_check_node(tree, possible), *_check_is_condition(tree, possible)]))
 
@@ -230,9 +230,9 @@ def _name_kind(value: Any) -> str:
 
 
 MOST_TRIED = 20_000
-"""The most points that are tried before a condition counts as unsatisfiable."""
+"""The most points that are tried before conditions count as unsatisfiable."""
 MANY = 1_000
-"""A dimension with more values than this is not tried value by value."""
+"""A dimension with more values than this is sampled instead of enumerated."""
 
 Values = Mapping[str, Any]
 
@@ -252,7 +252,7 @@ class Requirements:
 
     @cached_property
     def deciding(self) -> Space:
-        """The dimensions that expressions name, and those that their conditions depend on."""
+        """The dimensions that expressions name, and those that decide whether these are active."""
         named = {name for expression in self.expressions for name in expression.names}
         names = {name for name in named if name in self.space}
         while more := {parent for name in names for parent in self.space[name].when} - names:
@@ -260,12 +260,12 @@ class Requirements:
         return Space({name: self.space[name] for name in self.space if name in names})
 
     def broken_by(self, assignment: Values) -> str | None:
-        """Return the first expression that these values of dimensions break; None if none."""
+        """Return the first expression that an assignment violates; None if there is none."""
         values = {**self.fixed, **assignment}
         return next((e.text for e in self.expressions if not e.holds(values)), None)
 
     def problems(self) -> list[Problem]:
-        """List the problems of the expressions; paths start at their list."""
+        """List the problems of the expressions; paths are relative to their list."""
         wrong = [
             Problem((place,), text)
             for place, expression in enumerate(self.expressions)
@@ -298,10 +298,10 @@ class Requirements:
             yield Problem((), f"each holds somewhere, but all together nowhere: {how}")
 
     def some_point(self, given: Values) -> dict[str, Any] | None:
-        """Find values of the deciding dimensions that satisfy all with `given`; None if none do.
+        """Find values of the deciding dimensions that satisfy all expressions; None if not found.
 
-        The answer is certain where these have few values; ranges are tried at both ends and at
-        random.
+        `given` holds values that are already set. None is certain if the dimensions have few
+        values; otherwise ranges are tried at both bounds and at random.
         """
         deciding = self.deciding
         values = {
@@ -332,7 +332,7 @@ class Requirements:
 
 
 def require_problems(texts: Sequence[str], space: Space, fixed: Values) -> list[Problem]:
-    """List the problems of expressions; paths start at their list."""
+    """List the problems of expressions; paths are relative to their list."""
     unread = []
     for place, text in enumerate(texts):
         try:
@@ -343,7 +343,7 @@ def require_problems(texts: Sequence[str], space: Space, fixed: Values) -> list[
 
 
 def _list_few_values(dimension: Dimension) -> tuple[Any, ...]:
-    """List all values of a dimension; empty where they are more than `MANY`."""
+    """List all values of a dimension; empty if there are more than `MANY`."""
     if dimension.is_real:
         return ()
     values = tuple(islice(dimension.grid_values(), MANY + 1))
@@ -363,7 +363,7 @@ def _combine_values(
 
 
 def random_point(space: Space, given: Values, rng: random.Random) -> dict[str, Any]:
-    """Draw a value for each active dimension, parents first, unless it is given."""
+    """Draw a value for each active dimension that is not given, parents first."""
     point: dict[str, Any] = {}
     for name in space.ordered():
         if space.is_active(name, point):

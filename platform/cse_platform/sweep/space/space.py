@@ -1,4 +1,4 @@
-"""The search space: dimensions by name, some of them active only under a condition."""
+"""The search space: dimensions by name, some of which are active only under a condition."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ from cse_platform.sweep.space.dimensions import (
 
 
 class Space(RootModel[dict[str, Dimension]]):
-    """Dimensions by the name of the setting that they search, in the order of the file."""
+    """The dimensions by the name of their setting, in the order of the file."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -90,14 +90,14 @@ class Space(RootModel[dict[str, Dimension]]):
         return []
 
     def ordered(self) -> list[str]:
-        """List the names, each after those in its condition; always in the same order."""
+        """List the names in a fixed order, each after the dimensions in its condition."""
         graph = {name: list(dimension.when) for name, dimension in self.items()}
         return list(TopologicalSorter(graph).static_order())
 
     def is_active(self, name: str, assignment: Mapping[str, Any]) -> bool:
-        """Return True if `name` takes part where the dimensions have these values.
+        """Whether a dimension is active under this assignment.
 
-        A condition on a dimension that is itself inactive, or not assigned, does not hold.
+        A condition on a dimension that is inactive or not assigned does not hold.
         """
         return all(
             parent in assignment
@@ -109,14 +109,17 @@ class Space(RootModel[dict[str, Dimension]]):
     def why_unreachable(self, name: str) -> str | None:
         """Explain why no assignment makes a dimension active; None if one does."""
         for parent, wanted in self[name].when.items():
-            if parent not in self:  # which is left out itself
+            if parent not in self:  # it was dropped as unreachable itself
                 return f"it takes part only with {parent}: {wanted}, which is left out too"
             if not any(map(wanted.allows, self[parent].ends)):
                 return f"it takes part only with {parent}: {wanted}, and {parent} is {self[parent]}"
         return None
 
     def turning_values(self, name: str) -> list[Any]:
-        """List values of a range between its ends, at which or between which conditions turn."""
+        """List values inside a range that cover each outcome of the conditions on it.
+
+        These are the bounds in conditions and the midpoints between them, as values of the range.
+        """
         dimension = self[name]
         if not isinstance(dimension, Range):
             return []
@@ -133,7 +136,7 @@ class Space(RootModel[dict[str, Dimension]]):
         return [value for value in dict.fromkeys(found) if value not in dimension.ends]
 
     def is_excluded(self, name: str, partial: Mapping[str, Any]) -> bool:
-        """Return True if the values given so far already make `name` inactive."""
+        """Whether the values given so far already make a dimension inactive."""
         return any(
             (parent in partial and not alternatives.allows(partial[parent]))
             or self.is_excluded(parent, partial)
@@ -141,18 +144,18 @@ class Space(RootModel[dict[str, Dimension]]):
         )
 
     def active(self, assignment: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the assignment without its inactive dimensions, parents first."""
+        """Return the assignment without inactive dimensions, parents first."""
         given = [name for name in self.ordered() if name in assignment]
         return {name: assignment[name] for name in given if self.is_active(name, assignment)}
 
     def cell(self, assignment: Mapping[str, Any]) -> str:
-        """Return a text that is equal for points in the same cell of each dimension."""
+        """Return a text that is equal for two points in the same cell of each dimension."""
         return canonical_json({name: self[name].cell(value) for name, value in assignment.items()})
 
     def grid_points(self) -> Iterator[dict[str, Any]]:
-        """Yield every distinct active assignment once, the last dimension changing fastest.
+        """Yield every distinct active assignment once; the last dimension changes fastest.
 
-        ValueError if a dimension is a range of real numbers without a step.
+        Raises ValueError if a dimension is a range of real numbers without a step.
         """
         return self._extend_assignment({}, self.ordered())
 
@@ -169,10 +172,10 @@ class Space(RootModel[dict[str, Dimension]]):
 
 
 def find_value(space: Space, method: str, name: str, value: Any) -> Any:
-    """Return the value of a dimension, as the file writes it, that a trial's configuration holds.
+    """Find a trial's value in a dimension, and return it as the file writes it.
 
-    The method may hold a choice in another form: `[a]` as `[{"model": "a"}]`.
-    LookupError if the dimension does not have the value.
+    The method may store a choice in another form: `[a]` as `[{"model": "a"}]`. Raises LookupError
+    if the dimension does not have the value.
     """
     dimension = space[name]
     if isinstance(dimension, Choices) and not dimension.has(value):
@@ -185,7 +188,7 @@ def find_value(space: Space, method: str, name: str, value: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def _to_stored_json(method: str, name: str, choice: str) -> str | None:
-    """Serialise a choice as a configuration holds it; None if the method does not know it."""
+    """Serialise a choice as a configuration stores it; None if the method refuses it."""
     try:
         field = get_method(method).config.model_fields[name]
         alone: dict[str, Any] = {name: (field.annotation, field)}
