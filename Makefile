@@ -11,18 +11,18 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 .PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test chaos year screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-choosing bench-leaderboard bench-store bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
 
 help:  ## show this
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
 quickstart: .venv/installed  ## run a first sweep and show its leaderboard
 	$(BIN)/cse-sweep sweeps/quickstart.yaml
 
-docs: .venv/installed-dev  ## write what is generated in README.md and docs/: outputs, settings, options, diagram
+docs: .venv/installed-dev  ## update the generated parts of README.md and docs/: outputs, settings, options, diagram
 	$(BIN)/python tests/documents/doc_write.py
 
-golden: .venv/installed-dev  ## write tests/golden/outputs/ anew: what commands, page and stores show
+golden: .venv/installed-dev  ## regenerate tests/golden/outputs/: what commands, page and stores show
 	PYTHONPATH=tests/documents:tests/fixtures $(BIN)/python tests/golden/golden_outputs.py
 
-docs-record: .venv/installed-dev  ## run the quickstart for the outputs in docs/ anew, three minutes; then: make docs golden
+docs-record: .venv/installed-dev  ## rerun the quickstart for the outputs in docs/, three minutes; then: make docs golden
 	$(BIN)/python tests/documents/doc_record.py
 
 test: .venv/installed-dev  ## lint, types, imports, tests
@@ -34,82 +34,82 @@ check: .venv/installed-dev  ## lint, types and imports only
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test-slow: .venv/installed-dev  ## the tests that take minutes; SLOW="tests/cse_platform" runs those of a folder
+test-slow: .venv/installed-dev  ## run the tests that take minutes; SLOW="tests/cse_platform" selects a folder
 	$(PYTEST) -m slow $(SLOW)
 
-papers-smoke: .venv/installed-dev  ## every sweep of the papers by --smoke, 20 minutes on two calm cores; PAPER=rankcse runs one
+papers-smoke: .venv/installed-dev  ## rehearse every sweep of the papers with --smoke, 20 minutes on two calm cores; PAPER=rankcse selects one
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 -m slow tests/end_to_end/test_papers_smoke.py $(if $(PAPER),-k $(PAPER))
 
-test-real: .venv/installed-real  ## on real data and a real encoder of another make
+test-real: .venv/installed-real  ## run the tests with real data and a real encoder
 	$(BIN)/pytest -m real
 
-test-postgres: .venv/installed-dev  ## the stores on a PostgreSQL server of its own
+test-postgres: .venv/installed-dev  ## run the tests of the stores on a temporary PostgreSQL server
 	tests/with_postgres.sh $(BIN)/pytest -m postgres
 
-cluster-test: .venv/installed-dev  ## clusters: four nodes, and separate hosts whose links are cut; 20 minutes
+cluster-test: .venv/installed-dev  ## test clusters: four nodes, and separate hosts whose links are cut; 20 minutes
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m '' $(addprefix tests/end_to_end/test_,cluster_nodes.py separate_hosts.py two_drivers.py)
 
 chaos: .venv/installed-dev  ## break sweeps at random moments and look for what is lost; CHAOS="--seed 3 --only disks"
 	$(BIN)/python chaos/chaos.py $(CHAOS)
 
-year: .venv/installed-dev  ## a lab's year of 200 sweeps, backups, deletions, an upgrade; YEAR="--database postgres"
+year: .venv/installed-dev  ## simulate a lab's year: 200 sweeps, backups, deletions, an upgrade; YEAR="--database postgres"
 	$(BIN)/python chaos/year.py $(YEAR)
 
-plotly-js: .venv/installed  ## build the JavaScript that draws the page's figures; takes Node and the network
+plotly-js: .venv/installed  ## build the JavaScript that draws the page's figures; needs Node and the network
 	dashboards/plotly-bundle/build.sh
 
-screenshots: .venv/installed-dev  ## pictures for the README: the page and MLflow, in Chromium
+screenshots: .venv/installed-dev  ## take the README's screenshots of the page and MLflow, in Chromium
 	$(BIN)/python dashboards/screenshots.py docs/images
 
-bench-hicl: .venv/installed  ## a step of SimCSE and of HiCL on texts of 64 to 512 word pieces
+bench-hicl: .venv/installed  ## time a step of SimCSE and of HiCL on texts of 64 to 512 word pieces
 	$(BIN)/python benchmarks/hicl_cost.py
 
-bench-eval: .venv/installed-real  ## an evaluation beside sentence-transformers and training, on real data
+bench-eval: .venv/installed-real  ## compare an evaluation with sentence-transformers and with training, on real data
 	$(BIN)/python benchmarks/evaluation_cost.py
 	$(BIN)/python benchmarks/transfer_cost.py
 
-bench-train: .venv/installed-real  ## a training step beside sentence-transformers' trainer and a bare loop; BENCH="--pairs 3"
+bench-train: .venv/installed-real  ## compare a training step with sentence-transformers' trainer and a bare loop; BENCH="--pairs 3"
 	$(BIN)/python benchmarks/train_speed.py $(BENCH)
 
-bench-sweep: .venv/installed  ## the time between trials, beside plain Ray Tune
+bench-sweep: .venv/installed  ## compare the overhead of a sweep with plain Ray Tune
 	$(BIN)/python benchmarks/sweep_overhead.py $(BENCH)
 
-bench-costs: .venv/installed  ## a step of each method beside SimCSE's, and how costs grow; BENCH="--rounds 3"
+bench-costs: .venv/installed  ## compare each method's step with SimCSE's, and its growth; BENCH="--rounds 3"
 	$(BIN)/python benchmarks/step_costs.py $(BENCH)
 
-bench-gpu: .venv/installed  ## training on a GPU: speed, share of its peak, resumed trials; 8 minutes; BENCH="--rehearse"
+bench-gpu: .venv/installed  ## measure training on a GPU: speed, share of the peak, resuming; 8 minutes; BENCH="--rehearse"
 	CSE_CACHE=$$(mktemp -d) $(BIN)/python benchmarks/gpu_speed.py $(BENCH)
 
-bench: bench-train bench-sweep bench-costs bench-eval bench-hicl  ## training, sweeps and evaluation beside their peers
+bench: bench-train bench-sweep bench-costs bench-eval bench-hicl  ## compare training, sweeps and evaluation with their peers
 
-bench-resampling: .venv/installed  ## a comparison by 10,000 resamples beside scipy
+bench-resampling: .venv/installed  ## compare 10,000 resamples of a comparison with scipy
 	$(BIN)/python benchmarks/resampling_cost.py
 
-bench-choosing: .venv/installed-real  ## what choosing on STS-B dev is worth, by 200 trials on real data, 20 minutes of a core; BENCH="--seeds 1"
+bench-choosing: .venv/installed-real  ## measure what selecting on STS-B dev gains, with 200 trials on real data, 20 minutes of a core; BENCH="--seeds 1"
 	nice $(BIN)/python benchmarks/choosing_on_dev.py runs/choosing $(BENCH)
 
-bench-leaderboard: .venv/installed  ## questions to a leaderboard of a million trials, and to MLflow; BENCH="--trials 100000"
+bench-leaderboard: .venv/installed  ## time queries of a leaderboard with a million trials, and of MLflow; BENCH="--trials 100000"
 	$(BIN)/python benchmarks/leaderboard_speed.py $(BENCH)
 
-bench-store: .venv/installed-dev  ## what 64 busy workers cost the driver, into SQLite and PostgreSQL; BENCH="--seconds 10"
+bench-store: .venv/installed-dev  ## measure the driver's load from 64 busy workers, on SQLite and PostgreSQL; BENCH="--seconds 10"
 	tests/with_postgres.sh $(BIN)/python benchmarks/store_load.py $(BENCH)
 
-bench-cluster: .venv/installed-dev  ## how well 1, 2 and 4 nodes are used, by trials that sleep
+bench-cluster: .venv/installed-dev  ## measure how well sleeping trials use 1, 2 and 4 nodes
 	$(BIN)/python benchmarks/cluster_efficiency.py $(BENCH)
 
-bench-scale: .venv/installed-dev  ## thousands of trials at once through driver and stores, SQLite and PostgreSQL; BENCH="--trials 500"
+bench-scale: .venv/installed-dev  ## send thousands of trials at once through driver and stores, on SQLite and PostgreSQL; BENCH="--trials 500"
 	tests/with_postgres.sh $(BIN)/python benchmarks/cluster_scale.py $(BENCH)
 
-bench-search: .venv/installed  ## how soon searches find what is best, in simulated time; BENCH="--repetitions 10"
+bench-search: .venv/installed  ## measure how fast searches find the best, in simulated time; BENCH="--repetitions 10"
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/search/search_speed.py $(BENCH)
 
-bench-search-cost: .venv/installed  ## an ask, a report and a tell beside 1,000 trials, for each sampler; BENCH="--trials 200"
+bench-search-cost: .venv/installed  ## time an ask, a report and a tell with 1,000 trials, for each sampler; BENCH="--trials 200"
 	$(BIN)/python benchmarks/search_cost.py $(BENCH)
 
-bench-search-parallel: .venv/installed  ## what eight trials at once cost a search, for each sampler; BENCH="--repetitions 5"
+bench-search-parallel: .venv/installed  ## measure what a search loses by eight trials at once, for each sampler; BENCH="--repetitions 5"
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/search_parallel.py $(BENCH)
 
-bench-dashboard: .venv/installed-dev  ## every view of the page over 100,000 trials; BENCH="--trials 10000"
+bench-dashboard: .venv/installed-dev  ## time every view of the page with 100,000 trials; BENCH="--trials 10000"
 	$(BIN)/python benchmarks/dashboard_speed.py $(BENCH)
 
 clean:  ## remove the virtual environment and all caches, but no results

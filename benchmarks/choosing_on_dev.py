@@ -230,11 +230,22 @@ def describe_halves(searches: Sequence[NDArray[Any]], rows: Rows) -> str:
 
 def parse_options() -> Namespace:
     """Parse the command line."""
-    parser = ArgumentParser(description="Whether choosing on dev inflates shared test rows.")
-    parser.add_argument("folder", type=Path, help="where cosines are kept")
-    parser.add_argument("--data", default=os.environ.get("CSE_DATA", str(DATA)))
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=10)
+    parser = ArgumentParser(
+        description=__doc__.partition("\n")[0] if __doc__ else None,
+        epilog="Example: python benchmarks/choosing_on_dev.py runs/choosing --seeds 1",
+    )
+    parser.add_argument("folder", type=Path, help="where cosines are stored")
+    parser.add_argument(
+        "--data",
+        default=os.environ.get("CSE_DATA", str(DATA)),
+        help="data folder in the SentEval layout (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=5, help="seeds per configuration (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=10, help="training steps of a seed (default: %(default)s)"
+    )
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""How well 1, 2 and 4 nodes are used: `make bench-cluster`.
+"""Measure how well a sweep uses 1, 2 and 4 nodes: `make bench-cluster`.
 
 Trials only sleep, on Ray nodes of this machine. The efficiency is the time in which the trials
 would fill all slots without gaps, divided by the time from the first trial's start to the last
@@ -26,9 +26,20 @@ SLOTS, ROUNDS = 2, 4
 
 def main() -> None:
     """Print a line for each number of nodes."""
-    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--nodes", type=int, nargs="+", default=[1, 2, 4])
-    parser.add_argument("--seconds", type=float, default=20.0, help="a trial")
+    parser = ArgumentParser(
+        description=__doc__.partition("\n")[0] if __doc__ else None,
+        epilog="Example: python benchmarks/cluster_efficiency.py --nodes 1 2",
+    )
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        nargs="+",
+        default=[1, 2, 4],
+        help="numbers of nodes to measure (default: 1 2 4)",
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="duration of a trial (default: %(default)s)"
+    )
     asked = parser.parse_args()
     say("nodes  trials  efficiency  every node trains after")
     for nodes in asked.nodes:

@@ -1,4 +1,4 @@
-"""What thousands of trials at once cost the driver and its stores: `make bench-scale`.
+"""Measure the load of thousands of simultaneous trials on driver and stores: `make bench-scale`.
 
 All trials run at once, without any training, through the real planner, sampler, results and
 recorder, into journal, search store, leaderboard and MLflow: first on SQLite, then on PostgreSQL if
@@ -60,10 +60,22 @@ class Stores:
 
 def main() -> None:
     """Print the results for each kind of store."""
-    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--trials", type=int, default=2000)
-    parser.add_argument("--points", type=int, default=10)
-    parser.add_argument("--delay", type=float, default=30.0, help="ms of a request to the storage")
+    parser = ArgumentParser(
+        description=__doc__.partition("\n")[0] if __doc__ else None,
+        epilog="Example: python benchmarks/cluster_scale.py --trials 500",
+    )
+    parser.add_argument(
+        "--trials", type=int, default=2000, help="number of trials (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--points", type=int, default=10, help="dev points per trial (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--delay",
+        type=float,
+        default=30.0,
+        help="delay of each request to the storage, in ms (default: %(default)s)",
+    )
     asked = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with tempfile.TemporaryDirectory() as folder, delayed(asked.delay / 1e3):

@@ -74,11 +74,16 @@ def seconds(app: Flask, path: str, *, repeats: int) -> tuple[float, float, float
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--trials", default=100_000, show_default=True)
-@click.option("--repeats", default=3, show_default=True)
-@click.option("--store", help="A store that is filled already, e.g. sqlite:///FILE.")
+@click.option("--trials", default=100_000, show_default=True, help="Trials in the store.")
+@click.option("--repeats", default=3, show_default=True, help="Measured requests per page.")
+@click.option("--store", help="Use this filled store, e.g. sqlite:///FILE.")
 def main(trials: int, repeats: int, store: str | None) -> None:
-    """Fill a store and measure each view and its parts."""
+    """Fill a store, and measure how fast each page and its parts answer.
+
+    \b
+    Example:
+        python benchmarks/dashboard_speed.py --trials 10000
+    """
     with tempfile.TemporaryDirectory(prefix="cse-dashboard-") as folder:
         url = store or f"sqlite:///{Path(folder) / 'leaderboard.db'}"
         with open_store(url) as board:

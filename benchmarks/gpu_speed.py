@@ -1,4 +1,4 @@
-"""Training on a GPU: how fast, how near to what it can do, and whether it goes on as it stopped.
+"""Measure training on a GPU: speed, share of the GPU's peak, and whether resuming is exact.
 
 Launch: make bench-gpu. The encoders have BERT's sizes, random weights and a vocabulary of the
 built-in corpus, so that nothing is downloaded. It uses one GPU for at most eight minutes, and ends
@@ -80,9 +80,12 @@ REHEARSED = Scale(
 
 def main() -> None:
     """Measure, print a line for each result, and write all results to the `--json` file."""
-    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--rehearse", action="store_true", help="run all small, on the CPU")
-    parser.add_argument("--json", type=Path)
+    parser = ArgumentParser(
+        description=__doc__.partition("\n")[0] if __doc__ else None,
+        epilog="Example: python benchmarks/gpu_speed.py --rehearse",
+    )
+    parser.add_argument("--rehearse", action="store_true", help="run everything small, on the CPU")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
     asked = parser.parse_args()
     if not torch.cuda.is_available() and not asked.rehearse:
         say("no GPU is seen here; --rehearse runs everything small on the CPU")

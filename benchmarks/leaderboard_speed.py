@@ -124,11 +124,16 @@ def _log(client: Any, experiment: str, name: str, told: Any, metric: Any) -> Non
 
 
 @click.command()
-@click.option("--trials", default=1_000_000, show_default=True)
-@click.option("--store", help="An empty PostgreSQL database; default: a SQLite file of its own.")
-@click.option("--mlflow/--no-mlflow", default=True, show_default=True)
+@click.option("--trials", default=1_000_000, show_default=True, help="Trials in the leaderboard.")
+@click.option("--store", help="An empty PostgreSQL database.  [default: a new SQLite file]")
+@click.option("--mlflow/--no-mlflow", default=True, show_default=True, help="Also measure MLflow.")
 def main(trials: int, store: str | None, mlflow: bool) -> None:
-    """Fill a leaderboard and ask it."""
+    """Fill a leaderboard, and measure how fast it answers.
+
+    \b
+    Example:
+        python benchmarks/leaderboard_speed.py --trials 100000
+    """
     console = Console()
     shown = Table("question", "ms")
     with tempfile.TemporaryDirectory(prefix="cse-bench-") as folder:

@@ -1,4 +1,4 @@
-"""What one ask, one report and one tell cost beside so many trials, for each sampler.
+"""Measure the cost of an ask, a report and a tell in a large study, for each sampler.
 
 Launch: make bench-search-cost [BENCH="--trials 200 --samplers tpe gp"]
 The study is stored in SQLite and has a median pruner; seven other trials are running. Its ended
@@ -134,10 +134,21 @@ class Times:
 
 def arguments() -> Namespace:
     """Parse the command line."""
-    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--trials", type=int, default=1000)
-    parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=SAMPLERS)
-    parser.add_argument("--json", type=Path)
+    parser = ArgumentParser(
+        description=__doc__.partition("\n")[0] if __doc__ else None,
+        epilog="Example: python benchmarks/search_cost.py --trials 200 --samplers tpe gp",
+    )
+    parser.add_argument(
+        "--trials", type=int, default=1000, help="ended trials in the study (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--samplers",
+        nargs="+",
+        choices=SAMPLERS,
+        default=SAMPLERS,
+        help="samplers to measure (default: all)",
+    )
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""What eight trials at once cost a search, for each sampler: make bench-search-parallel.
+"""Measure what a search loses by running eight trials at once: `make bench-search-parallel`.
 
 Each search has sixty trials on Hartmann's function of six dimensions with noise; eight running
 trials end in random order. Printed are means over repetitions of the regret, by which the best
@@ -61,9 +61,20 @@ _P = 1e-4 * np.array(
 
 def main() -> None:
     """Print a line for each sampler and each number of simultaneous trials."""
-    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--repetitions", type=int, default=20)
-    parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=list(SAMPLERS))
+    parser = ArgumentParser(
+        description=__doc__.partition("\n")[0] if __doc__ else None,
+        epilog="Example: python benchmarks/search_parallel.py --repetitions 5",
+    )
+    parser.add_argument(
+        "--repetitions", type=int, default=20, help="searches per sampler (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--samplers",
+        nargs="+",
+        choices=SAMPLERS,
+        default=list(SAMPLERS),
+        help="samplers to measure (default: all)",
+    )
     asked = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     for name in asked.samplers:

@@ -1,4 +1,4 @@
-"""What a step of each method costs beside SimCSE's, and how costs grow: `make bench-costs`.
+"""Compare the cost of each method's step with SimCSE's, and its growth: `make bench-costs`.
 
 Methods run in turn, round after round, on `mini` and real Wikipedia sentences. A step is measured
 in CPU time of a single thread, which other processes hardly affect; results are medians of ratios
@@ -70,10 +70,17 @@ SENTENCES = (2_000, 4_000, 8_000, 16_000)
 
 def main() -> None:
     """Print the results, and write them to the `--json` file."""
-    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--json", type=Path)
+    parser = ArgumentParser(
+        description=__doc__.partition("\n")[0] if __doc__ else None,
+        epilog="Example: python benchmarks/step_costs.py --rounds 3",
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="rounds to measure (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=10, help="steps per measurement (default: %(default)s)"
+    )
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     say(f"the cache of this machine is used: {cache_root()}")

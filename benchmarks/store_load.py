@@ -1,4 +1,4 @@
-"""What 64 busy workers cost the driver, and what a trial does: `make bench-store`.
+"""Measure the load of 64 busy workers, and of a trial, on the driver: `make bench-store`.
 
 Each worker reports 20 metrics every 50 ms. The driver records them as in a sweep: into the journal,
 its history, and by a thread into a leaderboard on SQLite, then on PostgreSQL where
@@ -190,9 +190,22 @@ def memory() -> float:
 
 def arguments() -> Namespace:
     """Parse the command line."""
-    parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--trials", type=int, default=600)
+    parser = ArgumentParser(
+        description=__doc__.partition("\n")[0] if __doc__ else None,
+        epilog="Example: python benchmarks/store_load.py --seconds 10",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=60.0,
+        help="duration of the workers' reports (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--trials",
+        type=int,
+        default=600,
+        help="number of trials without work (default: %(default)s)",
+    )
     return parser.parse_args()
 
 

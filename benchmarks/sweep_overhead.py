@@ -1,4 +1,4 @@
-"""What a sweep costs beside its trials, and plain Ray Tune: `make bench-sweep`.
+"""Compare the overhead of a sweep with that of plain Ray Tune: `make bench-sweep`.
 
 There are two measurements. The first is the time from the end of a trial to the first dev point of
 the next, with `mini` and less the dev evaluation itself; plain Ray Tune runs a function that does
@@ -203,11 +203,24 @@ def start_ray() -> None:
 
 def arguments() -> Namespace:
     """Parse the command line."""
-    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--trials", type=int, nargs="+", default=[10, 50, 200])
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--tune", help="one measurement of Ray Tune alone")
-    parser.add_argument("--logged", action="store_true", help="of it with its own logging")
+    parser = ArgumentParser(
+        description=__doc__.partition("\n")[0] if __doc__ else None,
+        epilog="Example: python benchmarks/sweep_overhead.py --trials 10 50",
+    )
+    parser.add_argument(
+        "--trials",
+        type=int,
+        nargs="+",
+        default=[10, 50, 200],
+        help="numbers of trials of the searches (default: 10 50 200)",
+    )
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    parser.add_argument(
+        "--tune", help="do one measurement of plain Ray Tune; for the benchmark's own use"
+    )
+    parser.add_argument(
+        "--logged", action="store_true", help="with --tune: use Ray Tune's own logging"
+    )
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""What a training step costs, beside a peer and a floor: `make bench-train`.
+"""Compare the cost of a training step with a peer and a bare loop: `make bench-train`.
 
 The peer is sentence-transformers' own trainer; the floor is a bare PyTorch loop over batches that
 were padded beforehand. Both use float32. Ours runs in float32 and with `precision: auto`, which is
@@ -159,13 +159,27 @@ def simcse(asked: Namespace) -> Any:
 
 def arguments() -> Namespace:
     """Parse the command line."""
-    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--measure", choices=[*MEASURES], help="one measurement, as JSON")
-    parser.add_argument("--model")
-    parser.add_argument("--max-length", type=int)
+    parser = ArgumentParser(
+        description=__doc__.partition("\n")[0] if __doc__ else None,
+        epilog="Example: python benchmarks/train_speed.py --pairs 3",
+    )
+    parser.add_argument(
+        "--pairs", type=int, default=5, help="rounds to measure (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=20,
+        help="training steps per measurement (default: %(default)s)",
+    )
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    parser.add_argument(
+        "--measure", choices=[*MEASURES], help="do one measurement, and print it as JSON"
+    )
+    parser.add_argument("--model", help="encoder of --measure")
+    parser.add_argument(
+        "--max-length", type=int, help="maximum length of --measure, in word pieces"
+    )
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""Breaks sweeps at random moments, and looks for what was lost or doubled: `make chaos`.
+"""Break sweeps at random moments, and look for lost or duplicate data: `make chaos`.
 
 A sweep without pruner runs once undisturbed, and once with a fault after another; whenever its
 command ends early, it is run again. Afterwards journal, SQL, Optuna and MLflow must hold the same
@@ -251,10 +251,17 @@ def print_table(table: dict[str, Found]) -> None:
 
 def arguments() -> Namespace:
     """Parse the command line."""
-    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--seed", type=int, help="of the moments and the order of faults")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--only", choices=CAMPAIGNS)
+    parser = ArgumentParser(
+        description=__doc__.partition("\n")[0] if __doc__ else None,
+        epilog="Example: python chaos/chaos.py --seed 3 --only disks",
+    )
+    parser.add_argument(
+        "--seed", type=int, help="seed of the moments and the order of faults (default: random)"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=2, help="rounds through all faults (default: %(default)s)"
+    )
+    parser.add_argument("--only", choices=CAMPAIGNS, help="run only this group of faults")
     return parser.parse_args()
 
 

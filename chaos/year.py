@@ -1,4 +1,4 @@
-"""A lab's year of sweeps, and of the commands that keep its stores: `make year`.
+"""Simulate a lab's year of sweeps, and of commands that maintain its stores: `make year`.
 
 The leaderboard starts with the first schema and is upgraded. Each month brings sweeps of mixed
 sizes, run by two users in turn. No trial is trained: scores are made up, but planner, journal,
@@ -403,11 +403,25 @@ def main() -> None:
 
 def arguments() -> Namespace:
     """Parse the command line."""
-    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--sweeps", type=int, default=200)
-    parser.add_argument("--months", type=int, default=12)
-    parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
-    parser.add_argument("--seed", type=int, default=1)
+    parser = ArgumentParser(
+        description=__doc__.partition("\n")[0] if __doc__ else None,
+        epilog="Example: python chaos/year.py --sweeps 20 --months 3",
+    )
+    parser.add_argument(
+        "--sweeps", type=int, default=200, help="number of sweeps (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--months", type=int, default=12, help="number of months (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--database",
+        choices=("sqlite", "postgres"),
+        default="sqlite",
+        help="kind of the stores (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="seed of the simulation (default: %(default)s)"
+    )
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""Takes screenshots for the README, of the page of cse-dashboard and of MLflow, in Chromium.
+"""Take screenshots for the README, of the page of cse-dashboard and of MLflow, in Chromium.
 
 Launch: make screenshots, or python dashboards/screenshots.py docs/images --runs runs
 
@@ -47,9 +47,20 @@ class Shot:
 
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--runs", default="runs", show_default=True, type=click.Path(path_type=Path))
+@click.option(
+    "--runs",
+    default="runs",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Runs folder to show.",
+)
 def main(folder: Path, runs: Path) -> None:
-    """Write the pictures into FOLDER."""
+    """Write screenshots of the dashboard and of MLflow into FOLDER.
+
+    \b
+    Example:
+        python dashboards/screenshots.py docs/images --runs runs
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with open_leaderboard(f"sqlite:///{runs / 'leaderboard.db'}") as reader:
         sweep = most_searched(reader)

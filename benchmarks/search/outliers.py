@@ -1,4 +1,4 @@
-"""What values far below the others cost `gp`, and at which floor they cost least.
+"""Measure how much very low values harm `gp`, and which floor limits the harm best.
 
 Each search has 40 trials, one at a time. Printed is how far its best configuration, without noise,
 is below the optimum: the mean over searches and its standard error, for each floor
@@ -103,10 +103,29 @@ def search(surface: str, floor: float, seed: int) -> float:
 
 def main() -> None:
     """Print a line for each surface and floor."""
-    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--repetitions", type=int, default=16)
-    parser.add_argument("--surface", action="append", choices=SURFACES)
-    parser.add_argument("--floors", nargs="+", type=float, default=[1, 2, 5, 10, math.inf])
+    parser = ArgumentParser(
+        description=__doc__.partition("\n")[0] if __doc__ else None,
+        epilog="Example: python benchmarks/search/outliers.py --repetitions 4 --surface branin",
+    )
+    parser.add_argument(
+        "--repetitions",
+        type=int,
+        default=16,
+        help="searches per surface and floor (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--surface",
+        action="append",
+        choices=SURFACES,
+        help="search this surface; can be repeated (default: all)",
+    )
+    parser.add_argument(
+        "--floors",
+        nargs="+",
+        type=float,
+        default=[1, 2, 5, 10, math.inf],
+        help="floors to try (default: 1 2 5 10 inf)",
+    )
     asked = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     for surface in asked.surface or SURFACES:

@@ -1,4 +1,4 @@
-"""Trains the surfaces that `make bench-search` replays, and writes their dev curves as tables.
+"""Train the surfaces that `make bench-search` replays, and write their dev curves as tables.
 
 It runs `surface.yaml` by `cse-sweep` in the given folder, so the same command resumes after a kill.
 A trial takes about 25 s of a core, all of them about six hours. Needs the folder of data in
@@ -34,9 +34,14 @@ SWEEPS = {
 
 def main() -> None:
     """Run what is left of the sweeps, and write a table for each surface."""
-    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--only-export", action="store_true")
+    parser = ArgumentParser(
+        description=__doc__.partition("\n")[0] if __doc__ else None,
+        epilog="Example: python benchmarks/search/record_surface.py surfaces",
+    )
+    parser.add_argument("folder", type=Path, help="folder to run the sweeps in")
+    parser.add_argument(
+        "--only-export", action="store_true", help="train nothing, only write the tables"
+    )
     asked = parser.parse_args()
     if not asked.only_export:
         _prepare(asked.folder)

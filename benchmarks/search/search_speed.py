@@ -1,4 +1,4 @@
-"""How soon searches find what is best, in simulated time: `make bench-search`.
+"""Measure how fast searches find the best configuration, in simulated time: `make bench-search`.
 
 Each row searches recorded and analytic surfaces (`surfaces.py`) 16 times, with 1 and 8 simultaneous
 trials, which takes about 80 minutes on two cores. At several times it makes its choice: the best
@@ -179,13 +179,28 @@ class Records:
 
 def main() -> None:
     """Run the searches that are not recorded, and print the table."""
-    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--repetitions", type=int, default=16)
-    parser.add_argument(
-        "--surface", action="append", choices=NAMES, help="only this one; can be repeated"
+    parser = ArgumentParser(
+        description=__doc__.partition("\n")[0] if __doc__ else None,
+        epilog="Example: python benchmarks/search/search_speed.py --repetitions 4 --surface bowl",
     )
-    parser.add_argument("--slots", action="append", type=int, help="trials at once; 1 and 8")
-    parser.add_argument("--records", type=Path, help="file to go on with; see above")
+    parser.add_argument(
+        "--repetitions", type=int, default=16, help="searches per row (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--surface",
+        action="append",
+        choices=NAMES,
+        help="search this surface; can be repeated (default: all)",
+    )
+    parser.add_argument(
+        "--slots",
+        action="append",
+        type=int,
+        help="simultaneous trials; can be repeated (default: 1 and 8)",
+    )
+    parser.add_argument(
+        "--records", type=Path, help="record searches in this file, and skip recorded ones"
+    )
     asked = parser.parse_args()
     records = Records(asked.records)
     _quiet()

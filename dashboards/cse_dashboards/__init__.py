@@ -1,1 +1,1 @@
-"""Figures of the leaderboard, as a page in the browser, reports and files. Writes to no store."""
+"""Figures of the leaderboard, as a page in the browser, reports and files."""

@@ -27,7 +27,13 @@ HOST, PORT = "127.0.0.1", 8900
     show_default=True,
     help="Address to listen on; 0.0.0.0 serves everyone who can reach this machine.",
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
 @click.option(
     "--mlflow",
     envvar="CSE_MLFLOW_URI",
@@ -37,7 +43,7 @@ HOST, PORT = "127.0.0.1", 8900
 @click.option(
     "--allow-control",
     is_flag=True,
-    help="Let whoever opens the printed address write notes, and stop, retry or enqueue.",
+    help="Let whoever opens the printed address write notes and control sweeps.",
 )
 @published_option
 @store_options
@@ -54,10 +60,13 @@ def main(
     runs: Path | None,
     store: str | None,
 ) -> None:
-    """Serve a page over the leaderboard: ranking, sweeps, searches, comparisons, trials.
+    """Show the leaderboard on a web page, or export its figures.
 
-    The page reads the store at each click, and writes nothing without --allow-control. Its address
-    holds everything you choose, so you can send a view to a colleague. Ctrl-C stops it.
+    Without a subcommand, serves a page with ranking, sweeps, searches, comparisons and trials. The
+    page reads the store at each click. It writes nothing, unless --allow-control lets you write
+    notes and control sweeps there. Its address contains everything you choose, so you can send a
+    view to a colleague. Ctrl-C stops it. The subcommand `export` writes files, and `publish` writes
+    to MLflow.
 
     \b
     Examples:
@@ -86,26 +95,26 @@ def main(
     type=click.Choice(FORMS),
     default="html",
     show_default=True,
-    help="Format of the single figures; all but html need `cse-platform[images]` and Chromium.",
+    help="Format of each figure's file; all but html need Chromium and `cse-platform[images]`.",
 )
 @click.option(
     "--beside",
     metavar="ROW",
     multiple=True,
-    help="Row beside the sweep's best, instead of the best of each other method: METHOD, "
-    "METHOD@CONFIGURATION or a trial's key; can be given again.",
+    help="Compare the sweep's best row with this one, not with the best of each other method: "
+    "METHOD, METHOD@CONFIGURATION or a trial's key; can be repeated.",
 )
 @click.option(
     "--sentence",
     "sentences",
     metavar="TEXT",
     multiple=True,
-    help="Sentence of the heat map; can be given again.  [default: pairs of STS-B dev]",
+    help="Sentence for the heat map; can be repeated.  [default: pairs of STS-B dev]",
 )
 @click.option(
     "--query",
     metavar="TEXT",
-    help="Sentence of STS-B dev whose targets are ranked.  [default: the one in most pairs]",
+    help="Sentence of STS-B dev whose partners are ranked.  [default: the one in most pairs]",
 )
 @published_option
 @store_options
@@ -124,9 +133,9 @@ def export_figures(
 ) -> None:
     """Write all figures of SWEEP into DIR, a new or empty folder.
 
-    There is report.html with all of them, and figures/ with a file and its numbers as CSV for each.
-    DIR needs no network; plotly.min.js in it draws the figures. Figures of embeddings encode the
-    dev sentences with the kept models; test sets stay closed.
+    report.html shows all of them, and figures/ has a file for each, with its numbers as CSV. They
+    need no network, only plotly.min.js, which is in DIR. For the figures of embeddings, the kept
+    models encode the dev sentences; no test set is opened.
 
     \b
     Examples:
@@ -162,11 +171,11 @@ def publish(
     runs: Path | None,
     store: str | None,
 ) -> None:
-    """Update SWEEP's run in MLflow: its description, report and figures.
+    """Update the description, report and figures of SWEEP in MLflow.
 
-    The description has the state of the sweep and its best configurations; text that you wrote
-    below it stays. report.html is put among the artifacts, and for a sweep that is complete
-    figures/ with a file for each chapter. cse-sweep runs this every few minutes and at its end.
+    The description shows the state of the sweep and its best configurations; text that you wrote
+    below it stays. The artifacts get report.html and, once the sweep is complete, figures/ with a
+    file for each chapter. While it runs, cse-sweep does this every few minutes, and at its end.
 
     \b
     Examples:

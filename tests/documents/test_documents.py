@@ -5,6 +5,8 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 
@@ -117,14 +119,30 @@ def test_yaml_is_a_sweep_file_or_fits_into_one(block: Block, tmp_path: Path) -> 
 @pytest.mark.parametrize("block", of_language("sh"), ids=id_of)
 def test_commands_to_copy_have_options_that_exist(block: Block) -> None:
     known = scripts()
-    for line in block.body.replace("\\\n", " ").splitlines():
-        name, *arguments = shlex.split(line, comments=True) or [""]
-        while "=" in name and arguments:  # VARIABLE=value before the command
-            name, *arguments = arguments
+    for name, *arguments in command_lines(block.body):
         if name.startswith("cse-"):
             parse(known[name], name, arguments)
         if name == "make":
             assert f"\n{arguments[0]}:" in (ROOT / "Makefile").read_text()
+
+
+@pytest.mark.parametrize("command", [name for name, _ in doc_commands.commands()])
+def test_every_help_has_examples_that_can_be_copied(command: str) -> None:
+    context = dict(doc_commands.commands())[command]
+    examples = re.split(r"Examples?:\n", context.command.help or "")[1]
+    lines = [words for words in command_lines(examples) if words[0].startswith("cse-")]
+    assert any(shlex.join(words).startswith(command) for words in lines)
+    for name, *arguments in lines:
+        parse(scripts()[name], name, arguments)
+
+
+def command_lines(text: str) -> Iterator[list[str]]:
+    """The words of each command, without what a shell adds before and after them."""
+    for line in text.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True) or [""]
+        while "=" in words[0] and words[1:]:  # VARIABLE=value before the command
+            words = words[1:]
+        yield list(takewhile(lambda word: word not in ("|", "<"), words))
 
 
 def parse(

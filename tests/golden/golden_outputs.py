@@ -106,10 +106,11 @@ def _as_text(source: str) -> str:
 
 
 def _without_circumstances(text: str) -> str:
-    """Replace what differs from one run to the next: the folder, the free disk, the time since."""
+    """Replace what differs between runs and machines: folder, free disk, time since, last digits."""
     folder = str(Path.cwd())
     text = text.replace(folder, HOME).replace(folder.replace("_", r"\_"), HOME)
     text = re.sub(r"[\d.]+ GB are free", "… GB are free", text)
+    text = re.sub(r"\b\d+\.\d{12,}(e-\d+)?", lambda number: f"{float(number[0]):.10g}", text)
     return re.sub(r"\b\d+ (second|minute|hour|day|week|month|year)s? ago\b", "… ago", text)
 
 

@@ -10,10 +10,10 @@ from cse_platform.cli.common import CONTEXT, leaderboard_and_runs, shows_errors,
 @click.command("annotate", context_settings=CONTEXT)
 @click.argument("subject")
 @click.option("--note", metavar="TEXT", help="Replace the note; '' removes it.")
+@click.option("--tag", "tags", multiple=True, metavar="WORD", help="Add a tag; can be repeated.")
 @click.option(
-    "--tag", "tags", multiple=True, metavar="WORD", help="Add a tag, like those of `tags:`."
+    "--untag", "untags", multiple=True, metavar="WORD", help="Remove a tag; can be repeated."
 )
-@click.option("--untag", "untags", multiple=True, metavar="WORD", help="Remove a tag.")
 @click.option("--star/--no-star", default=None, help="Add or remove the star.")
 @store_options
 @shows_errors
@@ -27,11 +27,12 @@ def annotate_command(
     runs: Path | None,
     store: str | None,
 ) -> None:
-    """Add a note, tags or a star to SUBJECT, for everyone who uses the leaderboard.
+    """Add a note, tags or a star to SUBJECT.
 
     SUBJECT is a sweep, METHOD@CONFIGURATION, a trial's key or its first digits, or SWEEP#NUMBER.
-    `cse-leaderboard`, `show`, `cse-sweep status` and cse-dashboard show them, with who
-    wrote them and when; in MLflow they are tags of the runs.
+    Everyone who uses the leaderboard sees the annotations, with their author and time:
+    `cse-leaderboard`, `show`, `cse-sweep status` and `cse-dashboard` show them. In MLflow they are
+    tags of the runs.
 
     \b
     Examples:

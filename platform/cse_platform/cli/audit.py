@@ -32,12 +32,13 @@ def audit_command(
     store: str | None,
     **asked: Any,
 ) -> None:
-    """Set each claim of the papers' tables beside the noise that it must beat.
+    """Check whether the papers' claims exceed the noise.
 
-    A claim is a table and backbone with rows of the paper's own method and of others: the best of
-    either side, on the average. Its difference stands beside the noise of test pairs, of seeds (of
-    your own trials where there are several, else as papers print it) and of choosing among
-    settings, and the seeds that would decide it.
+    A claim says that a paper's own method beats the others in a table, on one backbone: its best
+    row is compared with the best row of the others, by average score. The command shows the
+    difference, the noise from test pairs, from seeds and from choosing among settings, and the
+    number of seeds that would decide the claim. The spread over seeds is taken from your own trials
+    if there are several, else from what papers print.
 
     \b
     Examples:

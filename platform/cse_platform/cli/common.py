@@ -88,7 +88,13 @@ _FORMATS = ("table", "json", "csv", "markdown", "latex", "html")
 def format_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
     """Add `--format`, `--json` and `--csv`, which `one_format` evaluates."""
     options = (
-        click.option("--format", type=click.Choice(_FORMATS), default="table", show_default=True),
+        click.option(
+            "--format",
+            type=click.Choice(_FORMATS),
+            default="table",
+            show_default=True,
+            help="Output format.",
+        ),
         click.option("--json", "as_json", is_flag=True, help="Same as --format json."),
         click.option("--csv", "as_csv", is_flag=True, help="Same as --format csv."),
     )
@@ -116,7 +122,7 @@ def published_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
         multiple=True,
         envvar="CSE_PUBLISHED",
         show_envvar=True,
-        help="CSV file with more published numbers; can be given again.",
+        help="CSV file with more published numbers; can be repeated.",
     )(command)
 
 

@@ -24,7 +24,9 @@ _NOTE = (
 @click.group(context_settings=CONTEXT)
 @version_option
 def main() -> None:
-    """Check or fill a data folder: evaluation sets in the SentEval layout, and corpora.
+    """Fetch, check and inspect evaluation sets and corpora.
+
+    A data folder holds evaluation sets in the SentEval layout, and corpora.
 
     \b
     Examples:
@@ -40,10 +42,10 @@ def main() -> None:
 @click.argument("folder", metavar="[DIR]", type=_FOLDER, envvar="CSE_DATA", required=False)
 @shows_errors
 def check(folder: Path | None) -> None:
-    """Compare every file of DIR (default: CSE_DATA) with its known count and checksum.
+    """Compare the files in DIR with their known counts and checksums.
 
-    Exits with 1 if an evaluation file is missing or has a wrong count. A file with the
-    right count but another checksum is only pointed out.
+    DIR defaults to CSE_DATA. Exits with 1 if an evaluation file is missing or has a wrong count. A
+    file with the right count but another checksum is reported, but is no error.
 
     \b
     Example:
@@ -72,10 +74,10 @@ def check(folder: Path | None) -> None:
 @click.argument("folder", metavar="DIR", type=_FOLDER)
 @shows_errors
 def fetch(folder: Path) -> None:
-    """Fill DIR from the hub with all evaluation sets and the corpus wiki1m.
+    """Fetch all evaluation sets and the corpus wiki1m into DIR.
 
-    Files with the right count are kept, and interrupted downloads are resumed. Exits with 1 and
-    says what is missing if some files could not be fetched.
+    They come from the Hugging Face Hub. Files with the right count are kept, and interrupted
+    downloads are resumed. Exits with 1 if some files could not be fetched, and says which.
 
     \b
     Example:
@@ -106,16 +108,18 @@ def fetch(folder: Path) -> None:
 
 @main.command()
 @click.argument("corpus")
-@click.option("--backbone", default="bert-base", show_default=True, help="Whose word pieces.")
 @click.option(
-    "--data", help="Folder in the SentEval layout, or `hub`, or `builtin`.  [env var: CSE_DATA]"
+    "--backbone", default="bert-base", show_default=True, help="Count word pieces of this backbone."
+)
+@click.option(
+    "--data", help="A folder in the SentEval layout, `hub` or `builtin`.  [env var: CSE_DATA]"
 )
 @shows_errors
 def lengths(corpus: str, backbone: str, data: str | None) -> None:
-    """Count the sentences of CORPUS by their word pieces, special ones included.
+    """Count the sentences of CORPUS by length in word pieces.
 
-    CORPUS is what `corpus:` of a sweep file names: wiki1m, builtin, or a file of text. Beside the
-    shares stand those that papers print of the same corpus.
+    Special tokens are included. CORPUS is a value of `corpus:` in a sweep file: wiki1m, builtin, or
+    a text file. If papers print the shares of the same corpus, these are shown too.
 
     \b
     Examples:
@@ -145,13 +149,13 @@ def lengths(corpus: str, backbone: str, data: str | None) -> None:
 
 
 @main.command()
-@click.option("--clear", is_flag=True, help="Delete these files; they are made again when needed.")
+@click.option("--clear", is_flag=True, help="Delete the files; they are made again when needed.")
 @shows_errors
 def cache(clear: bool) -> None:
-    """Show what this machine caches between trials and sweeps, and its size.
+    """Show the files that this machine caches, and their size.
 
-    The cache is in the folder CSE_CACHE, or else in the user's cache folder. Do not clear it while
-    a trial runs.
+    Trials and sweeps share the cache. It is in the folder CSE_CACHE, or in the user's cache folder
+    if that is not set. Do not clear it while a trial runs.
 
     \b
     Examples:
@@ -180,10 +184,11 @@ def cache(clear: bool) -> None:
 def overlap(files: tuple[Path, ...]) -> None:
     """Count the sentences and pairs that two files share.
 
-    A and B are texts or tables. Of a text without tabs each line is a sentence. Of a table, the
-    columns whose cells mostly have several words hold the sentences, and the first two of them are
-    a pair. Case, punctuation and the order of a pair do not count. Without files, the command shows
-    the rows of the STS test sets that also stand in dev sets and in each other.
+    A and B are text files or tables. In a text file without tabs, each line is a sentence. In a
+    table, the columns whose cells mostly have several words hold the sentences, and the first two
+    of these columns form a pair. Case, punctuation and the order of a pair do not count. Without
+    files, the command counts the rows of the STS test sets that are also in dev sets or in each
+    other.
 
     \b
     Examples:

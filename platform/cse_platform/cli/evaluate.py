@@ -27,13 +27,13 @@ POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
     "--tasks",
     default="sts",
     show_default=True,
-    help="sts, transfer, ranking, geometry, long, single ones, or own files: stsb,mr,./my.tsv.",
+    help="sts, transfer, ranking, geometry, long, single tasks or own files: sts,mr,./my.tsv.",
 )
 @click.option(
-    "--data", help="Folder in the SentEval layout, or `hub`, or `builtin`.  [env var: CSE_DATA]"
+    "--data", help="A folder in the SentEval layout, `hub` or `builtin`.  [env var: CSE_DATA]"
 )
 @click.option(
-    "--pooler", type=click.Choice(POOLERS), help="Use another pooler than the encoder's own."
+    "--pooler", type=click.Choice(POOLERS), help="Use this pooler instead of the encoder's own."
 )
 @click.option(
     "--max-length",
@@ -50,7 +50,7 @@ POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
     type=click.Choice(("pytorch", "scikit-learn")),
     default="pytorch",
     show_default=True,
-    help="Which of SentEval's two paths scores transfer tasks; papers report the first.",
+    help="SentEval's classifier for transfer tasks; papers use pytorch.",
 )
 @store_options
 @click.option(
@@ -69,10 +69,11 @@ def main(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Score MODEL: a trial's key or its first digits, a folder, a hub id or a short name.
+    """Score an encoder on test sets.
 
-    For a trial of the leaderboard, the command records that its test sets were opened, and writes
-    the scores to the leaderboard and to MLflow.
+    MODEL is a trial's key or its first digits, a folder, a hub id, or a short name such as
+    bert-base. For a trial of the leaderboard, the command records that its test sets were opened,
+    and writes the scores to the leaderboard and to MLflow.
 
     \b
     Examples:

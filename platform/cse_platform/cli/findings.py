@@ -17,12 +17,12 @@ MOST = 10_000
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, scores as fractions.")
 @shows_errors
 def search_command(sweep: str, runs: Path | None, store: str | None, as_json: bool) -> None:
-    """Show what the search of SWEEP has found, and how far to trust it.
+    """Show what SWEEP's search found, and how reliable it is.
 
-    Shows the best that fewer trials would be expected to reach; how much of the best is luck, from
-    its further seeds; the importance of each hyperparameter, with its uncertainty; the bounds that
-    the best trials lie at; and, where several configurations have clean test scores, what choosing
-    one of them on dev was worth.
+    Shows the best score that fewer trials would be expected to reach; how much of the best score is
+    luck, judged by further seeds; the importance of each hyperparameter, with its uncertainty; the
+    bounds of the search space at which the best trials lie; and, if several configurations have
+    clean test scores, how much was gained by choosing on dev.
 
     \b
     Example:

@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     "--rename",
     multiple=True,
     metavar="NAME=NEWNAME",
-    help="New name for a sweep whose name is taken here; can be given again.",
+    help="New name for a sweep whose name is taken here; can be repeated.",
 )
 @store_options
 @shows_errors
 def merge_command(
     other: str, rename: tuple[str, ...], runs: Path | None, store: str | None
 ) -> None:
-    """Merge another leaderboard into this one; merging again changes nothing.
+    """Merge another leaderboard into this one.
 
-    OTHER_STORE is a runs folder of cse-sweep, a SQLite file, or a database URL. It is only
-    read. Trials are matched by their keys: one that is complete here stays as it is.
+    OTHER_STORE is a runs folder of cse-sweep, a SQLite file, or a database URL; it is only read.
+    Trials are matched by their keys: a trial that is complete here stays as it is. Merging again
+    changes nothing.
 
     \b
     Example:
@@ -61,7 +62,7 @@ def _mapping_option(command: Callable[..., None]) -> Callable[..., None]:
         "--mapping",
         required=True,
         type=click.Path(dir_okay=False, path_type=Path),
-        help="YAML file that maps their params, tags and metrics to our names.",
+        help="YAML file that maps the names in the runs to the names used here.",
     )(command)
 
 
@@ -71,11 +72,12 @@ def _mapping_option(command: Callable[..., None]) -> Callable[..., None]:
 @store_options
 @shows_errors
 def import_mlflow(uri: str, mapping: Path, runs: Path | None, store: str | None) -> None:
-    """Import runs from an MLflow store; importing again adds only new ones.
+    """Import runs from an MLflow store.
 
-    URI is a tracking server, the URL of a database, or a folder of runs. It is only read. The
-    mapping file names the sweep of the trials. They never share a row with trials whose dev sets
-    this project has checked.
+    URI is a tracking server, the URL of a database, or a folder of runs; it is only read. Importing
+    again adds only new runs. The mapping file names the sweep to add the trials to, and maps
+    params, tags and metrics. Imported trials never share a row with trials whose dev sets this
+    project has checked.
 
     \b
     Example:
@@ -95,10 +97,11 @@ def import_mlflow(uri: str, mapping: Path, runs: Path | None, store: str | None)
 @store_options
 @shows_errors
 def import_csv(file: Path, mapping: Path, runs: Path | None, store: str | None) -> None:
-    """Import a CSV table of runs, such as W&B's export; importing again adds only new rows.
+    """Import runs from a CSV table, such as an export of W&B.
 
-    Each row of FILE is a run, and the first row names the columns. The mapping file is that of
-    import-mlflow without its experiments: a param, or a metric, is a column.
+    Each row of FILE is a run, and the first row names the columns. Importing again adds only new
+    rows. The mapping file is like that of `import-mlflow`, but without experiments; its params and
+    metrics are columns.
 
     \b
     Example:
@@ -116,11 +119,11 @@ def import_csv(file: Path, mapping: Path, runs: Path | None, store: str | None) 
 @store_options
 @shows_errors
 def import_trackio(file: Path, mapping: Path, runs: Path | None, store: str | None) -> None:
-    """Import the runs of a Trackio project; importing again adds only new ones.
+    """Import the runs of a Trackio project.
 
-    FILE is PROJECT.db in Trackio's folder, ~/.cache/huggingface/trackio. It is only read. The
-    mapping file is that of import-mlflow without its experiments: a param is an entry of the
-    config.
+    FILE is PROJECT.db in Trackio's folder, ~/.cache/huggingface/trackio; it is only read. Importing
+    again adds only new runs. The mapping file is like that of `import-mlflow`, but without
+    experiments; its params are entries of the config.
 
     \b
     Example:
@@ -147,25 +150,27 @@ def _import_runs(there: "RunsToImport", runs: Path | None, store: str | None) ->
     "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
 )
 @click.option("--sweep", required=True, help="Name of the sweep to add the trials to.")
-@click.option("--method", required=True, help="The method that was trained, e.g. simcse.")
-@click.option("--backbone", required=True, help="The encoder it was trained from, e.g. bert-base.")
+@click.option("--method", required=True, help="Method that was trained, e.g. simcse.")
+@click.option("--backbone", required=True, help="Backbone that was trained, e.g. bert-base.")
 @click.option("--seed", default=42, show_default=True, help="Seed of the training.")
 @click.option(
     "--set",
     "values",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A hyperparameter, by our name; can be given again.",
+    help="A hyperparameter, by the name used here; can be repeated.",
 )
 @click.option(
     "--dev",
     type=click.Choice(["stsb", "sickr", "transfer_dev"]),
     default="stsb",
     show_default=True,
-    help="The dev set that selects the best step.",
+    help="Dev set that selects the best step.",
 )
-@click.option("--scale", default=1.0, help="Divide dev scores by this: 100 for percentages.")
-@click.option("--steps-per-epoch", type=int, help="For logs that count in epochs.")
+@click.option("--scale", default=1.0, help="Divide dev scores by this; 100 for percentages.")
+@click.option(
+    "--steps-per-epoch", type=int, help="Steps in an epoch, for logs that count in epochs."
+)
 @store_options
 @shows_errors
 def import_log(
@@ -175,10 +180,11 @@ def import_log(
     store: str | None,
     **given: object,
 ) -> None:
-    """Import training logs of Hugging Face's Trainer; each FILE is one trial.
+    """Import training logs of Hugging Face's Trainer.
 
-    FILE is the standard output of a training with lines like {'eval_stsb_spearman': 0.78,
-    'epoch': 0.02} in it, JSON lines, or a trainer_state.json. Importing it again adds nothing.
+    Each FILE becomes one trial. It is the standard output of a training run with lines such as
+    {'eval_stsb_spearman': 0.78, 'epoch': 0.02}, a file of JSON lines, or a trainer_state.json.
+    Importing a file again adds nothing.
 
     \b
     Example:

@@ -44,19 +44,26 @@ _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 
 @click.group(invoke_without_command=True, context_settings=CONTEXT)
 @version_option
-@click.option("--backbone", help="Only rows of this encoder, or of several: mini,bert-base.")
+@click.option("--backbone", help="Only rows with this backbone, or with several: mini,bert-base.")
 @click.option("--method", help="Only rows of this method, e.g. rankcse.")
-@click.option("--sweep", help="Only configurations that this sweep holds.")
-@click.option("--tag", help="Only configurations with this tag, or of sweeps with it.")
-@click.option("--identity", help="Only dev sets or evaluations whose identity begins with this.")
-@click.option("--hardware", help="Only trials on a GPU, CPU or host with this in its name.")
+@click.option("--sweep", help="Only trials of this sweep.")
+@click.option("--tag", help="Only trials with this tag, or whose configuration or sweep has it.")
+@click.option("--identity", help="Only rows whose dev or evaluation identity begins with this.")
 @click.option(
-    "--since", type=click.DateTime(_DATES), help="Only trials that finished then or later."
+    "--hardware", help="Only trials on machines whose GPU, CPU or host name contains this."
+)
+@click.option(
+    "--since", type=click.DateTime(_DATES), help="Only trials that finished at this time or later."
 )
 @click.option("--tasks", type=click.Choice(_FAMILIES), help="Family of test scores to show.")
-@click.option("--all", "per_configuration", is_flag=True, help="Show every configuration.")
 @click.option(
-    "--sort", default="dev", show_default=True, help="Column: dev, avg_sts, rank, n, finished, …"
+    "--all", "per_configuration", is_flag=True, help="Show all configurations, not only the best."
+)
+@click.option(
+    "--sort",
+    default="dev",
+    show_default=True,
+    help="Sort by this column: dev, avg_sts, rank, n, finished, …",
 )
 @click.option(
     "--published",
@@ -79,14 +86,14 @@ _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
     type=click.Choice(("test", "dev")),
     default="test",
     show_default=True,
-    help="What --compare compares: test scores, or dev, which opens no test set.",
+    help="Scores that --compare uses; dev opens no test set.",
 )
 @click.option("--compare-all", is_flag=True, help="Compare every row with every other.")
 @click.option(
     "--front", metavar="SWEEP", help="Show the Pareto front of a search with several objectives."
 )
-@click.option("--paper", help="Show our scores in a table of this paper, e.g. rankcse.")
-@click.option("--table", help="Which of the paper's tables, e.g. 2.")
+@click.option("--paper", help="Show your scores in a table of this paper, e.g. rankcse.")
+@click.option("--table", help="With --paper: which table, e.g. 2.")
 @format_options
 @click.option("--wide", is_flag=True, help="Show one table with all columns.")
 @store_options
@@ -95,11 +102,11 @@ _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 def main(context: click.Context, /, since: datetime | None, **asked: Any) -> None:
     """Rank methods by their mean dev score over seeds, best first.
 
-    Each method, backbone, dev set and evaluation has one row: the best configuration among those
-    with more than one seed, or among all if none has more than one. Intervals are 95 % intervals
-    over seeds. Rank intervals come from 2,000 resamples of seeds and pairs. Tables for people show
-    scores x 100; json and csv hold fractions. A and B are METHOD, METHOD@CONFIGURATION, or a
-    trial's key or its first digits.
+    Each combination of method, backbone, dev set and evaluation has one row: the best configuration
+    among those with more than one seed, or among all if none has more than one. Intervals are 95 %
+    intervals over seeds. Rank intervals come from 2,000 resamples of seeds and pairs. JSON and CSV
+    contain fractions; the other formats show scores x 100. A and B are METHOD,
+    METHOD@CONFIGURATION, or a trial's key or its first digits.
 
     \b
     Examples:

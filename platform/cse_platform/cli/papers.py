@@ -30,11 +30,11 @@ def papers_command(
     store: str | None,
     **asked: Any,
 ) -> None:
-    """List the papers' tables and figures, and how far your trials fill them.
+    """List the papers' tables and figures, and your progress.
 
-    Each has its sweep file, how many of its rows and printed numbers your trials fill, how many of
-    the file's trials are complete, and what the others cost. `cse-leaderboard --paper PAPER --table
-    TABLE` shows one of them, cell by cell.
+    For each of them, shows its sweep file, how many of its rows and printed numbers your trials
+    fill, how many of the file's trials are complete, and what the remaining trials cost. Use
+    `cse-leaderboard --paper PAPER --table TABLE` to see one table cell by cell.
 
     \b
     Examples:

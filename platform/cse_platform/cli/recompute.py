@@ -13,18 +13,19 @@ SHOWN = 5
 @click.command("recompute", context_settings=CONTEXT)
 @click.option(
     "--data",
-    help="Where sets that are not built in are read from: `hub`, or a folder in the SentEval "
-    "layout.  [env var: CSE_DATA]",
+    help="Where to read sets that are not built in: `hub`, or a folder in the SentEval layout.  "
+    "[env var: CSE_DATA]",
 )
 @store_options
 @shows_errors
 def recompute_command(data: str | None, runs: Path | None, store: str | None) -> None:
-    """Compute clean scores of past trials from stored similarities; no model is opened.
+    """Compute clean scores of trials from stored similarities.
 
-    A clean score leaves out the rows of an STS test set whose pair stands in a dev set that chose
-    the trial, or in an earlier one of the seven sets; `cse-leaderboard --tasks clean` shows them.
-    New evaluations have theirs. For each trial the command records that its test sets were used.
-    Trials that have clean scores are passed over, so that the same command goes on after a break.
+    A clean score leaves out the rows of an STS test set whose pair is also in a dev set that chose
+    the trial, or in an earlier one of the seven test sets. `cse-leaderboard --tasks clean` shows
+    clean scores. New evaluations compute them anyway; this command adds them to past trials,
+    without opening a model. It records for each trial that its test sets were used. Trials that
+    have clean scores are skipped, so you can run the command again after an interruption.
 
     \b
     Examples:

@@ -28,7 +28,7 @@ def about_sweep(command: Callable[_P, _R]) -> click.Command:
     type=int,
     multiple=True,
     metavar="N",
-    help="Stop only this trial; can be given again.",
+    help="Stop only this trial; can be repeated.",
 )
 def stop(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, ...]) -> None:
     """Stop SWEEP as one Ctrl-C would, or stop single trials.
@@ -46,7 +46,9 @@ def stop(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, .
 
 @about_sweep
 def pause(sweep: str, runs: Path | None, store: str | None) -> None:
-    """Let SWEEP start no more trials until `resume`; running trials finish.
+    """Pause SWEEP: running trials finish, but no new ones start.
+
+    `cse-sweep resume SWEEP` lets it start trials again.
 
     \b
     Example:
@@ -56,9 +58,11 @@ def pause(sweep: str, runs: Path | None, store: str | None) -> None:
 
 
 @about_sweep
-@click.option("--trials", type=click.IntRange(min=1), help="New number of trials of the search.")
+@click.option("--trials", type=click.IntRange(min=1), help="New, larger number of trials.")
 def resume(sweep: str, runs: Path | None, store: str | None, trials: int | None) -> None:
-    """Let SWEEP start trials again after `pause`, or raise its budget.
+    """Resume SWEEP after `pause`, or raise its number of trials.
+
+    To resume a sweep that was stopped or interrupted, run its command again.
 
     \b
     Examples:
@@ -71,7 +75,7 @@ def resume(sweep: str, runs: Path | None, store: str | None, trials: int | None)
 @about_sweep
 @click.argument("numbers", nargs=-1, type=int, metavar="[N]...")
 def retry(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, ...]) -> None:
-    """Retry failed trials of SWEEP: all of them, or those with the numbers N.
+    """Retry all failed trials of SWEEP, or the trials numbered N.
 
     A pruned or stopped trial is retried only if its number is given.
 
@@ -90,7 +94,7 @@ def retry(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, 
     multiple=True,
     required=True,
     metavar="NAME=VALUE",
-    help="Value of a hyperparameter.",
+    help="Value of a hyperparameter; can be repeated.",
 )
 def enqueue(sweep: str, runs: Path | None, store: str | None, settings: tuple[str, ...]) -> None:
     """Let SWEEP try a configuration of your own next.
@@ -110,18 +114,19 @@ def enqueue(sweep: str, runs: Path | None, store: str | None, settings: tuple[st
     "number",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Print what this trial has printed instead.",
+    help="Print the output of this trial instead.",
 )
 @click.option(
-    "--follow", is_flag=True, help="Print what the trial prints until it or its sweep ends."
+    "--follow", is_flag=True, help="With --trial: print until the trial or its sweep ends."
 )
 def logs(
     sweep: str, runs: Path | None, store: str | None, number: int | None, follow: bool
 ) -> None:
-    """Print what the driver of SWEEP has said so far: warnings, and one line per finished trial.
+    """Print the messages of SWEEP so far, or the output of a trial.
 
-    With --trial, print what that trial has printed up to its last dev point. It lies beside the
-    sweep's journal.
+    Without --trial, prints the driver's warnings and notes, and one line per finished trial. With
+    --trial, prints that trial's output up to its last dev point; it is stored beside the sweep's
+    journal.
 
     \b
     Examples:
@@ -144,10 +149,11 @@ def logs(
 
 @about_sweep
 def attach(sweep: str, runs: Path | None, store: str | None) -> None:
-    """Follow SWEEP until it ends: a live table on a terminal, otherwise one line per trial.
+    """Show the progress of SWEEP until it ends.
 
-    Ctrl-C stops the display, not the sweep. The exit code is the sweep's: 0 if it is complete, 1 if
-    it was refused or failed, 130 if it was interrupted.
+    Shows a live table on a terminal, otherwise one line per trial. Ctrl-C stops the display, not
+    the sweep. The exit code is the sweep's: 0 if it is complete, 1 if it was refused or failed, 130
+    if it was interrupted.
 
     \b
     Example:

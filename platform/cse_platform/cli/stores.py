@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 @click.option(
     "--backed-up",
     is_flag=True,
-    help="There is a copy of the database on PostgreSQL. Of a SQLite file the command makes one.",
+    help="Confirm that you have a copy of a PostgreSQL database; SQLite files are copied anyway.",
 )
 @store_options
 @shows_errors
 def upgrade_command(backed_up: bool, runs: Path | None, store: str | None) -> None:
-    """Upgrade a leaderboard that an older version made; nothing else does.
+    """Upgrade a leaderboard of an older version to this version.
 
-    All of it is upgraded, or nothing: after a kill, give the command again. A SQLite file is copied
-    first, to a file beside it whose name has the old schema. While a driver holds a sweep, nothing
-    is upgraded. Without it the leaderboard of the version before can still be read.
+    No other command does this. The upgrade is all or nothing: if it is killed, run the command
+    again. A SQLite file is first copied to a file beside it, with the old schema in its name. The
+    command refuses while a driver holds a sweep. A leaderboard with the previous schema can be read
+    without an upgrade, but not written.
 
     \b
     Examples:
@@ -54,12 +55,13 @@ def upgrade_command(backed_up: bool, runs: Path | None, store: str | None) -> No
 @store_options
 @shows_errors
 def backup_command(folder: Path, runs: Path | None, store: str | None) -> None:
-    """Back up leaderboard, search store, MLflow and journals into DIR, while sweeps run.
+    """Back up the stores and journals into DIR.
 
-    DIR is new or empty. SQLite files are copied by SQLite's own backup, databases on PostgreSQL by
-    pg_dump. CSE_SEARCH_STORE and CSE_MLFLOW_URI name stores that are elsewhere; an MLflow server
-    has a backup of its own. Models and checkpoints are not in it. After a kill, give the command
-    again.
+    Copies the leaderboard, the search store, MLflow and the journals, also while sweeps run. Models
+    and checkpoints are not included. DIR must be new or empty. SQLite files are copied with
+    SQLite's own backup, PostgreSQL databases with pg_dump. CSE_SEARCH_STORE and CSE_MLFLOW_URI name
+    stores that are not in the runs folder; an MLflow server needs its own backup. If the command is
+    killed, run it again.
 
     \b
     Example:
@@ -79,18 +81,19 @@ def backup_command(folder: Path, runs: Path | None, store: str | None) -> None:
     "--only",
     multiple=True,
     type=click.Choice(("leaderboard", "search", "mlflow", "journals")),
-    help="Restore this part alone; can be given again.",
+    help="Restore only this part; can be repeated.",
 )
 @store_options
 @shows_errors
 def restore_command(
     folder: Path, only: tuple["Part", ...], runs: Path | None, store: str | None
 ) -> None:
-    """Restore what `backup` has put into DIR, then fill the stores from the journals.
+    """Restore a backup from DIR.
 
-    Every file is checked by its SHA-256 first. Nothing is overwritten: what is in the way is named,
-    and nothing is restored then. A journal that is there and goes on where that of the backup ends
-    stays. Databases on PostgreSQL are restored into empty ones.
+    The command first checks the SHA-256 of every file. It overwrites nothing: if something is in
+    the way, it says what, and restores nothing. An existing journal that continues the one in the
+    backup is kept. PostgreSQL databases must be empty. At the end, the command brings the stores up
+    to date from the journals.
 
     \b
     Examples:
@@ -109,10 +112,10 @@ def restore_command(
 @store_options
 @shows_errors
 def catch_up_command(runs: Path | None, store: str | None) -> None:
-    """Fill leaderboard and MLflow from the journals of a runs folder, from where each stands.
+    """Update leaderboard and MLflow from the journals.
 
-    This is for a store that was put back from an older copy. A sweep that is started does it for
-    itself, and its search store is filled then.
+    Use it after restoring a store from an older copy. The journals are those in the runs folder. A
+    sweep does the same for itself when it is started, and then also updates its search store.
 
     \b
     Example:
@@ -136,16 +139,19 @@ def _catch_up(url: str, runs: Path) -> None:
 
 
 @click.command("grants", context_settings=CONTEXT)
-@click.option("--owner", default="cse_owner", show_default=True, help="Makes and upgrades tables.")
 @click.option(
-    "--driver", default="cse_driver", show_default=True, help="Runs sweeps, writes notes."
+    "--owner", default="cse_owner", show_default=True, help="Creates and upgrades tables."
 )
-@click.option("--reader", default="cse_reader", show_default=True, help="Only looks.")
+@click.option(
+    "--driver", default="cse_driver", show_default=True, help="Runs sweeps and writes notes."
+)
+@click.option("--reader", default="cse_reader", show_default=True, help="Only reads.")
 def grants_command(owner: str, driver: str, reader: str) -> None:
-    """Print the SQL by which several users share a database on PostgreSQL.
+    """Print SQL that lets users share a PostgreSQL database.
 
-    A superuser runs it once in each database. OWNER is a login; DRIVER and READER are groups that
-    people's logins are put into. Tables that are there are given to OWNER.
+    A superuser runs it once in each database. It creates three roles if they do not exist: the
+    owner is a login, the driver and the reader are groups for people's logins. Existing tables are
+    given to the owner.
 
     \b
     Examples:

@@ -51,16 +51,16 @@ class FileOrCommand(click.Group):
 @click.group(cls=FileOrCommand, context_settings=CONTEXT)
 @version_option
 def main() -> None:
-    """Search the hyperparameters of a method, as a sweep FILE describes it.
+    """Run and manage hyperparameter searches, called sweeps.
 
-    `cse-sweep FILE` is short for `cse-sweep run FILE`.
+    Each sweep is described in a YAML file. `cse-sweep FILE` means `cse-sweep run FILE`.
 
     \b
     Examples:
         cse-sweep sweeps/quickstart.yaml
         cse-sweep sweeps/rankcse.yaml --dry-run
         cse-sweep sweeps/rankcse.yaml --smoke
-        cse-sweep submit sweeps/rankcse.yaml --address http://head.lab:8265 --runs /shared/runs
+        cse-sweep submit sweeps/rankcse.yaml --address head.lab --runs /lab/runs
         cse-sweep status
         cse-sweep describe rankcse
         cse-sweep new-method labcse labcse
@@ -124,7 +124,7 @@ def _refuse_missing_hooks(draft: "DraftFile") -> None:
 @click.option(
     "--smoke",
     is_flag=True,
-    help="Rehearse FILE on a small encoder, in minutes and in RUNS/smoke: all stages and tests.",
+    help="Rehearse all stages and evaluations on a small encoder, in minutes, in RUNS/smoke.",
 )
 @click.option("--probe", is_flag=True, help="With --dry-run: time a trial if none has run yet.")
 @click.option("--offline", is_flag=True, help="Download nothing.")
@@ -133,7 +133,7 @@ def _refuse_missing_hooks(draft: "DraftFile") -> None:
     "overrides",
     multiple=True,
     metavar="A.B=VALUE",
-    help="Override a value of the file; space.NAME=null takes NAME out of the search.",
+    help="Override a value in FILE; can be repeated. space.NAME=null drops NAME from the search.",
 )
 @click.option("--trials", type=click.IntRange(min=1), help="Same as --set search.trials=N.")
 @click.option(
@@ -141,7 +141,7 @@ def _refuse_missing_hooks(draft: "DraftFile") -> None:
     envvar="RAY_ADDRESS",
     help="Address of a Ray cluster.  [default: RAY_ADDRESS, else this machine]",
 )
-@click.option("--no-ship", is_flag=True, help="Send no code: the nodes have it and its packages.")
+@click.option("--no-ship", is_flag=True, help="Send no code; the nodes have it and its packages.")
 @click.option(
     "--runs",
     type=click.Path(file_okay=False, path_type=Path),
@@ -149,7 +149,7 @@ def _refuse_missing_hooks(draft: "DraftFile") -> None:
     show_default=True,
     help="Folder for journals, checkpoints and databases.",
 )
-@click.option("--no-reuse", is_flag=True, help="Also run what another sweep has completed.")
+@click.option("--no-reuse", is_flag=True, help="Also run trials that another sweep has completed.")
 @click.option("--reuse-unknown", is_flag=True, help="Also reuse trials whose code is unknown.")
 @shows_errors
 def run(
@@ -166,17 +166,17 @@ def run(
     no_reuse: bool,
     reuse_unknown: bool,
 ) -> None:
-    """Run the sweep in FILE, or resume it where it stopped; `-` is standard input.
+    """Run the sweep in FILE, or resume it where it stopped.
 
-    Run the same command again to resume a sweep that was interrupted or killed, to extend it after
-    raising its budget, and to retry failed trials after changing the file, the code, the data or a
-    package. Trials that another sweep has completed with the same code, hyperparameters, seed and
-    data are not run again.
+    FILE is a YAML file, or `-` for standard input. Run the same command again to resume a sweep
+    that was interrupted or killed, to extend it after raising its budget, or to retry failed trials
+    after changing the file, the code, the data or a package. Trials that another sweep completed
+    with the same code, hyperparameters, seed and data are not run again.
 
     \b
     Examples:
         cse-sweep sweeps/rankcse.yaml --trials 60 --set resources.gpu=0.5
-        generate-sweep | cse-sweep -
+        cse-sweep run - --dry-run < sweeps/rankcse.yaml
     """
     if no_reuse and reuse_unknown:
         raise click.UsageError("--no-reuse and --reuse-unknown exclude each other")
@@ -216,19 +216,23 @@ def run(
     envvar="RAY_API_SERVER_ADDRESS",
     show_envvar=True,
     required=True,
-    help="Address of the cluster's dashboard: http://HOST:8265.",
+    help="Address of the cluster's Ray dashboard: http://HOST:8265.",
 )
 @click.option(
     "--runs",
     required=True,
     metavar="DIRECTORY",
-    help="Runs folder on the cluster: an absolute path that its nodes share.",
+    help="Runs folder on the cluster: an absolute path that all nodes share.",
 )
 @click.option(
-    "--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Override a value of the file."
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="A.B=VALUE",
+    help="Override a value in FILE; can be repeated.",
 )
 @click.option("--trials", type=click.IntRange(min=1), help="Same as --set search.trials=N.")
-@click.option("--no-ship", is_flag=True, help="Send no code: the nodes have it and its packages.")
+@click.option("--no-ship", is_flag=True, help="Send no code; the nodes have it and its packages.")
 @shows_errors
 def submit(
     file: Path,
@@ -238,16 +242,18 @@ def submit(
     trials: int | None,
     no_ship: bool,
 ) -> None:
-    """Submit the sweep in FILE to a Ray cluster, as a job that outlives this machine.
+    """Submit the sweep in FILE to a Ray cluster as a job.
 
-    The code, FILE, and the files that it names by relative paths are sent; they must hold no
-    password. The cluster's head reads the URLs of the stores from its own environment. Run the same
-    command again to resume the sweep. Follow it with status, logs, attach and stop.
+    The job keeps running when this machine is off. The command sends the code, FILE, and the files
+    that FILE names by relative paths; none of them may contain a password. The cluster's head reads
+    the URLs of the stores from its own environment. Run the same command again to resume the sweep.
+    Follow it with `status`, `logs` and `attach`; end it with `stop`.
 
     \b
     Examples:
-        cse-sweep submit sweeps/rankcse.yaml --address http://head.lab:8265 --runs /shared/runs
-        cse-sweep submit sweeps/rankcse.yaml --address head.lab --runs /lab/runs --trials 60
+        cse-sweep submit sweeps/rankcse.yaml --address head.lab --runs /lab/runs
+        cse-sweep submit sweeps/rankcse.yaml --address http://head.lab:8265 \\
+            --runs /lab/runs --trials 60
     """
     say(f"reading {file} and loading its methods")
     from cse_platform.cli.submitting import submit_sweep
@@ -282,10 +288,10 @@ for command in (
 )
 @shows_errors
 def status(sweep: str | None, runs: Path | None, store: str | None, as_json: bool) -> None:
-    """List sweeps and their progress, the most recently started first.
+    """List sweeps and their progress, most recently started first.
 
-    A sweep whose driver was killed is shown as INTERRUPTED. With SWEEP, show that sweep alone: the
-    process and host that run it, pending requests and running trials.
+    A sweep whose driver was killed is shown as INTERRUPTED. With SWEEP, shows only that sweep, with
+    the process and host that run it, pending requests, the latest messages and running trials.
 
     \b
     Examples:
@@ -301,12 +307,13 @@ def status(sweep: str | None, runs: Path | None, store: str | None, as_json: boo
 @main.command(context_settings=CONTEXT)
 @click.argument("methods", nargs=-1, metavar="[METHOD]...")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
-@click.option("--base", metavar="NAME", help="Show METHOD as it stands on the method of this name.")
+@click.option("--base", metavar="NAME", help="Show METHOD with this method as its base.")
 @shows_errors
 def describe(methods: tuple[str, ...], as_markdown: bool, base: str | None) -> None:
-    """Show the hyperparameters of each METHOD: bounds, defaults, the paper's symbols and values.
+    """List the methods, or show the hyperparameters of each METHOD.
 
-    Without METHOD, list the methods; with --markdown, print the whole reference.
+    Hyperparameters are shown with bounds, defaults, and the paper's symbols and values. Without
+    METHOD, --markdown prints the reference of all methods.
 
     \b
     Examples:
@@ -346,10 +353,10 @@ def describe(methods: tuple[str, ...], as_markdown: bool, base: str | None) -> N
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @shows_errors
 def new_method(name: str, folder: Path) -> None:
-    """Write a package for your own method NAME into the new folder DIR.
+    """Create a package for your own method NAME in the folder DIR.
 
-    The package holds a working method: a module, its tests, an entry point and a sweep file. Edit
-    the module to make it yours.
+    The package contains a working method: a module, its tests, an entry point and a sweep file.
+    Edit the module to make it yours.
 
     \b
     Example:

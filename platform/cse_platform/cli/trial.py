@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     "--code",
     "shows_code",
     is_flag=True,
-    help="Print the code that it ran: another package's method as its sweep has kept it, ours by "
-    "version and commit.",
+    help="Print the code that the trial ran: this package by version and commit, another package's "
+    "method in full.",
 )
 @click.option(
-    "--diff", "other", metavar="TRIAL", help="Print what changed in the code since this trial."
+    "--diff", "other", metavar="TRIAL", help="Print the changes in the code since this other trial."
 )
 @shows_errors
 def show_command(
@@ -44,14 +44,16 @@ def show_command(
     shows_code: bool,
     other: str | None,
 ) -> None:
-    """Show everything about TRIAL: its key, the first 6 or more digits of it, or SWEEP#NUMBER.
+    """Show everything about TRIAL.
+
+    TRIAL is a trial's key, the first 6 or more digits of the key, or SWEEP#NUMBER.
 
     \b
     Examples:
         cse-leaderboard show 10bba02b
         cse-leaderboard show quickstart-simcse#0
-        cse-leaderboard show labcse#3 --code
-        cse-leaderboard show labcse#3 --diff labcse-first#0
+        cse-leaderboard show labcse-mini#3 --code
+        cse-leaderboard show labcse-mini#3 --diff labcse-mini#0
     """
     if as_json + shows_code + (other is not None) > 1:
         raise click.UsageError("--json, --code and --diff are three questions; ask one at a time")
@@ -82,16 +84,17 @@ def show_command(
     "--to",
     "folder",
     type=click.Path(path_type=Path),
-    help="New folder.  [default: reproduce-TRIAL, with 8 digits]",
+    help="New or empty folder.  [default: reproduce-KEY, with 8 digits of the key]",
 )
 @store_options
 @shows_errors
 def reproduce_command(
     trial: str, folder: Path | None, runs: Path | None, store: str | None
 ) -> None:
-    """Write a folder that reproduces TRIAL: sweep file, packages, code changes, a script.
+    """Write a folder that reproduces TRIAL.
 
-    The command and the folder's README say what is unknown about how the trial ran.
+    It contains a sweep file, the versions of the packages, the code changes, and a script. The
+    command and the folder's README say what is unknown about how the trial ran.
 
     \b
     Example:
@@ -114,9 +117,10 @@ def reproduce_command(
 @store_options
 @shows_errors
 def export_command(trial: str, folder: Path, runs: Path | None, store: str | None) -> None:
-    """Export the model of TRIAL to FOLDER, with a model card, for sentence-transformers.
+    """Export the model of TRIAL for sentence-transformers.
 
-    TRIAL can be the name of a sweep: its complete trial with the highest dev score.
+    Writes the model and a model card to FOLDER. TRIAL can also be the name of a sweep; then its
+    complete trial with the highest dev score is exported.
 
     \b
     Examples:
@@ -145,10 +149,10 @@ def export_command(trial: str, folder: Path, runs: Path | None, store: str | Non
 @store_options
 @shows_errors
 def register_command(trial: str, name: str, runs: Path | None, store: str | None) -> None:
-    """Register the model of TRIAL as a version of NAME in MLflow's model registry.
+    """Register the model of TRIAL in MLflow's model registry.
 
-    A trial that already has a version under NAME keeps it. The MLflow store is the one in the runs
-    folder, or CSE_MLFLOW_URI.
+    It becomes a new version of NAME, unless the trial already has a version under NAME. The MLflow
+    store is CSE_MLFLOW_URI, or the one in the runs folder if that is not set.
 
     \b
     Example:

@@ -12,13 +12,14 @@ from cse_platform.cli.request import about_sweep
 
 
 @about_sweep
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, but remove nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete(sweep: str, runs: Path | None, store: str | None, dry_run: bool, yes: bool) -> None:
-    """Delete SWEEP everywhere: leaderboard, search store, MLflow, models, journal.
+    """Delete SWEEP from all stores, with its models and journal.
 
-    It says what goes and who uses it, and asks. Trials that another sweep holds too stay. A
-    deletion that was cut off goes on when the command is given again. An import is deleted in the
+    The stores are the leaderboard, the search store and MLflow. The command lists what will be
+    deleted and what depends on it, and asks for confirmation. Trials that another sweep also holds
+    stay. To finish a deletion that was cut off, run the command again. Imports are deleted in the
     same way.
 
     \b
@@ -42,12 +43,13 @@ def delete(sweep: str, runs: Path | None, store: str | None, dry_run: bool, yes:
 
 
 @about_sweep
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, but remove nothing.")
 def archive(sweep: str, runs: Path | None, store: str | None, dry_run: bool) -> None:
-    """Archive SWEEP: compress its journal, and remove what can come back from that.
+    """Archive SWEEP to save space.
 
-    Dev curves are thinned, the driver's messages and checkpoints are removed. Scores, similarities,
-    models, sources and what trials printed stay. `unarchive` undoes it, but for the checkpoints.
+    Compresses its journal, thins its dev curves on the leaderboard, and removes the driver's
+    messages and the checkpoints. Scores, similarities, models, sources and the output of trials
+    stay. `unarchive` restores everything except the checkpoints.
 
     \b
     Examples:
@@ -72,7 +74,10 @@ def archive(sweep: str, runs: Path | None, store: str | None, dry_run: bool) -> 
 
 @about_sweep
 def unarchive(sweep: str, runs: Path | None, store: str | None) -> None:
-    """Put an archived SWEEP back as it was, from its journal, so that it can go on.
+    """Restore an archived SWEEP from its journal.
+
+    The sweep can then be resumed. Checkpoints are not restored, so trials that were cut off start
+    from the beginning.
 
     \b
     Example:
@@ -93,15 +98,17 @@ def unarchive(sweep: str, runs: Path | None, store: str | None) -> None:
     default="90d",
     show_default=True,
     metavar="AGE",
-    help="Remove what was not used for longer: a number with s, min, h or d.",
+    help="Remove what was not used for this long: a number with s, min, h or d.",
 )
 @store_options
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, but remove nothing.")
 @shows_errors
 def clean(older_than: str, runs: Path | None, store: str | None, dry_run: bool) -> None:
-    """Remove what is old: requests, messages, submitted jobs, folders of Ray, cached files.
+    """Remove old requests, messages, jobs, Ray folders and caches.
 
-    Results stay. Cached files go by their last use on this machine, and are made again when needed.
+    Results stay. The jobs are folders of submitted sweeps, and are kept while an unfinished sweep
+    needs them. Cached files are removed by their last use on this machine, and are made again when
+    needed.
 
     \b
     Examples:
