@@ -77,13 +77,13 @@ def refuse_other_content(
         )
 
 
-def to_try_again(history: History, environment: str) -> list[TrialHistory]:
+def list_trials_to_retry(history: History, environment: str) -> list[TrialHistory]:
     """List trials that failed in another environment or that a person wants to be retried."""
     return [
         trial
         for trial in history.trials.values()
         if not trial.averages  # averages are made again whenever they are missing
-        if trial.asked_again or (trial.state == "FAIL" and trial.environment != environment)
+        if trial.retry_requested or (trial.state == "FAIL" and trial.environment != environment)
     ]
 
 
@@ -171,7 +171,7 @@ def gather_prior_results(
     )
 
 
-def with_found_values(
+def fill_in_stage_values(
     spec: SweepSpec, history: History, stores: SweepStores
 ) -> tuple[SweepSpec, dict[str, str]]:
     """Fill in the values that earlier stages of the file have found.

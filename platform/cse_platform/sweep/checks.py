@@ -102,7 +102,7 @@ def _check_conditions(spec: SweepSpec, method: Method) -> list[Problem]:
     ]
 
 
-def put_on_base(method: str, base: str) -> Method:
+def get_method_on_base(method: str, base: str) -> Method:
     """Return the method on a base method; SweepRefusedError if it does not take this base."""
     found, values = get_method(method), {"base": base}
     problems: list[Problem] = []

@@ -357,15 +357,15 @@ class SweepFinished(SweepEvent):
     """The common cause of all its trials' failures, if that ended it. None in older journals."""
 
 
-_ASKED = (
+_SHARED_FIELDS = (
     *("number", "role", "search_number", "seed"),
     *("configuration", "code", "values", "searched"),
 )
 
 
-def asked_of(trial: Any) -> dict[str, Any]:
+def copy_shared_fields(trial: Any) -> dict[str, Any]:
     """Collect the fields that TrialStarted, TrialReused and TrialHistory share."""
-    return {name: getattr(trial, name) for name in _ASKED}
+    return {name: getattr(trial, name) for name in _SHARED_FIELDS}
 
 
 Event = Annotated[
