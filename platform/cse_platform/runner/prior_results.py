@@ -20,7 +20,7 @@ from cse_platform.leaderboard.searches import (
 from cse_platform.leaderboard.store import Store
 from cse_platform.render.formats import format_count, percent
 from cse_platform.runner.confirmation import chosen_trials
-from cse_platform.search.learning import pick_evenly
+from cse_platform.search.learning import pick_evenly_with_ends
 from cse_platform.sweep.checks import rule_problems, value_problems
 from cse_platform.sweep.identity import CODE, GROWING, Identity, canonical_hash
 from cse_platform.sweep.problems import format_value, joined_problems
@@ -340,7 +340,7 @@ def _select_usable(
             "complete configurations lies in the space and agrees with 'fixed'; leave it out of "
             "search.learn_from"
         )
-    return pick_evenly(usable, min(len(usable), MOST_LEARNED))
+    return pick_evenly_with_ends(usable, min(len(usable), MOST_LEARNED))
 
 
 def _convert_to_space(

@@ -95,8 +95,8 @@ def _check_conditions(spec: SweepSpec, method: Method) -> list[Problem]:
     return [
         problem
         for name, dimension in spec.space.items()
-        for parent, alternatives in dimension.when.items()
-        for value in alternatives.values
+        for parent, condition in dimension.when.items()
+        for value in condition.values
         if parent in method.config.model_fields and not spec.space[parent].has(value)
         for problem in _check_value(method, parent, value, ("space", name, "when", parent))
     ]

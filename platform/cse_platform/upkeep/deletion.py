@@ -115,7 +115,7 @@ class Deletion:
     @property
     def effects(self) -> list[str]:
         """What others use of the sweep, and what stays, one sentence each."""
-        return list(self._iterate_effects())
+        return list(self._describe_effects())
 
     def find_models(self, board: Store) -> Iterator[str]:
         """Find the locations of the kept models to remove."""
@@ -165,7 +165,7 @@ class Deletion:
                 lease.renew(session)
                 lease.forget(session)
 
-    def _iterate_effects(self) -> Iterator[str]:
+    def _describe_effects(self) -> Iterator[str]:
         content = self.content
         for other, count in content.shared.items():
             stay = "stays" if count == 1 else "stay"
