@@ -137,8 +137,8 @@ class AnnotationChange:
     field: Literal["note", "star", "tag"]
     stands: bool
     """Whether it is written; False if it is removed."""
-    word: str = ""
-    """The tag."""
+    tag: str = ""
+    """Empty for a note or a star."""
     text: str = ""
     """The text of a note."""
 
@@ -167,8 +167,8 @@ class AnnotationWritten(SweepEvent):
             yield AnnotationChange("note", bool(self.note), text=self.note)
         if self.star is not None:
             yield AnnotationChange("star", self.star)
-        for word, stands in self.tags.items():
-            yield AnnotationChange("tag", stands, word=word)
+        for tag, stands in self.tags.items():
+            yield AnnotationChange("tag", stands, tag=tag)
 
 
 class TrialStarted(TrialEvent):
