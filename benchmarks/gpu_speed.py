@@ -112,7 +112,7 @@ def main() -> None:
             if time.perf_counter() - began > BUDGET:
                 say(f"{method}: left out, the time is over")
                 continue
-            found["resumed"][method] = same = goes_on_as_it_stopped(method, places, Path(folder))
+            found["resumed"][method] = same = compare_resumed(method, places, Path(folder))
             say(f"{method}: 20 steps, stopped after 10 and resumed: {same}")
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=2) + "\n")
@@ -273,7 +273,7 @@ def trained_methods() -> list[str]:
     return [name for name in names if issubclass(get_method(name).config, TrainingConfig)]
 
 
-def goes_on_as_it_stopped(method: str, places: dict[str, str], folder: Path) -> str:
+def compare_resumed(method: str, places: dict[str, str], folder: Path) -> str:
     """Return `equal` if a resumed trial equals the whole one, else how much the losses differ."""
     dev, texts = folder / "graded.tsv", builtin_corpus()
     pairs = zip(texts[:40], texts[40:80], strict=True)

@@ -6,7 +6,7 @@ from typing import Any
 from simulation import Ended
 from surfaces import Surface
 
-from cse_platform.leaderboard.statistics.searches import still_racing
+from cse_platform.leaderboard.statistics.searches import find_survivors
 
 
 def raced(
@@ -19,7 +19,7 @@ def raced(
     values: dict[str, dict[int, float]] = {str(place): {} for place in range(len(best))}
     trials = 0
     for seed in seeds:
-        for name in still_racing(values, seeds=seeds):
+        for name in find_survivors(values, seeds=seeds):
             curve = surface.curve(best[int(name)].assignment, seed=seed)
             values[name][seed] = float(curve.max())
             trials += 1

@@ -82,7 +82,7 @@ def heed_sigterm() -> None:
         signal.signal(signal.SIGTERM, _handle_sigterm)
         sys.unraisablehook = _repeat_interrupt
         for handler in filter(None, [logging.lastResort, *logging.root.handlers]):
-            handler.addFilter(_is_no_interrupt)
+            handler.addFilter(_is_not_interrupt)
         _watch_for_sigterm()
 
 
@@ -122,7 +122,7 @@ def _repeat_interrupt(lost: "sys.UnraisableHookArgs") -> None:
         sys.__unraisablehook__(lost)
 
 
-def _is_no_interrupt(record: logging.LogRecord) -> bool:
+def _is_not_interrupt(record: logging.LogRecord) -> bool:
     """Whether a log record is about anything but a KeyboardInterrupt.
 
     If one is raised while a connection closes, SQLAlchemy logs it with a traceback and reraises it.

@@ -5,7 +5,7 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from cse_methods.data.own.naming import put_down
+from cse_methods.data.own.naming import register_own_file
 from cse_methods.data.own.spec import OwnPairs
 from cse_methods.errors import nearest_hint
 from cse_methods.settings import Settings
@@ -51,9 +51,9 @@ class DevSelection(Settings):
         gathered, files = dict(values), dict(values.get("files") or {})
         for role in ("checkpoint", "search", "also"):
             if isinstance(entries := values.get(role), (list, tuple)):
-                gathered[role] = [put_down(role, entry, files) for entry in entries]
+                gathered[role] = [register_own_file(role, entry, files) for entry in entries]
             elif role in values and role != "also":
-                gathered[role] = put_down(role, entries, files)
+                gathered[role] = register_own_file(role, entries, files)
         return gathered | ({"files": files} if files else {})
 
     @field_validator("checkpoint", "search", "also")

@@ -102,31 +102,31 @@ def evaluate(
     dev = [load_dev_set(GEOMETRY_TASK, data)] if tasks.geometry else []
     reviews = [load_reviews(task, data) for task in tasks.long]
     with tempfile.TemporaryDirectory(prefix="cse-vectors-") as folder:
-        scoring = _Scoring({**model.reading, **_read_in_training(training)})
-        with scoring.timed("encoding"):
+        collector = _ScoreCollector({**model.reading, **_read_in_training(training)})
+        with collector.timed("encoding"):
             sentences = _sentences([*sts, *dev], reviews, tasks, data)
             vectors = StoredEmbeddings(model, sentences, folder=Path(folder), progress=progress)
         for pairs in sts:
-            _score_pairs(scoring, vectors, pairs, tasks)
+            _score_pairs(collector, vectors, pairs, tasks)
         if training is not None:
-            _score_clean(scoring, sts, tasks, training)
+            _score_clean(collector, sts, tasks, training)
         for pairs in dev:
-            _measure_space(scoring, vectors, pairs)
+            _measure_space(collector, vectors, pairs)
         classified = len(tasks.transfer) + len(tasks.long)
         for done, task in enumerate(tasks.transfer):
             progress(task, done, classified)
-            _score_transfer(scoring, vectors, task, data, protocol)
+            _score_transfer(collector, vectors, task, data, protocol)
         for done, one in enumerate(reviews, start=len(tasks.transfer)):
             progress(one.task, done, classified)
-            _score_reviews(scoring, vectors, one, protocol)
-    scoring.add_averages(AVG_STS, STS_TASKS, "test")
-    scoring.add_averages(AVG_TRANSFER, TRANSFER_TASKS, "dev", "test")
+            _score_reviews(collector, vectors, one, protocol)
+    collector.add_averages(AVG_STS, STS_TASKS, "test")
+    collector.add_averages(AVG_TRANSFER, TRANSFER_TASKS, "dev", "test")
     if training is not None:
         tests = {pairs.task: (*pairs.first, *pairs.second) for pairs in sts}
         tests |= {task: test_sentences(task, data) for task in tasks.transfer}
         tests |= {one.task: one.texts for one in reviews}
-        _measure_contamination(scoring, tests, training)
-    return scoring.evaluation(tasks)
+        _measure_contamination(collector, tests, training)
+    return collector.evaluation(tasks)
 
 
 def _sentences(
@@ -146,7 +146,7 @@ def _read_in_training(training: TrainingData | None) -> dict[str, list[str]]:
 
 
 @dataclass
-class _Scoring:
+class _ScoreCollector:
     """Collects scores under their identities."""
 
     reading: Mapping[str, Any]
@@ -208,26 +208,26 @@ class _Scoring:
 
 
 def _score_pairs(
-    scoring: _Scoring, vectors: StoredEmbeddings, pairs: PairSet, tasks: Tasks
+    collector: _ScoreCollector, vectors: StoredEmbeddings, pairs: PairSet, tasks: Tasks
 ) -> None:
-    with scoring.timed(pairs.task):
+    with collector.timed(pairs.task):
         # Scores use the stored 32-bit cosines, so that they can be recomputed exactly.
         found = cosines(vectors(pairs.first), vectors(pairs.second)).numpy().astype(np.float32)
         lab = pairs.source == "file"
-        own = scoring.identify(pairs.task, STS_PROTOCOL, pairs.sha256, own=lab)
-        scoring.similarities.append(_similarities(pairs, "test", own, found))
+        own = collector.identify(pairs.task, STS_PROTOCOL, pairs.sha256, own=lab)
+        collector.similarities.append(_similarities(pairs, "test", own, found))
         if known_groups(pairs.gold) is None:
             groups = group_by_sentence(pairs.first, pairs.second)
-            grouped = scoring.add_identity(settings_of_groups(pairs.task, pairs.sha256, groups))
+            grouped = collector.add_identity(settings_of_groups(pairs.task, pairs.sha256, groups))
             share = (int(groups.max()) + 1) / len(groups)
-            scoring.add(pairs.task, "test", grouped, {SENTENCE_GROUPS: share})
+            collector.add(pairs.task, "test", grouped, {SENTENCE_GROUPS: share})
         if lab or pairs.task in tasks.sts:
             values = correlations(found, pairs.gold, pairs.subsets)
-            scoring.add(pairs.task, "test", own, values)
+            collector.add(pairs.task, "test", own, values)
         if pairs.task in tasks.ranking:
-            ranked = scoring.identify(pairs.task, RANKING_PROTOCOL, pairs.sha256)
+            ranked = collector.identify(pairs.task, RANKING_PROTOCOL, pairs.sha256)
             values = score_rankings(pairs.first, pairs.second, found, pairs.gold)
-            scoring.add(pairs.task, "test", ranked, values)
+            collector.add(pairs.task, "test", ranked, values)
 
 
 def score_again(
@@ -245,15 +245,15 @@ def score_again(
     Returns:
         Only the clean scores, and their average if there are all seven.
     """
-    scoring = _Scoring({}, similarities=list(similarities), identities=dict(identities))
-    _add_clean_scores(scoring, left_out)
-    scoring.add_averages(AVG_STS, STS_TASKS, "test")
-    new = {name: parts for name, parts in scoring.identities.items() if name not in identities}
-    return replace(scoring.evaluation(Tasks()), similarities=(), identities=new)
+    collector = _ScoreCollector({}, similarities=list(similarities), identities=dict(identities))
+    _add_clean_scores(collector, left_out)
+    collector.add_averages(AVG_STS, STS_TASKS, "test")
+    new = {name: parts for name, parts in collector.identities.items() if name not in identities}
+    return replace(collector.evaluation(Tasks()), similarities=(), identities=new)
 
 
 def _score_clean(
-    scoring: _Scoring, sets: Sequence[PairSet], tasks: Tasks, training: TrainingData
+    collector: _ScoreCollector, sets: Sequence[PairSet], tasks: Tasks, training: TrainingData
 ) -> None:
     """Add the clean scores of the tasks for which all earlier tasks are available."""
     try:
@@ -261,35 +261,37 @@ def _score_clean(
     except DataError as problem:
         _log.warning("no clean scores: %s", problem)
         return
-    _add_clean_scores(scoring, {task: left_out[task] for task in tasks.sts if task in left_out})
+    _add_clean_scores(collector, {task: left_out[task] for task in tasks.sts if task in left_out})
 
 
-def _add_clean_scores(scoring: _Scoring, left_out: Mapping[str, NDArray[np.bool_]]) -> None:
+def _add_clean_scores(
+    collector: _ScoreCollector, left_out: Mapping[str, NDArray[np.bool_]]
+) -> None:
     """Add the clean scores of these tasks from the collected similarities."""
-    for whole in [one for one in scoring.similarities if one.split == "test"]:
+    for whole in [one for one in collector.similarities if one.split == "test"]:
         if (rows := left_out.get(whole.task)) is not None:
-            settings = settings_of_clean(scoring.identities[whole.identity], whole.identity, rows)
+            settings = settings_of_clean(collector.identities[whole.identity], whole.identity, rows)
             values = {CLEAN: clean_spearman(whole.cosines, whole.gold, rows)}
-            scoring.add(whole.task, "test", scoring.add_identity(settings), values)
+            collector.add(whole.task, "test", collector.add_identity(settings), values)
 
 
 def _measure_contamination(
-    scoring: _Scoring, tests: Mapping[str, Sequence[str]], training: TrainingData
+    collector: _ScoreCollector, tests: Mapping[str, Sequence[str]], training: TrainingData
 ) -> None:
     """Add the share of each set's sentences that the encoder has seen (`count_contamination`)."""
-    with scoring.timed("contamination"):
+    with collector.timed("contamination"):
         for counted in count_contamination(tests, training):
-            own = scoring.add_identity(counted.settings)
-            scoring.add(counted.task, counted.split, own, {counted.metric: counted.share})
+            own = collector.add_identity(counted.settings)
+            collector.add(counted.task, counted.split, own, {counted.metric: counted.share})
 
 
-def _measure_space(scoring: _Scoring, vectors: StoredEmbeddings, dev: PairSet) -> None:
-    with scoring.timed("geometry"):
+def _measure_space(collector: _ScoreCollector, vectors: StoredEmbeddings, dev: PairSet) -> None:
+    with collector.timed("geometry"):
         first, second = vectors(dev.first), vectors(dev.second)
-        own = scoring.identify(GEOMETRY_TASK, GEOMETRY_PROTOCOL, dev.sha256)
+        own = collector.identify(GEOMETRY_TASK, GEOMETRY_PROTOCOL, dev.sha256)
         found = cosines(first, second).numpy().astype(np.float32)
-        scoring.similarities.append(_similarities(dev, "dev", own, found))
-        scoring.add(GEOMETRY_TASK, "dev", own, geometry(dev, first, second))
+        collector.similarities.append(_similarities(dev, "dev", own, found))
+        collector.add(GEOMETRY_TASK, "dev", own, geometry(dev, first, second))
 
 
 def _similarities(
@@ -299,27 +301,30 @@ def _similarities(
 
 
 def _score_transfer(
-    scoring: _Scoring,
+    collector: _ScoreCollector,
     vectors: StoredEmbeddings,
     task: TransferTask,
     data: str | None,
     protocol: TransferProtocol,
 ) -> None:
-    with scoring.timed(task):
+    with collector.timed(task):
         result = transfer_scores(task, vectors, data, protocol)
-        own = scoring.identify(task, asdict(protocol), result.data_sha256)
-        scoring.add(task, "dev", own, {"accuracy": result.dev})
+        own = collector.identify(task, asdict(protocol), result.data_sha256)
+        collector.add(task, "dev", own, {"accuracy": result.dev})
         f1 = {} if result.f1 is None else {"f1": result.f1}
-        scoring.add(task, "test", own, {"accuracy": result.test, **f1})
+        collector.add(task, "test", own, {"accuracy": result.test, **f1})
 
 
 def _score_reviews(
-    scoring: _Scoring, vectors: StoredEmbeddings, reviews: Reviews, protocol: TransferProtocol
+    collector: _ScoreCollector,
+    vectors: StoredEmbeddings,
+    reviews: Reviews,
+    protocol: TransferProtocol,
 ) -> None:
     """Score reviews by nested folds; HiCL states no protocol, so this one is our choice."""
-    with scoring.timed(reviews.task):
+    with collector.timed(reviews.task):
         found = nested(Samples(vectors(reviews.texts), reviews.labels), protocol, test=True)
-        own = scoring.identify(reviews.task, asdict(protocol), reviews.sha256)
-        scoring.add(reviews.task, "dev", own, {"accuracy": found.dev})
+        own = collector.identify(reviews.task, asdict(protocol), reviews.sha256)
+        collector.add(reviews.task, "dev", own, {"accuracy": found.dev})
         assert found.test is not None  # because the test was requested
-        scoring.add(reviews.task, "test", own, {"accuracy": found.test})
+        collector.add(reviews.task, "test", own, {"accuracy": found.test})

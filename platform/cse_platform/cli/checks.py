@@ -88,11 +88,11 @@ def _check_stage(
     configs = [config for each in every for config in preflight.sample_configs(each, inspection)]
     missing = preflight.missing_downloads(spec, configs, inspection)
     sizes = preflight.sizes_of(spec, configs, inspection)
-    inspection.attempt(
+    inspection.run_check(
         ("notify",), partial(refuse_unknown_services, spec.notify), needs=("notify",)
     )
     store_keys = ("sweep", "stores", "storage")
-    where = inspection.attempt(
+    where = inspection.run_check(
         ("stores",), partial(sweep_stores, spec, runs=runs), needs=store_keys
     )
     if where is not None:
@@ -125,9 +125,9 @@ def _check_stage(
 
 def _check_stores(where: SweepStores, inspection: Inspection) -> None:
     """Add the problems of stores with which a run could not start."""
-    inspection.attempt(("stores",), partial(refuse_unwritable, where))
-    inspection.attempt(("stores", "leaderboard"), partial(_refuse_unusable, where.leaderboard))
-    inspection.attempt(("stores", "search"), partial(refuse_unreachable, where.search))
+    inspection.run_check(("stores",), partial(refuse_unwritable, where))
+    inspection.run_check(("stores", "leaderboard"), partial(_refuse_unusable, where.leaderboard))
+    inspection.run_check(("stores", "search"), partial(refuse_unreachable, where.search))
 
 
 def _refuse_unusable(leaderboard: str) -> None:

@@ -113,9 +113,9 @@ def _probe_time(
     except CseError as error:
         return f"{_format_trials(spec, at_once)}; a trial would fail: {error}"
     except Exception as error:  # the method's own code can raise anything
-        from cse_platform.runner.failures import with_own_line
+        from cse_platform.runner.failures import format_error_with_location
 
-        reason = with_own_line(error, format_exc(), method)
+        reason = format_error_with_location(error, format_exc(), method)
         return f"{_format_trials(spec, at_once)}; a trial would fail: {reason}"
     known = f"from {STEPS} steps on this machine"
     return _format_estimate(spec, [seconds], at_once, finished=False, known=known)
@@ -236,9 +236,9 @@ def _resolve_found_values(checked: Checked) -> tuple[Checked, list[str]]:
     """Fill in values that earlier stages have found. Returns the stage, and a line for each."""
     if not find_stage_references(checked.spec.fixed):
         return checked, []
-    from cse_platform.runner.prior_results import value_notes, with_found_values
+    from cse_platform.runner.prior_results import fill_in_stage_values, value_notes
 
-    spec, origins = with_found_values(checked.spec, _read_history(checked.where), checked.where)
+    spec, origins = fill_in_stage_values(checked.spec, _read_history(checked.where), checked.where)
     awaited = find_stage_references(spec.fixed)
     lines = [f"{name}: {source}, which comes later" for name, source in awaited.items()]
     return replace(checked, spec=spec), [*value_notes(spec, origins), *lines]

@@ -221,7 +221,7 @@ def _format_merge(merged: "MergeSummary") -> str:
     lines = [
         f"Sweeps: {merged.sweeps} new",
         f"Trials: {merged.new} new, {merged.completed} completed, {merged.newer} heard of later, "
-        f"{merged.here} here already",
+        f"{merged.already_here} here already",
         f"Dev points: {merged.points}",
         f"Scores: {merged.scores}",
     ]
@@ -235,4 +235,4 @@ def _format_merge(merged: "MergeSummary") -> str:
 
 def _format_import(imported: "Imported") -> str:
     gave_way = f", {imported.gave_way} earlier attempts left out" if imported.gave_way else ""
-    return f"Trials: {imported.new} new, {imported.here} here already{gave_way}"
+    return f"Trials: {imported.new} new, {imported.already_here} here already{gave_way}"

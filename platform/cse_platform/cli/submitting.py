@@ -87,7 +87,7 @@ def _submit_job(
         "submission": _make_submission(bundle, job, server.url),
     }
     folder, data = archive({**bundle.content, ORDER_FILE: json.dumps(order)})
-    server.put({**shipment.archives, folder: data})
+    server.upload({**shipment.archives, folder: data})
     environment = {"working_dir": folder} | (shipment.environment if ship else {})
     python = server.python()
     if absent:

@@ -327,14 +327,14 @@ def describe(methods: tuple[str, ...], as_markdown: bool, base: str | None) -> N
     from cse_platform.render.methods_page import methods_overview, methods_page, methods_reference
     from cse_platform.render.terminal import print_page
     from cse_platform.render.text import to_markdown
-    from cse_platform.sweep.checks import put_on_base
+    from cse_platform.sweep.checks import get_method_on_base
 
     if base is not None and not methods:
         raise click.UsageError("--base needs a METHOD that stands on it")
     descriptions = []
     for name in methods or available_methods():
         try:
-            method = get_method(name) if base is None else put_on_base(name, base)
+            method = get_method(name) if base is None else get_method_on_base(name, base)
             descriptions.append(describe_method(method))
         except BrokenMethodError as error:
             if methods:

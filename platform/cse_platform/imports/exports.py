@@ -72,7 +72,7 @@ class TableRuns:
                     f"{self._file}, row {line}: {len(row)} cells, and there are {len(head)} columns"
                 )
 
-    def search(self, *_: Any, **__: Any) -> Iterable[LoggedRun]:
+    def find_runs(self, *_: Any, **__: Any) -> Iterable[LoggedRun]:
         """Return all runs; identical rows are one run."""
         return self._runs.values()
 
@@ -210,7 +210,7 @@ class TrackioRuns:
         for metric, value in values.items():
             self._history.setdefault((run, metric), []).append(LoggedValue(step, time, value))
 
-    def search(self, *_: Any, **__: Any) -> Iterable[LoggedRun]:
+    def find_runs(self, *_: Any, **__: Any) -> Iterable[LoggedRun]:
         """Return all runs."""
         return self._runs.values()
 

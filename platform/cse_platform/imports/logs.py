@@ -158,7 +158,7 @@ def _make_trial(file: Path, lines: Sequence[LogEntry], settings: LogSettings) ->
     runtime = next((line["train_runtime"] for line in lines if "train_runtime" in line), None)
     trial = ImportedTrial(
         name=str(file),
-        lab=settings.sweep,
+        sweep_name=settings.sweep,
         method=settings.method,
         backbone=settings.backbone,
         values=settings.values,

@@ -59,9 +59,9 @@ class ImportedTrial:
 
     name: str
     """Its name in messages."""
-    lab: str
-    """The sweep name of the import. Different labs may use different code and data, so their trials
-    never share a row.
+    sweep_name: str
+    """The name of the import's sweep. Trials of different sweeps may have used different code and
+    data, so they never share a row.
     """
     method: str
     backbone: str
@@ -85,7 +85,7 @@ class ImportedTrial:
     @cached_property
     def configuration(self) -> str:
         """Hash of all that is known of the trial but its seed; no trial of our own has the same."""
-        return canonical_hash([*self._identifying_values, self.lab])
+        return canonical_hash([*self._identifying_values, self.sweep_name])
 
     @cached_property
     def key(self) -> str:
@@ -94,7 +94,7 @@ class ImportedTrial:
 
     @property
     def former_key(self) -> str:
-        """The key under which versions that did not distinguish labs stored it."""
+        """The key under which versions that did not distinguish imports by sweep stored it."""
         return canonical_hash([IMPORTED, canonical_hash(self._identifying_values), self.seed])
 
     @property
@@ -122,13 +122,13 @@ class ImportedTrial:
     def identity(self) -> dict[str, str]:
         """The record of its dev set on the leaderboard.
 
-        Its identity makes a lab's imports of one dev task comparable with each other, but not with
-        those of other labs or with our own trials.
+        Its identity makes a sweep's imports of one dev task comparable with each other, but not
+        with those of other sweeps or with our own trials.
         """
         return {
             "checkpoint": self.dev,
             "search": self.dev,
-            "identity": canonical_hash([IMPORTED, "dev", self.dev, self.lab]),
+            "identity": canonical_hash([IMPORTED, "dev", self.dev, self.sweep_name]),
             "source": IMPORTED,
             "corpus": IMPORTED,
         }
@@ -204,7 +204,7 @@ class Imported:
 
     new: int
     """Trials that are new, or better attempts at incomplete ones."""
-    here: int
+    already_here: int
     """Trials that were already on the leaderboard."""
     gave_way: int
     """Attempts at a trial that were dropped for a better one."""
@@ -259,7 +259,7 @@ def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) ->
             take_over(board, name, some)
             board.let_others_write()
     total = sum(map(len, sweeps.values()))
-    return Imported(new=new, here=chosen - new, gave_way=total - chosen)
+    return Imported(new=new, already_here=chosen - new, gave_way=total - chosen)
 
 
 def _iter_slices(events: Sequence[Event]) -> Iterator[list[tuple[int, Event]]]:

@@ -40,7 +40,7 @@ class RunSource(Protocol):
     kind: str
     """The name of the tracker, or of its file format."""
 
-    def search(self, experiments: Sequence[str], *, condition: str = "") -> Iterable[LoggedRun]:
+    def find_runs(self, experiments: Sequence[str], *, condition: str = "") -> Iterable[LoggedRun]:
         """Find the runs; only MLflow has experiments and filter conditions."""
 
     def history(self, run: str, metric: str) -> Sequence[LoggedValue]:
@@ -65,7 +65,7 @@ def read_runs(uri: str, mapping_file: Path) -> RunsToImport:
     """
     mapping, document = load_mapping(mapping_file, MLflowMapping)
     store = LoggedRuns(uri)
-    runs = list(store.search(mapping.experiments, condition=mapping.filter))
+    runs = list(store.find_runs(mapping.experiments, condition=mapping.filter))
     return _convert_runs(runs, store, mask_url(uri), mapping, mapping_file, document)
 
 
@@ -78,7 +78,9 @@ def read_exported_runs(
     """
     mapping, document = load_mapping(mapping_file, RunMapping)
     opened = source(str(file))
-    return _convert_runs(list(opened.search()), opened, file.name, mapping, mapping_file, document)
+    return _convert_runs(
+        list(opened.find_runs()), opened, file.name, mapping, mapping_file, document
+    )
 
 
 def _convert_runs(
@@ -156,7 +158,7 @@ class _Reader:
         ended = run.ended or max((point.time for point in points), default=run.started)
         trial = ImportedTrial(
             name=_format_name(run),
-            lab=self._mapping.sweep,
+            sweep_name=self._mapping.sweep,
             method=method,
             backbone=backbone,
             values=values,

@@ -218,7 +218,7 @@ class Leaderboard:
             PublishedError: if there is no such table.
             StoreError: if the database fails.
         """
-        from cse_platform.leaderboard.published.papers import can_stand, paper_table
+        from cse_platform.leaderboard.published.papers import matches_any_row, paper_table
         from cse_platform.leaderboard.published.rows import published_rows, rows_of_table
 
         printed = rows_of_table(paper, table, published_rows(files=self._published_files))
@@ -228,7 +228,7 @@ class Leaderboard:
                 filters,
                 families=tuple(BOARD_FAMILIES),
                 per_configuration=True,
-                among=partial(can_stand, printed),
+                among=partial(matches_any_row, printed),
             )
         return paper_table(paper, table, ours, files=self._published_files)
 

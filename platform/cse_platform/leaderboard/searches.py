@@ -151,23 +151,23 @@ _CONSTRAINTS = TypeAdapter(tuple[ConstraintText, ...])
 
 
 @dataclass(frozen=True)
-class Aims:
+class ObjectivesAndConstraints:
     """The objectives and constraints of a search, besides the dev score, from its stored file."""
 
     objectives: tuple[SearchObjective, ...] = ()
     constraints: tuple[str, ...] = ()
 
 
-def aims_of(spec: Mapping[str, Any]) -> Aims:
+def parse_objectives_and_constraints(spec: Mapping[str, Any]) -> ObjectivesAndConstraints:
     """Parse the objectives and constraints of a sweep's stored file; none if it has none."""
     search = spec.get("search") or {}
     try:
-        return Aims(
+        return ObjectivesAndConstraints(
             _OBJECTIVES.validate_python(search.get("objectives") or ()),
             _CONSTRAINTS.validate_python(search.get("constraints") or ()),
         )
     except ValidationError:  # of another version
-        return Aims()
+        return ObjectivesAndConstraints()
 
 
 def measured_trials(
@@ -240,8 +240,8 @@ def sweep_front(session: Session, name: str) -> ParetoFront:
         QueryError: if its search has only one objective.
     """
     sweep = find_sweep(session, name)
-    aims = aims_of(sweep.spec)
-    if not aims.objectives:
+    search = parse_objectives_and_constraints(sweep.spec)
+    if not search.objectives:
         raise QueryError(
             f"sweep {name!r} has one objective, its dev score, and so no Pareto front; "
             "`search: {objectives: […]}` names several"
@@ -249,20 +249,22 @@ def sweep_front(session: Session, name: str) -> ParetoFront:
     seeds: dict[str, list[TrialSummary]] = defaultdict(list)
     for trial in measured_trials(session, sweep, space_of(sweep.spec)):
         seeds[trial.configuration].append(trial)
-    every = (_make_front_row(aims, trials) for trials in seeds.values())
-    rows = _mark_front([row for row in every if row is not None], aims)
-    first = aims.objectives[0]
+    every = (_make_front_row(search, trials) for trials in seeds.values())
+    rows = _mark_front([row for row in every if row is not None], search.objectives)
+    first = search.objectives[0]
     sign = -1 if first.direction == "maximize" else 1
     rows.sort(key=lambda row: (not row.on_front, sign * row.measured[first.name], row.trial))
     return ParetoFront(
-        name, stored_dev(sweep.spec).search_name, aims.objectives, aims.constraints, tuple(rows)
+        name, stored_dev(sweep.spec).search_name, search.objectives, search.constraints, tuple(rows)
     )
 
 
-def _make_front_row(aims: Aims, trials: Sequence[TrialSummary]) -> FrontRow | None:
+def _make_front_row(
+    search: ObjectivesAndConstraints, trials: Sequence[TrialSummary]
+) -> FrontRow | None:
     """Average the trials of a configuration; None if one of them lacks an objective."""
     means = {}
-    for objective in aims.objectives:
+    for objective in search.objectives:
         values = [measure(trial, objective.name) for trial in trials]
         known = [value for value in values if value is not None]
         if len(known) < len(values):
@@ -276,16 +278,16 @@ def _make_front_row(aims: Aims, trials: Sequence[TrialSummary]) -> FrontRow | No
         seeds=tuple(trial.seed for trial in trials),
         values=first.values,
         measured=means,
-        feasible=is_feasible(aims.constraints, trials),
+        feasible=is_feasible(search.constraints, trials),
         on_front=False,
     )
 
 
-def _mark_front(rows: Sequence[FrontRow], aims: Aims) -> list[FrontRow]:
+def _mark_front(rows: Sequence[FrontRow], objectives: Sequence[SearchObjective]) -> list[FrontRow]:
     """Mark the rows that are on the front."""
     feasible = [row for row in rows if row.feasible]
     points = [list(row.measured.values()) for row in feasible]
-    indices = non_dominated(points, [objective.direction for objective in aims.objectives])
+    indices = non_dominated(points, [objective.direction for objective in objectives])
     front = {feasible[index].configuration for index in indices}
     return [replace(row, on_front=row.configuration in front) for row in rows]
 

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from cse_platform.leaderboard.searches import aims_of
+from cse_platform.leaderboard.searches import parse_objectives_and_constraints
 from cse_platform.leaderboard.stored_sweeps import find_sweep, lease_owners, space_of
 from cse_platform.leaderboard.sweeps import SweepOverview, state_of, sweep_overview
 from cse_platform.leaderboard.tables import (
@@ -54,7 +54,7 @@ def sweep_update(session: Session, name: str, *, since: datetime | None = None) 
     sweep = find_sweep(session, name)
     return SweepUpdate(
         overview=sweep_overview(session, name),
-        constraints=aims_of(sweep.spec).constraints,
+        constraints=parse_objectives_and_constraints(sweep.spec).constraints,
         checkpoint=stored_dev(sweep.spec).checkpoint_name,
         trials=tuple(_read_trials(session, sweep, since)),
         points=tuple(_read_running_points(session, sweep, since)),

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session, aliased, selectinload
 from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard.annotations import Annotations, annotations
 from cse_platform.leaderboard.records import TrialSummary
-from cse_platform.leaderboard.searches import Aims, aims_of, measured_trials
+from cse_platform.leaderboard.searches import measured_trials, parse_objectives_and_constraints
 from cse_platform.leaderboard.stored_sweeps import (
     LeaseOwner,
     SweepRequests,
@@ -107,7 +107,7 @@ def read_activity(session: Session, sweep: int, *, since: datetime) -> SweepActi
     return SweepActivity(ended, max(time for time in times if time is not None))
 
 
-def room_left(
+def forecast_affordable_trials(
     session: Session, sweep: int, spec: SweepSpec, *, pace: float, now: datetime
 ) -> float | None:
     """Forecast how many more trials, including further seeds, fit the budgets of a sweep.
@@ -132,8 +132,8 @@ def room_left(
     searched = [row for row in rows if row.role != "confirm"]
     ended = [row.gpu_seconds for row in searched if row.finished is not None]
     gpu_seconds = sum(ended)
-    room = Pace(pace, at_once=1, gpu=gpu_seconds / len(ended) / pace if ended else 0.0)
-    within = room.trials_within(
+    gpu_share = gpu_seconds / len(ended) / pace if ended else 0.0
+    within = Pace(pace, at_once=1, gpu=gpu_share).trials_within(
         budget,
         count=None,
         seconds=_sum_covered_seconds([(row.started, row.finished or now) for row in searched]),
@@ -274,9 +274,9 @@ def best_of_sweep(session: Session, name: str) -> TrialSummary | None:
         NotFoundError: if there is no such sweep.
     """
     sweep = find_sweep(session, name)
-    aims = aims_of(sweep.spec)
-    if aims.constraints:
-        return _find_best(_select_feasible(session, sweep, aims))
+    constraints = parse_objectives_and_constraints(sweep.spec).constraints
+    if constraints:
+        return _find_best(_select_feasible(session, sweep, constraints))
     return best_trials(session, [sweep.id]).get(name)
 
 
@@ -302,8 +302,9 @@ def _build_overviews(
         elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
         heard = read_activity(session, record.id, since=restarted) if runs else None
         pace = elapsed / heard.ended if heard and heard.ended else None
-        aims = aims_of(record.spec)
-        feasible = _select_feasible(session, record, aims) if aims.constraints else None
+        search = parse_objectives_and_constraints(record.spec)
+        constraints = search.constraints
+        feasible = _select_feasible(session, record, constraints) if constraints else None
         top = best.get(record.name) if feasible is None else _find_best(feasible)
         left = _estimate_seconds_left(
             session, record, spec, planned=plan, counts=counts, pace=pace, now=now
@@ -326,8 +327,8 @@ def _build_overviews(
             ended_by=record.ended_by,
             planned=trials if record.state == "COMPLETE" else max(plan or 0, trials),
             best=top,
-            objectives=tuple(map(str, aims.objectives)),
-            constraints=aims.constraints,
+            objectives=tuple(map(str, search.objectives)),
+            constraints=constraints,
             infeasible=0 if feasible is None else counts["COMPLETE"] - len(feasible),
             elapsed=elapsed,
             left=left,
@@ -357,15 +358,17 @@ def _estimate_seconds_left(
         trials = sum(counts.values())
         missing.append(max(planned, trials) - trials + counts["RUNNING"])
     if spec and record.ended_by is None:
-        room = room_left(session, record.id, spec, pace=pace, now=now)
-        missing += [room] if room is not None else []
+        affordable = forecast_affordable_trials(session, record.id, spec, pace=pace, now=now)
+        missing += [affordable] if affordable is not None else []
     return pace * min(missing) if missing else None
 
 
-def _select_feasible(session: Session, sweep: SweepRecord, aims: Aims) -> list[TrialSummary]:
+def _select_feasible(
+    session: Session, sweep: SweepRecord, constraints: Sequence[str]
+) -> list[TrialSummary]:
     """Read the complete trials of a sweep that satisfy its constraints."""
     every = measured_trials(session, sweep)
-    return [trial for trial in every if is_feasible(aims.constraints, [trial])]
+    return [trial for trial in every if is_feasible(constraints, [trial])]
 
 
 def _find_best(trials: Sequence[TrialSummary]) -> TrialSummary | None:

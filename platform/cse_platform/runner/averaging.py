@@ -20,7 +20,7 @@ from cse_platform.runner.confirmation import Seeds, dev_values, seeds_to_average
 from cse_platform.runner.evaluation import explain_missing_model, iter_ended_tasks
 from cse_platform.runner.failures import one_line
 from cse_platform.runner.models import keep_model, local_copy, wait_for_room
-from cse_platform.runner.planner import facts_of_sweep
+from cse_platform.runner.planner import build_sweep_fields
 from cse_platform.runner.state import SweepState
 from cse_platform.runner.worker import prepare_process
 from cse_platform.secrets import mask_text
@@ -195,7 +195,7 @@ def record_average(state: SweepState, seeds: Seeds, averaged: AveragedModel) -> 
             values=first.values,
             searched=first.searched,
             averages=tuple(sorted(trial.key for trial in seeds)),
-            **facts_of_sweep(state),
+            **build_sweep_fields(state),
         )
     )
     state.record(TrialPoint(**of_trial, step=step, value=value, metrics=averaged.metrics))

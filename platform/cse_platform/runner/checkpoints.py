@@ -16,7 +16,7 @@ from cse_methods.contract import LateSave
 from cse_methods.files.places import filesystem
 from cse_platform.runner.models import is_full, wait_for_room
 
-WAITS = "waits"
+WAIT_REASON = "waits"
 """The key of a result without a dev point that says what the trial waits for."""
 CHECKPOINT_STEP = "checkpoint_step"
 """The key of a result that holds the step of its checkpoint."""
@@ -110,7 +110,7 @@ def _write_with_patience(write: Callable[[], Path]) -> Path:
     return wait_for_room(
         write,
         what="a checkpoint",
-        waiting=lambda: tune.report({WAITS: "no room on the disk for a checkpoint"}),
+        waiting=lambda: tune.report({WAIT_REASON: "no room on the disk for a checkpoint"}),
     )
 
 

@@ -7,7 +7,7 @@ from statistics import fmean
 from cse_platform.leaderboard.filters import BestKey, best_key
 from cse_platform.leaderboard.statistics.intervals import lower_bound
 from cse_platform.leaderboard.statistics.pareto import non_dominated
-from cse_platform.leaderboard.statistics.searches import SeedValues, still_racing
+from cse_platform.leaderboard.statistics.searches import SeedValues, find_survivors
 from cse_platform.search.repeats import choose_repeat
 from cse_platform.sweep.blocks import Search, SeedsValue
 from cse_platform.sweep.objectives import is_feasible, measure
@@ -85,7 +85,7 @@ def further_seeds(
         yield from ((best[key], seed) for key in best for seed in confirm.seeds if lacks(key, seed))
         return
     for seed in asked.further:
-        racing = still_racing(
+        racing = find_survivors(
             {key: _collect_fresh_values(tried(key)) for key in best}, seeds=asked.further
         )
         yield from ((best[key], seed) for key in racing if lacks(key, seed))

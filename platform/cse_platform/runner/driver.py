@@ -18,11 +18,11 @@ from cse_platform.runner.model_retention import best_folders, delete_surplus_mod
 from cse_platform.runner.models import delete_folder, wait_for_room
 from cse_platform.runner.prior_results import (
     environment_hash,
+    fill_in_stage_values,
     gather_prior_results,
+    list_trials_to_retry,
     refuse_other_content,
-    to_try_again,
     value_notes,
-    with_found_values,
 )
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.requests import Requests
@@ -191,7 +191,7 @@ class SweepDriver:
         started from a different file.
         """
         budgeted = self.spec.with_budget(self.history.asked_trials)
-        self.spec, self._origins = with_found_values(budgeted, self.history, self.stores)
+        self.spec, self._origins = fill_in_stage_values(budgeted, self.history, self.stores)
         if awaited := find_stage_references(self.spec.fixed):
             raise SweepRefusedError(
                 f"sweep {self.spec.sweep!r} takes {' and '.join(map(str, awaited.values()))}, "
@@ -213,7 +213,7 @@ class SweepDriver:
         self._identity = self.make_identity(self._resolved, self._method, self._dev)
         content, self._packages = self._identity.content(), self.list_packages()
         self._environment = environment_hash(self._dump_spec(), content, self._packages)
-        self._to_retry = to_try_again(self.history, self._environment)
+        self._to_retry = list_trials_to_retry(self.history, self._environment)
         no_more = has_nothing_to_add(self.history.spec, self._dump_spec())
         self.has_nothing_to_do = self.history.complete and no_more and not self._to_retry
         unknown_code = self.has_nothing_to_do or self.reuse == "unknown code too"

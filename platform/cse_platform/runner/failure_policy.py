@@ -138,7 +138,7 @@ hundred loses a node."""
 class _Node:
     """The results of trials on one node."""
 
-    well: set[str] = field(default_factory=set)
+    progressed: set[str] = field(default_factory=set)
     """Trials that have reported a trained step there."""
     failed: set[str] = field(default_factory=set)
     in_a_row: list[str] = field(default_factory=list)
@@ -157,10 +157,10 @@ class BadNodes:
         """Note the node on which a trial starts or resumes."""
         self._node_of[trial] = node
 
-    def does_well(self, trial: str) -> None:
+    def note_progress(self, trial: str) -> None:
         """Note that a trial has reported a trained step."""
         if node_id := self._node_of.get(trial):
-            self._nodes[node_id].well.add(trial)
+            self._nodes[node_id].progressed.add(trial)
             self._nodes[node_id].in_a_row.clear()
 
     def note_failure(self, trial: str) -> tuple[str, list[str]] | None:
@@ -182,7 +182,7 @@ class BadNodes:
     def _compute_chance(self, node_id: str) -> float:
         """Compute the probability of a node's consecutive failures at the other nodes' rate."""
         others = [node for other, node in self._nodes.items() if other != node_id]
-        well = sum(len(node.well) for node in others)
+        progressed = sum(len(node.progressed) for node in others)
         failed = sum(len(node.failed) for node in others)
-        rate = (failed + 1) / (well + failed + 2) if well else 1.0
+        rate = (failed + 1) / (progressed + failed + 2) if progressed else 1.0
         return float(rate ** len(self._nodes[node_id].in_a_row))

@@ -92,7 +92,7 @@ def _read_message(error: BaseException) -> str:
         return f"its message cannot be read, because of {type(problem).__name__}"
 
 
-def with_own_line(error: Exception, traceback: str, method: Method) -> str:
+def format_error_with_location(error: Exception, traceback: str, method: Method) -> str:
     """Format an error in one line, with the last traceback line in the method's own code.
 
     The line's file is relative to the method's package, because paths differ between machines. A

@@ -96,7 +96,7 @@ class JobServer:
             match = None  # another version of Ray reports it elsewhere
         return shlex.quote(match[1]) if match else "python"
 
-    def put(self, archives: Mapping[str, bytes]) -> None:
+    def upload(self, archives: Mapping[str, bytes]) -> None:
         """Upload archives, given by URI, that the cluster does not have yet."""
         with self._refuse_no_answer("does not take the code"):
             for uri, data in archives.items():

@@ -32,13 +32,13 @@ from cse_platform.tracking.events import (
     TrialFinished,
     TrialReused,
     TrialStarted,
-    asked_of,
+    copy_shared_fields,
 )
 from cse_platform.tracking.events import now as this_moment
 from cse_platform.tracking.history import TrialHistory
 
 
-def start_of(
+def make_start_event(
     state: SweepState,
     config: MethodConfig,
     identity: ConfigurationIdentity,
@@ -58,11 +58,11 @@ def start_of(
         code=identity.code,
         values=config.hyperparameters(),
         searched=searched,
-        **facts_of_sweep(state),
+        **build_sweep_fields(state),
     )
 
 
-def facts_of_sweep(state: SweepState) -> dict[str, Any]:
+def build_sweep_fields(state: SweepState) -> dict[str, Any]:
     """Return the fields of a trial's first event that describe its sweep."""
     spec = state.spec
     return {
@@ -108,7 +108,7 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
                     best_metrics=_find_best_metrics(points),
                     **_read_cost(stored_trials(session, [wanted.trial])[wanted.trial]),
                     model=done.model,
-                    **asked_of(wanted),
+                    **copy_shared_fields(wanted),
                 )
                 if all(measure(reused, name) is not None for name in state.spec.search.measured):
                     return reused
@@ -277,7 +277,7 @@ class Planner:
             return None
         identity = self.state.identity.of(config)
         earlier = self._find_tried_seeds(identity)
-        return start_of(
+        return make_start_event(
             self.state,
             config,
             identity,
@@ -299,7 +299,7 @@ class Planner:
         if number is not None and explain_closing(failed, self.state.spec) is None:
             retried = number
             number = self.state.with_search(lambda: self.state.search.retry(retried))
-        planned = start_of(
+        planned = make_start_event(
             self.state,
             config,
             self.state.identity.of(config),
@@ -316,7 +316,7 @@ class Planner:
         for first, seed in further_seeds(self.state.history, spec, hashes=self._find_hashes):
             config = spec.config_of(first.values)
             identity = self.state.identity.of(config)
-            yield start_of(self.state, config, identity, "confirm", seed, first.searched)
+            yield make_start_event(self.state, config, identity, "confirm", seed, first.searched)
 
     def _find_hashes(self, trial: TrialHistory) -> set[str]:
         return self.state.identity.of(self.state.spec.config_of(trial.values)).hashes
@@ -342,7 +342,7 @@ class Planner:
         if checkpoint is not None and not exists(checkpoint):
             _log.warning("trial %d starts over: %s is gone", trial.number, mask_url(checkpoint))
             step = 0
-        known = asked_of(trial) | facts_of_sweep(self.state)
+        known = copy_shared_fields(trial) | build_sweep_fields(self.state)
         return TrialStarted(trial=trial.key, resumed_from=step, **known)
 
     def _fail_trial(self, trial: TrialHistory, error: str) -> None:

@@ -20,7 +20,7 @@ from cse_platform.leaderboard.searches import (
 from cse_platform.leaderboard.store import Store
 from cse_platform.render.formats import format_count, percent
 from cse_platform.runner.confirmation import chosen_trials
-from cse_platform.search.learning import pick_evenly
+from cse_platform.search.learning import pick_evenly_with_ends
 from cse_platform.sweep.checks import rule_problems, value_problems
 from cse_platform.sweep.identity import CODE, GROWING, Identity, canonical_hash
 from cse_platform.sweep.problems import format_value, joined_problems
@@ -77,13 +77,13 @@ def refuse_other_content(
         )
 
 
-def to_try_again(history: History, environment: str) -> list[TrialHistory]:
+def list_trials_to_retry(history: History, environment: str) -> list[TrialHistory]:
     """List trials that failed in another environment or that a person wants to be retried."""
     return [
         trial
         for trial in history.trials.values()
         if not trial.averages  # averages are made again whenever they are missing
-        if trial.asked_again or (trial.state == "FAIL" and trial.environment != environment)
+        if trial.retry_requested or (trial.state == "FAIL" and trial.environment != environment)
     ]
 
 
@@ -171,7 +171,7 @@ def gather_prior_results(
     )
 
 
-def with_found_values(
+def fill_in_stage_values(
     spec: SweepSpec, history: History, stores: SweepStores
 ) -> tuple[SweepSpec, dict[str, str]]:
     """Fill in the values that earlier stages of the file have found.
@@ -340,7 +340,7 @@ def _select_usable(
             "complete configurations lies in the space and agrees with 'fixed'; leave it out of "
             "search.learn_from"
         )
-    return pick_evenly(usable, min(len(usable), MOST_LEARNED))
+    return pick_evenly_with_ends(usable, min(len(usable), MOST_LEARNED))
 
 
 def _convert_to_space(

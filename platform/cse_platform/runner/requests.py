@@ -108,5 +108,5 @@ def act_on(
             state.to_retry += [
                 trial
                 for trial in state.history.trials.values()
-                if trial.asked_again and trial not in state.to_retry
+                if trial.retry_requested and trial not in state.to_retry
             ]

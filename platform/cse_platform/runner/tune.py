@@ -21,14 +21,14 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.averaging import average_confirmed
 from cse_platform.runner.checkpoints import (
     CHECKPOINT_STEP,
-    WAITS,
+    WAIT_REASON,
     request_checkpoints,
     withdraw_request,
 )
 from cse_platform.runner.cluster.checks import (
-    InItsEnvironment,
+    CheckedNodesPlacement,
     NodeChecks,
-    OnCheckedNodes,
+    NodeEnvironmentResources,
     SlotRequests,
 )
 from cse_platform.runner.cluster.fair_share import FairShare, IdleWorkers
@@ -87,10 +87,10 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             hooks.controller = controller._tune_controller  # Ray passes a read-only view of it
             hooks.controller._actor_cache = IdleWorkers(hooks.yields)
         if (nodes := hooks.planner.state.nodes) is not None:
-            placement = OnCheckedNodes(trial.placement_group_factory, nodes, hooks.yields)
+            placement = CheckedNodesPlacement(trial.placement_group_factory, nodes, hooks.yields)
             trial.update_resources(placement)
             manager = hooks.controller._actor_manager._resource_manager
-            manager._resource_cls = InItsEnvironment
+            manager._resource_cls = NodeEnvironmentResources
 
     def note_start(self, trial: Trial) -> None:
         """Note the node on which a trial's process runs."""
@@ -134,8 +134,8 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             self._failure_reports[trial.trial_id] = report
         if printed := _extract_mapping(OUTPUT, result):
             self.hooks.outputs.add(results.state.history.trials[key], printed)
-        if WAITS in result:
-            results.warn_waiting(key, str(result[WAITS]))
+        if WAIT_REASON in result:
+            results.warn_waiting(key, str(result[WAIT_REASON]))
         if KEPT_MODEL in result:
             problem = result[KEPT_MODEL]
             results.model_kept(key, problem=None if problem is None else str(problem))
@@ -149,7 +149,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             results.refuse(key, str(error))
             return True
         if step > 0:
-            self._bad_nodes.does_well(key)
+            self._bad_nodes.note_progress(key)
         checkpoint = _find_checkpoint(trial, result, results.checkpoints)
         own = checkpoint is not None and result.get(CHECKPOINT_STEP, step) == step
         stops = results.point(

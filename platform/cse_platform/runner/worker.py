@@ -30,7 +30,7 @@ from cse_methods.registry import get_method
 from cse_methods.settings import record_reads
 from cse_platform.errors import SettingsError, WorkerBusyError
 from cse_platform.gc_settings import collect_rarely, spare_survivors
-from cse_platform.runner.checkpoints import WAITS, TrialCheckpoints
+from cse_platform.runner.checkpoints import WAIT_REASON, TrialCheckpoints
 from cse_platform.runner.failures import report_of
 from cse_platform.runner.gpus import prepare_gpus
 from cse_platform.runner.machine_sampling import MachineSampler
@@ -131,7 +131,7 @@ def _keep_model(wanted: Mapping[str, str] | None, resumed_from: Path | None) -> 
     problem = wait_for_room(
         lambda: keep_model(*source, wanted["place"], trial=wanted["trial"]),
         what="the model",
-        waiting=lambda: tune.report({WAITS: "no room on the disk for its model"}),
+        waiting=lambda: tune.report({WAIT_REASON: "no room on the disk for its model"}),
     )
     return {KEPT_MODEL: problem}
 

@@ -14,9 +14,9 @@ from cse_platform.tracking.events import LearnedTrial
 
 SOURCE = "learned_from"
 """The user attribute that holds a learned trial's sweep and its number there."""
-LEAST_OWN = 4
+MIN_OWN_TRIALS = 4
 """The number of own trials needed to measure how well other sweeps predict."""
-MOST_OWN = 200
+MAX_OWN_TRIALS = 200
 """The most of the newest own trials that are compared, which keeps proposals fast."""
 WIDTH = 0.2
 """Width of the kernel by which a trial predicts others near it, as a share of each dimension."""
@@ -29,19 +29,19 @@ def learned_trials(
 
     Trials from comparable conditions (`alike`) keep their values and are always included. The
     values of the others are rescaled to the mean and spread of the own trials, and all of them are
-    included until there are `LEAST_OWN` complete own trials. From then on, the share included is
-    the guidance that they give (`_measure_guidance`), and each own trial replaces at least one.
+    included until there are `MIN_OWN_TRIALS` complete own trials. From then on, the share included
+    is the guidance that they give (`_measure_guidance`), and each own trial replaces at least one.
     """
     if not learned:
         return []
-    done = [trial for trial in own if trial.state == TrialState.COMPLETE][-MOST_OWN:]
+    done = [trial for trial in own if trial.state == TrialState.COMPLETE][-MAX_OWN_TRIALS:]
     values = np.array([trial.value for trial in done])
     alike = [trial for trial in learned if trial.alike]
     others = [trial for trial in learned if not trial.alike]
-    if others and len(done) >= LEAST_OWN:
+    if others and len(done) >= MIN_OWN_TRIALS:
         share = _measure_guidance(others, space, done, values)
         count = min(round(share * len(others)), len(others) - len(done))
-        others = pick_evenly(
+        others = pick_evenly_with_ends(
             sorted(others, key=lambda trial: trial.score, reverse=True), max(0, count)
         )
     moved = _rescale_values(others, values)
@@ -69,7 +69,7 @@ def _measure_guidance(
     return 0.0 if math.isnan(correlation) else min(max(2 * correlation, 0.0), 1.0)
 
 
-def pick_evenly(ranked: Sequence[LearnedTrial], count: int) -> list[LearnedTrial]:
+def pick_evenly_with_ends(ranked: Sequence[LearnedTrial], count: int) -> list[LearnedTrial]:
     """Pick `count` trials at equal distances, including the first and the last."""
     if count < 2:
         return list(ranked[:count])

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from cse_methods.data.own.naming import put_down
+from cse_methods.data.own.naming import register_own_file
 from cse_methods.data.own.spec import OwnPairs
 from cse_methods.errors import EvaluationError
 from cse_methods.settings import Settings
@@ -137,7 +137,7 @@ class Evaluate(Settings):
         if not isinstance(values, Mapping) or not isinstance(values.get("tasks"), (list, tuple)):
             return values
         files = dict(values.get("files") or {})
-        words = [put_down("tasks", entry, files) for entry in values["tasks"]]
+        words = [register_own_file("tasks", entry, files) for entry in values["tasks"]]
         return {**values, "tasks": words, **({"files": files} if files else {})}
 
     def with_files(self, change: Callable[[OwnPairs], OwnPairs]) -> Self:

@@ -95,14 +95,14 @@ def _check_conditions(spec: SweepSpec, method: Method) -> list[Problem]:
     return [
         problem
         for name, dimension in spec.space.items()
-        for parent, alternatives in dimension.when.items()
-        for value in alternatives.values
+        for parent, condition in dimension.when.items()
+        for value in condition.values
         if parent in method.config.model_fields and not spec.space[parent].has(value)
         for problem in _check_value(method, parent, value, ("space", name, "when", parent))
     ]
 
 
-def put_on_base(method: str, base: str) -> Method:
+def get_method_on_base(method: str, base: str) -> Method:
     """Return the method on a base method; SweepRefusedError if it does not take this base."""
     found, values = get_method(method), {"base": base}
     problems: list[Problem] = []

@@ -56,12 +56,12 @@ def sizes_of(
     """
     cut = any(corpus.split_at is not None for corpus in spec.corpus)
     needs = ("corpus", "data", "backbone") if cut else ("corpus", "data")
-    corpus = inspection.attempt(("corpus",), partial(_read_corpus, spec, cut=cut), needs=needs)
-    inspection.attempt(("backbone",), partial(_check_widths, spec, configs), needs=("backbone",))
+    corpus = inspection.run_check(("corpus",), partial(_read_corpus, spec, cut=cut), needs=needs)
+    inspection.run_check(("backbone",), partial(_check_widths, spec, configs), needs=("backbone",))
     if corpus is None or not configs:
         return None
     count = partial(_count_steps, configs, sentences=len(corpus.sentences))
-    steps = inspection.attempt(("corpus",), count)
+    steps = inspection.run_check(("corpus",), count)
     return Sizes(corpus, min(steps), max(steps)) if steps else None
 
 
@@ -203,17 +203,17 @@ def with_data_source(spec: SweepSpec, inspection: Inspection) -> SweepSpec:
     CSE_DATA that is not a folder in the SentEval layout, and sets that cannot be read or serve as
     both dev and test set.
     """
-    source = inspection.attempt(("data",), lambda: data_source(spec.data), needs=("data",))
+    source = inspection.run_check(("data",), lambda: data_source(spec.data), needs=("data",))
     data = str(source.absolute()) if isinstance(source, Path) else source
 
     def read(key: str, own: OwnPairs) -> OwnPairs:
-        return inspection.attempt((key,), partial(with_checksum, own)) or own
+        return inspection.run_check((key,), partial(with_checksum, own)) or own
 
     dev = spec.dev.with_files(partial(read, "dev"))
     tests = spec.evaluate and spec.evaluate.with_files(partial(read, "evaluate"))
     if tests:
         refuse = partial(refuse_dev_as_test, dev.files.values(), tests.files.values())
-        inspection.attempt(("evaluate",), refuse, needs=("dev", "evaluate"))
+        inspection.run_check(("evaluate",), refuse, needs=("dev", "evaluate"))
     return spec.model_copy(update={"data": data, "dev": dev, "evaluate": tests})
 
 
@@ -224,7 +224,7 @@ def sample_configs(spec: SweepSpec, inspection: Inspection) -> list[MethodConfig
         assignments = list_representatives(spec, spec.find_method())
         return [spec.config(assignment) for assignment in assignments]
 
-    return inspection.attempt((), configs, needs=SETTINGS) or []
+    return inspection.run_check((), configs, needs=SETTINGS) or []
 
 
 def missing_downloads(
@@ -237,7 +237,7 @@ def missing_downloads(
     """
     _find_missing_files(spec, configs, inspection)
     for config in configs:
-        inspection.attempt((), partial(_refuse_uninstalled, config))
+        inspection.run_check((), partial(_refuse_uninstalled, config))
     missing = [
         f"encoder {encoder.name}: {encoder.origin}"
         for encoder in _find_absent_encoders(spec, configs, inspection)
@@ -245,10 +245,10 @@ def missing_downloads(
     wrong = {key for key in ("corpus", "data") if not inspection.is_sound(key)}
     for place, corpus in enumerate(() if wrong else spec.corpus):
         look = partial(missing_corpora, [corpus], spec.data)
-        missing += inspection.attempt(("corpus", place), look) or []
+        missing += inspection.run_check(("corpus", place), look) or []
     dev, tests = partial(missing_dev_data, spec.dev, spec.data), partial(_find_missing_tests, spec)
-    missing += inspection.attempt(("dev",), dev, needs=("dev", "data")) or []
-    missing += inspection.attempt(("evaluate",), tests, needs=("evaluate", "data")) or []
+    missing += inspection.run_check(("dev",), dev, needs=("dev", "data")) or []
+    missing += inspection.run_check(("evaluate",), tests, needs=("evaluate", "data")) or []
     return list(dict.fromkeys(missing))
 
 
@@ -299,13 +299,13 @@ def _find_absent_encoders(
         if name in placeholders:
             continue
         place = ("backbone",) if name in own else _locate_text(name, spec)
-        source = inspection.attempt(place, partial(resolve_backbone, name))
-        if source and inspection.attempt(place, partial(_is_absent, source)):
+        source = inspection.run_check(place, partial(resolve_backbone, name))
+        if source and inspection.run_check(place, partial(_is_absent, source)):
             yield source
         elif source:
-            inspection.attempt(place, partial(check_encoder, name))
+            inspection.run_check(place, partial(check_encoder, name))
     if any(isinstance(config, TrainingConfig) for config in configs):
-        inspection.attempt(("backbone",), partial(_refuse_static, spec), needs=("backbone",))
+        inspection.run_check(("backbone",), partial(_refuse_static, spec), needs=("backbone",))
     asked = {
         (c.backbone, c.pooler, c.first_layer, c.test_prompt(), c.max_length, _precision_of(c))
         for c in configs
@@ -313,7 +313,7 @@ def _find_absent_encoders(
     for name, pooler, first_layer, prompt, max_length, precision in sorted(asked, key=str):
         read = partial(check_encoder, name, pooler=pooler, first_layer=first_layer, prompt=prompt)
         check = partial(read, max_length=max_length, precision=precision)
-        inspection.attempt(("backbone",), check, needs=("backbone",))
+        inspection.run_check(("backbone",), check, needs=("backbone",))
 
 
 def _precision_of(config: MethodConfig) -> str:

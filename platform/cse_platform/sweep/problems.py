@@ -89,7 +89,7 @@ class Inspection:
         """Whether these keys have no known problem."""
         return self.wrong_keys.isdisjoint(keys)
 
-    def attempt(
+    def run_check(
         self, path: Steps, check: Callable[[], _T], *, needs: Sequence[str] = ()
     ) -> _T | None:
         """Run a check and return its result; None if it fails or a key that it needs is broken.

@@ -24,9 +24,9 @@ from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.references import BestReference, replace_best_references
 from cse_platform.sweep.samplers import Random
 from cse_platform.sweep.space.dimensions import (
-    Alternatives,
     Choices,
     Dimension,
+    ParentCondition,
     canonical_json,
     is_number,
 )
@@ -54,7 +54,7 @@ AT_MOST_WIDTH = ("d0",)
 
 
 @dataclass
-class StandIns:
+class Replacements:
     """Replacements for the values of settings, in `fixed`, `space` and start points alike."""
 
     trains: bool
@@ -64,10 +64,10 @@ class StandIns:
     """Names of files that belong to another corpus and become None."""
     trained: frozenset[str] = frozenset()
     """Methods of earlier stages, which will have trained a best encoder."""
-    fitted: dict[tuple[str, str], Any] = field(default_factory=dict)
+    adjusted: dict[tuple[str, str], Any] = field(default_factory=dict)
     """Replacements of impossible values, by setting and the value's JSON."""
 
-    def of(self, name: str, value: Any) -> Any:
+    def replace_value(self, name: str, value: Any) -> Any:
         """Return the replacement of a setting's value."""
         if self.trains and name in BRIEF:
             return BRIEF[name]
@@ -75,30 +75,32 @@ class StandIns:
             value = min(value, max(SMALLEST_BATCH, value // BATCH_SHARE))
         else:
             value = self._replace_names(replace_best_references(value, self._replace_reference))
-        return self.fitted.get((name, canonical_json(value)), value)
+        return self.adjusted.get((name, canonical_json(value)), value)
 
-    def point(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def replace_point(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values by name, each replaced."""
-        return {name: self.of(name, value) for name, value in values.items()}
+        return {name: self.replace_value(name, value) for name, value in values.items()}
 
-    def dimension(self, name: str, space: Space) -> Dimension:
+    def replace_dimension(self, name: str, space: Space) -> Dimension:
         """Replace a dimension's values; a range whose bounds change becomes a choice of the two."""
         dimension = space[name]
         when = {
-            parent: self._replace_alternatives(parent, space[parent], alternatives)
-            for parent, alternatives in dimension.when.items()
+            parent: self._replace_condition(parent, space[parent], condition)
+            for parent, condition in dimension.when.items()
         }
-        there = tuple(self.of(name, value) for value in dimension.ends)
+        there = tuple(self.replace_value(name, value) for value in dimension.ends)
         if isinstance(dimension, Choices) or there != dimension.ends:
             return Choices(choices=_drop_duplicates(there), when=when)
         return dimension.model_copy(update={"when": when})
 
-    def _replace_alternatives(
-        self, name: str, dimension: Dimension, alternatives: Alternatives
-    ) -> Alternatives:
+    def _replace_condition(
+        self, name: str, dimension: Dimension, condition: ParentCondition
+    ) -> ParentCondition:
         """Replace values, and comparisons by the values that they allow if these are replaced."""
-        comparisons = alternatives.comparisons
-        numbers = {value: self.of(name, value) for value in dimension.ends if is_number(value)}
+        comparisons = condition.comparisons
+        numbers = {
+            value: self.replace_value(name, value) for value in dimension.ends if is_number(value)
+        }
         compared = [
             there
             for value, there in numbers.items()
@@ -106,16 +108,16 @@ class StandIns:
         ]
         if not compared or all(value == there for value, there in numbers.items()):
             compared = [*map(str, comparisons)]
-        values = [self.of(name, value) for value in alternatives.values]
-        return Alternatives(_drop_duplicates([*values, *compared]))
+        values = [self.replace_value(name, value) for value in condition.values]
+        return ParentCondition(_drop_duplicates([*values, *compared]))
 
-    def fit(self, name: str, value: Any, nearest: Any) -> bool:
+    def adjust(self, name: str, value: Any, nearest: Any) -> bool:
         """Replace an already replaced value by another. Returns False if that was done before."""
-        known = (name, canonical_json(value)) in self.fitted
-        for key, other in self.fitted.items():
+        known = (name, canonical_json(value)) in self.adjusted
+        for key, other in self.adjusted.items():
             if key[0] == name and other == value:
-                self.fitted[key] = nearest
-        self.fitted[name, canonical_json(value)] = nearest
+                self.adjusted[key] = nearest
+        self.adjusted[name, canonical_json(value)] = nearest
         return not known
 
     def _replace_reference(self, reference: BestReference) -> Any:
@@ -139,14 +141,14 @@ class Rehearsal:
 
     original: SweepSpec
     spec: SweepSpec
-    stand_ins: StandIns
+    replacements: Replacements
     changes: tuple[str, ...]
     """Changes that are specific to this sweep, one line each."""
 
     @property
     def encoders(self) -> frozenset[str]:
         """The encoders that are replaced."""
-        return self.stand_ins.encoders
+        return self.replacements.encoders
 
 
 def rehearse(stages: Sequence[SweepSpec], runs: Path) -> list[Rehearsal]:
@@ -177,32 +179,32 @@ def every_value_once(spec: SweepSpec) -> Iterator[dict[str, Any]]:
 def _build_rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) -> Rehearsal:
     method, changes = spec.find_method(), []
     configs = [spec.config(point) for point in list_representatives(spec, method)]
-    stand_ins = StandIns(
+    replacements = Replacements(
         trains=issubclass(method.config, TrainingConfig),
         encoders=frozenset(name for config in configs for name in config.encoders())
         - {reference.placeholder for reference in best_references(spec)},
         files=frozenset(name for config in configs for name in config.files()),
         trained=frozenset(stage.method for stage in earlier),
     )
-    small = _shrink_sweep(spec, stand_ins, runs)
-    while (fit := _find_next_fit(spec, small)) and stand_ins.fit(*fit):
-        name, value, nearest = fit
+    small = _shrink_sweep(spec, replacements, runs)
+    while (adjustment := _find_next_adjustment(spec, small)) and replacements.adjust(*adjustment):
+        name, value, nearest = adjustment
         was = f"an eighth, {value}," if name == "batch_size" else format_value(value)
         changes.append(f"{name}: {was} becomes {format_value(nearest)}")
-        small = _shrink_sweep(spec, stand_ins, runs)
-    changes += _describe_omissions(spec, small, stand_ins)
-    search, more = _build_search(spec, small, stand_ins, [stage.sweep for stage in earlier])
-    return Rehearsal(spec, _change_spec(small, search=search), stand_ins, (*changes, *more))
+        small = _shrink_sweep(spec, replacements, runs)
+    changes += _describe_omissions(spec, small, replacements)
+    search, more = _build_search(spec, small, replacements, [stage.sweep for stage in earlier])
+    return Rehearsal(spec, _change_spec(small, search=search), replacements, (*changes, *more))
 
 
-def _shrink_sweep(spec: SweepSpec, stand_ins: StandIns, runs: Path) -> SweepSpec:
+def _shrink_sweep(spec: SweepSpec, replacements: Replacements, runs: Path) -> SweepSpec:
     """Replace everything large in a sweep; its search is built later from the new space."""
-    fixed = stand_ins.point(spec.fixed)
-    if stand_ins.trains:
+    fixed = replacements.replace_point(spec.fixed)
+    if replacements.trains:
         defaults = {**BRIEF, "batch_size": _get_default(spec, "batch_size")}
         missing = defaults.keys() - spec.fixed.keys() - set(spec.space)
-        fixed |= stand_ins.point({name: defaults[name] for name in sorted(missing)})
-    space = {name: stand_ins.dimension(name, spec.space) for name in spec.space}
+        fixed |= replacements.replace_point({name: defaults[name] for name in sorted(missing)})
+    space = {name: replacements.replace_dimension(name, spec.space) for name in spec.space}
     data = spec.data if isinstance(data_source(spec.data), Path) else "builtin"
     return _change_spec(
         spec,
@@ -254,14 +256,16 @@ def _names_changed_dimension(spec: SweepSpec, space: Mapping[str, Dimension], te
     return any(space[n] != spec.space[n] for n in Expression(text).names if n in space)
 
 
-def _describe_omissions(spec: SweepSpec, small: SweepSpec, stand_ins: StandIns) -> Iterator[str]:
+def _describe_omissions(
+    spec: SweepSpec, small: SweepSpec, replacements: Replacements
+) -> Iterator[str]:
     for text in spec.require:
         if text not in small.require:
             yield f"require {text!r} is left out: what it compares has other values"
-    for name in sorted(stand_ins.files):
+    for name in sorted(replacements.files):
         yield f"{name} is left out: it belongs to another corpus"
     for reference in best_references(spec):
-        if reference.method not in stand_ins.trained:
+        if reference.method not in replacements.trained:
             yield f"{ENCODER} as it is stands in for the best {reference.method}, of no stage here"
     if spec.evaluate and spec.evaluate.asked.ranking and small.data == "builtin":
         yield (
@@ -272,17 +276,17 @@ def _describe_omissions(spec: SweepSpec, small: SweepSpec, stand_ins: StandIns) 
         yield f"pruner {spec.pruner.kind} is left out: trials are too short to be stopped"
 
 
-Fit = tuple[str, Any, Any]
+Adjustment = tuple[str, Any, Any]
 """A setting, a value of it that is impossible with `mini`, and the nearest possible value."""
 
 
-def _find_next_fit(spec: SweepSpec, small: SweepSpec) -> Fit | None:
+def _find_next_adjustment(spec: SweepSpec, small: SweepSpec) -> Adjustment | None:
     """Find a change of the first configuration that `mini` cannot train; None if it trains all."""
     for point in list_representatives(small, small.find_method()):
         settings = small.settings(point)
         if not _is_trainable(small, settings):
             tried = {**small.fixed, **point}
-            return next(_find_fits(spec, small, settings, tried), None)
+            return next(_find_adjustments(spec, small, settings, tried), None)
     return None
 
 
@@ -298,9 +302,9 @@ def _is_trainable(small: SweepSpec, settings: Mapping[str, Any]) -> bool:
     return True
 
 
-def _find_fits(
+def _find_adjustments(
     spec: SweepSpec, small: SweepSpec, settings: Mapping[str, Any], tried: Mapping[str, Any]
-) -> Iterator[Fit]:
+) -> Iterator[Adjustment]:
     """Yield changes of a single integer that make the settings trainable, batch sizes first."""
     batches = _list_integers(spec, "batch_size") if "batch_size" in tried else []
     for name in sorted(tried, key=lambda name: name != "batch_size"):
@@ -326,7 +330,7 @@ def _list_integers(spec: SweepSpec, name: str) -> list[int]:
 
 
 def _build_search(
-    spec: SweepSpec, small: SweepSpec, stand_ins: StandIns, earlier: Sequence[str]
+    spec: SweepSpec, small: SweepSpec, replacements: Replacements, earlier: Sequence[str]
 ) -> tuple[Search, list[str]]:
     """Build a search that tries every value. Returns it and its changes, one line each."""
     asked, changes = spec.search, []
@@ -349,7 +353,7 @@ def _build_search(
             "start_from: leaderboard is left out: a rehearsal has a leaderboard of its own"
         )
     tried = [point for point in every_value_once(small) if point]
-    tried += filter(None, _convert_start_points(spec, small, stand_ins))
+    tried += filter(None, _convert_start_points(spec, small, replacements))
     distinct = {canonical_json(point): point for point in tried}
     is_grid = asked.sampler.kind == "grid"
     search = asked.model_copy(
@@ -367,11 +371,11 @@ def _build_search(
 
 
 def _convert_start_points(
-    spec: SweepSpec, small: SweepSpec, stand_ins: StandIns
+    spec: SweepSpec, small: SweepSpec, replacements: Replacements
 ) -> Iterator[dict[str, Any]]:
     """Yield the sweep's start points, published ones included, that lie in the small space."""
     for point in start_points(spec, spec.find_method()):
-        there = stand_ins.point(point)
+        there = replacements.replace_point(point)
         if all(small.space[name].has(value) for name, value in there.items()):
             yield small.space.active(there)
 

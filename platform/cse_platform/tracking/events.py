@@ -137,8 +137,8 @@ class AnnotationChange:
     field: Literal["note", "star", "tag"]
     stands: bool
     """Whether it is written; False if it is removed."""
-    word: str = ""
-    """The tag."""
+    tag: str = ""
+    """Empty for a note or a star."""
     text: str = ""
     """The text of a note."""
 
@@ -167,8 +167,8 @@ class AnnotationWritten(SweepEvent):
             yield AnnotationChange("note", bool(self.note), text=self.note)
         if self.star is not None:
             yield AnnotationChange("star", self.star)
-        for word, stands in self.tags.items():
-            yield AnnotationChange("tag", stands, word=word)
+        for tag, stands in self.tags.items():
+            yield AnnotationChange("tag", stands, tag=tag)
 
 
 class TrialStarted(TrialEvent):
@@ -357,15 +357,15 @@ class SweepFinished(SweepEvent):
     """The common cause of all its trials' failures, if that ended it. None in older journals."""
 
 
-_ASKED = (
+_SHARED_FIELDS = (
     *("number", "role", "search_number", "seed"),
     *("configuration", "code", "values", "searched"),
 )
 
 
-def asked_of(trial: Any) -> dict[str, Any]:
+def copy_shared_fields(trial: Any) -> dict[str, Any]:
     """Collect the fields that TrialStarted, TrialReused and TrialHistory share."""
-    return {name: getattr(trial, name) for name in _ASKED}
+    return {name: getattr(trial, name) for name in _SHARED_FIELDS}
 
 
 Event = Annotated[

@@ -205,7 +205,7 @@ class TrialHistory:
     busy_seconds: float = 0.0
     """Seconds that the trial ran, without interruptions."""
     last_heard: datetime | None = None
-    asked_again: bool = False
+    retry_requested: bool = False
     """Whether a retry of the trial was requested that has not started yet."""
     evaluated: dict[str, set[str]] = field(default_factory=dict)
     """The tasks that the trial was scored on, by the evaluation's settings: single tasks,
@@ -383,7 +383,7 @@ class History:
                     if trial.averages:
                         continue  # a missing average is made again in any case
                     asked = trial.number in event.numbers and trial.state == "PRUNED"
-                    trial.asked_again |= asked or (
+                    trial.retry_requested |= asked or (
                         trial.state == "FAIL"
                         and (not event.numbers or trial.number in event.numbers)
                     )
@@ -396,7 +396,7 @@ class History:
                 key=event.trial,
                 started=event.time,
                 averages=event.averages,
-                **events.asked_of(event),
+                **events.copy_shared_fields(event),
             )
             self.trials[event.trial] = known
             self._note_attempt(known)
@@ -428,7 +428,7 @@ class History:
             gpus=event.gpus,
             model=event.model,
             reused_from=event.reused_from,
-            **events.asked_of(event),
+            **events.copy_shared_fields(event),
         )
         self._note_attempt(self.trials[event.trial])
 

@@ -115,7 +115,7 @@ class Deletion:
     @property
     def effects(self) -> list[str]:
         """What others use of the sweep, and what stays, one sentence each."""
-        return list(self._iterate_effects())
+        return list(self._describe_effects())
 
     def find_models(self, board: Store) -> Iterator[str]:
         """Find the locations of the kept models to remove."""
@@ -165,7 +165,7 @@ class Deletion:
                 lease.renew(session)
                 lease.forget(session)
 
-    def _iterate_effects(self) -> Iterator[str]:
+    def _describe_effects(self) -> Iterator[str]:
         content = self.content
         for other, count in content.shared.items():
             stay = "stays" if count == 1 else "stay"
@@ -230,7 +230,7 @@ class Deletion:
         if (location := self._find_model(trial)) is not None:
             delete_folder(location)
         journal = self.place.runs / "evaluations" / f"{trial.key[:MODEL_DIGITS]}.jsonl"
-        if not trial.goes or not journal.exists():
+        if not trial.will_be_deleted or not journal.exists():
             return []
         identity = read_journal_id(journal)
         for file in (journal, journal.with_name(f"{journal.name}.lock")):
@@ -243,7 +243,7 @@ class Deletion:
         A model in another location belongs to a runs folder whose leaderboard was merged.
         """
         location = f"{models_folder(self.storage)}/{trial.key[:MODEL_DIGITS]}"
-        if not trial.goes or trial.key in self.content.needed_models:
+        if not trial.will_be_deleted or trial.key in self.content.needed_models:
             return None
         if self.place.folder is None and trial.model != location:
             return None

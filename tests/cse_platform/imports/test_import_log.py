@@ -87,7 +87,7 @@ def test_again_adds_nothing(here: Store, log: Path, contents: Callable[[Store], 
     copy = log.with_name("copy.log")
     copy.write_text(STDOUT)
     again = put(here, [log, copy], settings())
-    assert (again.new, again.here) == (0, 1)
+    assert (again.new, again.already_here) == (0, 1)
     assert contents(here) == before
     put(here, [log], settings(seed=1))
     with here.session() as session:
@@ -122,7 +122,7 @@ def test_what_was_cut_off_goes_on(
     with here.session() as session:
         assert find_sweep(session, given.sweep).state == "RUNNING"
     done = apply_trials(here, {given.sweep: trials}, source="logs")
-    assert (done.new, done.here) == (1, 2)
+    assert (done.new, done.already_here) == (1, 2)
     check_counters(here)
     now, whole = contents(here), contents(undisturbed)
     for table in ("links", "points", "scores", "configurations", "contests"):
@@ -247,7 +247,7 @@ def test_two_labs_share_no_row(here: Store, log: Path, tmp_path: Path) -> None:
         "lab-b": {42: 0.7911, 43: 0.7790},
     }
     assert rows["lab-a"].dev.identity != rows["lab-b"].dev.identity
-    assert put(here, [log], settings(sweep="lab-a")) == Imported(new=0, here=1, gave_way=0)
+    assert put(here, [log], settings(sweep="lab-a")) == Imported(new=0, already_here=1, gave_way=0)
 
 
 def test_what_an_earlier_version_imported_is_not_imported_again(
@@ -256,4 +256,4 @@ def test_what_an_earlier_version_imported_is_not_imported_again(
     with monkeypatch.context() as earlier:
         earlier.setattr(ImportedTrial, "key", property(lambda trial: trial.former_key))
         assert put(here, [log], settings()).new == 1
-    assert put(here, [log], settings()) == Imported(new=0, here=1, gave_way=0)
+    assert put(here, [log], settings()) == Imported(new=0, already_here=1, gave_way=0)

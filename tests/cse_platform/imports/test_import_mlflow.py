@@ -37,7 +37,7 @@ def test_runs_become_trials(
     lab.run({}, {"seed": "4"})
     lab.run({125: 84.0}, {"model": "roberta"})
     imported = bring(board, lab.mapping + lab.scores)
-    assert (imported.new, imported.here, imported.gave_way) == (5, 0, 0)
+    assert (imported.new, imported.already_here, imported.gave_way) == (5, 0, 0)
     assert rows(board) == [
         (0, 42, "COMPLETE", 125, 0.78),
         (1, 1, "COMPLETE", 125, 0.79),
@@ -79,12 +79,12 @@ def test_again_adds_nothing_but_new_runs(
     bring(here)
     before = contents(here)
     again = bring(here)
-    assert (again.new, again.here) == (0, 2)
+    assert (again.new, again.already_here) == (0, 2)
     assert contents(here) == before
     lab.run({125: 79.0}, {"seed": "1"})
     lab.run({125: 80.0}, {"seed": "2"})
     later = bring(here)
-    assert (later.new, later.here, later.gave_way) == (2, 1, 1)
+    assert (later.new, later.already_here, later.gave_way) == (2, 1, 1)
     assert rows(here) == [
         (0, 42, "COMPLETE", 125, 0.78),
         (1, 1, "COMPLETE", 125, 0.79),

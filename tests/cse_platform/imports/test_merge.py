@@ -46,14 +46,14 @@ def test_into_each_kind_of_store_and_back(
     other = filled([begin, *life, evaluated, *trial_life(1, {0: 0.2}, state="FAIL")])
     with open_other_store(url_of(other)) as source:
         merged = merge(board, source)
-    assert (merged.sweeps, merged.trials, merged.new, merged.here) == (1, 2, 2, 0)
+    assert (merged.sweeps, merged.trials, merged.new, merged.already_here) == (1, 2, 2, 0)
     assert (merged.points, merged.scores) == (3, 2)
     assert rows(board) == [(0, "c0-42", "COMPLETE", 0.5), (1, "c1-42", "FAIL", 0.2)]
     check_counters(board)
     LeaderboardSink(board).apply("k", list(enumerate(trial_life(2, {0: 0.3}), 1)))
     with open_other_store(url_of(board)) as source:
         merged = merge(other, source)
-        assert (merged.new, merged.here) == (1, 2)
+        assert (merged.new, merged.already_here) == (1, 2)
         assert merge(other, source).new == 0
     assert [len(v) for v in contents(other).values()] == [len(v) for v in contents(board).values()]
     assert rows(other) == rows(board)
@@ -188,7 +188,7 @@ def test_complete_on_both_sides_the_first_stays(
     )
     before = contents(here)
     merged = merge(here, other)
-    assert (merged.differing, merged.scores, merged.here) == (1, 0, 1)
+    assert (merged.differing, merged.scores, merged.already_here) == (1, 0, 1)
     told = {"evaluations": [], "contests": []}  # of the newest trial a group notes the code
     assert {**contents(here), **told} == {**before, **told}
     merged = merge(here, there)

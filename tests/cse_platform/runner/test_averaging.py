@@ -24,7 +24,7 @@ from cse_platform.runner.averaging import (
 )
 from cse_platform.runner.confirmation import best_configurations, chosen_trials
 from cse_platform.runner.model_retention import delete_surplus_models, surplus_models
-from cse_platform.runner.prior_results import to_try_again
+from cse_platform.runner.prior_results import list_trials_to_retry
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import EVENT, TrialFinished, TrialPoint, TrialStarted
 from cse_platform.tracking.history import TrialHistory
@@ -136,7 +136,7 @@ def test_a_record_that_was_cut_off_is_made_again(
     again = new_drive(tmp_path, averaging(new_spec), score=hot)
     again.run_until_idle()
     assert again.history.trials[task.key].state == "FAIL"
-    assert to_try_again(again.history, "another environment") == []
+    assert list_trials_to_retry(again.history, "another environment") == []
     averaged = record_made_up(again, better=True)
     assert (averaged.key, averaged.number, averaged.state) == (task.key, 8, "COMPLETE")
     again.close()

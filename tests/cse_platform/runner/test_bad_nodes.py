@@ -8,7 +8,7 @@ from cse_platform.runner.failure_policy import BadNodes
 def run(nodes: BadNodes, trial: str, node: str, *, well: bool) -> tuple[str, list[str]] | None:
     nodes.note_start(trial, node)
     if well:
-        nodes.does_well(trial)
+        nodes.note_progress(trial)
         return None
     return nodes.note_failure(trial)
 

@@ -15,8 +15,8 @@ from cse_methods.registry import get_method
 from cse_platform.runner.failures import (
     failure_from_report,
     failure_without_report,
+    format_error_with_location,
     report_of,
-    with_own_line,
 )
 
 REMOTE = """ray::ImplicitFunc.train() (pid=7, ip=10.0.0.1)
@@ -52,22 +52,30 @@ def of_module(module: str) -> Method:
     ids=["a package", "ours", "a single file"],
 )
 def test_the_last_line_of_the_method_itself(module: str, place: str) -> None:
-    said = with_own_line(RuntimeError("shapes"), REMOTE, of_module(module))
+    said = format_error_with_location(RuntimeError("shapes"), REMOTE, of_module(module))
     assert said.startswith(f"RuntimeError: shapes, at {place}")
 
 
 def test_no_place_where_none_is_known_or_needed() -> None:
-    assert with_own_line(ValueError("x"), REMOTE, of_module("other")) == "ValueError: x"
-    assert with_own_line(ValueError("x"), "killed", of_module("labcse.method")) == "ValueError: x"
+    assert (
+        format_error_with_location(ValueError("x"), REMOTE, of_module("other")) == "ValueError: x"
+    )
+    assert (
+        format_error_with_location(ValueError("x"), "killed", of_module("labcse.method"))
+        == "ValueError: x"
+    )
     ours = CseError("try a lower learning rate")
-    assert with_own_line(ours, REMOTE, of_module("labcse.method")) == "try a lower learning rate"
+    assert (
+        format_error_with_location(ours, REMOTE, of_module("labcse.method"))
+        == "try a lower learning rate"
+    )
 
 
 def test_a_real_traceback_is_read() -> None:
     try:
         get_method("simcse").train(None, SimpleNamespace(seed=0))
     except AttributeError as error:
-        said = with_own_line(error, traceback.format_exc(), get_method("simcse"))
+        said = format_error_with_location(error, traceback.format_exc(), get_method("simcse"))
     assert "at cse_methods/training/loop.py:" in said
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.confirmation import chosen_trials
-from cse_platform.runner.prior_results import value_notes, with_found_values
+from cse_platform.runner.prior_results import fill_in_stage_values, value_notes
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores, sweep_stores
 from cse_platform.tracking.events import SweepFinished, SweepStarted
@@ -70,7 +70,7 @@ def test_the_value_is_that_of_what_the_stage_takes_for_the_best(
 ) -> None:
     """Two seeds go before a single lucky one, as on the leaderboard and for `evaluate: top`."""
     history = early((1, [0.9]), (2, [0.5, 0.7]), (3, [0.6, 0.5]))
-    found, origins = with_found_values(spec, History(), places)
+    found, origins = fill_in_stage_values(spec, History(), places)
     assert found.fixed == {"kind": "b", "depth": 2}
     (first, _) = chosen_trials(history, spec, top=1)
     assert first.values["depth"] == 2
@@ -85,17 +85,17 @@ def test_constraints_and_the_lower_bound_decide_as_in_the_stage(
     # Means 0.60 and 0.59; the 95 % lower bounds are 0.6 - 12.7 x 0.2 and 0.59 - 12.7 x 0.01.
     seeds = {"value": "lower_bound", "confirm": {"top": 2, "seeds": [0, 1]}}
     early((1, [0.4, 0.8]), (2, [0.58, 0.6]), seeds=seeds)
-    found, _ = with_found_values(spec, History(), places)
+    found, _ = fill_in_stage_values(spec, History(), places)
     assert found.fixed["depth"] == 2
 
 
 def test_what_is_not_complete_has_found_nothing(
     early: Stage, spec: SweepSpec, places: SweepStores
 ) -> None:
-    assert with_found_values(spec, History(), places) == (spec, {})
+    assert fill_in_stage_values(spec, History(), places) == (spec, {})
     early((1, [0.9]), state="INTERRUPTED")
-    assert with_found_values(spec, History(), places) == (spec, {})
-    found, origins = with_found_values(spec, started(spec, depth=3), places)
+    assert fill_in_stage_values(spec, History(), places) == (spec, {})
+    found, origins = fill_in_stage_values(spec, started(spec, depth=3), places)
     assert found.fixed["depth"] == 3
     assert origins == {"depth": "the best depth of 'early' when it was started"}
 
@@ -104,10 +104,10 @@ def test_a_sweep_that_was_started_keeps_its_value_and_refuses_another(
     early: Stage, spec: SweepSpec, places: SweepStores
 ) -> None:
     early((1, [0.9]), (2, [0.5]))
-    found, _ = with_found_values(spec, started(spec, depth=1), places)
+    found, _ = fill_in_stage_values(spec, started(spec, depth=1), places)
     assert found.fixed["depth"] == 1
     with pytest.raises(SweepRefusedError) as refused:
-        with_found_values(spec, started(spec, depth=2), places)
+        fill_in_stage_values(spec, started(spec, depth=2), places)
     assert str(refused.value) == (
         "sweep 'late' was started with fixed.depth = 2, and now the best depth of 'early' is 1 "
         "(trial 1); write depth: 2 under its 'fixed' to go on with that, or another name after its "
@@ -120,7 +120,7 @@ def test_a_stage_without_a_best_configuration_is_refused(
 ) -> None:
     early((1, [0.9]), search={"constraints": ["seconds <= 0.1"]})
     with pytest.raises(SweepRefusedError, match="takes the best depth of 'early', and no complete"):
-        with_found_values(spec, History(), places)
+        fill_in_stage_values(spec, History(), places)
 
 
 def test_a_value_that_takes_no_part_in_the_best_is_refused(
@@ -129,7 +129,7 @@ def test_a_value_that_takes_no_part_in_the_best_is_refused(
     early((None, [0.9]), (2, [0.5]))
     told = r"it has no effect in the best configuration there \(trial 1\); give the value itself"
     with pytest.raises(SweepRefusedError, match=told):
-        with_found_values(spec, History(), places)
+        fill_in_stage_values(spec, History(), places)
 
 
 def test_a_value_that_means_nothing_here_is_refused(
@@ -144,4 +144,4 @@ def test_a_value_that_means_nothing_here_is_refused(
         require="temperature * depth < 0.15",
     )
     with pytest.raises(SweepRefusedError, match=r"for depth=2 is the best depth of 'early', trial"):
-        with_found_values(strict, History(), places)
+        fill_in_stage_values(strict, History(), places)

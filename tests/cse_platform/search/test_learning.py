@@ -8,7 +8,7 @@ from optuna.trial import FrozenTrial, create_trial
 
 from cse_platform.search.coordinates import build_coordinates, measure_distances
 from cse_platform.search.distributions import build_distribution, encode
-from cse_platform.search.learning import LEAST_OWN, SOURCE, learned_trials
+from cse_platform.search.learning import MIN_OWN_TRIALS, SOURCE, learned_trials
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import LearnedTrial
 
@@ -58,7 +58,7 @@ def own(count: int, *, sign: float = 1.0) -> list[FrozenTrial]:
 
 
 def test_all_are_shown_before_the_sweep_has_its_own() -> None:
-    shown = learned_trials(learned(30), SPACE, own(LEAST_OWN - 1))
+    shown = learned_trials(learned(30), SPACE, own(MIN_OWN_TRIALS - 1))
     assert len(shown) == 30
     assert [trial.user_attrs[SOURCE] for trial in shown][:2] == ["other#0", "other#1"]
     assert all(trial.number < -1 for trial in shown) and len({t.number for t in shown}) == 30

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from cse_platform.leaderboard.statistics.searches import RACE_ALPHA, still_racing
+from cse_platform.leaderboard.statistics.searches import RACE_ALPHA, find_survivors
 
 SEEDS = (0, 1, 2, 3, 4)
 
@@ -22,36 +22,36 @@ def test_dropped_by_hand() -> None:
     p = stats.ttest_1samp([0.09, 0.10, 0.11], 0, alternative="greater").pvalue
     assert p == pytest.approx(0.00166, abs=1e-5)
     # One other configuration, and tests after rounds 2, 3 and 4: each at a third of alpha.
-    assert still_racing(values, seeds=SEEDS, alpha=3 * p * 1.01) == ["a"]
+    assert find_survivors(values, seeds=SEEDS, alpha=3 * p * 1.01) == ["a"]
     # After the second round 0.09 and 0.10 have p = 0.0168.
-    assert still_racing(values, seeds=SEEDS, alpha=3 * p * 0.99) == ["a", "b"]
+    assert find_survivors(values, seeds=SEEDS, alpha=3 * p * 0.99) == ["a", "b"]
 
 
 def test_all_configurations_say_how_far_seeds_vary() -> None:
     """Alone, b - a = 0.01, 0.03 leaves it open; six further ones say that a seed varies less."""
     pair = {"a": by_seed(0.80, 0.80), "b": by_seed(0.76, 0.78)}
-    assert still_racing(pair, seeds=SEEDS) == ["a", "b"]
+    assert find_survivors(pair, seeds=SEEDS) == ["a", "b"]
     noise = np.random.default_rng(0).normal(0, 0.001, (6, 2))
     calm = {str(n): by_seed(*(0.8 + row)) for n, row in enumerate(noise)}
     narrow = {"a": by_seed(0.80, 0.80), "b": by_seed(0.769, 0.771)}
-    assert "b" not in still_racing(narrow | calm, seeds=SEEDS)
+    assert "b" not in find_survivors(narrow | calm, seeds=SEEDS)
     # Of its own, b may vary more than the others do.
-    assert "b" in still_racing(pair | calm, seeds=SEEDS)
+    assert "b" in find_survivors(pair | calm, seeds=SEEDS)
 
 
 def test_nothing_is_dropped_before_two_whole_rounds_and_a_value() -> None:
     far = {"a": by_seed(0.9, 0.9), "b": by_seed(0.1)}
-    assert still_racing(far, seeds=SEEDS) == ["a", "b"]
-    assert still_racing({"a": by_seed(0.9, 0.9)}, seeds=SEEDS) == ["a"]
-    assert still_racing({}, seeds=SEEDS) == []
+    assert find_survivors(far, seeds=SEEDS) == ["a", "b"]
+    assert find_survivors({"a": by_seed(0.9, 0.9)}, seeds=SEEDS) == ["a"]
+    assert find_survivors({}, seeds=SEEDS) == []
     lost = {"a": by_seed(None, None), "b": by_seed(0.2, 0.3), "c": by_seed(0.3, None)}
-    assert still_racing(lost, seeds=SEEDS) == ["a", "b", "c"]
+    assert find_survivors(lost, seeds=SEEDS) == ["a", "b", "c"]
 
 
 def test_after_the_last_round_nothing_is_tested() -> None:
     values = {"a": by_seed(0.9, 0.9001), "b": by_seed(0.1, 0.1)}
-    assert still_racing(values, seeds=(0, 1)) == ["a", "b"]
-    assert still_racing(values, seeds=(0, 1, 2)) == ["a"]
+    assert find_survivors(values, seeds=(0, 1)) == ["a", "b"]
+    assert find_survivors(values, seeds=(0, 1, 2)) == ["a"]
 
 
 fractions = st.floats(0, 1, allow_subnormal=False)
@@ -68,16 +68,16 @@ def test_whoever_is_out_stays_out_whatever_ends_later(
     order = data.draw(st.permutations([(name, seed) for name in whole for seed in SEEDS]))
     for name, seed in order:
         ended[name][seed] = whole[name][seed]
-        racing = set(still_racing(ended, seeds=SEEDS))
+        racing = set(find_survivors(ended, seeds=SEEDS))
         assert racing <= before
         before = racing
-    assert before == set(still_racing(whole, seeds=SEEDS))
+    assert before == set(find_survivors(whole, seeds=SEEDS))
 
 
 @given(st.integers(2, 5), st.floats(0, 1))
 def test_equal_ones_all_race(number: int, value: float) -> None:
     values = {str(n): by_seed(*[value + seed / 100 for seed in SEEDS]) for n in range(number)}
-    assert still_racing(values, seeds=SEEDS) == list(values)
+    assert find_survivors(values, seeds=SEEDS) == list(values)
 
 
 def share_dropped(
@@ -89,9 +89,9 @@ def share_dropped(
     for drawn in noise + means[:, None]:
         values: dict[str, dict[int, float | None]] = {str(n): {} for n in range(len(means))}
         for seed in planned:
-            for name in still_racing(values, seeds=planned):
+            for name in find_survivors(values, seeds=planned):
                 values[name][seed] = float(drawn[int(name), seed])
-        errors += "0" not in still_racing(values, seeds=planned)
+        errors += "0" not in find_survivors(values, seeds=planned)
         saved += 1 - sum(map(len, values.values())) / drawn.size
     return errors / len(noise), saved / len(noise)
 

@@ -144,7 +144,7 @@ def test_choices_that_become_one_are_one_and_each_point_finds_its_stand_in() -> 
     asked = {"method": "compcse", "fixed": {}, "space": {"d0": [96, 192, 256, 768]}}
     found = alone(sweep(**asked, search={"sampler": "grid"}, pruner={"kind": "none"}))
     assert list(found.spec.grid_points()) == [{"d0": 96}, {"d0": 192}]
-    assert found.stand_ins.point({"d0": 768}) == {"d0": 192}
+    assert found.replacements.replace_point({"d0": 768}) == {"d0": 192}
     assert found.changes == ("d0: 256 becomes 192", "d0: 768 becomes 192")
 
 
@@ -246,7 +246,7 @@ def test_every_shipped_file_can_be_rehearsed(path: Path) -> None:
         for point in every_value_once(found.spec):
             found.spec.config(point).check_width(192)
         for point in every_value_once(original):
-            there = found.spec.space.active(found.stand_ins.point(point))
+            there = found.spec.space.active(found.replacements.replace_point(point))
             found.spec.config(there).check_width(192)
         assert found.spec.planned is not None
         assert found.spec.planned <= 40

@@ -9,7 +9,7 @@ import pytest
 from cse_methods import registry
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepFileError, SweepRefusedError
-from cse_platform.sweep.checks import list_representatives, put_on_base
+from cse_platform.sweep.checks import get_method_on_base, list_representatives
 from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.spec import SweepSpec
@@ -99,9 +99,11 @@ def test_a_trial_s_key_knows_its_base_alone(
 
 
 def test_a_method_is_described_on_a_base_that_it_can_stand_on() -> None:
-    assert put_on_base("hicl", "diffcse").config.bases == ("diffcse",)
-    assert put_on_base("hicl", "esimcse") == get_method("hicl")  # whose settings are HiCL's own
+    assert get_method_on_base("hicl", "diffcse").config.bases == ("diffcse",)
+    assert get_method_on_base("hicl", "esimcse") == get_method(
+        "hicl"
+    )  # whose settings are HiCL's own
     with pytest.raises(SweepRefusedError, match="'simcse' stands on no other method"):
-        put_on_base("simcse", "mixcse")
+        get_method_on_base("simcse", "mixcse")
     with pytest.raises(SweepRefusedError, match="'hicl' on 'pcl': pcl is no base here"):
-        put_on_base("hicl", "pcl")
+        get_method_on_base("hicl", "pcl")

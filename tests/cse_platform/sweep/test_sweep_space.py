@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cse_methods.registry import get_method
-from cse_platform.sweep.space.dimensions import Alternatives, Choices, Range, canonical_json
+from cse_platform.sweep.space.dimensions import Choices, ParentCondition, Range, canonical_json
 from cse_platform.sweep.space.space import Space, find_value
 
 CONDITIONAL = {
@@ -92,16 +92,16 @@ def test_a_comparison_allows_numbers_on_its_side(value: Any) -> None:
     signs = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
     number = type(value) in (int, float) and math.isfinite(value)
     for sign, holds in signs.items():
-        allowed = Alternatives.model_validate(f"{sign} 0.5").allows(value)
+        allowed = ParentCondition.model_validate(f"{sign} 0.5").allows(value)
         assert allowed is (number and holds(value, 0.5))
 
 
 def test_a_condition_has_one_spelling_and_its_json_means_the_same() -> None:
-    condition = Alternatives.model_validate([" >0.50", "<= -1e-05", 0.25, "none", "<mask>"])
+    condition = ParentCondition.model_validate([" >0.50", "<= -1e-05", 0.25, "none", "<mask>"])
     assert condition.root == ("> 0.5", "<= -1e-05", 0.25, "none", "<mask>")
     assert condition.values == [0.25, "none", "<mask>"]
     assert str(condition) == "[> 0.5, <= -1e-05, 0.25, 'none', '<mask>']"
-    assert Alternatives.model_validate(condition.model_dump(mode="json")) == condition
+    assert ParentCondition.model_validate(condition.model_dump(mode="json")) == condition
     allowed = [value for value in (0.6, 0.5, 0.25, -1, "none", "> 0.5") if condition.allows(value)]
     assert allowed == [0.6, 0.25, -1, "none"]
 

@@ -20,13 +20,13 @@ opening, and that the second sentence of a graded pair draws a word anew."""
 CLAUSES: tuple[Clause, ...] = ("active", "active", "two_objects", "passive", "cleft")
 
 
-def below(rng: Random, bound: int) -> int:
+def draw_integer(rng: Random, bound: int) -> int:
     """Draw an integer from 0 to bound - 1."""
     return int(rng.random() * bound)
 
 
 def pick(rng: Random, items: Sequence[_T]) -> _T:
-    return items[below(rng, len(items))]
+    return items[draw_integer(rng, len(items))]
 
 
 def draw_scene(rng: Random) -> Scene:
@@ -46,7 +46,7 @@ def changed(rng: Random, event: Scene, *, slots: int) -> Scene:
     """Replace the concepts of `slots` random slots of an event by other ones."""
     left, concepts = list(SLOTS), asdict(event)
     for _ in range(slots):
-        slot = left.pop(below(rng, len(left)))
+        slot = left.pop(draw_integer(rng, len(left)))
         taken = {concepts[slot], concepts["subject"], concepts["role"]}
         concepts[slot] = pick(rng, [concept for concept in SLOTS[slot] if concept not in taken])
     return Scene(**concepts)

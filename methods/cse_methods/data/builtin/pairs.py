@@ -14,10 +14,10 @@ from random import Random
 from typing import Literal
 
 from cse_methods.data.builtin.drawing import (
-    below,
     changed,
     contrary,
     draw_frame,
+    draw_integer,
     draw_lexicon,
     draw_scene,
     opposite,
@@ -105,20 +105,20 @@ def _pair(rng: Random, kind: PairKind, task: DevTask) -> GradedPair:
     )
     other, other_words, other_frame = event, words, frame
     if kind == "graded":
-        other = changed(rng, event, slots=below(rng, 6))
+        other = changed(rng, event, slots=draw_integer(rng, 6))
         other_words = reworded(rng, words)
         other_frame = draw_frame(rng, progressive=progressive)
     elif kind == "near":
-        other = changed(rng, event, slots=1 + below(rng, 4))
+        other = changed(rng, event, slots=1 + draw_integer(rng, 4))
     elif kind == "far":
-        other = changed(rng, event, slots=below(rng, 3))
+        other = changed(rng, event, slots=draw_integer(rng, 3))
         other_words = contrary(rng, words)
         other_frame = draw_frame(rng, progressive=progressive)
     elif kind == "traded":
         traded = replace(event, subject=event.role, role=event.subject)
-        other = changed(rng, traded, slots=below(rng, 2))
+        other = changed(rng, traded, slots=draw_integer(rng, 2))
     else:
-        other = changed(rng, opposite(rng, event), slots=below(rng, 2))
+        other = changed(rng, opposite(rng, event), slots=draw_integer(rng, 2))
     score = gold(event, other)
     return GradedPair(
         sentence_of(event, words, frame),

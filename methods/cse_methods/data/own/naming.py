@@ -11,7 +11,7 @@ from cse_methods.errors import SettingError
 from cse_methods.tasks import own_name_problem
 
 
-def put_down(role: str, entry: Any, files: dict[str, Any]) -> Any:
+def register_own_file(role: str, entry: Any, files: dict[str, Any]) -> Any:
     """Return the name of an entry; if it is a path or a mapping, add it to `files`.
 
     Any other entry is returned unchanged.

@@ -91,7 +91,7 @@ def add_annotation(session: Session, event: AnnotationWritten) -> None:
             about=event.about,
             name=event.name,
             field=change.field,
-            word=change.word,
+            word=change.tag,
             text=change.text,
             stands=change.stands,
             who=event.who,

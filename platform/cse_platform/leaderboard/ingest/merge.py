@@ -69,7 +69,7 @@ class MergeSummary:
     scores: int
 
     @property
-    def here(self) -> int:
+    def already_here(self) -> int:
         """Trials of the other leaderboard that brought nothing new for the one here."""
         return self.trials - self.new - self.completed - self.newer
 

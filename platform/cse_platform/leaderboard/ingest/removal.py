@@ -90,7 +90,7 @@ class HeldTrial:
     id: int
     key: str
     model: str | None
-    goes: bool
+    will_be_deleted: bool
     """Whether to delete the trial, as no other sweep holds it."""
 
 
@@ -168,7 +168,7 @@ def next_slice(session: Session, name: str, *, after: int = 0) -> list[HeldTrial
         total += count
         if slice_ and total > SLICE_POINTS:
             break
-        slice_.append(HeldTrial(id_, key, model, goes=not shared))
+        slice_.append(HeldTrial(id_, key, model, will_be_deleted=not shared))
     return slice_
 
 
@@ -184,15 +184,15 @@ def remove_trials(
     if sweep is None:
         return
     everything = [trial.id for trial in trials]
-    going = [trial.id for trial in trials if trial.goes]
-    staying = [trial.id for trial in trials if not trial.goes]
+    going = [trial.id for trial in trials if trial.will_be_deleted]
+    staying = [trial.id for trial in trials if not trial.will_be_deleted]
     of_these = select(TrialRecord.configuration_id).where(TrialRecord.id.in_(everything))
     configurations = set(session.scalars(of_these))
     held = SweepTrialRecord.trial_id.in_(everything)
     session.execute(delete(SweepTrialRecord).where(SweepTrialRecord.sweep_id == sweep.id, held))
     for table in _OF_TRIAL:
         session.execute(delete(table).where(table.trial_id.in_(going)))
-    _remove_annotations(session, "trial", [trial.key for trial in trials if trial.goes])
+    _remove_annotations(session, "trial", [trial.key for trial in trials if trial.will_be_deleted])
     session.execute(delete(TrialRecord).where(TrialRecord.id.in_(going)))
     for told in (OtherPointRecord, OtherAttemptRecord):
         of_journals = told.trial_id.in_(staying), told.journal.in_(journals)

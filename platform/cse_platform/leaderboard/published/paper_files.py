@@ -18,10 +18,10 @@ from cse_methods.tasks import AVG_STS, AVG_TRANSFER, Tasks
 from cse_platform.errors import PublishedError
 from cse_platform.leaderboard.published.papers import (
     PAPERS,
-    can_stand,
     cost_columns,
     has_settings_of,
     line_of_row,
+    matches_any_row,
 )
 from cse_platform.leaderboard.published.rows import (
     ABOUT_THE_RUN,
@@ -246,7 +246,7 @@ def setups_of_papers(
         for file in files
         for configuration in file.configurations
     }
-    return lambda setup: can_stand(rows, setup) or _format_setup_id(setup) in planned
+    return lambda setup: matches_any_row(rows, setup) or _format_setup_id(setup) in planned
 
 
 def paper_progress(

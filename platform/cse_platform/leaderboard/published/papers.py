@@ -264,7 +264,7 @@ def paper_table(
     return PaperTable(rows[0].paper, rows[0].table, columns, tuple(lines), tuple(notes))
 
 
-def can_stand(rows: Sequence[PublishedRow], ours: ConfigurationSetup) -> bool:
+def matches_any_row(rows: Sequence[PublishedRow], ours: ConfigurationSetup) -> bool:
     """Whether a configuration of ours can have a score for any of these rows of a paper."""
     return any(
         (ours.is_scored or row.split != "test") and has_settings_of(row, ours) for row in rows

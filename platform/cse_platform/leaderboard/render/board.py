@@ -195,7 +195,7 @@ def describe_clean_change(rows: Sequence[LeaderboardRow], headline: str) -> Iter
     ranks = (
         f"{len(moved)} of {len(both)} ranks change: {', '.join(moved)}"
         if moved
-        else ("no rank changes")
+        else "no rank changes"
     )
     yield (
         f"Against all rows, the papers' protocol, {whole} changes by {' to '.join(ends)}; {ranks}."

@@ -224,7 +224,7 @@ SeedValues = Mapping[int, float | None]
 """The values of a configuration by seed; None if the trial ended without one."""
 
 
-def still_racing(
+def find_survivors(
     values: Mapping[str, SeedValues], *, seeds: Sequence[int], alpha: float = RACE_ALPHA
 ) -> list[str]:
     r"""Find the configurations that may still be the best after the rounds so far.

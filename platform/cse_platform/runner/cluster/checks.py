@@ -238,7 +238,7 @@ def _describe_node(node: dict[str, Any]) -> str:
 _NO_NODE = "none"
 
 
-class OnCheckedNodes(tune.PlacementGroupFactory):  # type: ignore[misc]  # Ray is untyped
+class CheckedNodesPlacement(tune.PlacementGroupFactory):  # type: ignore[misc]  # Ray is untyped
     """Places a trial on any node that has passed by the time Ray requests the placement group.
 
     While the sweep yields to another one, no node is eligible.
@@ -261,7 +261,7 @@ class OnCheckedNodes(tune.PlacementGroupFactory):  # type: ignore[misc]  # Ray i
         return tune.PlacementGroupFactory, (self.bundles,)
 
 
-class InItsEnvironment(PlacementGroupAcquiredResources):  # type: ignore[misc]  # Ray is untyped
+class NodeEnvironmentResources(PlacementGroupAcquiredResources):  # type: ignore[misc]
     """Acquired resources that give a trial's process the environment of its node.
 
     Ray supports a single environment for all trials, and chooses each trial's node only later.
@@ -318,8 +318,8 @@ class SlotRequests:
         refused = self._nodes.refused.keys()
         doubtful = len(refused) > len(self._nodes.passed)  # new nodes would be refused, too
         # Nodes that are not checked yet count as free.
-        list_lacking = 0 if doubtful else trials() - free_slots(self._slot, among=there - refused)
-        self._ask_for(min(max(list_lacking, 0), _MAX_REQUESTS))
+        lacking = 0 if doubtful else trials() - free_slots(self._slot, among=there - refused)
+        self._ask_for(min(max(lacking, 0), _MAX_REQUESTS))
 
     def end(self) -> None:
         """Cancel all requests."""

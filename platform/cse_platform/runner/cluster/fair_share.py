@@ -89,10 +89,10 @@ class FairShare:
         nodes = [_Node.of(node, self._own) for node in cluster.node_states]
         yields = False
         for group, asked in foreign.items():
-            to_leave = _count_slots_to_leave(asked.bundle_selectors[0].resource_requests, nodes)
-            gives = held[self._own] - held[_parse_job_id(group)] - 1
-            yields |= to_leave <= gives and self._untaken[group] < _MAX_UNTAKEN
-            self._count_untaken(group, fits=to_leave == 0)
+            to_free = _count_slots_to_free(asked.bundle_selectors[0].resource_requests, nodes)
+            spare = held[self._own] - held[_parse_job_id(group)] - 1
+            yields |= to_free <= spare and self._untaken[group] < _MAX_UNTAKEN
+            self._count_untaken(group, fits=to_free == 0)
         return yields
 
     def _count_untaken(self, group: str, *, fits: bool) -> None:
@@ -124,7 +124,7 @@ class _Node:
             for label in selector.label_constraints
         )
 
-    def slots_to_leave(self, bundle: Mapping[str, float]) -> float:
+    def count_slots_to_free(self, bundle: Mapping[str, float]) -> float:
         """Count the slots of this sweep that must become free before a bundle fits."""
         for count in range(len(self.slots) + 1):
             has = _sum_resources([self.free, *self.slots[:count]])
@@ -134,21 +134,21 @@ class _Node:
 
     def take(self, bundle: Mapping[str, float]) -> None:
         """Assign a bundle to this node: to free resources and the slots that it needs."""
-        count = int(self.slots_to_leave(bundle))
+        count = int(self.count_slots_to_free(bundle))
         rest = {name: -each for name, each in bundle.items()}
         self.free = _sum_resources([self.free, *self.slots[:count], rest])
         self.slots = self.slots[count:]
 
 
-def _count_slots_to_leave(requests: Iterable[Any], nodes: Iterable[_Node]) -> float:
+def _count_slots_to_free(requests: Iterable[Any], nodes: Iterable[_Node]) -> float:
     """Count the slots of this sweep that a placement group needs; inf if all are not enough."""
     nodes = [_Node(node.labels, node.free, node.slots) for node in nodes]
     total = 0.0
     for request in requests:
         bundle = dict(request.resources_bundle)
         fitting = [node for node in nodes if node.admits(request)]
-        best = min(fitting, key=lambda node: node.slots_to_leave(bundle), default=None)
-        if best is None or (count := best.slots_to_leave(bundle)) == float("inf"):
+        best = min(fitting, key=lambda node: node.count_slots_to_free(bundle), default=None)
+        if best is None or (count := best.count_slots_to_free(bundle)) == float("inf"):
             return float("inf")
         best.take(bundle)
         total += count

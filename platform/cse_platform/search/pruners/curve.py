@@ -28,7 +28,7 @@ PRIOR_SD = np.array([0.05, 0.5, 0.5, 0.5])
 """The prior of the coefficients: the gain at the mean level, and the change of the gain per unit of
 level, rise and drop. A trial at a low level gains what it lacks, or nothing; a rising trial keeps
 rising, or stops."""
-ALIKE = 3
+MIN_AS_EXTREME = 3
 """If fewer earlier trials than this are as extreme as a trial, its own rise is extrapolated."""
 OPTIMISM = 1.25
 """Factor by which an extrapolated rise may exceed its linear continuation."""
@@ -239,7 +239,10 @@ def _estimate_chance(
     precision = np.diag((noise / PRIOR_SD) ** 2)
     spread = np.linalg.inv(precision + known.T @ known)
     far_out = np.sort(((known @ spread) * known).sum(axis=1))
-    if OPTIMISM * state[1] >= needed and asked @ spread @ asked > far_out[-min(ALIKE, len(gains))]:
+    if (
+        OPTIMISM * state[1] >= needed
+        and asked @ spread @ asked > far_out[-min(MIN_AS_EXTREME, len(gains))]
+    ):
         return 1.0
     mean = spread @ (precision @ PRIOR_MEAN + known.T @ gains)
     rest, moved = gains - known @ mean, mean - PRIOR_MEAN

@@ -98,7 +98,7 @@ def _parse_comparison(text: str) -> Comparison | None:
     return None
 
 
-class Alternatives(RootModel[tuple[Any, ...]]):
+class ParentCondition(RootModel[tuple[Any, ...]]):
     """The values of another dimension under which one is active: values, or comparisons (`> 0`)."""
 
     model_config = ConfigDict(frozen=True)
@@ -137,7 +137,7 @@ class Alternatives(RootModel[tuple[Any, ...]]):
 
 
 class _Conditional(Settings):
-    when: dict[str, Alternatives] = Field(
+    when: dict[str, ParentCondition] = Field(
         default={},
         description="active only where each of these dimensions has one of its values, or a number "
         "as in '> 0'",

@@ -20,9 +20,9 @@ from cse_methods.errors import UnknownMethodError
 from cse_methods.registry import get_method
 from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean
 from cse_platform.sweep.space.dimensions import (
-    Alternatives,
     Choices,
     Dimension,
+    ParentCondition,
     Range,
     canonical_json,
     is_number,
@@ -55,8 +55,8 @@ class Space(RootModel[dict[str, Dimension]]):
         problems = [
             Problem((name, "when", parent), text)
             for name, dimension in self.items()
-            for parent, alternatives in dimension.when.items()
-            if (text := self._check_parent(parent, alternatives))
+            for parent, condition in dimension.when.items()
+            if (text := self._check_parent(parent, condition))
         ]
         if not problems:
             problems = self._find_cycle()
@@ -64,20 +64,20 @@ class Space(RootModel[dict[str, Dimension]]):
             raise ProblemsError(problems)
         return self
 
-    def _check_parent(self, parent: str, alternatives: Alternatives) -> str | None:
+    def _check_parent(self, parent: str, condition: ParentCondition) -> str | None:
         if parent not in self:
             hint = did_you_mean(parent, self) or "; leave the condition out, or this dimension"
             return f"no such dimension in space{hint}"
         known = self[parent]
-        for value in alternatives.values:
+        for value in condition.values:
             if str(value).lstrip()[:1] in ("<", ">") and not known.has(value):
                 return f"expected a comparison with a number, such as '> 0', got {value!r}"
-        if isinstance(known, Range) and alternatives.values:
+        if isinstance(known, Range) and condition.values:
             return (
                 "a condition needs a dimension with choices, and this one is a range; compare it, "
                 "as in '> 0'"
             )
-        if alternatives.comparisons and not any(map(is_number, known.ends)):
+        if condition.comparisons and not any(map(is_number, known.ends)):
             return f"a comparison needs numbers, and this dimension is {known}"
         return None
 
@@ -101,9 +101,9 @@ class Space(RootModel[dict[str, Dimension]]):
         """
         return all(
             parent in assignment
-            and alternatives.allows(assignment[parent])
+            and condition.allows(assignment[parent])
             and self.is_active(parent, assignment)
-            for parent, alternatives in self[name].when.items()
+            for parent, condition in self[name].when.items()
         )
 
     def why_unreachable(self, name: str) -> str | None:
@@ -138,9 +138,9 @@ class Space(RootModel[dict[str, Dimension]]):
     def is_excluded(self, name: str, partial: Mapping[str, Any]) -> bool:
         """Whether the values given so far already make a dimension inactive."""
         return any(
-            (parent in partial and not alternatives.allows(partial[parent]))
+            (parent in partial and not condition.allows(partial[parent]))
             or self.is_excluded(parent, partial)
-            for parent, alternatives in self[name].when.items()
+            for parent, condition in self[name].when.items()
         )
 
     def active(self, assignment: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class LoggedRuns:
         self._uri = uri
         self._client = connect(uri)
 
-    def search(self, experiments: Sequence[str], *, condition: str = "") -> Iterator[LoggedRun]:
+    def find_runs(self, experiments: Sequence[str], *, condition: str = "") -> Iterator[LoggedRun]:
         """Yield the runs of these experiments that are not deleted, in MLflow's order.
 
         `condition` is a filter string of MLflow's search, e.g. `params.stage = 'final'`. Raises

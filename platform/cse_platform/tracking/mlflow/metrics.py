@@ -26,11 +26,13 @@ def sweep_params(event: events.SweepStarted) -> list[Param]:
     """
     search = event.spec.get("search") or {}
     dev = stored_dev(event.spec)
-    aims = search.get("objectives") or [{"name": dev.search_name, "direction": "maximize"}]
+    objectives = search.get("objectives") or [{"name": dev.search_name, "direction": "maximize"}]
     values = {
         "search.sampler": search.get("sampler"),
         "search.seed": search.get("seed"),
-        "search.objectives": ", ".join(f"{aim['name']} ({aim['direction']})" for aim in aims),
+        "search.objectives": ", ".join(
+            f"{objective['name']} ({objective['direction']})" for objective in objectives
+        ),
         CONSTRAINTS: search.get("constraints") or None,
         **{f"{SPACE}{name}": dim for name, dim in (event.spec.get("space") or {}).items()},
         **(event.spec.get("fixed") or {}),

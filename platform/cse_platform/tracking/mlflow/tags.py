@@ -164,7 +164,7 @@ def annotation_tags(event: events.AnnotationWritten) -> tuple[dict[str, str], se
     """
     prefix = "configuration_" if event.about == "configuration" else ""
     named = {
-        f"{prefix}{change.field}{'.' if change.word else ''}{change.word}": change
+        f"{prefix}{change.field}{'.' if change.tag else ''}{change.tag}": change
         for change in event.changes
     }
     written = {name: change.text or True for name, change in named.items() if change.stands}
