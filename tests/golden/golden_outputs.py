@@ -106,7 +106,7 @@ def _as_text(source: str) -> str:
 
 
 def _without_circumstances(text: str) -> str:
-    """Replace what differs between runs and machines: folder, free disk, time since, last digits."""
+    """Replace what differs between runs and machines: paths, free disk, times, last digits."""
     folder = str(Path.cwd())
     text = text.replace(folder, HOME).replace(folder.replace("_", r"\_"), HOME)
     text = re.sub(r"[\d.]+ GB are free", "… GB are free", text)
