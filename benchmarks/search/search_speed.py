@@ -213,7 +213,7 @@ def main() -> None:
                 call = partial(choices, surface, best=best, slots=slots)
                 for seed, found in zip(seeds, pool.map(call, seeds), strict=True):
                     records.add(surface.name, slots, seed, found)
-                say(f"  {slots} at once             below   within 0.3             within 1")
+                say(f"  {slots} at once             regret  within 0.3             within 1")
                 for row in ROWS:
                     _say_row(row, records.of(surface.name, slots, row, asked.repetitions))
 
