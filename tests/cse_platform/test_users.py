@@ -169,8 +169,14 @@ def test_who_wrote_is_the_login(
         assert session.scalars(select(AnnotationRecord.who)).all() == ["ann"]
         [request] = session.scalars(select(SweepRequestRecord.event)).all()
         assert request["who"] == "ann"
+    reader = url_as(shared, "rae")
     with pytest.raises(StoreError):
-        send_request(url_as(shared, "rae"), "first", "retry")
+        send_request(reader, "first", "retry")
+    with pytest.raises(StoreError, match="permission denied"):
+        annotate(reader, tmp_path, "first", star=True)
+    annotate(driver, tmp_path, "first", note="even")  # of the reader's star nothing is kept
+    with open_store(driver) as board, board.session() as session:
+        assert session.scalars(select(AnnotationRecord.who)).all() == ["ann"]
 
 
 def test_logins_of_the_compose_file_own_their_databases_and_no_more(server: str) -> None:

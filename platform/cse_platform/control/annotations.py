@@ -17,6 +17,7 @@ from cse_platform.errors import AnnotationRefusedError, JournalError, StoreDownE
 from cse_platform.leaderboard.annotations import Subject, find_subject, last_written
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.tables import AnnotationRecord
 from cse_platform.secrets import mask_text
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.stores import mlflow_uri
@@ -56,11 +57,14 @@ def annotate(
         QueryError: if the reference does not name exactly one subject.
         AnnotationRefusedError: if a note or a tag is invalid.
         JournalError: if the journal cannot be written.
-        StoreError: if the leaderboard cannot be opened or does not accept the annotation now.
+        StoreError: if the leaderboard cannot be opened, the user must not write to it, or it does
+            not accept the annotation now.
     """
     note_and_star = {"note": None if note is None else _validate_note(note), "star": star}
     words = {_validate_tag(word): stands for word, stands in (tags or {}).items()}
     with open_store(url, create=False) as board:
+        # A refused annotation must not lie in the journal, from where others would write it.
+        board.require_write_access(AnnotationRecord)
         with board.session() as session:
             subject = find_subject(session, reference)
             last = last_written(session, subject.about, subject.name)

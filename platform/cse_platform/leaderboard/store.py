@@ -31,7 +31,7 @@ from cse_platform.leaderboard.schemas import (
     show_added_columns,
     stored_revision,
 )
-from cse_platform.leaderboard.tables import SHARED_SWEEPS
+from cse_platform.leaderboard.tables import SHARED_SWEEPS, Base
 from cse_platform.tracking.provenance import user_and_host
 
 if TYPE_CHECKING:
@@ -106,6 +106,13 @@ class Store:
             if alone and session.get_bind().dialect.name == "postgresql":  # SQLite always locks
                 session.execute(text(f"SELECT pg_advisory_xact_lock({WRITING_LOCK})"))
             yield session
+
+    def require_write_access(self, table: type[Base]) -> None:
+        """Raise StoreError if this login or user must not write to a table."""
+        with self.writing(alone=False) as session:  # on SQLite it raises for a read-only file
+            if session.get_bind().dialect.name == "postgresql":
+                name = table.__tablename__
+                session.execute(text(f'LOCK TABLE "{name}" IN ROW EXCLUSIVE MODE'))
 
     def name_writer(self) -> str:
         """Return the name of the writer: the login on PostgreSQL, else user and host of this
