@@ -1,6 +1,5 @@
 """A running sweep does what it is asked from another terminal."""
 
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -28,13 +27,6 @@ def sweep(new_sweep: Callable[..., Sweep], tmp_path: Path) -> Sweep:
 def ask(sweep: Sweep, command: str, *arguments: str) -> None:
     done = run_command("cse-sweep", command, sweep.name, "--runs", str(sweep.runs), *arguments)
     assert done.returncode == 0, done.stderr
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_stop_a_trial_try_another_and_raise_the_budget(sweep: Sweep, cluster: str) -> None:

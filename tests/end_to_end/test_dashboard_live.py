@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from browser import dashboard, settled
 from playwright.sync_api import Page, expect
-from processes import end_of
+from processes import end_of, wait_until
 from sweeps import Sweep
 
 from cse_platform.tracking.events import TrialPoint
@@ -77,5 +77,5 @@ def test_all_parts_follow_and_hold_still_while_someone_selects(
         expect(settled(tab).locator("#best table")).to_be_visible()
         expect(tab.locator("table.trials .state.complete")).to_have_count(3)
         expect(tab.locator("#search figure").first).to_be_visible()
-        tab.wait_for_function("stamp.runs === false")  # nobody asks again
+        wait_until(lambda: tab.evaluate("stamp.runs === false"))  # nobody asks again
         process.communicate(timeout=60)

@@ -4,14 +4,13 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import requests
 from outside_methods import lay_metadata, with_outside_methods
-from processes import SECONDS, end_of, environment, run_command, script
+from processes import SECONDS, end_of, environment, run_command, script, wait_until
 from ray_nodes import RayNodes, ray_nodes
 from store_contents import assert_stores_agree
 from sweeps import CHEAP, Sweep
@@ -97,13 +96,6 @@ def submit(
 def ask(command: str, sweep: Sweep) -> "subprocess.CompletedProcess[str]":
     """One of the other commands, on a machine that has the leaderboard's URL alone."""
     return run_command("cse-sweep", command, sweep.name, "--store", sweep.stores["leaderboard"])
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def wait_for(sweep: Sweep, what: type[Event], count: int = 1) -> None:

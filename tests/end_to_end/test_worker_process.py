@@ -6,6 +6,7 @@ from typing import Any
 import cheap as _registers_it  # noqa: F401
 import pytest
 import ray
+from processes import wait_until
 from ray import tune
 
 from cse_methods.registry import available_methods
@@ -28,8 +29,13 @@ def joined(cluster: str, monkeypatch: pytest.MonkeyPatch):
     for name, value in RAY_SETTINGS.items():
         monkeypatch.setenv(name, value)
     ray.init(address=cluster, log_to_driver=False, runtime_env=worker_environment(cluster))
+    wait_until(_all_is_free, ray.available_resources)  # a sweep before may have just been killed
     yield
     ray.shutdown()
+
+
+def _all_is_free() -> bool:
+    return ray.available_resources().get("CPU") == ray.cluster_resources()["CPU"]
 
 
 class Kept(tune.Callback):
