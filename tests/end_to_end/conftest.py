@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import ray
 from browser import chromium, chromium_path, dashboard, note_troubles
 from click.testing import CliRunner, Result
 from empty_stores import NewStore, made_once
 from hook_server import *  # noqa: F403
 from outside_methods import with_outside_methods
-from processes import environment
+from processes import environment, wait_until
 from sweeps import CHEAP, TINY, Sweep, write_sweep
 
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.runner.ray_process import RAY_SETTINGS
+from cse_platform.runner.ray_process import RAY_SETTINGS, worker_environment
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -74,6 +75,21 @@ def cluster() -> Iterator[str]:
         assert process.stdin is not None and process.stdout is not None
         yield process.stdout.readline().strip()
         process.stdin.close()
+
+
+@pytest.fixture
+def joined(cluster: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This process, as somebody's own script that has joined the cluster, of which all is free."""
+
+    def all_is_free() -> bool:
+        return bool(ray.available_resources().get("CPU") == ray.cluster_resources()["CPU"])
+
+    for name, value in RAY_SETTINGS.items():
+        monkeypatch.setenv(name, value)
+    ray.init(address=cluster, log_to_driver=False, runtime_env=worker_environment(cluster))
+    wait_until(all_is_free, ray.available_resources)  # a sweep may just have been killed
+    yield
+    ray.shutdown()
 
 
 @pytest.fixture

@@ -5,37 +5,26 @@ from typing import Any
 
 import cheap as _registers_it  # noqa: F401
 import pytest
-import ray
-from processes import wait_until
 from ray import tune
 
 from cse_methods.registry import available_methods
 from cse_platform import trainable
-from cse_platform.runner.ray_process import RAY_SETTINGS, worker_environment
 from cse_platform.runner.worker import make_reusable
 
 ONE_AT_A_TIME = {"cpu": 2}
 STOPPED_AT = 2
 SHORT = {"max_steps": 4, "eval_steps": 2, "batch_size": 8}
 TRIALS_IN_ONE_PROCESS = 50
+OWN_SETTINGS = {
+    "rankcse": {"teachers": ["mini"]},
+    "dclr": {"complementary_model": "mini"},
+    "diffcse": {"generator": "mini"},
+    "hicl": {"max_length": 64},
+}
+"""What a method needs besides its defaults."""
 
 Trial = dict[str, Any]
 Curve = dict[int, dict[str, float]]
-
-
-@pytest.fixture
-def joined(cluster: str, monkeypatch: pytest.MonkeyPatch):
-    """This process, as somebody's own script that has joined the cluster."""
-    for name, value in RAY_SETTINGS.items():
-        monkeypatch.setenv(name, value)
-    ray.init(address=cluster, log_to_driver=False, runtime_env=worker_environment(cluster))
-    wait_until(_all_is_free, ray.available_resources)  # a sweep before may have just been killed
-    yield
-    ray.shutdown()
-
-
-def _all_is_free() -> bool:
-    return ray.available_resources().get("CPU") == ray.cluster_resources()["CPU"]
 
 
 class Kept(tune.Callback):
@@ -134,7 +123,7 @@ def test_a_trial_that_does_not_leave_its_process_holds_up_no_other(
 
 
 def of_method(name: str, **changes: Any) -> Trial:
-    own: Trial = {"rankcse": {"teachers": ["mini"]}, "hicl": {"max_length": 64}}.get(name, {})
+    own: Trial = OWN_SETTINGS.get(name, {})
     short = {} if name == "untrained" else SHORT
     dev = {"checkpoint": "sickr", "search": "sickr", "also": []}
     return cheap(**{"method": name, "dev": dev, **short, **own, **changes})

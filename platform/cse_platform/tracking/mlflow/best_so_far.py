@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -48,14 +48,24 @@ class BestSoFarWriter:
         self._points: defaultdict[str, list[Metric]] = defaultdict(list)
         self._leaders: dict[str, dict[str, str]] = {}
 
-    def add(self, sweep: Any, trial: Any, event: Ended) -> dict[str, str]:
+    def add(
+        self, sweep: Any, read_trial: Callable[[], Any], event: Ended, *, is_first: bool
+    ) -> dict[str, str]:
         """Count a trial that has ended, before its run is terminated in MLflow.
 
-        `sweep` and `trial` are their runs in MLflow. Returns the tags to add to the trial's run.
+        Args:
+            sweep: its sweep's run in MLflow.
+            read_trial: reads its own run from MLflow.
+            event: its end.
+            is_first: whether its run is known to have no earlier end.
+
+        Returns:
+            The tags to add to the trial's run.
         """
         run_id, dev_search = sweep.info.run_id, sweep.data.tags["dev_search"]
         known = self._known[run_id] = self._known.get(run_id) or self._read_progress(sweep)
-        step, place = _assign_step(trial, event, known.ended + 1)
+        stored = None if is_first else read_trial().data.tags.get(tags.PLACE)
+        step, place = _assign_step(stored, event, known.ended + 1)
         if step <= known.ended:
             return place
         leads = _is_leading(event, known.best, sweep.data.params)
@@ -65,7 +75,9 @@ class BestSoFarWriter:
             event, step=step, best=best, dev_search=dev_search, leads=leads
         )
         if leads:
-            self._leaders[run_id] = tags.leader_tags(trial, _list_dimensions(sweep.data.params))
+            self._leaders[run_id] = tags.leader_tags(
+                read_trial(), _list_dimensions(sweep.data.params)
+            )
         return place
 
     def flush(self) -> None:
@@ -100,11 +112,9 @@ class BestSoFarWriter:
                 return
 
 
-def _assign_step(trial: Any, event: Ended, new: int) -> tuple[int, dict[str, str]]:
-    """Return the step stored in the trial's run for this end or a later one; else `new` and its
-    tag.
-    """
-    time, stored = milliseconds(event.time), trial.data.tags.get(tags.PLACE)
+def _assign_step(stored: str | None, event: Ended, new: int) -> tuple[int, dict[str, str]]:
+    """Return the stored step if it is of this end or a later one; else `new` and its tag."""
+    time = milliseconds(event.time)
     if stored is not None and time <= int(stored.partition(" ")[2]):
         return int(stored.partition(" ")[0]), {}
     return new, {tags.PLACE: f"{new} {time}"}

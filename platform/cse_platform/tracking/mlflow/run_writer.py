@@ -147,6 +147,8 @@ class RunWriter:
         self._experiment = experiment.id
         self._sweeps: dict[str, Any] = {}
         self._trials: dict[tuple[str, str], str | None] = {}
+        self._uncounted: set[str] = set()
+        """Runs created by this writer whose trials have not ended: MLflow need not be asked."""
         self._unlogged: defaultdict[str, _Unlogged] = defaultdict(_Unlogged)
         self._best = BestSoFarWriter(experiment.client)
 
@@ -269,9 +271,15 @@ class RunWriter:
     def _count_ended_trial(self, run_id: str, event: metrics.Ended) -> None:
         """Count an ended trial in the progress of its sweep."""
         if (sweep := self._find_sweep_run(event.sweep)) is not None:
-            self._log(run_id)
-            place = self._best.add(sweep, self._client.get_run(run_id), event)
+            is_first = run_id in self._uncounted
+            self._uncounted.discard(run_id)
+            place = self._best.add(sweep, lambda: self._read_run(run_id), event, is_first=is_first)
             self._unlogged[run_id].tags |= place
+
+    def _read_run(self, run_id: str) -> Any:
+        """Read a run, with what was pending for it."""
+        self._log(run_id)
+        return self._client.get_run(run_id)
 
     def _delete_model(self, event: events.ModelDeleted) -> None:
         if run_id := self._find_trial_run(event):
@@ -281,8 +289,7 @@ class RunWriter:
         """Add tags and scores to a trial's run, which has ended; repeating this changes nothing."""
         if (run_id := self._find_trial_run(event)) is None:
             return
-        self._log(run_id)
-        known, unlogged = self._client.get_run(run_id).data, self._unlogged[run_id]
+        known, unlogged = self._read_run(run_id).data, self._unlogged[run_id]
         if isinstance(event, events.TrialEvaluated):
             step = int(known.metrics.get("best/step", 0))
             unlogged.metrics += metrics.evaluation_metrics(event, step=step)
@@ -302,6 +309,7 @@ class RunWriter:
             name = tags.run_identity(event.sweep, event.trial)
             title = tags.trial_title(event, written["method"])
             run_id = self._create_run(name, title, milliseconds(event.time), written)
+            self._uncounted.add(run_id)
         if run_id is not None:
             self._unlogged[run_id].params |= {p.key: p for p in metrics.trial_params(event)}
         self._trials[event.sweep, event.trial] = run_id
