@@ -57,7 +57,7 @@ class Draft:
         self.get_study_directions = study._storage.get_study_directions
         self._begun = begun or _make_blank_trial(len(trials))
         self.others = [trial for trial in trials if trial.number != self._begun.number]
-        self._shown = show_failures([*learned, *self.others], study.directions)
+        self._learned = learned
         self._changed: dict[str, Any] = {}
         self.study = copy.copy(study)
         """The study as a sampler sees it."""
@@ -146,6 +146,11 @@ class Draft:
 
     def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
         self.get_trial(trial_id).system_attrs[key] = value
+
+    @cached_property
+    def _shown(self) -> list[FrozenTrial]:
+        """The other trials as the sampler sees them; only one that learns reads them."""
+        return show_failures([*self._learned, *self.others], self.study.directions)
 
     @cached_property
     def _study_attrs(self) -> dict[str, Any]:
