@@ -79,15 +79,15 @@ def cluster() -> Iterator[str]:
 
 @pytest.fixture
 def joined(cluster: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """This process, as somebody's own script that has joined the cluster, of which all is free."""
+    """Connects this process to the cluster, as a user's script would; all CPUs are free then."""
 
-    def all_is_free() -> bool:
+    def are_all_free() -> bool:
         return bool(ray.available_resources().get("CPU") == ray.cluster_resources()["CPU"])
 
     for name, value in RAY_SETTINGS.items():
         monkeypatch.setenv(name, value)
     ray.init(address=cluster, log_to_driver=False, runtime_env=worker_environment(cluster))
-    wait_until(all_is_free, ray.available_resources)  # a sweep may just have been killed
+    wait_until(are_all_free, ray.available_resources)  # a sweep may just have been killed
     yield
     ray.shutdown()
 

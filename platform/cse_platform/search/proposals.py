@@ -125,7 +125,7 @@ class Draft:
         deepcopy: bool = True,
         states: Container[TrialState] | None = None,
     ) -> list[FrozenTrial]:
-        trials = sorted([*self._shown, self.trial], key=lambda trial: trial.number)
+        trials = sorted([*self._shown_trials, self.trial], key=lambda trial: trial.number)
         shown = [trial for trial in trials if states is None or trial.state in states]
         return copy.deepcopy(shown) if deepcopy else shown
 
@@ -148,8 +148,8 @@ class Draft:
         self.get_trial(trial_id).system_attrs[key] = value
 
     @cached_property
-    def _shown(self) -> list[FrozenTrial]:
-        """The other trials as the sampler sees them; only one that learns reads them."""
+    def _shown_trials(self) -> list[FrozenTrial]:
+        """The other trials as a sampler sees them; only samplers that learn read them."""
         return show_failures([*self._learned, *self.others], self.study.directions)
 
     @cached_property

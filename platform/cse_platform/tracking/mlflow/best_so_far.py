@@ -54,10 +54,11 @@ class BestSoFarWriter:
         """Count a trial that has ended, before its run is terminated in MLflow.
 
         Args:
-            sweep: its sweep's run in MLflow.
-            read_trial: reads its own run from MLflow.
-            event: its end.
-            is_first: whether its run is known to have no earlier end.
+            sweep: the sweep's run in MLflow.
+            read_trial: reads the trial's run from MLflow.
+            event: the trial's end.
+            is_first: whether no earlier end of this run has been counted, so that the run need not
+                be read to find out.
 
         Returns:
             The tags to add to the trial's run.

@@ -148,7 +148,7 @@ class RunWriter:
         self._sweeps: dict[str, Any] = {}
         self._trials: dict[tuple[str, str], str | None] = {}
         self._uncounted: set[str] = set()
-        """Runs created by this writer whose trials have not ended: MLflow need not be asked."""
+        """Runs that this writer created and whose first end it has not counted yet."""
         self._unlogged: defaultdict[str, _Unlogged] = defaultdict(_Unlogged)
         self._best = BestSoFarWriter(experiment.client)
 
@@ -187,10 +187,10 @@ class RunWriter:
     def flush(self) -> None:
         """Log everything that is pending; the client splits it into batches."""
         for run_id in list(self._unlogged):
-            self._log(run_id)
+            self._log_pending(run_id)
         self._best.flush()
 
-    def _log(self, run_id: str) -> None:
+    def _log_pending(self, run_id: str) -> None:
         """Log what is pending for a run."""
         if (waiting := self._unlogged.pop(run_id, None)) is not None:
             written = _build_run_tags(waiting.tags)
@@ -198,7 +198,7 @@ class RunWriter:
             self._client.log_batch(run_id, waiting.metrics, params, written)
 
     def _end_run(self, run_id: str, status: str, end: datetime) -> None:
-        self._log(run_id)
+        self._log_pending(run_id)
         self._client.set_terminated(run_id, status, end_time=milliseconds(end))
 
     def _start_sweep(self, event: events.SweepStarted) -> None:
@@ -241,7 +241,7 @@ class RunWriter:
         if event.resumed_from is None:
             for run in known:
                 if _is_active(run) and _read_start_time(run) < started:
-                    self._log(run.info.run_id)  # MLflow accepts nothing for a deleted run
+                    self._log_pending(run.info.run_id)  # MLflow accepts nothing for a deleted run
                     self._client.delete_run(run.info.run_id)
             known = [run for run in known if _read_start_time(run) == started]
         self._open_trial(event, known)
@@ -277,8 +277,8 @@ class RunWriter:
             self._unlogged[run_id].tags |= place
 
     def _read_run(self, run_id: str) -> Any:
-        """Read a run, with what was pending for it."""
-        self._log(run_id)
+        """Log what is pending for a run, then read the run."""
+        self._log_pending(run_id)
         return self._client.get_run(run_id)
 
     def _delete_model(self, event: events.ModelDeleted) -> None:
