@@ -1,6 +1,7 @@
 """Whole sweeps without Ray: real stores, the real planner and results, made-up scores."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from cse_methods.registry import get_method
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.runner import driver
 from cse_platform.runner.driver import SweepDriver
 from cse_platform.runner.state import Reuse
 from cse_platform.sweep.identity import DevData, Identity
@@ -164,6 +166,15 @@ class Drive(InProcessExecutor):
 NewSpec = Callable[..., SweepSpec]
 NewDrive = Callable[..., Drive]
 NewStore = Callable[[Path], str]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def read_once() -> Iterator[None]:
+    """What git and the installed packages say of the code is the same for all sweeps here."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("sweep_provenance", "code_diffs", "collect_method_code"):
+            patch.setattr(driver, name, cache(getattr(driver, name)))
+        yield
 
 
 @pytest.fixture(scope="session")
