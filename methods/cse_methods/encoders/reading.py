@@ -169,14 +169,14 @@ def naming_the_backbone(name: str, folder: Path) -> Iterator[None]:
 def quiet() -> Iterator[None]:
     """Silence transformers' progress bars and its report of unused tensors."""
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     try:
         yield
     finally:
         logging.set_verbosity(level)
         if bars:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+            logging.enable_progress_bar()
 
 
 def _read_config(folder: Path, name: str) -> Any:

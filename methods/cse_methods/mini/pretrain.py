@@ -54,9 +54,7 @@ def train_tokenizer(texts: list[str]) -> Tokenizer:
 
 def save_tokenizer(tokenizer: Tokenizer, output: Path) -> None:
     names = {f"{name.strip('[]').lower()}_token": name for name in SPECIAL_TOKENS}
-    wrapped = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=tokenizer, model_max_length=512, **names
-    )
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=512, **names)
     wrapped.save_pretrained(output)
 
 

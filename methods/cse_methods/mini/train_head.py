@@ -30,7 +30,7 @@ def new_model(mini: Any) -> BertForMaskedLM:
     model = BertForMaskedLM(mini.config)
     model.bert.load_state_dict(mini.state_dict())
     model.bert.requires_grad_(False)
-    model.eval()  # type: ignore[no-untyped-call]
+    model.eval()
     return model
 
 
