@@ -1,9 +1,9 @@
 """`cse-evaluate` on encoders that are nobody's trial, and what it refuses."""
 
 import json
-import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,6 @@ from cse_methods.encoders.loading import load_encoder
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.metrics import cosines, spearman
 from cse_platform.cli.evaluate import main
-from cse_platform.leaderboard.store import open_store
 from cse_platform.runner.models import TRIAL_FILE
 
 
@@ -40,12 +39,11 @@ def test_json_holds_every_score_with_its_identity() -> None:
         cosines(encoder.encode(pairs.first), encoder.encode(pairs.second)), pairs.gold
     )
     assert found["stsb", "test", "spearman"]["value"] == pytest.approx(by_hand, abs=1e-5)
-    assert {"alignment", "uniformity", "effective_rank", "mean_cosine"} == {
-        metric for task, split, metric in found if split == "dev"
-    }
+    geometry = {metric for task, split, metric in found if split == "dev"}
+    assert geometry == {"alignment", "uniformity", "effective_rank", "mean_cosine"}
     for score in told["scores"]:
         settings = told["identities"][score["identity"]]
-        assert settings["task"] == "stsb"
+        assert settings["task"] == score["task"]
         assert settings["reading"]["pooler"] == "avg"
 
 
@@ -55,88 +53,75 @@ def test_tables_for_people() -> None:
     for line in ("STS test sets, correlation x 100", "Spearman, all", "avg_sts", "Geometry"):
         assert line in done.stdout
     assert "Read with: pooler avg" in done.stdout
+    # No built-in sentence stands in more than three pairs, so there is nothing to rank.
+    assert "No value: sts12 kcc, sts12 ndcg" in " ".join(done.stdout.split())
 
 
-def test_another_reading_is_another_identity() -> None:
-    def identities(*arguments: str) -> set[str]:
-        done = run("mini", "--data", "builtin", "--tasks", "sickr", "--json", *arguments)
-        assert done.exit_code == 0, done.output
-        return {score["identity"] for score in json.loads(done.stdout)["scores"]}
-
-    plain = identities()
-    assert plain == identities()
-    for other in (["--pooler", "cls"], ["--max-length", "16"], ["--slicing-length", "8"]):
-        assert not identities(*other) & plain
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["mini", "--tasks", "stsB"], "no task 'stsB'. Did you mean 'stsb'?"),
-        (["mini", "--tasks", ","], "no task is named"),
-        (["minni", "--data", "builtin"], "no backbone 'minni'. Did you mean 'mini'?"),
-        (["mini", "--data", "/nowhere"], "'/nowhere' is not a folder"),
-        (["abcdef12", "--data", "builtin"], "as the key of a trial it needs a leaderboard: no"),
-    ],
-)
-def test_refusals_are_one_line(arguments: list[str], told: str) -> None:
-    done = run(*arguments)
-    assert done.exit_code == 1
-    assert told in done.stderr
-    begin, line = done.stderr.splitlines()
-    assert begin == f"reading {arguments[0]}…" and line.startswith("Error: ")
-
-
-def test_what_has_no_value_is_told() -> None:
-    """No built-in sentence stands in more than three pairs, so there is nothing to rank."""
+@pytest.mark.slow
+def test_json_tells_what_has_no_value() -> None:
     done = run("mini", "--data", "builtin", "--tasks", "ranking,sts12", "--json")
     told = json.loads(done.stdout)
     absent = {(one["task"], one["metric"]) for one in told["without_value"]}
     assert {("sts12", "kcc"), ("sickr", "ndcg")} <= absent
     assert not absent & {(one["task"], one["metric"]) for one in told["scores"]}
-    shown = run("mini", "--data", "builtin", "--tasks", "ranking,sts12").stdout
-    assert "No value: sts12 kcc, sts12 ndcg" in " ".join(shown.split())
 
 
-def test_a_trials_model_is_known_by_its_folder_wherever_it_lies(tmp_path: Path) -> None:
+def test_another_reading_is_another_identity() -> None:
+    readings = ([], ["--pooler", "cls"], ["--max-length", "16"], ["--slicing-length", "8"])
+    identities = set()
+    for options in readings:
+        done = run("mini", "--data", "builtin", "--tasks", "sickr", "--json", *options)
+        assert done.exit_code == 0, done.output
+        identities |= {score["identity"] for score in json.loads(done.stdout)["scores"]}
+    scores = json.loads(done.stdout)["scores"]
+    assert len(identities) == len(readings) * len({score["identity"] for score in scores})
+
+
+def test_refusals_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "data" / "downstream").mkdir(parents=True)
+    refused = {
+        ("mini", "--tasks", "stsB"): "no task 'stsB'. Did you mean 'stsb'?",
+        ("mini", "--tasks", ","): "no task is named",
+        ("minni", "--data", "builtin"): "no backbone 'minni'. Did you mean 'mini'?",
+        ("mini", "--data", "/nowhere"): "'/nowhere' is not a folder",
+        ("mini", "--data", str(tmp_path / "data")): "no such file, and sts12 is scored on it; ",
+        ("abcdef12", "--data", "builtin"): "as the key of a trial it needs a leaderboard: no",
+    }
+    for arguments, told in refused.items():
+        done = run(*arguments)
+        assert (done.exit_code, told in done.stderr) == (1, True), (arguments, done.stderr)
+        begin, line = done.stderr.splitlines()
+        assert begin == f"reading {arguments[0]}…" and line.startswith("Error: ")
+
+
+def test_a_trials_model_is_known_by_its_folder_wherever_it_lies(
+    tmp_path: Path, empty_leaderboard: Callable[[Path], str]
+) -> None:
     """Without its leaderboard, its test sets are not opened: nothing would record it."""
     original = tmp_path / "model"
     load_encoder("mini").save(original)
     (original / TRIAL_FILE).write_text("ab" * 32 + "\n")
-    shutil.copytree(original, tmp_path / "copied")
     (tmp_path / "link").symlink_to(original)
-    for name in ("model", "copied", "link"):
+    for name in ("model", "link"):
         done = run(name, "--data", "builtin")
         assert done.exit_code == 1
         assert "is the model of trial abababababababab, whose leaderboard" in done.stderr
-    with open_store(f"sqlite:///{tmp_path / 'runs' / 'leaderboard.db'}"):
-        pass
+    empty_leaderboard(tmp_path / "runs" / "leaderboard.db")
     assert "which this one does not know" in run("model", "--data", "builtin").stderr
 
 
-def test_a_folder_that_lacks_a_file_is_refused_before_anything_is_encoded(tmp_path: Path) -> None:
-    (tmp_path / "data" / "downstream").mkdir(parents=True)
-    done = run("mini", "--data", str(tmp_path / "data"))
-    assert done.exit_code == 1
-    assert "no such file, and sts12 is scored on it; " in done.stderr
-
-
-def test_a_model_without_a_tokenizer(tmp_path: Path) -> None:
-    load_encoder("mini").save(tmp_path / "model")
-    for file in (tmp_path / "model").glob("*token*"):
-        file.unlink()
-    done = run(str(tmp_path / "model"), "--data", "builtin")
-    assert done.exit_code == 1
-    assert "has no tokenizer; expected tokenizer.json or a vocabulary" in done.stderr
-
-
-def test_an_encoder_that_gives_nan(tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_read_or_gives_nan_is_refused(tmp_path: Path) -> None:
     encoder = load_encoder("mini")
     encoder.model.embeddings.word_embeddings.weight.data.fill_(float("nan"))
     encoder.save(tmp_path / "model")
-    done = run(str(tmp_path / "model"), "--data", "builtin", "--tasks", "stsb")
+    done = run("model", "--data", "builtin", "--tasks", "stsb")
     assert done.exit_code == 1
     assert "holds NaN or infinity; it cannot be scored" in done.stderr
+    for file in (tmp_path / "model").glob("*token*"):
+        file.unlink()
+    done = run("model", "--data", "builtin")
+    assert done.exit_code == 1
+    assert "has no tokenizer; expected tokenizer.json or a vocabulary" in done.stderr
 
 
 def test_help_has_an_example_and_imports_nothing_heavy() -> None:

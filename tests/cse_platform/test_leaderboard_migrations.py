@@ -17,6 +17,8 @@ from cse_platform.leaderboard.tables import OtherAttemptRecord, TrialRecord
 from cse_platform.leaderboard.upgrade import alembic_config, open_migration
 from cse_platform.tracking.events import TrialEvaluated
 
+pytestmark = pytest.mark.slow
+
 SECOND_SWEEP = [
     "INSERT INTO sweeps (id, name, method, backbone, spec, provenance, state, started) "
     "SELECT 2, 'second', method, backbone, spec, provenance, state, started FROM sweeps",
@@ -252,11 +254,3 @@ def test_only_a_distance_or_a_count_may_lie_outside(engine: Engine) -> None:
             connection.execute(text(change), {"metric": metric})
     with engine.begin() as connection, pytest.raises(IntegrityError, match="ck_scores_fraction"):
         connection.execute(text("UPDATE scores SET value = -2.5, metric = 'mean_cosine'"))
-
-
-def test_an_opening_of_each_source_is_taken(engine: Engine) -> None:
-    """So that it is for its source that the same statement is refused above."""
-    with open_migration(engine) as connection:
-        command.upgrade(alembic_config(connection), "0002")
-        for who, source in enumerate(("builtin", "hub", "senteval")):
-            connection.execute(text(opening(source).replace("ann", f"ann-{who}")))

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from clean_runs import KEYS, url
 from click.testing import CliRunner
 from letter_models import Letters
@@ -16,14 +17,22 @@ from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.results import Evaluation
 from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, parse_tasks
 from cse_platform.cli.leaderboard import main
+from cse_platform.leaderboard import comparisons, ranking
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.store import open_store
 from cse_platform.leaderboard.tables import PairSimilaritiesRecord
+from cse_platform.leaderboard.trials import TestAccess
 from cse_platform.recompute import recompute
 from cse_platform.tracking.events import Event, SweepStarted
 
 Life = Callable[..., list[Event]]
 Start = Callable[..., SweepStarted]
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (comparisons, ranking):
+        monkeypatch.setattr(module, "_RESAMPLES", 100)
 
 
 def scores_of(runs: Path, key: str) -> dict[tuple[str, str], tuple[float, str]]:
@@ -32,52 +41,55 @@ def scores_of(runs: Path, key: str) -> dict[tuple[str, str], tuple[float, str]]:
         return {(one.task, one.metric): (one.value, one.identity) for one in stored}
 
 
-def test_past_trials_get_what_a_new_evaluation_gives(runs: Path, lab_file: Path) -> None:
+def accesses_of(runs: Path) -> list[TestAccess]:
+    with open_store(url(runs)) as board, board.session() as session:
+        return stored_test_accesses(session)
+
+
+def test_past_trials_get_what_a_new_evaluation_gives_once_and_on_record(
+    runs: Path, lab_file: Path
+) -> None:
     done = recompute(url(runs), runs=runs)
     assert (done.trials, dict(done.refused), done.without_similarities) == (3, {}, [])
     dev = DevSelection.model_validate({"checkpoint": str(lab_file), "search": "stsb"})
     training = TrainingData(dev=dev, chosen_on=("lab", "stsb"), data="builtin")
-    for number, key in enumerate(KEYS.values()):
-        new: Evaluation = evaluate(
-            Letters(skip=number), parse_tasks(["sts"]), data="builtin", training=training
-        )
-        assert scores_of(runs, key) == {
-            (one.task, one.metric): (one.value, one.identity)
-            for one in new.scores
-            if one.metric not in CONTAMINATION_METRICS
-        }
-
-
-def test_each_use_is_a_test_access_and_none_is_made_twice(runs: Path) -> None:
-    assert recompute(url(runs), runs=runs).trials == 3
-    with open_store(url(runs)) as board, board.session() as session:
-        accesses = stored_test_accesses(session)
+    key = KEYS["b"]
+    new: Evaluation = evaluate(
+        Letters(skip=1), parse_tasks(["sts"]), data="builtin", training=training
+    )
+    before = scores_of(runs, key)
+    assert before == {
+        (one.task, one.metric): (one.value, one.identity)
+        for one in new.scores
+        if one.metric not in CONTAMINATION_METRICS
+    }
+    accesses = accesses_of(runs)
     assert [(one.trial, one.command, one.source) for one in accesses] == [
         (key, "cse-leaderboard", "builtin") for key in KEYS.values()
     ]
-    before = scores_of(runs, KEYS["a"])
     assert recompute(url(runs), runs=runs).trials == 0
-    with open_store(url(runs)) as board, board.session() as session:
-        assert stored_test_accesses(session) == accesses
-    assert scores_of(runs, KEYS["a"]) == before
+    assert (accesses_of(runs), scores_of(runs, key)) == (accesses, before)
 
 
 def test_what_cannot_be_computed_is_refused_and_the_others_are_done(
     runs: Path, lab_file: Path
 ) -> None:
+    assert "no clean scores" in shown(runs, "--tasks", "clean")
+    words = ["--runs", str(runs), "--tasks", "clean", "--compare", "rankcse", "simcse"]
+    compared = CliRunner().invoke(main, words)
+    assert compared.exit_code == 1 and "cse-leaderboard recompute" in compared.output
+    text = lab_file.read_text()
+    lab_file.unlink()
+    result = CliRunner().invoke(main, ["recompute", "--runs", str(runs)])
+    assert result.exit_code == 1 and str(lab_file) in result.output
+    assert ("sts12", "clean") not in scores_of(runs, KEYS["a"])
+    lab_file.write_text(text)
     with open_store(url(runs)) as board, board.writing() as session:
         session.execute(delete(PairSimilaritiesRecord).where(PairSimilaritiesRecord.trial_id == 1))
     result = CliRunner().invoke(main, ["recompute", "--runs", str(runs)])
     assert result.exit_code == 1
     assert "Clean scores: 2 trials new" in result.output
     assert f"cse-evaluate {KEYS['a'][:8]} --tasks sts" in result.output
-
-
-def test_a_lost_dev_file_is_named(runs: Path, lab_file: Path) -> None:
-    lab_file.unlink()
-    result = CliRunner().invoke(main, ["recompute", "--runs", str(runs)])
-    assert result.exit_code == 1 and str(lab_file) in result.output
-    assert ("sts12", "clean") not in scores_of(runs, KEYS["a"])
 
 
 def shown(runs: Path, *options: str) -> str:
@@ -87,27 +99,19 @@ def shown(runs: Path, *options: str) -> str:
 
 
 def test_clean_scores_are_shown_when_asked_for(cleaned: Path) -> None:
-    assert "clean" not in shown(cleaned)
     assert "clean" not in shown(cleaned, "--format", "json")
     rows = json.loads(shown(cleaned, "--tasks", "clean", "--format", "json"))
     for row in rows:
         assert row["headline"] == "avg_sts_clean"
-        assert set(row["test"]) == {
-            *(f"{task}_clean" for task in (*STS_TASKS, "avg_sts")),
-            *STS_TASKS,
-            "avg_sts",
-        }
+        columns = (*STS_TASKS, "avg_sts")
+        assert set(row["test"]) == {*(f"{task}_clean" for task in columns), *columns}
         assert row["test"]["sts13"] != row["test"]["sts13_clean"]
-    for options in ([], ["--format", "latex"], ["--format", "markdown"], ["--format", "html"]):
-        text = shown(cleaned, "--tasks", "clean", *options)
-        assert "Against all rows" in text, options
-
-
-def test_the_line_counts_what_changes(cleaned: Path) -> None:
-    with Leaderboard(open_store(url(cleaned))) as reader:
-        rows = reader.rows(tasks="clean", ranked=False)
-        changes = [r.scores["avg_sts_clean"].mean - r.scores["avg_sts"].mean for r in rows]
-    line = next(x for x in shown(cleaned, "--tasks", "clean").splitlines() if "Against" in x)
+    changes = [row["test"]["avg_sts_clean"] - row["test"]["avg_sts"] for row in rows]
+    for form in ("table", "latex", "markdown", "html"):
+        text = shown(cleaned, "--tasks", "clean", "--format", form)
+        assert "Against all rows" in text, form
+    plain = shown(cleaned, "--tasks", "clean")
+    line = next(line for line in plain.splitlines() if "Against" in line)
     for change in (min(changes), max(changes)):
         assert f"{100 * change:+.2f}" in line
 
@@ -126,11 +130,3 @@ def test_a_comparison_is_over_the_clean_pairs(cleaned: Path) -> None:
     assert clean.average is not None and whole.average is not None
     change = 100 * (clean.average.effect - whole.average.effect)
     assert any(f"{change:+.2f}" in note for note in clean.notes)
-
-
-def test_rows_without_clean_scores_are_counted_and_refused_in_a_comparison(runs: Path) -> None:
-    assert "no clean scores" in shown(runs, "--tasks", "clean")
-    result = CliRunner().invoke(
-        main, ["--runs", str(runs), "--tasks", "clean", "--compare", "rankcse", "simcse"]
-    )
-    assert result.exit_code == 1 and "cse-leaderboard recompute" in result.output

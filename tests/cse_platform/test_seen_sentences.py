@@ -20,7 +20,7 @@ from cse_methods.data.overlap import TrainingData, sentence_key
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.tasks import STS_TASKS
 from cse_platform.cli.leaderboard import main
-from cse_platform.leaderboard import ranking
+from cse_platform.leaderboard import comparisons, ranking
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.store import open_store
 from cse_platform.leaderboard.tables import TrialRecord
@@ -31,6 +31,12 @@ Life = Callable[..., list[Event]]
 Start = Callable[..., SweepStarted]
 
 KEY = "d" * 64
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (comparisons, ranking):
+        monkeypatch.setattr(module, "_RESAMPLES", 100)
 
 
 @pytest.fixture
@@ -89,8 +95,11 @@ def test_show_counts_each_set_and_says_what_is_declared(taught: Path) -> None:
 
 
 def test_a_trial_that_nobody_counted_says_what_counts(taught: Path) -> None:
+    """And looking uses no test set."""
     assert "Nobody has counted" not in run(taught, "show", "c" * 8)  # no test access is on record
     recompute(url(taught), runs=taught)
+    with open_store(url(taught)) as board, board.session() as session:
+        before = stored_test_accesses(session)
     text = run(taught, "show", "c" * 8)
     assert "Nobody has counted" in text and "marks" not in text
     assert "counts them" not in text  # no model of it was kept
@@ -98,14 +107,7 @@ def test_a_trial_that_nobody_counted_says_what_counts(taught: Path) -> None:
         session.execute(update(TrialRecord).values(model="/models/c"))
     text = run(taught, "show", "c" * 8)
     assert f"cse-evaluate {'c' * 8} --runs {taught} counts them" in text
-
-
-def test_looking_uses_no_test_set(taught: Path) -> None:
-    recompute(url(taught), runs=taught)
-    with open_store(url(taught)) as board, board.session() as session:
-        before = stored_test_accesses(session)
-    run(taught, "show", KEY[:8])
-    run(taught, "audit")
+    run(taught, "audit", "--paper", "whitenedcse")
     run(taught, "--tasks", "clean")
     with open_store(url(taught)) as board, board.session() as session:
         assert stored_test_accesses(session) == before
@@ -113,16 +115,12 @@ def test_looking_uses_no_test_set(taught: Path) -> None:
 
 
 def test_the_board_marks_the_row_in_every_format(taught: Path) -> None:
-    for options in ([], ["--format", "markdown"], ["--format", "html"]):
-        text = run(taught, *options)
-        assert "◊" in text and "°" in text, options
-        assert "learned from pairs" in text
+    for form in ("table", "markdown", "html"):
+        text = run(taught, "--format", form)
+        assert "◊" in text and "°" in text and "learned from pairs" in text, form
+        assert form != "table" or "corpus 12 of" in text
     latex = run(taught, "--format", "latex")
     assert r"\diamond" in latex and r"\circ" in latex and "learned from pairs" in latex
-    assert "corpus 12 of" in run(taught)
-
-
-def test_programs_get_the_counts(taught: Path) -> None:
     rows = {row["method"]: row for row in json.loads(run(taught, "--format", "json"))}
     assert rows["hicl"]["marks"] == ["teacher saw pairs", "saw test sentences"]
     assert (rows["simcse"]["marks"], rows["simcse"]["seen"]) == ([], [])

@@ -73,6 +73,9 @@ def test_a_line_has_what_is_known_of_a_trial(lab: Leaderboard) -> None:
     assert (lines[0].wall_seconds, lines[4].wall_seconds, lines[4].finished) == (1.5, None, None)
     assert lines[0].values["depth"] == 2
     assert "depth" not in lines[1].values  # it has no effect in this kind
+    found = lab.hyperparameters("all")
+    assert found.varying == ("rate", "kind", "depth", "heads", "flag")
+    assert dict(found.same) == {"always": "here", "batch_size": 64}
 
 
 def test_a_value_counts_where_its_comparison_holds(
@@ -91,66 +94,55 @@ def test_a_value_counts_where_its_comparison_holds(
     assert numbers(found, "d:none") == [0, 1]
 
 
-def test_what_varies_and_what_is_the_same(lab: Leaderboard) -> None:
-    found = lab.hyperparameters("all")
-    assert found.varying == ("rate", "kind", "depth", "heads", "flag")
-    assert dict(found.same) == {"always": "here", "batch_size": 64}
+CONDITIONS = {
+    "rate:1e-4..5e-4": [0, 1, 4],
+    "rate:..1e-4": [0, 2],
+    "rate:1e-4..5e-4,flag:true": [0, 4],
+    "rate:0.0001|0.0009": [0, 3],
+    "kind:a": [0, 2, 3],
+    "kind:b%2Cc": [1, 4],
+    "depth:2": [0],  # trial 1 has it, too, without an effect
+    "depth:none": [1, 4],
+    "depth:1..2|none": [0, 1, 2, 3, 4],
+    "heads:[1%2C2]": [0, 1, 3, 4],
+    "heads:[1%2C 2]": [0, 1, 3, 4],
+    "heads:neither": [2],
+    "score:70..82": [0, 4],
+    "seed:42,step:12..13": [2, 3],
+    "state:FAIL|PRUNED": [2, 3],
+    "kind:1..2": [],
+    "always:here,batch_size:64": [0, 1, 2, 3, 4],
+}
 
 
-@pytest.mark.parametrize(
-    ("where", "expected"),
-    [
-        ("rate:1e-4..5e-4", [0, 1, 4]),
-        ("rate:..1e-4", [0, 2]),
-        ("rate:1e-4..5e-4,flag:true", [0, 4]),
-        ("rate:0.0001|0.0009", [0, 3]),
-        ("kind:a", [0, 2, 3]),
-        ("kind:b%2Cc", [1, 4]),
-        ("depth:2", [0]),  # trial 1 has it, too, without an effect
-        ("depth:none", [1, 4]),
-        ("depth:1..2|none", [0, 1, 2, 3, 4]),
-        ("heads:[1%2C2]", [0, 1, 3, 4]),
-        ("heads:[1%2C 2]", [0, 1, 3, 4]),
-        ("heads:neither", [2]),
-        ("score:70..82", [0, 4]),
-        ("seed:42,step:12..13", [2, 3]),
-        ("state:FAIL|PRUNED", [2, 3]),
-        ("kind:1..2", []),
-        ("always:here,batch_size:64", [0, 1, 2, 3, 4]),
-    ],
-)
-def test_conditions_narrow(lab: Leaderboard, where: str, expected: list[int]) -> None:
-    assert numbers(lab, where) == expected
-    assert str(read_where(str(read_where(where)))) == str(read_where(where))
-    assert [one.number for one in lab.search("all", where=read_where(where)).trials] == expected
+def test_conditions_narrow(lab: Leaderboard) -> None:
+    assert {where: numbers(lab, where) for where in CONDITIONS} == CONDITIONS
+    for where, expected in CONDITIONS.items():
+        assert str(read_where(str(read_where(where)))) == str(read_where(where))
+        found = lab.search("all", where=read_where(where)).trials
+        assert [one.number for one in found] == expected, where
 
 
-def test_states_and_pages(lab: Leaderboard) -> None:
-    assert numbers(lab, state="COMPLETE") == [0, 1]
-    assert numbers(lab, "kind:a", state="FAIL") == [3]
+ORDERS = {
+    "number": ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0]),
+    "score": ([3, 2, 4, 0, 1], [1, 0, 4, 2, 3]),
+    "rate": ([2, 0, 1, 4, 3], [3, 4, 1, 0, 2]),
+    "kind": ([0, 2, 3, 1, 4], [1, 4, 0, 2, 3]),
+    "depth": ([2, 3, 0, 1, 4], [0, 2, 3, 1, 4]),
+    "flag": ([1, 0, 2, 3, 4], [0, 2, 3, 4, 1]),
+    "error": ([3, 0, 1, 2, 4], [3, 0, 1, 2, 4]),
+    "seconds": ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4]),
+}
+
+
+def test_order_goes_both_ways(lab: Leaderboard) -> None:
+    for sort, (up, down) in ORDERS.items():
+        assert numbers(lab, sort=sort) == up, sort
+        assert numbers(lab, sort=sort, descending=True) == down, sort
     choice = TrialChoice(descending=True)
     assert [one.number for one in lab.trials("all", choice, limit=2, offset=1)] == [3, 2]
-
-
-@pytest.mark.parametrize(
-    ("sort", "up", "down"),
-    [
-        ("number", [0, 1, 2, 3, 4], [4, 3, 2, 1, 0]),
-        ("score", [3, 2, 4, 0, 1], [1, 0, 4, 2, 3]),
-        ("rate", [2, 0, 1, 4, 3], [3, 4, 1, 0, 2]),
-        ("kind", [0, 2, 3, 1, 4], [1, 4, 0, 2, 3]),
-        ("depth", [2, 3, 0, 1, 4], [0, 2, 3, 1, 4]),
-        ("flag", [1, 0, 2, 3, 4], [0, 2, 3, 4, 1]),
-        ("error", [3, 0, 1, 2, 4], [3, 0, 1, 2, 4]),
-        ("seconds", [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]),
-    ],
-)
-def test_order_goes_both_ways(lab: Leaderboard, sort: str, up: list[int], down: list[int]) -> None:
-    assert numbers(lab, sort=sort) == up
-    assert numbers(lab, sort=sort, descending=True) == down
-
-
-def test_an_unknown_name_leads_to_the_known_ones(lab: Leaderboard) -> None:
+    assert numbers(lab, state="COMPLETE") == [0, 1]
+    assert numbers(lab, "kind:a", state="FAIL") == [3]
     for asked in (TrialChoice(read_where("rat:1")), TrialChoice(sort="rat")):
         with pytest.raises(NotFoundError, match="'rat' is not a hyperparameter of all; did"):
             list(lab.trials("all", asked))
@@ -171,19 +163,19 @@ def test_what_is_written_is_read_back() -> None:
     assert not read_where("")
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("kind", "'kind' is not a condition; write NAME:VALUE"),
-        ("kind:a|", "'kind:a|' is not a condition"),
-        (":a", "':a' is not a condition"),
-        ("rate:1..x", "'1..x' is not a range; write LOW..HIGH in numbers"),
-        ("rate:..", "'..' is not a range"),
-        ("rate:nan..1", "'nan..1' is not a range"),
-        ("rate:3..1", "'3..1' holds no number; write the lower end first: 1..3"),
-    ],
-)
-def test_what_means_nothing_names_the_way_out(text: str, said: str) -> None:
-    with pytest.raises(ValueError) as refused:
-        read_where(text)
-    assert said in str(refused.value)
+NOT_CONDITIONS = {
+    "kind": "'kind' is not a condition; write NAME:VALUE",
+    "kind:a|": "'kind:a|' is not a condition",
+    ":a": "':a' is not a condition",
+    "rate:1..x": "'1..x' is not a range; write LOW..HIGH in numbers",
+    "rate:..": "'..' is not a range",
+    "rate:nan..1": "'nan..1' is not a range",
+    "rate:3..1": "'3..1' holds no number; write the lower end first: 1..3",
+}
+
+
+def test_what_means_nothing_names_the_way_out() -> None:
+    for written, said in NOT_CONDITIONS.items():
+        with pytest.raises(ValueError) as refused:
+            read_where(written)
+        assert said in str(refused.value), written

@@ -73,6 +73,7 @@ def test_the_schema_before_is_read_as_if_it_were_upgraded(url: str) -> None:
     assert revision_of(url) == PREVIOUS_REVISION
 
 
+@pytest.mark.slow
 def test_it_is_not_written_to(url: str) -> None:
     revise(url, PREVIOUS_REVISION)
     with pytest.raises(StoreError, match=f"of the older schema '{PREVIOUS_REVISION}'"):
@@ -80,6 +81,7 @@ def test_it_is_not_written_to(url: str) -> None:
     assert revision_of(url) == PREVIOUS_REVISION
 
 
+@pytest.mark.slow
 def test_an_older_one_says_how_it_is_upgraded(url: str) -> None:
     revise(url, "0008")
     for opened in (open_for_reading, open_store):
@@ -88,6 +90,7 @@ def test_an_older_one_says_how_it_is_upgraded(url: str) -> None:
     assert revision_of(url) == "0008"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", ["0003", "0006", PREVIOUS_REVISION])
 def test_upgrade_keeps_what_is_there_and_a_copy_of_it(url: str, revision: str) -> None:
     before = shown(url)
@@ -106,12 +109,14 @@ def test_upgrade_keeps_what_is_there_and_a_copy_of_it(url: str, revision: str) -
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
 def test_the_command(url: str) -> None:
+    before = shown(url)
     revise(url, PREVIOUS_REVISION)
     folder = Path(url.removeprefix("sqlite:///")).parent
     done = run("upgrade", "--runs", str(folder))
     assert done.exit_code == 0, done.output
     [copy] = folder.glob(f"leaderboard-{PREVIOUS_REVISION}-*.db")
     assert str(copy) in done.output
+    assert (shown(url), shown(f"sqlite:///{copy}")) == (before, before)
     assert run("upgrade", "--runs", str(folder)).output.endswith(f"schema, {HEAD_REVISION}.\n")
     missing = run("upgrade", "--runs", str(folder / "none"))
     assert (missing.exit_code, "no leaderboard at" in missing.stderr) == (1, True)
@@ -131,6 +136,7 @@ def test_a_server_is_upgraded_once_it_is_backed_up(url: str) -> None:
     assert revision_of(url) == HEAD_REVISION
 
 
+@pytest.mark.slow
 def test_what_is_cut_off_is_as_it_was(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The migrations have run, and the transaction is not committed."""
     revise(url, "0008")
