@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-import grimp
 from doc_blocks import ROOT, fill_generated
 
 PACKAGES = ("cse_dashboards", "cse_platform", "cse_methods")
@@ -36,6 +35,8 @@ def purpose(folder: Path) -> str:
 
 def imports() -> Edges:
     """Which folder right below a package imports from which other one, as the code stands."""
+    import grimp
+
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
     rooms = {name for name in folders() if name.count(".") == 1}
     edges = set()

@@ -4,15 +4,18 @@ Nothing is trained for it. `recorded/` holds the journals of real sweeps, made b
 the leaderboard is filled from them as `cse-sweep` fills it.
 """
 
+import atexit
 import gzip
 import os
 import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import cache
 from importlib.metadata import entry_points
 from io import StringIO
 from pathlib import Path
@@ -35,6 +38,14 @@ def scripts() -> dict[str, click.Command]:
         for script in entry_points(group="console_scripts")
         if script.name.startswith("cse-")
     }
+
+
+@cache
+def shared_build() -> Path:
+    """The prepared checkout, made once in a process; each test works on a copy."""
+    folder = tempfile.TemporaryDirectory(prefix="documents-")
+    atexit.register(folder.cleanup)
+    return build(Path(folder.name))
 
 
 def build(folder: Path) -> Path:

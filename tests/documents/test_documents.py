@@ -5,10 +5,10 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
-from types import ModuleType
 
 import click
 import doc_api
@@ -19,13 +19,14 @@ from doc_blocks import LANGUAGES, PAGES, ROOT, Block, blocks, excerpt
 from doc_world import (
     QUICKSTART,
     agrees,
-    build,
     page_world,
     run_python,
     scripts,
+    shared_build,
     true_body,
     write_file,
 )
+from failing import failing
 from ruamel.yaml import YAML
 
 from cse_platform.sweep.file import load_sweep
@@ -33,35 +34,30 @@ from cse_platform.sweep.spec import SweepSpec
 
 TRIED_WHOLE = (ROOT / "CONTRIBUTING.md", ROOT / "docs" / "own-method.md")
 """test_contributing.py makes the package that they show."""
-EVERY = [
-    block
-    for page in PAGES
-    for block in blocks(page)
-    if page not in TRIED_WHOLE or block.language in ("console", "sh", "text")
-]
 README = ROOT / "README.md"
+DEAR = ROOT / "docs" / "papers.md"
 GENERATED = (doc_commands.PAGE, ROOT / "docs" / "methods.md")
 FOLDERS = ("methods", "platform", "dashboards", "sweeps", "tests", "docs")
 
 
-def id_of(found: object) -> str | None:
-    """Of a page or block, for the name of its test."""
-    if isinstance(found, Block):
-        return found.name
-    return found.relative_to(ROOT).as_posix() if isinstance(found, Path) else None
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The prepared checkout; each page works on a copy."""
-    return build(tmp_path_factory.mktemp("documents"))
+@cache
+def every_block() -> list[Block]:
+    return [
+        block
+        for page in PAGES
+        for block in blocks(page)
+        if page not in TRIED_WHOLE or block.language in ("console", "sh", "text")
+    ]
 
 
 def of_language(language: str) -> list[Block]:
-    """The blocks of that language; there are some."""
-    found = [block for block in EVERY if block.language == language]
-    assert found, language
-    return found
+    """The blocks of that language."""
+    return [block for block in every_block() if block.language == language]
+
+
+def failing_blocks(test: Callable[[Block], object], language: str) -> dict[str, str]:
+    named = {block.name: block for block in of_language(language)}
+    return failing(lambda name: test(named[name]), named)
 
 
 def trains(block: Block) -> bool:
@@ -69,16 +65,25 @@ def trains(block: Block) -> bool:
     return "from ray import" in block.body or "run_sweep(" in block.body
 
 
-@pytest.mark.parametrize("page", PAGES, ids=id_of)
-def test_commands_print_what_the_page_shows(page: Path, built: Path) -> None:
-    with page_world(built):
-        for block in blocks(page):
-            if block.file is not None:
-                write_file(block)
-            if block.language == "console":
-                check(block)
-            if block.language == "python" and page not in TRIED_WHOLE and not trains(block):
-                run_python(block)
+@pytest.mark.parametrize(
+    "whole", [pytest.param(False, id="quick"), pytest.param(True, marks=pytest.mark.slow, id="all")]
+)
+def test_commands_print_what_the_page_shows(whole: bool) -> None:
+    """And scripts run: the README's, and under the slow mark those of all pages."""
+
+    def try_page(page: Path) -> None:
+        runs = page not in TRIED_WHOLE and (whole or page == README)
+        with page_world(shared_build()):
+            for block in blocks(page):
+                if block.file is not None:
+                    write_file(block)
+                if block.language == "console":
+                    check(block)
+                if block.language == "python" and runs and not trains(block):
+                    run_python(block)
+
+    shown = {block.page for block in every_block() if block.language in ("console", "python")}
+    assert not failing(try_page, sorted(shown if whole else shown - {DEAR}))
 
 
 def check(block: Block) -> None:
@@ -96,44 +101,55 @@ def test_encoders_may_differ_in_the_last_digit_and_nothing_else() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", list(filter(trains, of_language("python"))), ids=id_of)
-def test_scripts_with_ray_run(block: Block, built: Path) -> None:
-    with page_world(built):
-        assert run_python(block)
+def test_scripts_with_ray_run() -> None:
+    def run(block: Block) -> None:
+        with page_world(shared_build()):
+            assert not trains(block) or run_python(block)
+
+    assert not failing_blocks(run, "python")
 
 
-@pytest.mark.parametrize("block", of_language("yaml"), ids=id_of)
-def test_yaml_is_a_sweep_file_or_fits_into_one(block: Block, tmp_path: Path) -> None:
+def test_yaml_is_a_sweep_file_or_fits_into_one(tmp_path: Path) -> None:
     """A block that names its file is read by the commands below it."""
-    if block.file is not None:
-        assert any(block.file in other.body for other in EVERY if other.language == "console")
-    elif re.search(r"^(sweep|stages):", block.body, re.MULTILINE):
-        (tmp_path / "sweep.yaml").write_text(block.body)
-        assert load_sweep(tmp_path / "sweep.yaml").stages
-    else:
-        part = YAML(typ="safe").load(block.body)
-        overrides = [f"{key}={json.dumps(value)}" for key, value in part.items()]
-        assert load_sweep(ROOT / "sweeps" / "rankcse.yaml", overrides=overrides).stages
+
+    def load(block: Block) -> None:
+        if block.file is not None:
+            assert any(block.file in other.body for other in of_language("console"))
+        elif re.search(r"^(sweep|stages):", block.body, re.MULTILINE):
+            (tmp_path / "sweep.yaml").write_text(block.body)
+            assert load_sweep(tmp_path / "sweep.yaml").stages
+        else:
+            part = YAML(typ="safe").load(block.body)
+            overrides = [f"{key}={json.dumps(value)}" for key, value in part.items()]
+            assert load_sweep(ROOT / "sweeps" / "rankcse.yaml", overrides=overrides).stages
+
+    assert not failing_blocks(load, "yaml")
 
 
-@pytest.mark.parametrize("block", of_language("sh"), ids=id_of)
-def test_commands_to_copy_have_options_that_exist(block: Block) -> None:
-    known = scripts()
-    for name, *arguments in command_lines(block.body):
-        if name.startswith("cse-"):
+def test_commands_to_copy_have_options_that_exist() -> None:
+    known, makefile = scripts(), (ROOT / "Makefile").read_text()
+
+    def read(block: Block) -> None:
+        for name, *arguments in command_lines(block.body):
+            if name.startswith("cse-"):
+                parse(known[name], name, arguments)
+            if name == "make":
+                assert f"\n{arguments[0]}:" in makefile
+
+    assert not failing_blocks(read, "sh")
+
+
+def test_every_help_has_examples_that_can_be_copied() -> None:
+    contexts, known = dict(doc_commands.commands()), scripts()
+
+    def read(command: str) -> None:
+        examples = re.split(r"Examples?:\n", contexts[command].command.help or "")[1]
+        lines = [words for words in command_lines(examples) if words[0].startswith("cse-")]
+        assert any(shlex.join(words).startswith(command) for words in lines)
+        for name, *arguments in lines:
             parse(known[name], name, arguments)
-        if name == "make":
-            assert f"\n{arguments[0]}:" in (ROOT / "Makefile").read_text()
 
-
-@pytest.mark.parametrize("command", [name for name, _ in doc_commands.commands()])
-def test_every_help_has_examples_that_can_be_copied(command: str) -> None:
-    context = dict(doc_commands.commands())[command]
-    examples = re.split(r"Examples?:\n", context.command.help or "")[1]
-    lines = [words for words in command_lines(examples) if words[0].startswith("cse-")]
-    assert any(shlex.join(words).startswith(command) for words in lines)
-    for name, *arguments in lines:
-        parse(scripts()[name], name, arguments)
+    assert not failing(read, contexts)
 
 
 def command_lines(text: str) -> Iterator[list[str]]:
@@ -157,33 +173,35 @@ def parse(
             parse(found, sub, further, context)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=id_of)
-def test_blocks_have_a_language_that_says_how_they_are_checked(page: Path) -> None:
-    for block in blocks(page):
-        assert block.language in LANGUAGES, block.name
-        if block.language == "console":
-            commands = {step.command.split()[0] for step in block.steps}
-            assert block.body.startswith("$ ") and commands <= {"make", *scripts()}, block.name
-    assert page.read_text().count("```") == 2 * len(blocks(page))
+def test_blocks_have_a_language_that_says_how_they_are_checked() -> None:
+    known = {"make", *scripts()}
+
+    def check_page(page: Path) -> None:
+        for block in blocks(page):
+            assert block.language in LANGUAGES, block.name
+            if block.language == "console":
+                commands = {step.command.split()[0] for step in block.steps}
+                assert block.body.startswith("$ ") and commands <= known, block.name
+        assert page.read_text().count("```") == 2 * len(blocks(page))
+
+    assert not failing(check_page, PAGES)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=id_of)
-def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
-        if "://" in target:
-            continue
-        path, _, anchor = target.partition("#")
-        there = (page.parent / path).resolve() if path else page
-        assert there.exists(), target
-        assert not anchor or anchor in anchors(there), target
+def test_links_lead_somewhere_and_paths_in_the_text_exist() -> None:
+    """Paths of this repository: those that begin with one of its folders and hold no capitals."""
 
+    def check_page(page: Path) -> None:
+        for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+            if "://" not in target:
+                path, _, anchor = target.partition("#")
+                there = (page.parent / path).resolve() if path else page
+                assert there.exists(), target
+                assert not anchor or anchor in anchors(there), target
+        for path in re.findall(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]*)`", prose(page)):
+            if not re.search(r"[A-Z]{3}", path.removesuffix("README.md")):
+                assert (ROOT / path).exists(), path
 
-@pytest.mark.parametrize("page", PAGES, ids=id_of)
-def test_paths_in_the_text_exist(page: Path) -> None:
-    """Of this repository: those that begin with one of its folders and hold no capitals."""
-    for path in re.findall(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]*)`", prose(page)):
-        if not re.search(r"[A-Z]{3}", path.removesuffix("README.md")):
-            assert (ROOT / path).exists(), path
+    assert not failing(check_page, PAGES)
 
 
 def prose(page: Path) -> str:
@@ -220,21 +238,21 @@ def test_the_page_of_commands_is_up_to_date() -> None:
     assert doc_commands.PAGE.read_text() == doc_commands.page(), "run: make docs"
 
 
-@pytest.mark.parametrize("command", [name for name, _ in doc_commands.commands()])
-def test_every_command_is_named_in_a_page_that_people_write(command: str) -> None:
-    written = [page for page in PAGES if page not in GENERATED]
-    assert any(command in page.read_text() for page in written)
+def test_every_command_is_named_in_a_page_that_people_write() -> None:
+    written = "".join(page.read_text() for page in PAGES if page not in GENERATED)
+    assert not [name for name, _ in doc_commands.commands() if name not in written]
 
 
-@pytest.mark.parametrize("part", [doc_api, doc_architecture], ids=lambda part: part.PAGE.stem)
-def test_generated_parts_are_written_from_the_code_as_it_stands(part: ModuleType) -> None:
-    text = part.PAGE.read_text()
-    assert text == part.filled(text), "run: make docs"
+def test_generated_parts_are_written_from_the_code_as_it_stands() -> None:
+    for part in (doc_api, doc_architecture):
+        text = part.PAGE.read_text()
+        assert text == part.filled(text), "run: make docs"
 
 
-@pytest.mark.parametrize("folder", doc_architecture.folders())
-def test_every_folder_says_what_it_is_for(folder: str) -> None:
-    assert doc_architecture.purpose(doc_architecture.folders()[folder]).endswith(".")
+def test_every_folder_says_what_it_is_for() -> None:
+    found = doc_architecture.folders()
+    silent = [name for name in found if not doc_architecture.purpose(found[name]).endswith(".")]
+    assert not silent
 
 
 def test_the_diagram_keeps_what_no_detour_replaces() -> None:

@@ -1,21 +1,27 @@
 """Commands, page and stores show what they showed before, to the character."""
 
-from pathlib import Path
+from difflib import unified_diff
 
 import pytest
+from doc_world import shared_build
 from golden_outputs import OUTPUTS, read_outputs
 
-
-@pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return dict(read_outputs(tmp_path_factory.mktemp("golden")))
-
-
-def test_each_recorded_output_is_still_made(shown: dict[str, str]) -> None:
-    assert sorted(shown) == sorted(file.stem for file in OUTPUTS.glob("*.txt"))
+pytestmark = pytest.mark.xdist_group("tests/documents/test_documents.py")  # one checkout for both
+RESAMPLED = ("board-against-json", "compare-json", "compare-all-json", "compare-all-table")
+"""Seconds each, of the same numbers as another output or a page of docs/ shows."""
 
 
-@pytest.mark.parametrize("file", sorted(OUTPUTS.glob("*.txt")), ids=lambda file: file.stem)
-def test_output_is_as_recorded(shown: dict[str, str], file: Path) -> None:
-    recorded = file.read_text(encoding="utf-8")
-    assert shown[file.stem] == recorded, "if the change is meant: make golden, and look at the diff"
+@pytest.mark.parametrize(
+    "left_out",
+    [pytest.param(RESAMPLED, id="quick"), pytest.param((), marks=pytest.mark.slow, id="all")],
+)
+def test_outputs_are_as_recorded(left_out: tuple[str, ...]) -> None:
+    shown = dict(read_outputs(shared_build(), without=left_out))
+    recorded = {file.stem: file.read_text(encoding="utf-8") for file in OUTPUTS.glob("*.txt")}
+    assert sorted([*shown, *left_out]) == sorted(recorded)
+    changes = [
+        line
+        for name, text in shown.items()
+        for line in unified_diff(recorded[name].splitlines(), text.splitlines(), name, "now", n=0)
+    ]
+    assert not changes, "if the change is meant: make golden, and look at the diff"

@@ -1,5 +1,6 @@
-"""A method that is small enough to see through, registered as `toy`."""
+"""A method that is small enough to see through, registered as `toy`, and the files that we ship."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -9,6 +10,8 @@ from cse_methods.contract import Method, Paper, PublishedSettings, Run, Training
 from cse_methods.errors import SettingError
 from cse_methods.registry import get_method, register
 from cse_methods.settings import Settings
+from cse_platform.sweep.file import load_sweep
+from cse_platform.sweep.spec import SweepSpec
 
 
 class ToyTeacher(Settings):
@@ -66,3 +69,10 @@ def train_toy(config: ToyConfig, run: Run) -> dict[str, float]:
 def toy() -> Method:
     """The method `toy`."""
     return get_method("toy")
+
+
+@pytest.fixture(scope="session")
+def shipped() -> dict[Path, tuple[SweepSpec, ...]]:
+    """The sweeps of each file that we ship, to be read and not changed."""
+    files = sorted((Path(__file__).parents[3] / "sweeps").rglob("*.yaml"))
+    return {path: load_sweep(path).stages for path in files}

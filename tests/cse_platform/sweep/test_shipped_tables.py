@@ -4,20 +4,23 @@ import csv
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from failing import failing
 
 from cse_methods.contract import PublishedSettings
 from cse_methods.describe import describe_method
 from cse_methods.registry import get_method
-from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.references import find_stage_references
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import start_points
 
+pytestmark = pytest.mark.xdist_group("shipped sweeps")
+
+Stages = Callable[[str], list[SweepSpec]]
 PAPERS = Path(__file__).parents[3] / "sweeps" / "papers"
 FILES = {path.stem: path for path in PAPERS.glob("*-*.yaml")}
 WHOLE = {path.stem: path for path in PAPERS.glob("*.yaml") if path.stem not in FILES}
@@ -172,11 +175,12 @@ DEPARTURES: dict[str, Facts] = {
 """Where a sweep's fixed settings are not those that its method's paper printed, and why."""
 
 
-def stages(name: str) -> list[SweepSpec]:
+@pytest.fixture(scope="module")
+def stages(shipped: dict[Path, tuple[SweepSpec, ...]]) -> Stages:
     """The sweeps of a file; what they take from earlier ones is what the paper has found."""
-    every = load_sweep((FILES | WHOLE)[name]).stages
-    return [
-        with_published_values(one) if find_stage_references(one.fixed) else one for one in every
+    return lambda name: [
+        with_published_values(one) if find_stage_references(one.fixed) else one
+        for one in shipped[(FILES | WHOLE)[name]]
     ]
 
 
@@ -237,20 +241,23 @@ def test_every_table_has_its_file(tables: dict[str, list[Facts]]) -> None:
     assert tables.keys() | NO_ROWS == FILES.keys()
 
 
-@pytest.mark.parametrize("name", sorted(WHOLE))
-def test_a_papers_file_runs_all_its_tables_and_trains_nothing_twice(name: str) -> None:
-    of_tables = [trial for table in FILES if table.startswith(name) for trial in trials(table)]
-    of_paper = trials(name)
-    assert set(of_paper) == set(of_tables)
-    told = re.search(r"(\d+) of (\d+) trials are new", WHOLE[name].read_text())
-    assert told is not None
-    assert told.groups() == (str(len(set(of_paper))), str(len(of_paper)))
+def test_a_papers_file_runs_all_its_tables_and_trains_nothing_twice(stages: Stages) -> None:
+    def check(name: str) -> None:
+        tables = [table for table in FILES if table.startswith(name)]
+        of_tables = {trial for table in tables for trial in trials(stages(table))}
+        of_paper = trials(stages(name))
+        assert set(of_paper) == of_tables
+        told = re.search(r"(\d+) of (\d+) trials are new", WHOLE[name].read_text())
+        assert told is not None
+        assert told.groups() == (str(len(of_tables)), str(len(of_paper)))
+
+    assert not failing(check, WHOLE)
 
 
-def trials(name: str) -> list[str]:
+def trials(stages: list[SweepSpec]) -> list[str]:
     """What tells the trials of a file from each other; the first configurations are confirmed."""
     found = []
-    for stage in stages(name):
+    for stage in stages:
         confirmed = 0 if stage.seeds.confirm is None else stage.seeds.confirm.top
         for position, point in enumerate(stage.grid_points()):
             config = stage.config(point).model_dump(mode="json")
@@ -260,23 +267,27 @@ def trials(name: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", sorted(FILES.keys() - NO_ROWS))
-def test_a_file_tries_the_rows_of_its_table(name: str, tables: dict[str, list[Facts]]) -> None:
-    tried = [facts(stage, point) for stage in stages(name) for point in stage.space.grid_points()]
-    for row in tables[name]:
-        assert any(agree(row, one) for one in tried), f"{row} is not tried"
-    for one in tried:
-        assert any(agree(row, one) for row in tables[name]), f"{one} is in no row"
+def test_a_file_tries_the_rows_of_its_table(stages: Stages, tables: dict[str, list[Facts]]) -> None:
+    def check(name: str) -> None:
+        tried = [facts(one, point) for one in stages(name) for point in one.space.grid_points()]
+        for row in tables[name]:
+            assert any(agree(row, one) for one in tried), f"{row} is not tried"
+        for one in tried:
+            assert any(agree(row, one) for row in tables[name]), f"{one} is in no row"
+
+    assert not failing(check, FILES.keys() - NO_ROWS)
 
 
-@pytest.mark.parametrize("name", sorted(FILES))
-def test_all_else_is_as_published(name: str) -> None:
-    for stage in stages(name):
-        for point in stage.space.grid_points():
-            found = facts(stage, point)
-            expected = published(stage, found) | DEPARTURES.get(stage.sweep, {})
-            expected = {k: v for k, v in expected.items() if k not in stage.space}
-            assert {k: found[k] for k in expected} == expected, stage.sweep
+def test_all_else_is_as_published(stages: Stages) -> None:
+    def check(name: str) -> None:
+        for stage in stages(name):
+            for point in stage.space.grid_points():
+                found = facts(stage, point)
+                expected = published(stage, found) | DEPARTURES.get(stage.sweep, {})
+                expected = {k: v for k, v in expected.items() if k not in stage.space}
+                assert {k: found[k] for k in expected} == expected, stage.sweep
+
+    assert not failing(check, FILES)
 
 
 @pytest.mark.parametrize(
@@ -284,28 +295,33 @@ def test_all_else_is_as_published(name: str) -> None:
     [("roberta-base", 160, 0.30, 0.1), ("roberta-large", 128, 0.28, 0.15)],
 )
 def test_hicl_starts_from_the_released_settings_of_its_bases(
-    backbone: str, queue: int, rate: float, dropout: float
+    shipped: dict[Path, tuple[SweepSpec, ...]],
+    backbone: str,
+    queue: int,
+    rate: float,
+    dropout: float,
 ) -> None:
-    file = load_sweep(FILES["hicl-table3"].parents[1] / "hicl-roberta.yaml")
-    spec = file.stages[0].model_copy(update={"backbone": backbone})
+    (stage,) = shipped[PAPERS.parent / "hicl-roberta.yaml"]
+    spec = stage.model_copy(update={"backbone": backbone})
     points = {point["base"]: point for point in start_points(spec, get_method("hicl"))}
     esimcse = [points["esimcse"][name] for name in ("queue_size", "repetition_rate", "dropout")]
     assert esimcse == [queue, rate, dropout]
     assert points["sncse"]["margin_weight"] == 5e-4
 
 
-@pytest.mark.parametrize("name", sorted(FILES))
-def test_a_file_is_a_whole_grid_on_the_papers_dev_sets(name: str) -> None:
-    for stage in stages(name):
-        assert stage.search.sampler.kind == "grid" and stage.search.trials is None
-        picks = {"rankcse-table10": "transfer_dev"}.get(name, "stsb")
-        assert stage.dev.checkpoint == picks
-        assert stage.dev.search == ("sickr" if name.startswith("hicl") else picks)
+def test_a_file_is_a_whole_grid_on_the_papers_dev_sets(stages: Stages) -> None:
+    def check(name: str) -> None:
+        for stage in stages(name):
+            assert stage.search.sampler.kind == "grid" and stage.search.trials is None
+            picks = {"rankcse-table10": "transfer_dev"}.get(name, "stsb")
+            assert stage.dev.checkpoint == picks
+            assert stage.dev.search == ("sickr" if name.startswith("hicl") else picks)
+
+    assert not failing(check, FILES)
 
 
-@pytest.mark.parametrize("name", sorted(SETTINGS))
-def test_a_search_tries_what_the_paper_searched(name: str) -> None:
-    for stage in stages(name):
+def test_a_search_tries_what_the_paper_searched(stages: Stages) -> None:
+    for stage in [stage for name in SETTINGS for stage in stages(name)]:
         point = next(stage.space.grid_points())
         columns = columns_of(stage, facts(stage, point))
         searched = {name: one for column in columns for name, one in column.searched.items()}
@@ -343,21 +359,26 @@ def said_in_head(path: Path, pattern: re.Pattern[str]) -> list[str]:
     return [" ".join(paragraph.split()) for paragraph in found]
 
 
-@pytest.mark.parametrize("name", sorted(FILES))
-def test_a_head_says_where_its_file_departs_from_the_paper(name: str) -> None:
+def test_a_head_says_where_its_file_departs_from_the_paper() -> None:
     """What it says, and no more, is what `describe` and the page of the papers say."""
-    paper, table = name.split("-")
-    told = describe_method(get_method(paper)).departures
-    expected = [one.text for one in told if table in one.tables]
-    assert said_in_head(FILES[name], DEPARTS) == expected, "mend the head or departures.csv"
+
+    def check(name: str) -> None:
+        paper, table = name.split("-")
+        told = describe_method(get_method(paper)).departures
+        expected = [one.text for one in told if table in one.tables]
+        assert said_in_head(FILES[name], DEPARTS) == expected, "mend the head or departures.csv"
+
+    assert not failing(check, FILES)
 
 
-@pytest.mark.parametrize("name", sorted(WHOLE))
-def test_the_head_of_a_whole_paper_says_where_the_method_departs(name: str) -> None:
-    said = " ".join(said_in_head(WHOLE[name], re.compile(r"^#(.*\n)", re.MULTILINE)))
-    for note in describe_method(get_method(name)).notes:
-        if note.startswith(("Departs from it", "Departs from both", "Where it")):
-            assert note in said
+def test_the_head_of_a_whole_paper_says_where_the_method_departs() -> None:
+    def check(name: str) -> None:
+        said = " ".join(said_in_head(WHOLE[name], re.compile(r"^#(.*\n)", re.MULTILINE)))
+        for note in describe_method(get_method(name)).notes:
+            if note.startswith(("Departs from it", "Departs from both", "Where it")):
+                assert note in said
+
+    assert not failing(check, WHOLE)
 
 
 def test_departures_are_of_tables_and_figures_with_a_file_or_without() -> None:
