@@ -4,7 +4,7 @@ No download, no stored weights.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -112,6 +112,26 @@ def golden(shared: Path) -> Callable[[str], Case]:
         return Case(params, inputs, having("out_"), having("grad_"))
 
     return read
+
+
+@pytest.fixture(scope="session")
+def compare_with_golden(golden: Callable[[str], Case]) -> Callable[..., None]:
+    """Asserts that functions reproduce the cases of their names, and names all that do not."""
+
+    def compare(
+        cases: Mapping[str, Callable[[Tensors, dict[str, Any]], Tensors]],
+        omitted: Mapping[str, Set[str]],
+    ) -> None:
+        wrong = {}
+        for name, compute in cases.items():
+            without = frozenset(omitted.get(name.partition("_")[0], ()))
+            try:
+                golden(name).is_reproduced_by(compute, without=without)
+            except AssertionError as error:
+                wrong[name] = str(error)
+        assert not wrong
+
+    return compare
 
 
 @pytest.fixture(scope="session")
