@@ -1,18 +1,20 @@
 """A leaderboard to make pictures of."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from clean_runs import *  # noqa: F403
-from flask.testing import FlaskClient
 from kept_models import *  # noqa: F403
 from paper_trials import *  # noqa: F403
 from scored_boards import *  # noqa: F403
 from sweep_events import *  # noqa: F403
 
-from cse_dashboards.page.app import create_app
-from cse_platform.leaderboard import Leaderboard, open_leaderboard
+if TYPE_CHECKING:
+    from flask.testing import FlaskClient
+
+    from cse_platform.leaderboard import Leaderboard
+    from cse_platform.tracking.events import Event
 
 
 @pytest.fixture(scope="session")
@@ -22,13 +24,36 @@ def lab_url(filled_file: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def lab(lab_url: str) -> Iterator[Leaderboard]:
+def lab(lab_url: str) -> "Iterator[Leaderboard]":
     """The same, to be asked."""
+    from cse_platform.leaderboard import open_leaderboard
+
     with open_leaderboard(lab_url) as reader:
         yield reader
 
 
 @pytest.fixture(scope="session")
-def client(lab_url: str) -> FlaskClient:
+def client(lab_url: str) -> "FlaskClient":
     """The page over it."""
+    from cse_dashboards.page.app import create_app
+
     return create_app(lab_url).test_client()
+
+
+@pytest.fixture(scope="session")
+def filled_with(
+    tmp_path_factory: pytest.TempPathFactory, empty_leaderboard: Callable[[Path], str]
+) -> "Callable[..., str]":
+    """Makes a new leaderboard that holds these events; gives its URL."""
+
+    def make(*events: "Event") -> str:
+        from stored_trials import apply_events
+
+        from cse_platform.leaderboard.store import open_store
+
+        url = empty_leaderboard(tmp_path_factory.mktemp("filled") / "runs" / "leaderboard.db")
+        with open_store(url) as board:
+            apply_events(board, list(events))
+        return url
+
+    return make

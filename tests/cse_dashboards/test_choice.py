@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clean_runs import url
 from click.testing import CliRunner
 from letter_models import Letters
+from page_text import copied
 from stored_trials import apply_events
 
 from cse_dashboards.page.app import create_app
@@ -18,6 +18,7 @@ from cse_methods.data.overlap import TrainingData
 from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.identity import settings_of_groups
 from cse_methods.evaluation.results import Evaluation
+from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.metrics import spearman
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS, parse_tasks
 from cse_platform.cli.leaderboard import main
@@ -36,7 +37,18 @@ CONFIGURATIONS = {"a": (0, 1), "b": (2, 3)}
 """Two configurations with the numbers of their trials, a seed each; `b` is better on dev."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def lab_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lab's own dev set, which holds half of the built-in pairs of sts13."""
+    pairs = load_pair_set("sts13", "builtin")
+    rows = list(zip(pairs.first, pairs.second, pairs.gold, strict=True))[:60]
+    file = tmp_path_factory.mktemp("lab") / "lab.tsv"
+    lines = ["sentence1\tsentence2\tscore", *(f"{a}\t{b}\t{gold}" for a, b, gold in rows)]
+    file.write_text("\n".join(lines))
+    return file
+
+
+@pytest.fixture(scope="module")
 def evaluations(lab_file: Path) -> dict[int, Evaluation]:
     """Test scores of the trials, which the lab's file has chosen."""
     dev = DevSelection.model_validate({"checkpoint": str(lab_file), "search": "stsb"})
@@ -49,14 +61,13 @@ def evaluations(lab_file: Path) -> dict[int, Evaluation]:
     }
 
 
-@pytest.fixture
-def searched(
-    tmp_path: Path,
+@pytest.fixture(scope="module")
+def searched_url(
     evaluations: dict[int, Evaluation],
-    empty_leaderboard: Callable[[Path], str],
+    filled_with: Callable[..., str],
     sweep_started: Start,
     trial_life: Life,
-) -> Path:
+) -> str:
     """A sweep of eleven trials, of which four are evaluated, of two configurations, and another."""
     events: list[Event] = [sweep_started("other"), sweep_started("search")]
     for number in range(11):
@@ -70,10 +81,20 @@ def searched(
             events.append(
                 evaluation_event(sweep="search", trial=key, evaluation=found, source="builtin")
             )
+    return filled_with(*events)
+
+
+@pytest.fixture
+def searched(searched_url: str, tmp_path: Path) -> Path:
+    """A runs folder with a copy of it."""
     runs = tmp_path / "runs"
-    with open_store(empty_leaderboard(runs / "leaderboard.db")) as board:
-        apply_events(board, events)
+    runs.mkdir()
+    copied(searched_url, runs)
     return runs
+
+
+def url(runs: Path) -> str:
+    return f"sqlite:///{runs / 'leaderboard.db'}"
 
 
 def mean_of(evaluations: dict[int, Evaluation], task: str, numbers: tuple[int, ...]) -> float:

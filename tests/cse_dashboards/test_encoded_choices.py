@@ -26,10 +26,7 @@ def test_the_sentence_in_most_pairs_is_the_query() -> None:
 def test_a_named_query_is_found_on_either_side_and_a_target_counts_once() -> None:
     dev = dev_of(("q", "a", 1.0), ("b", "q", 3.0), ("q", "c", 2.0), ("a", "q", 5.0), ("q", "q", 5))
     assert case_of(dev, "  q ") == Case("q", (("q", "b"), ("q", "c"), ("q", "a")), (3, 2, 1))
-
-
-def test_a_query_with_too_few_targets_is_none() -> None:
-    assert case_of(dev_of(*HUB), "t1") is None
+    assert case_of(dev_of(*HUB), "t1") is None  # too few targets
     assert case_of(dev_of(*HUB), "nobody's") is None
 
 

@@ -52,14 +52,11 @@ def test_dev_sentences_come_from_where_the_sweep_had_them(kept_models: Leaderboa
     assert (dev.task, dev.source, len(dev.gold)) == ("stsb", "builtin", 400)
 
 
-@pytest.mark.parametrize(
-    ("trial", "told"),
-    [
+def test_what_is_not_there_is_told(kept_models: Leaderboard) -> None:
+    for trial, told in (
         (GONE, "is gone from .*; cse-leaderboard reproduce cccccccc"),
         (PRUNED, "has no model: it was pruned; cse-leaderboard reproduce dddddddd"),
         ("e" * 64, "no trial"),
-    ],
-)
-def test_what_is_not_there_is_told(kept_models: Leaderboard, trial: str, told: str) -> None:
-    with pytest.raises(NotFoundError, match=told):
-        Embeddings(kept_models).vectors(trial, SENTENCES)
+    ):
+        with pytest.raises(NotFoundError, match=told):
+            Embeddings(kept_models).vectors(trial, SENTENCES)

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import pytest
+from searches import searched
 
 from cse_dashboards.figures.labels import dev_quantity
 from cse_dashboards.figures.search.effect import draw_effect
@@ -15,7 +15,6 @@ from cse_dashboards.figures.search.values import by_value
 from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.sweep.space.space import Space
 
-NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 STSB = dev_quantity("stsb")
 SPACE = Space.model_validate(
     {
@@ -28,31 +27,9 @@ SPACE = Space.model_validate(
 
 
 def trial(
-    configuration: str,
-    values: Mapping[str, Any],
-    value: float | None,
-    *,
-    seed: int = 0,
-    state: str = "COMPLETE",
-    weight: float = 1.0,
+    configuration: str, values: Mapping[str, Any], value: float | None, **changes: Any
 ) -> TrialSummary:
-    return TrialSummary(
-        sweep="first",
-        method="simcse",
-        backbone="mini",
-        number=0,
-        key=f"{configuration}-{seed}",
-        state=state,
-        seed=seed,
-        role="search",
-        configuration=configuration,
-        values=dict(values),
-        value=value,
-        step=1,
-        started=NOON,
-        finished=NOON,
-        weight=weight,
-    )
+    return searched(0, values, configuration=configuration, value=value, **changes)
 
 
 GROUPS = [
@@ -67,7 +44,6 @@ GROUPS = [
 
 def test_a_value_has_the_mean_over_its_configurations_and_the_spread_of_their_seeds() -> None:
     found = by_value(GROUPS, "groups")
-
     assert found[8,].mean == pytest.approx(0.5)  # of 0.6 and 0.4
     assert found[8,].std == pytest.approx(math.sqrt(0.02))
     assert (found[16,].mean, found[16,].std, found[16,].configurations) == (0.8, None, 1)
@@ -81,7 +57,6 @@ def test_in_means_a_trial_of_a_sample_counts_for_those_left_out() -> None:
         trial("c", {"groups": 16}, 0.6, seed=1, weight=2),  # mean 0.7, for 1.5 configurations
         trial("d", {"groups": 16}, 0.4, weight=1.5),
     ]
-
     found = by_value(tried, "groups")
 
     assert found[8,].mean == pytest.approx((0.9 + 3 * 0.5) / 4)
@@ -91,7 +66,6 @@ def test_in_means_a_trial_of_a_sample_counts_for_those_left_out() -> None:
 
 def test_a_setting_has_a_marker_a_trial_a_line_of_means_and_a_band() -> None:
     tried = [*GROUPS, trial("c", {"groups": 16}, 0.6, seed=1)]  # mean 0.7, std sqrt(0.02)
-
     figure = draw_effect(tried, "groups", SPACE["groups"], STSB).figure
 
     trials, low, high, means = figure.data
@@ -109,7 +83,6 @@ def test_a_setting_has_a_marker_a_trial_a_line_of_means_and_a_band() -> None:
 
 def test_where_not_every_value_has_several_seeds_there_are_bars() -> None:
     _, means = draw_effect(GROUPS, "groups", SPACE["groups"], STSB).figure.data
-
     assert means.mode == "lines+markers"
     assert means.error_y.array == (pytest.approx(100 * math.sqrt(0.02)), None)
 
@@ -118,7 +91,6 @@ def test_choices_of_mixed_kinds_are_no_scale() -> None:
     space = Space.model_validate({"d0": [None, 256, 192], "groups": [8, 16]})
     numbers = [trial("a", {"d0": 256, "groups": 8}, 0.5), trial("b", {"d0": 192, "groups": 8}, 0.6)]
     mixed = [*numbers, trial("c", {"d0": None, "groups": 8}, 0.7)]
-
     axis = draw_effect(numbers, "d0", space["d0"], STSB).figure.layout.xaxis
     assert (axis.type, axis.tickvals) == (None, (192, 256))
     axis = draw_effect(mixed, "d0", space["d0"], STSB).figure.layout.xaxis
@@ -130,19 +102,17 @@ def test_choices_of_mixed_kinds_are_no_scale() -> None:
     }
 
 
-@pytest.mark.parametrize(("low", "ticks", "few"), [(1e-5, "~e", None), (0.1, "~r", "D2")])
-def test_a_log_axis_has_whole_numbers_at_its_ticks(low: float, ticks: str, few: str | None) -> None:
-    space = Space.model_validate({"rate": {"low": low, "high": 9.0, "log": True}})
-    tried = [trial("a", {"rate": 1.0}, 0.5)]
-
-    axis = draw_effect(tried, "rate", space["rate"], STSB).figure.layout.xaxis
-
-    assert (axis.type, axis.tickformat, axis.dtick) == ("log", ticks, few)
+def test_a_log_axis_has_whole_numbers_at_its_ticks() -> None:
+    for low, ticks, few in ((1e-5, "~e", None), (0.1, "~r", "D2")):
+        space = Space.model_validate({"rate": {"low": low, "high": 9.0, "log": True}})
+        axis = draw_effect(
+            [trial("a", {"rate": 1.0}, 0.5)], "rate", space["rate"], STSB
+        ).figure.layout.xaxis
+        assert (axis.type, axis.tickformat, axis.dtick) == ("log", ticks, few)
 
 
 def test_numbers_of_a_range_stand_on_its_scale_without_a_mean_of_single_ones() -> None:
     tried = [trial(str(n), {"rate": rate}, 0.5) for n, rate in enumerate((1e-5, 1e-4, 1e-3))]
-
     figure = draw_effect(tried, "rate", SPACE["rate"], STSB).figure
 
     assert [trace.name for trace in figure.data] == ["trial"]
@@ -156,7 +126,6 @@ def test_what_is_no_number_stands_side_by_side_in_the_order_of_the_file() -> Non
         trial("a", {"loss": "listmle"}, 0.7, seed=1),
         trial("b", {"loss": "listnet"}, 0.6),
     ]
-
     figure = draw_effect(tried, "loss", SPACE["loss"], STSB).figure
 
     means = figure.data[-1]
@@ -169,7 +138,6 @@ def test_what_is_no_number_stands_side_by_side_in_the_order_of_the_file() -> Non
 def test_values_that_are_lists_or_truths_go_by_what_the_file_writes() -> None:
     tried = [trial("a", {"x": [1, 2]}, 0.5), trial("b", {"x": True}, 0.6)]
     space = Space.model_validate({"x": [[1, 2], True]})
-
     figure = draw_effect(tried, "x", space["x"], STSB).figure
 
     assert list(figure.data[0].x) == ["[1,2]", "true"]
@@ -182,7 +150,6 @@ def test_two_settings_of_few_values_are_cells_with_their_means() -> None:
         trial("b", {"groups": 16, "loss": "listnet"}, 0.7),
         trial("c", {"groups": 8, "loss": "listmle"}, 0.8),
     ]
-
     figure = draw_surface(tried, "groups", "loss", SPACE, STSB).figure
 
     [cells] = figure.data
@@ -203,7 +170,6 @@ def test_two_ranges_are_points_over_a_contour_that_is_linear_between_them() -> N
         trial(str(n), {"rate": rate, "alpha": alpha}, 0.5 + 0.1 * alpha)
         for n, (rate, alpha) in enumerate(places)
     ]
-
     figure = draw_surface(tried, "rate", "alpha", SPACE, STSB).figure
 
     contour, points = figure.data
@@ -219,19 +185,12 @@ def test_two_ranges_are_points_over_a_contour_that_is_linear_between_them() -> N
     assert figure.layout.xaxis.type == "log"
 
 
-def test_points_on_one_line_have_no_contour_between_them() -> None:
-    tried = [
+def test_without_a_contour_there_are_points_alone() -> None:
+    on_a_line = [
         trial(str(n), {"rate": rate, "alpha": 0.5}, 0.5) for n, rate in enumerate((1e-5, 1e-4))
     ]
-
-    [points] = draw_surface(tried, "rate", "alpha", SPACE, STSB).figure.data
-
+    [points] = draw_surface(on_a_line, "rate", "alpha", SPACE, STSB).figure.data
     assert len(points.x) == 2
-
-
-def test_a_range_against_what_is_no_number_is_points_alone() -> None:
-    tried = [trial(str(n), {"rate": 10**-n, "loss": "listnet"}, 0.5) for n in range(3, 6)]
-
-    [points] = draw_surface(tried, "rate", "loss", SPACE, STSB).figure.data
-
+    no_number = [trial(str(n), {"rate": 10**-n, "loss": "listnet"}, 0.5) for n in range(3, 6)]
+    [points] = draw_surface(no_number, "rate", "loss", SPACE, STSB).figure.data
     assert points.type == "scatter"

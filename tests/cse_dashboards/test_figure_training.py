@@ -35,7 +35,6 @@ def moved(*places: tuple[float, float]) -> list[DevPoint]:
 
 def test_seeds_are_put_together_at_the_steps_that_all_have() -> None:
     seeds = {0: curve(0.5, 0.6, 0.7), 1: curve(0.3, None, 0.9, 0.95, kept=20)}
-
     assert over_seeds(seeds, STSB) == {0: [0.5, 0.3], 20: [0.7, 0.9]}
     assert at_kept(seeds, STSB) == [(10, 0.6), (20, 0.9)]  # neither is the highest
     assert over_seeds({}, STSB) == {}
@@ -43,31 +42,14 @@ def test_seeds_are_put_together_at_the_steps_that_all_have() -> None:
 
 def test_a_seed_without_the_metric_takes_nothing_from_the_others() -> None:
     seeds = {0: curve(0.5, 0.6), 1: curve(None, None), 2: curve(0.1, metric="train/loss")}
-
     assert list(seeds_having(seeds, STSB)) == [0]
     assert over_seeds(seeds, STSB) == {0: [0.5], 10: [0.6]}
-    assert [
-        trace.name
-        for trace in draw_dev_curves({"a": seeds}, STSB, styles_in_order("a"), NO_KEYS).figure.data
-    ] == [
-        "a",
-        "a, kept checkpoint",
-    ]
-
-
-def test_the_plane_is_of_the_seeds_with_both_measures() -> None:
-    half = [DevPoint(0, 0.5, {"dev/uniformity": -9.0}, kept=True)]
-
-    path, _ = draw_alignment_uniformity(
-        {"a": {0: moved((-1.0, 0.2), (-2.0, 0.4)), 1: half}}, styles_in_order("a")
-    ).figure.data
-
-    assert list(path.x) == pytest.approx([-1.0, -2.0])
+    figure = draw_dev_curves({"a": seeds}, STSB, styles_in_order("a"), NO_KEYS).figure
+    assert [trace.name for trace in figure.data] == ["a", "a, kept checkpoint"]
 
 
 def test_dev_curves_are_means_in_a_band_from_the_lowest_to_the_highest_seed() -> None:
     curves = {"simcse": {0: curve(0.5, 0.6), 1: curve(0.3, 0.8)}}
-
     figure = draw_dev_curves(curves, STSB, styles_in_order(curves), NO_KEYS).figure
 
     low, high, mean, best = figure.data
@@ -82,15 +64,10 @@ def test_dev_curves_are_means_in_a_band_from_the_lowest_to_the_highest_seed() ->
 
 def test_a_single_seed_has_no_band_and_methods_have_colours_of_their_own() -> None:
     curves = {"a": {0: curve(0.5)}, "b": {7: curve(0.4)}}
-
     figure = draw_dev_curves(curves, STSB, styles_in_order(curves), NO_KEYS).figure
 
-    assert [trace.name for trace in figure.data] == [
-        "a",
-        "a, kept checkpoint",
-        "b",
-        "b, kept checkpoint",
-    ]
+    names = ["a", "a, kept checkpoint", "b", "b, kept checkpoint"]
+    assert [trace.name for trace in figure.data] == names
     assert figure.data[0].line.color != figure.data[2].line.color
 
 
@@ -99,7 +76,6 @@ def test_a_loss_is_drawn_as_it_is_and_marked_where_the_checkpoint_was_kept() -> 
         DevPoint(0, 0.9, {"train/loss": 2.0}),
         DevPoint(5, 0.1, {"train/loss": 1.0}, kept=True),
     ]
-
     figure = draw_dev_curves({"a": {0: points}}, "train/loss", styles_in_order("a"), NO_KEYS).figure
 
     assert list(figure.data[0].y) == [2.0, 1.0]
@@ -108,45 +84,29 @@ def test_a_loss_is_drawn_as_it_is_and_marked_where_the_checkpoint_was_kept() -> 
 
 
 def test_the_plane_goes_through_the_means_of_the_seeds_from_a_hollow_marker_to_a_star() -> None:
-    seeds = {0: moved((-1.0, 0.2), (-2.0, 0.4)), 1: moved((-1.2, 0.4), (-3.0, 0.6))}
-
-    path, star = draw_alignment_uniformity(
-        {"simcse": seeds}, styles_in_order(["simcse"])
-    ).figure.data
-
+    half = [DevPoint(0, 0.5, {"dev/uniformity": -9.0}, kept=True)]  # lacks a measure: left out
+    seeds = {0: moved((-1.0, 0.2), (-2.0, 0.4)), 1: moved((-1.2, 0.4), (-3.0, 0.6)), 2: half}
+    figure = draw_alignment_uniformity({"simcse": seeds}, styles_in_order(["simcse"])).figure
+    path, star = figure.data
     assert list(path.x) == pytest.approx([-1.1, -2.5])
     assert list(path.y) == pytest.approx([0.3, 0.5])
     assert [one[0] for one in path.customdata] == [0, 10]
     assert path.marker.symbol == ("circle-open", "circle")
     assert (star.x[0], star.y[0]) == pytest.approx((-2.5, 0.5))
+    assert figure.layout.xaxis.title.text == "uniformity (lower is better)"
+    assert figure.layout.yaxis.title.text == "alignment (lower is better)"
 
 
-def test_the_plane_says_that_lower_is_better() -> None:
-    curves = {"simcse": {0: moved((-1.0, 0.2))}}
-
-    layout = draw_alignment_uniformity(curves, styles_in_order(curves)).figure.layout
-
-    assert layout.xaxis.title.text == "uniformity (lower is better)"
-    assert layout.yaxis.title.text == "alignment (lower is better)"
-
-
-@pytest.mark.parametrize(
-    ("metric", "title", "factor"),
-    [
-        ("dev/sickr_spearman", "SICK-R dev, Spearman × 100", 100),
-        ("dev/avg_transfer_accuracy", "transfer average dev, accuracy × 100", 100),
-        ("train/loss_rank", "training loss, rank part", 1),
-        ("perf/sentences_per_second", "sentences per second", 1),
-        ("made/up", "made/up", 1),
-    ],
-)
-def test_metrics_have_names_and_units(metric: str, title: str, factor: float) -> None:
-    quantity = metric_quantity(metric)
-
-    assert (quantity.title, quantity.factor) == (title, factor)
-
-
-def test_scores_have_names_and_units() -> None:
+def test_metrics_and_scores_have_names_and_units() -> None:
+    expected = {
+        "dev/sickr_spearman": ("SICK-R dev, Spearman × 100", 100),
+        "dev/avg_transfer_accuracy": ("transfer average dev, accuracy × 100", 100),
+        "train/loss_rank": ("training loss, rank part", 1),
+        "perf/sentences_per_second": ("sentences per second", 1),
+        "made/up": ("made/up", 1),
+    }
+    found = {metric: metric_quantity(metric) for metric in expected}
+    assert {metric: (one.title, one.factor) for metric, one in found.items()} == expected
     assert score_quantity("avg_sts").title == "STS average test, Spearman × 100"
     assert score_quantity("stsb_kcc").title == "STS-B test, KCC × 100"
     assert score_quantity("mr").title == "MR test, accuracy × 100"

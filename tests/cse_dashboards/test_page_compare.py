@@ -3,18 +3,15 @@
 import html
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
 from page_text import body, figures, heads, text, told
-from stored_trials import apply_events
 
 from cse_dashboards.page.address import ROWS_COMPARED
 from cse_dashboards.page.app import create_app
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.leaderboard.store import open_store
 from cse_platform.tracking.events import Event, SweepStarted, TrialEvaluated
 
 BOTH = "rows=simcse,hicl"
@@ -95,8 +92,7 @@ def test_dev_curves_and_pairs(client: FlaskClient) -> None:
 
 @pytest.fixture
 def several(
-    tmp_path: Path,
-    empty_leaderboard: Callable[[Path], str],
+    filled_with: Callable[..., str],
     two_methods: list[Event],
     sweep_started: Callable[..., SweepStarted],
     trial_life: Callable[..., list[Event]],
@@ -114,10 +110,7 @@ def several(
         *life,
         scored(key, noise=2.0).model_copy(update={"sweep": "large"}),
     ]
-    url = empty_leaderboard(tmp_path / "leaderboard.db")
-    with open_store(url) as board:
-        apply_events(board, events)
-    return create_app(url).test_client()
+    return create_app(filled_with(*events)).test_client()
 
 
 def test_a_name_of_several_rows_offers_them(several: FlaskClient) -> None:

@@ -87,13 +87,15 @@ def asked(board: Store) -> list[SweepRequested]:
 
 
 def test_the_token_becomes_a_cookie_and_leaves_the_address(
-    stranger: FlaskClient, control: Control
+    stranger: FlaskClient, control: Control, tmp_path: Path
 ) -> None:
     answer = stranger.get(f"/sweeps/first{control.query}&state=COMPLETE")
     assert (answer.status_code, answer.location) == (303, "/sweeps/first?state=COMPLETE")
     (cookie,) = answer.headers.getlist("Set-Cookie")
     assert {"HttpOnly", "SameSite=Strict"} <= set(cookie.split("; "))
     assert control.token not in stranger.get("/sweeps/first").text
+    old = stranger.application.test_client().get(f"/{Control(tmp_path).query}")
+    assert (old.status_code, "Set-Cookie" in old.headers) == (403, False)
 
 
 def test_forms_are_there_for_who_has_the_token_alone(
@@ -121,50 +123,46 @@ def unchanged(board: Store, tmp_path: Path) -> bool:
     return asked(board) == [] and not (tmp_path / "annotations").exists()
 
 
-@pytest.mark.parametrize("address", ACTIONS)
-@pytest.mark.parametrize(
-    "trouble", ["stranger", "other origin", "no host", "no origin", "form", "old token"]
-)
 def test_what_is_not_from_a_form_of_this_page_is_refused(
-    stranger: FlaskClient, control: Control, board: Store, held: None, tmp_path: Path,
-    address: str, trouble: str,
-) -> None:  # fmt: skip
-    form, origin = {**ACTIONS[address]}, HERE
-    match trouble:
-        case "other origin":
-            origin = "http://evil.example"
-        case "no host":
-            origin = "http://[::1"
-        case "no origin":
-            origin = ""
-        case "form":
-            form["form_token"] = "0" * 64
-        case "old token":
-            stranger.set_cookie(control.cookie, Control(tmp_path).token)
-    if trouble not in ("stranger", "old token"):
-        stranger.get(f"/{control.query}")
-    assert post(stranger, address, control, origin=origin, **form).status_code == 403
+    stranger: FlaskClient, control: Control, board: Store, held: None, tmp_path: Path
+) -> None:
+    def browser_with(token: str | None) -> FlaskClient:
+        browser = stranger.application.test_client()
+        if token is not None:
+            browser.set_cookie(control.cookie, token)
+        return browser
+
+    token = control.token
+    troubles: dict[str, tuple[str | None, dict[str, str]]] = {
+        "stranger": (None, {}),
+        "old token": (Control(tmp_path).token, {}),
+        "other origin": (token, {"origin": "http://evil.example"}),
+        "no host": (token, {"origin": "http://[::1"}),
+        "no origin": (token, {"origin": ""}),
+        "form": (token, {"form_token": "0" * 64}),
+    }
+    let_in = [
+        (trouble, address)
+        for trouble, (cookie, changes) in troubles.items()
+        for address, form in ACTIONS.items()
+        if post(browser_with(cookie), address, control, **(form | changes)).status_code != 403
+    ]
+    assert not let_in
     assert unchanged(board, tmp_path)
 
 
-@pytest.mark.parametrize("address", ACTIONS)
 def test_a_page_for_reading_alone_changes_nothing(
-    board: Store, tmp_path: Path, control: Control, held: None, address: str
+    board: Store, tmp_path: Path, control: Control, held: None
 ) -> None:
     browser = create_app(f"sqlite:///{tmp_path / 'leaderboard.db'}").test_client()
     browser.set_cookie(control.cookie, control.token)
     assert 'method="post"' not in browser.get("/sweeps/first").text
-    assert post(browser, address, control, **ACTIONS[address]).status_code == 403
+    for address, form in ACTIONS.items():
+        assert post(browser, address, control, **form).status_code == 403, address
     assert browser.get("/sweeps/first/stop").status_code == 403
     for reading in ("/", "/sweeps/first", f"/trials/{KEY}"):
         assert browser.post(reading).status_code == 405
     assert unchanged(board, tmp_path)
-
-
-def test_an_old_token_in_the_address_opens_nothing(stranger: FlaskClient, tmp_path: Path) -> None:
-    answer = stranger.get(f"/{Control(tmp_path).query}")
-    assert answer.status_code == 403
-    assert "Set-Cookie" not in answer.headers
 
 
 def test_stopping_asks_first_and_is_recorded(
@@ -182,64 +180,59 @@ def test_stopping_asks_first_and_is_recorded(
     assert "Asked process" not in owner.get("/sweeps/first").text  # it is said once
 
 
-@pytest.mark.parametrize(
-    ("form", "wanted"),
-    [
-        ({"request": "stop", "trials": "1"}, {"action": "stop", "numbers": (1,)}),
-        ({"request": "pause"}, {"action": "pause"}),
-        (
-            {"request": "enqueue", "set.temperature": "3e-2"},
-            {"action": "enqueue", "values": {"temperature": 0.03}},
-        ),
-    ],
-)
 def test_a_sweep_is_asked_as_by_its_commands(
-    owner: FlaskClient, control: Control, board: Store, held: None,
-    form: dict[str, str], wanted: dict[str, Any],
-) -> None:  # fmt: skip
-    post(owner, "/sweeps/first/request", control, **form)
-    (request,) = asked(board)
-    assert {name: getattr(request, name) for name in wanted} == wanted
+    owner: FlaskClient, control: Control, board: Store, held: None
+) -> None:
+    for form in (
+        {"request": "stop", "trials": "1"},
+        {"request": "pause"},
+        {"request": "enqueue", "set.temperature": "3e-2"},
+    ):
+        post(owner, "/sweeps/first/request", control, **form)
+    stop, pause, enqueue = asked(board)
+    assert (stop.action, stop.numbers) == ("stop", (1,))
+    assert pause.action == "pause"
+    assert (enqueue.action, enqueue.values) == ("enqueue", {"temperature": 0.03})
 
 
-@pytest.mark.parametrize(
-    ("form", "why"),
-    [
+def test_what_means_nothing_to_the_sweep_is_said(
+    owner: FlaskClient, control: Control, board: Store
+) -> None:
+    troubles: list[tuple[dict[str, str], str]] = [
         ({"request": "retry"}, "no failed trial"),
         ({"request": "retry", "trials": "1 x"}, "by its number"),
         ({"request": "stop"}, "does not run now"),
         ({"request": "enqueue", "set.temperature": "2"}, "is not in space.temperature"),
         ({"request": "enqueue", "set.temprature": "1"}, "temperature"),
-    ],
-)
-def test_what_means_nothing_to_the_sweep_is_said(
-    owner: FlaskClient, control: Control, board: Store, form: dict[str, str], why: str
-) -> None:
-    post(owner, "/sweeps/first/request", control, **form)
-    page = owner.get("/sweeps/first").text
-    assert why in page
+    ]
+    for form, why in troubles:
+        post(owner, "/sweeps/first/request", control, **form)
+        assert why in owner.get("/sweeps/first").text, form
+    assert post(owner, "/sweeps/first/request", control, request="delete").status_code == 400
     assert asked(board) == []
 
 
-def test_what_is_no_request_is_refused(owner: FlaskClient, control: Control, board: Store) -> None:
-    assert post(owner, "/sweeps/first/request", control, request="delete").status_code == 400
-
-
-@pytest.mark.parametrize("of", ["/sweeps/first", f"/trials/{KEY}"])
 def test_a_note_tags_and_a_star_are_kept_shown_and_taken_away(
-    owner: FlaskClient, control: Control, of: str
+    owner: FlaskClient, control: Control, tmp_path: Path
 ) -> None:
-    post(owner, f"{of}/annotation", control, note=EVIL, tags="odd, new", star="yes")
-    page = owner.get(of).text
-    assert "★" in page
-    assert user_and_host() in page
-    assert EVIL not in page
-    assert "&lt;script&gt;" in page
-    assert 'value="new odd"' in page
-    post(owner, f"{of}/annotation", control, note="", tags="odd")
-    page = owner.get(of).text
-    assert 'value="odd"' in page
-    assert ("★" in page, "&lt;script&gt;" in page) == (False, False)
+    assert ">notes</th>" not in owner.get("/parts/trials/sweeps/first").text
+    for of in ("/sweeps/first", f"/trials/{KEY}"):
+        post(owner, f"{of}/annotation", control, note="")
+        assert "Nothing was changed" in owner.get(of).text
+        assert of != "/sweeps/first" or not (tmp_path / "annotations").exists()
+        post(owner, f"{of}/annotation", control, note=EVIL, tags="odd, new", star="yes")
+        page = owner.get(of).text
+        assert "★" in page and user_and_host() in page
+        assert EVIL not in page and "&lt;script&gt;" in page
+        assert 'value="new odd"' in page
+    table = owner.get("/parts/trials/sweeps/first").text
+    row = next(one for one in table.split("<tr>") if KEY[:8] in one)
+    assert "★" in row and "odd" in row and EVIL not in table
+    for of in (f"/trials/{KEY}", "/sweeps/first"):
+        post(owner, f"{of}/annotation", control, note="", tags="odd")
+        page = owner.get(of).text
+        assert 'value="odd"' in page
+        assert ("★" in page, "&lt;script&gt;" in page) == (False, False)
 
 
 def test_a_configuration_s_star_is_on_the_board(
@@ -251,43 +244,17 @@ def test_a_configuration_s_star_is_on_the_board(
         assert board.trial(KEY).of_configuration.words == ("odd",)
 
 
-def test_a_trial_s_star_tags_and_note_are_in_the_table_of_its_sweep(
-    owner: FlaskClient, control: Control
-) -> None:
-    assert ">notes</th>" not in owner.get("/parts/trials/sweeps/first").text
-    post(owner, f"/trials/{KEY}/annotation", control, note=EVIL, tags="odd", star="yes")
-    table = owner.get("/parts/trials/sweeps/first").text
-    row = next(one for one in table.split("<tr>") if KEY[:8] in one)
-    assert "★" in row
-    assert "odd" in row
-    assert EVIL not in table
-
-
-def test_a_form_that_changes_nothing_writes_nothing(
-    owner: FlaskClient, control: Control, tmp_path: Path
-) -> None:
-    post(owner, "/sweeps/first/annotation", control, note="")
-    assert "Nothing was changed" in owner.get("/sweeps/first").text
-    assert not (tmp_path / "annotations").exists()
-
-
 def test_figures_open_without_scripts_for_who_has_the_token(owner: FlaskClient) -> None:
     for part in ("search", "hyperparameters", "best"):
         assert owner.get(f"/parts/{part}/sweeps/first").status_code == 200
 
 
-@pytest.mark.parametrize(
-    "forged", ['["a", 1]', '{"host": {"a": [1]}, "torch": 2, "command": null}']
-)
-def test_forged_provenance_is_shown_as_it_is(
-    stranger: FlaskClient, board: Store, forged: str
-) -> None:
-    with board.writing() as session:
-        session.execute(text("UPDATE trials SET provenance = :forged"), {"forged": forged})
-        session.execute(
-            text(
-                "UPDATE sweep_starts SET provenance = :forged, packages = :forged, diffs = :forged"
-            ),
-            {"forged": forged},
-        )
-    assert stranger.get(f"/trials/{KEY}").status_code == 200
+def test_forged_provenance_is_shown_as_it_is(stranger: FlaskClient, board: Store) -> None:
+    for forged in ('["a", 1]', '{"host": {"a": [1]}, "torch": 2, "command": null}'):
+        with board.writing() as session:
+            for change in (
+                "UPDATE trials SET provenance = :forged",
+                "UPDATE sweep_starts SET provenance = :forged, packages = :forged, diffs = :forged",
+            ):
+                session.execute(text(change), {"forged": forged})
+        assert stranger.get(f"/trials/{KEY}").status_code == 200, forged

@@ -37,14 +37,11 @@ def test_it_says_where_it_listens_and_ends_by_an_interrupt(lab_url: str) -> None
         assert server.wait(timeout=60) == 0
 
 
-def test_a_port_that_is_taken() -> None:
+def test_a_place_where_nobody_can_listen_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         sentence = rf"cannot listen on 127\.0\.0\.1, port {port}: Address already in use; --port"
         with pytest.raises(ServeError, match=sentence):
             serve("sqlite:///runs/leaderboard.db", port=port)
-
-
-def test_a_host_of_nobody() -> None:
     with pytest.raises(ServeError, match=r"cannot listen on 203\.0\.113\.1, port 0: "):
         serve("sqlite:///runs/leaderboard.db", host="203.0.113.1", port=0)

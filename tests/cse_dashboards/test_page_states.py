@@ -8,10 +8,8 @@ from urllib.parse import quote
 import pytest
 from flask.testing import FlaskClient
 from page_text import text
-from stored_trials import apply_events
 
 from cse_dashboards.page.app import create_app
-from cse_platform.leaderboard.store import open_store as open_store
 from cse_platform.tracking.events import Event, SweepStarted
 
 EVIL = "<img src=x onerror=alert('1')>\"&{{7*7}}"
@@ -28,34 +26,28 @@ KEY = "e" * 64
 
 
 def sentences(client: FlaskClient, address: str, *, status: int = 200) -> str:
-    """What comes for a part as it is, or for a page; without scripts a part is a page, too."""
+    """What comes for a part as it is, or for a page."""
     part = address.startswith("/parts/")
-    for header in ({}, {"X-Part": "1"}) if part else ({},):
-        answer = client.get(address, headers=header)
-        assert answer.status_code == status, (address, answer.text)
-        assert "Traceback" not in answer.text
-        assert answer.text.lstrip().startswith("<!doctype") is not bool(header)
-        assert header or len(text(answer.text)) > 200  # at least where one can go from here
+    answer = client.get(address, headers={"X-Part": "1"} if part else {})
+    assert answer.status_code == status, (address, answer.text)
+    assert "Traceback" not in answer.text
+    assert answer.text.lstrip().startswith("<!doctype") is not part
+    assert part or len(text(answer.text)) > 200  # at least where one can go from here
     return answer.text
 
 
 @pytest.fixture
-def filled(tmp_path: Path, empty_leaderboard: Callable[[Path], str]) -> Callable[..., FlaskClient]:
+def filled(filled_with: Callable[..., str]) -> Callable[..., FlaskClient]:
     """Makes the page over a leaderboard that holds these events."""
-
-    def make(*events: Event) -> FlaskClient:
-        url = empty_leaderboard(tmp_path / "runs" / "leaderboard.db")
-        with open_store(url) as board:
-            apply_events(board, events)
-        return create_app(url).test_client()
-
-    return make
+    return lambda *events: create_app(filled_with(*events)).test_client()
 
 
 def test_an_empty_store(filled: Callable[..., FlaskClient]) -> None:
     client = filled()
     for address in VIEWS:
         assert len(text(sentences(client, address))) > 20, address
+    for address in ("/", "/sweeps"):
+        assert "cse-sweep sweeps/quickstart.yaml" in sentences(client, address)
     assert client.get("/stamp/sweeps").get_json()["runs"] is True  # one may begin at any time
     for address in OF_A_SWEEP:
         said = sentences(client, address.format("none"), status=404)
@@ -87,25 +79,25 @@ def test_a_running_sweep_without_results(
 
 
 def test_a_store_that_is_gone(
-    filled: Callable[..., FlaskClient],
-    sweep_started: Callable[..., SweepStarted],
-    tmp_path: Path,
+    filled_with: Callable[..., str], sweep_started: Callable[..., SweepStarted]
 ) -> None:
-    client = filled(sweep_started("new"))
+    url = filled_with(sweep_started("new"))
+    client = create_app(url).test_client()
     assert client.get("/sweeps/new").status_code == 200
-    (tmp_path / "runs" / "leaderboard.db").unlink()
+    Path(url.removeprefix("sqlite:///")).unlink()
     for address in (*VIEWS, *OF_A_SWEEP):
         said = sentences(client, address.format("new"), status=503)
         assert "No leaderboard at sqlite:///" in said
         assert ("Try again" in said) is address.startswith("/parts/")  # a page looks by itself
     assert client.get("/stamp/sweeps/new").status_code == 503
+    # Without scripts a part is a page, too, and without its own address in it.
+    assert client.get("/parts/live/sweeps/new").text.lstrip().startswith("<!doctype")
 
 
 def test_markup_in_every_name_and_text(
-    filled: Callable[..., FlaskClient],
+    filled_with: Callable[..., str],
     sweep_started: Callable[..., SweepStarted],
     trial_life: Callable[..., list[Event]],
-    tmp_path: Path,
 ) -> None:
     spec = {"sweep": EVIL, "space": {EVIL: [EVIL, "other"], "rate": [0.1, 0.2]}, "tags": [EVIL]}
     events: list[Event] = [sweep_started(EVIL, spec=spec, backbone=EVIL, method=EVIL)]
@@ -122,8 +114,9 @@ def test_markup_in_every_name_and_text(
             values={EVIL: (EVIL, "other")[number % 2], "rate": 0.1 * (1 + number % 2)},
             searched=(EVIL, "rate"),
         )
-    client = filled(*events)
-    with sqlite3.connect(tmp_path / "runs" / "leaderboard.db") as connection:
+    url = filled_with(*events)
+    client = create_app(url).test_client()
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
         connection.execute("UPDATE trials SET error = ? WHERE state = 'FAIL'", [EVIL])
     name, rows = quote(EVIL, safe=""), f"{'0' * 12},{'1' * 12}"
     addresses = (

@@ -10,13 +10,11 @@ from flask.testing import FlaskClient
 from page_text import copied, figures, text, told
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
-from stored_trials import apply_events
 
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.views.sweep import SWEEPS_SHOWN
-from cse_platform.leaderboard import open_leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store import open_store as open_store
+from cse_platform.leaderboard.store import open_store
 from cse_platform.render.formats import clock
 from cse_platform.tracking.events import Event, SweepStarted
 
@@ -35,8 +33,7 @@ TRIALS = (("COMPLETE", 0.81), ("COMPLETE", 0.83), ("COMPLETE", 0.82), ("FAIL", 0
 
 @pytest.fixture(scope="module")
 def url(
-    tmp_path_factory: pytest.TempPathFactory,
-    empty_leaderboard: Callable[[Path], str],
+    filled_with: Callable[..., str],
     sweep_started: Callable[..., SweepStarted],
     trial_life: Callable[..., list[Event]],
 ) -> str:
@@ -53,10 +50,7 @@ def url(
             values={"tau2": SPACE["tau2"][number % 3], "tau3": SPACE["tau3"][number % 2]},
             searched=("tau2", "tau3"),
         )
-    url = empty_leaderboard(tmp_path_factory.mktemp("grid") / "leaderboard.db")
-    with open_store(url) as board:
-        apply_events(board, events)
-    return url
+    return filled_with(*events)
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +59,11 @@ def page(url: str) -> FlaskClient:
     return create_app(url).test_client()
 
 
-@pytest.mark.parametrize(
-    "address",
-    ["/sweeps", "/sweeps/grid", "/sweeps/grid?where=tau2:0.025", f"/trials/{'0' * 64}"]
-    + [f"/parts/{part}/sweeps/grid" for part in ("trials", "live", "best", "search", "running")]
-    + ["/", "/sweeps/gird"],
-)
-def test_a_request_takes_one_transaction(page: FlaskClient, address: str) -> None:
+def test_a_request_takes_one_transaction(page: FlaskClient) -> None:
     """In it, the row of a sweep is read by name once."""
+    parts = ("trials", "live", "best", "search", "running")
+    addresses = ["/", "/sweeps", "/sweeps/gird", "/sweeps/grid", "/sweeps/grid?where=tau2:0.025"]
+    addresses += [f"/trials/{'0' * 64}", *(f"/parts/{part}/sweeps/grid" for part in parts)]
     page.get("/sweeps")  # opens the leaderboard
     statements: list[str] = []
 
@@ -81,13 +72,15 @@ def test_a_request_takes_one_transaction(page: FlaskClient, address: str) -> Non
 
     event.listen(Engine, "before_cursor_execute", note)
     try:
-        assert page.get(address).text
+        for address in addresses:
+            statements.clear()
+            assert page.get(address).text
+            assert statements.count("BEGIN") == 1, address
+            by_name = [one for one in statements if one.startswith("SELECT sweeps.id, sweeps.name")]
+            assert sum(one.endswith("WHERE sweeps.name = ?") for one in by_name) <= 1, address
+            assert len(statements) <= (22 if address.startswith("/trials") else 40), address
     finally:
         event.remove(Engine, "before_cursor_execute", note)
-    assert statements.count("BEGIN") == 1
-    by_name = [one for one in statements if one.startswith("SELECT sweeps.id, sweeps.name")]
-    assert sum(one.endswith("WHERE sweeps.name = ?") for one in by_name) <= 1
-    assert len(statements) <= (22 if address.startswith("/trials") else 40)
 
 
 def test_the_list_says_how_far_each_is(page: FlaskClient) -> None:
@@ -142,7 +135,7 @@ def test_the_curves_of_trials_that_run(page: FlaskClient) -> None:
     assert "no running trial has reported dev/nothing yet" in none
 
 
-def test_the_live_part(page: FlaskClient, url: str) -> None:
+def test_the_live_part(page: FlaskClient) -> None:
     answer = told(page, "/parts/live/sweeps/grid")
     said = text(answer)
     for name, count in {"Running": 1, "Complete": 3, "Pruned": 0, "Failed": 1}.items():
@@ -150,9 +143,6 @@ def test_the_live_part(page: FlaskClient, url: str) -> None:
     assert "Best so far, dev STS-B 83.00, trial 1, step 10" in said
     assert "#4 42 10 70.00" in said  # seed, last step, its dev score
     assert "τ₂=0.025, τ₃=0.0125" in said
-    with open_leaderboard(url) as reader:
-        left = reader.sweep("grid").left
-    assert left is not None
     assert "Time left about" in said
 
 
@@ -180,17 +170,9 @@ def test_best_configurations_with_their_curves(page: FlaskClient) -> None:
     assert "training loss" in str([one["layout"] for one in of_loss.values()])
 
 
-def test_the_search_and_its_settings(page: FlaskClient) -> None:
-    found = figures(told(page, "/parts/search/sweeps/grid"))
-    assert {"search_history", "search_parallel", "search_importances", "search_slices"} <= {*found}
-    settings = figures(told(page, "/parts/hyperparameters/sweeps/grid"))
-    assert {"setting_tau2", "setting_tau3"} <= {*settings}
-
-
 def test_what_the_search_found_stands_above_its_figures(
     page: FlaskClient,
-    tmp_path: Path,
-    empty_leaderboard: Callable[[Path], str],
+    filled_with: Callable[..., str],
     sweep_started: Callable[..., SweepStarted],
     trial_life: Callable[..., list[Event]],
 ) -> None:
@@ -206,15 +188,17 @@ def test_what_the_search_found_stands_above_its_figures(
             values={"rate": 10 ** (-5 + number / 20)},
             searched=("rate",),
         )
-    url = empty_leaderboard(tmp_path / "leaderboard.db")
-    with open_store(url) as board:
-        apply_events(board, events)
-    answer = told(create_app(url).test_client(), "/parts/search/sweeps/long")
+    answer = told(create_app(filled_with(*events)).test_client(), "/parts/search/sweeps/long")
     found = answer[answer.index('<ul id="findings">') : answer.index("</ul>")]
     assert "best of 40 trials 89.00" in found
     assert "at the border: 3 of the best 5 trials have rate" in found
     assert "search_expected" in figures(answer)
-    assert 'id="findings"' not in told(page, "/parts/search/sweeps/grid")  # too few trials
+    few = told(page, "/parts/search/sweeps/grid")
+    assert 'id="findings"' not in few  # too few trials
+    names = {"search_history", "search_parallel", "search_importances", "search_slices"}
+    assert names <= {*figures(few)}
+    settings = figures(told(page, "/parts/hyperparameters/sweeps/grid"))
+    assert {"setting_tau2", "setting_tau3"} <= {*settings}
 
 
 def test_two_settings_are_chosen_in_the_address(page: FlaskClient) -> None:
@@ -233,19 +217,16 @@ def test_the_link_to_mlflow_is_there_where_a_server_is(url: str) -> None:
         assert ('href="/sweeps/grid/mlflow"' in answer) is there
 
 
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [
-        (None, ""),
-        (0.4, "0 s"),
-        (59.6, "1 min 00 s"),
-        (200, "3 min 20 s"),
-        (7500, "2 h 05 min"),
-        (50 * 3600, "2 days 2 h"),
-    ],
-)
-def test_time_is_told_shortly(seconds: float | None, said: str) -> None:
-    assert clock(seconds) == said
+def test_time_is_told_shortly() -> None:
+    expected = {
+        None: "",
+        0.4: "0 s",
+        59.6: "1 min 00 s",
+        200: "3 min 20 s",
+        7500: "2 h 05 min",
+        50 * 3600: "2 days 2 h",
+    }
+    assert {seconds: clock(seconds) for seconds in expected} == expected
 
 
 def test_a_wrong_setting_spoils_only_what_asks_for_it(page: FlaskClient) -> None:
@@ -254,22 +235,14 @@ def test_a_wrong_setting_spoils_only_what_asks_for_it(page: FlaskClient) -> None
     refused = page.get("/parts/pair/sweeps/grid?x=tau9", headers={"X-Part": "1"})
     assert refused.status_code == 400
     assert "'tau9' is not a hyperparameter that grid searches" in text(refused.text)
-
-
-def test_a_slash_at_the_end_changes_nothing(page: FlaskClient) -> None:
-    assert page.get("/sweeps/").text == page.get("/sweeps").text
+    assert page.get("/sweeps/").text == page.get("/sweeps").text  # nor does a slash at the end
 
 
 def test_a_long_list_of_sweeps_has_pages(
-    tmp_path: Path,
-    empty_leaderboard: Callable[[Path], str],
-    sweep_started: Callable[..., SweepStarted],
+    filled_with: Callable[..., str], sweep_started: Callable[..., SweepStarted]
 ) -> None:
-    url = empty_leaderboard(tmp_path / "leaderboard.db")
     starts = [sweep_started(f"sweep-{n:03}", spec=FILE) for n in range(SWEEPS_SHOWN + 1)]
-    with open_store(url) as board:
-        apply_events(board, starts)
-    page = create_app(url).test_client()
+    page = create_app(filled_with(*starts)).test_client()
     first, last = told(page, "/sweeps"), told(page, "/parts/listed/sweeps?page=2")
     assert first.count('<th scope="row">') == SWEEPS_SHOWN
     assert 'href="/sweeps?page=2" rel="next"' in first

@@ -5,16 +5,13 @@ import html
 import io
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
 from page_text import body, figures, heads, text, told
-from stored_trials import apply_events
 
 from cse_dashboards.page.app import create_app
-from cse_platform.leaderboard.store import open_store as open_store
 from cse_platform.tracking.events import Event, SweepStarted
 
 EVIL = "<script>alert('x')</script>"
@@ -35,8 +32,7 @@ FILE = {
 
 @pytest.fixture(scope="module")
 def page(
-    tmp_path_factory: pytest.TempPathFactory,
-    empty_leaderboard: Callable[[Path], str],
+    filled_with: Callable[..., str],
     sweep_started: Callable[..., SweepStarted],
     trial_life: Callable[..., list[Event]],
 ) -> FlaskClient:
@@ -58,10 +54,7 @@ def page(
             },
             searched=tuple(SPACE),
         )
-    url = empty_leaderboard(tmp_path_factory.mktemp("many") / "leaderboard.db")
-    with open_store(url) as board:
-        apply_events(board, events)
-    return create_app(url).test_client()
+    return create_app(filled_with(*events)).test_client()
 
 
 def trials(page: FlaskClient, query: str = "") -> list[int]:

@@ -2,18 +2,15 @@
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from page_text import text, told
-from stored_trials import apply_events
 
 from cse_dashboards.figures.search.front import pareto_front_picture
 from cse_dashboards.page.app import create_app
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.leaderboard.searches import ParetoFront
-from cse_platform.leaderboard.store import open_store as open_store
 from cse_platform.tracking.events import Event, SweepStarted
 
 FILE = {
@@ -37,8 +34,7 @@ TRIALS = ((0.70, 0.30, -2.0), (0.60, 0.20, -2.0), (0.55, 0.25, -2.0), (0.90, 0.1
 
 @pytest.fixture(scope="module")
 def url(
-    tmp_path_factory: pytest.TempPathFactory,
-    empty_leaderboard: Callable[[Path], str],
+    filled_with: Callable[..., str],
     sweep_started: Callable[..., SweepStarted],
     trial_life: Callable[..., list[Event]],
 ) -> str:
@@ -55,10 +51,7 @@ def url(
             searched=("temperature",),
             measured=measured,
         )
-    url = empty_leaderboard(tmp_path_factory.mktemp("front") / "leaderboard.db")
-    with open_store(url) as board:
-        apply_events(board, events)
-    return url
+    return filled_with(*events)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,10 @@ TRIAL = "a" * 64
 @pytest.mark.parametrize(
     ("positives", "copies", "encoded", "said"),
     [
-        (3, None, 3, "3 encodings under dropout; on the right each of these is whitened"),
+        pytest.param(
+            *(3, None, 3, "3 encodings under dropout; on the right each of these is whitened"),
+            marks=pytest.mark.slow,
+        ),
         (4, 2, 2, "The 4 positives are from 2 encodings under dropout, each taken 2 times"),
         (3, 3, 1, "raw ones of the same encoding are equal and add no diversity"),
     ],
@@ -43,7 +46,6 @@ def test_an_encoding_is_whitened_as_often_as_in_training(
     LeaderboardSink(board).apply("j", list(enumerate([started, *life], start=1)))
     told: list[tuple[str, int, int]] = []
     embeddings = Embeddings(Leaderboard(board), progress=lambda *news: told.append(news))
-
     picture = diversity(embeddings, {"whitenedcse": TRIAL})
 
     assert picture.figure is not None and said in picture.caption

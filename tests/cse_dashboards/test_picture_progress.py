@@ -75,13 +75,6 @@ def test_the_best_so_far_in_the_order_in_which_trials_ended() -> None:
     )
 
 
-def test_trials_that_end_at_once_with_equal_scores() -> None:
-    told = [searched(n, {}, finished=NOON) for n in (2, 1)]
-    picture = best_so_far(history_of(told, {}))
-    assert picture.figure is not None
-    assert list(picture.figure.data[0].ids) == ["1", "2"]
-
-
 def test_nothing_yet() -> None:
     states, best = state_picture(overview(planned=0)), best_so_far(history_of([], {}))
     assert states.missing == "sweep first has no trial yet"

@@ -68,10 +68,7 @@ def test_history_has_the_sweep_s_numbers() -> None:
     assert list(best.x) == list(scores) and list(best.y) == pytest.approx(so_far)
     assert (trials.name, best.name) == ("trial", "best so far")
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("trial", SCORE)
-
-
-def test_numbers_may_have_gaps() -> None:
-    """A selection of many, or trials that still run."""
+    # Numbers may have gaps: a selection of many, or trials that still run.
     told = [searched(number, {"tau2": 0.05}) for number in (3, 70, 9000)]
     figure = figure_of(search_history_picture(study_of(told, {"tau2": [0.05, 0.1]}, total=10_000)))
     assert list(figure.data[0].x) == [3, 70, 9000]
@@ -104,7 +101,6 @@ def test_parallel_coordinates_keep_what_is_brushed_away_in_sight() -> None:
     space = {"tau2": [0.05, 0.1], "rate": {"low": 0.0, "high": 1.0}}
     where = read_where("rate:0.2..0.4,tau2:0.05,score:..99")
     kept = study_of([one for one in told if one.number in (2, 4)], space)
-
     figure = figure_of(parallel_coordinates(kept, study_of(told, space), where))
 
     assert [one.meta["trial"] for one in figure.data] == ["0", "1", "3", "5", "2", "4"]
@@ -117,14 +113,19 @@ def test_parallel_coordinates_keep_what_is_brushed_away_in_sight() -> None:
     assert rate == {"name": "rate", "low": 0.0, "high": 1.0, "log": False}
 
 
-def test_importances_are_those_that_are_said_of_the_search() -> None:
-    found = found_of(60, total=8000)
+def test_importances_are_those_that_are_said_of_the_search_with_their_intervals() -> None:
+    found = found_of(24, total=8000)
     assert found.findings is not None
     picture = hyperparameter_importances(found)
+    (bars,) = figure_of(picture).data
+    data = picture.data.set_index("hyperparameter")
     said = {one.name: one.value for one in found.findings.importances}
-    assert (
-        dict(zip(picture.data["hyperparameter"], picture.data["importance"], strict=True)) == said
-    )
+    assert data["importance"].to_dict() == said
+    for place, name in enumerate(bars.y):
+        row = data.loc[name]
+        assert bars.x[place] + bars.error_x.array[place] == pytest.approx(
+            max(row["high"], row["importance"])
+        )
 
 
 def test_heavy_figures_take_the_best_and_an_even_sample() -> None:
@@ -158,21 +159,14 @@ def test_importance_names_its_evaluator_and_finds_what_decides() -> None:
     assert figure.layout.xaxis.title.text == "importance, all together 1"
 
 
-@pytest.mark.parametrize("total", [230, 280, 400, 4000])
-def test_importance_is_not_taken_from_a_selection_of_the_best(total: int) -> None:
+def test_importance_is_not_taken_from_a_selection_of_the_best() -> None:
     """Half of what is shown are the best: their share of the selection is that of all trials."""
     told = [searched(n, {"a": n / 200}, value=0.9 if n % 2 else 0.001 * n) for n in range(200)]
-    found = study_of(told, {"a": {"low": 0.0, "high": 1.0}}, total=total)
-    kept = found.even_sample.history.trials
-    best = sum(trial.value == 0.9 for trial in kept)
-    assert best / len(kept) == pytest.approx(100 / total, abs=0.01)
-
-
-def test_an_imported_search_has_its_history() -> None:
-    """Nobody knows its space, and its scores are there all the same."""
-    found = study_of([searched(n, {"a": n}, value=0.1 * n) for n in range(3)], {})
-    figure = search_history_picture(found).figure
-    assert list(figure.data[0].y) == pytest.approx([0, 10, 20])
+    for total in (230, 400, 4000):
+        found = study_of(told, {"a": {"low": 0.0, "high": 1.0}}, total=total)
+        kept = found.even_sample.history.trials
+        best = sum(trial.value == 0.9 for trial in kept)
+        assert best / len(kept) == pytest.approx(100 / total, abs=0.01)
 
 
 def test_slices() -> None:
@@ -204,20 +198,6 @@ def test_many_settings_are_cut_to_the_important_ones() -> None:
     assert re.search("Of 9 hyperparameters .* 6 ", picture.caption)
 
 
-def test_contour_of_the_paper_s_pair_or_of_what_is_asked() -> None:
-    found = found_of(24)
-    picture = contour(found)
-    figure = figure_of(contour(found, "rate", "tau2"))
-    between, trials = figure.data
-    axes = (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text)
-    assert axes == ("rate", "tau2") and between.colorbar.title.text == SCORE
-    assert len(trials.x) == len(complete(found))
-    known = [one for row in between.z for one in row if one == one]
-    assert sorted(known) == pytest.approx(sorted(complete(found).values()))
-    # tau3 takes part only where tau2 is 0.05: there is nothing to draw.
-    assert (picture.missing or "").endswith(" of tau2 and tau3")
-
-
 @pytest.mark.parametrize("names", [("rate", "tau2"), ("tau2", "rate")])
 def test_each_axis_of_the_contour_has_the_values_of_its_own_hyperparameter(
     names: tuple[str, str],
@@ -236,59 +216,50 @@ def test_each_axis_of_the_contour_has_the_values_of_its_own_hyperparameter(
         tried_here = [one[name] for one in tried]
         assert {min(tried_here), max(tried_here)} <= {float(value) for value in values}
     assert (len(between.z), len(between.z[0])) == (len(between.y), len(between.x))
+    known = [one for row in between.z for one in row if one == one]
+    assert sorted(known) == pytest.approx(sorted(complete(found).values()))
+    assert between.colorbar.title.text == SCORE
+    # tau3 takes part only where tau2 is 0.05: there is nothing to draw.
+    assert (contour(found).missing or "").endswith(" of tau2 and tau3")
 
 
-@pytest.mark.parametrize("picture", EVERY)
-def test_nothing_is_complete(picture: Any) -> None:
-    told = [searched(0, {"rate": 1e-4, "tau2": 0.025}, state="RUNNING", value=None)]
-    found = picture(study_of(told, SPACE))
-    assert found.figure is None
-    assert found.missing == "no trial of the search of sweep first is complete yet"
-
-
-@pytest.mark.parametrize("picture", EVERY[1:])
-def test_nothing_is_known_of_the_space(picture: Any) -> None:
-    found = picture(study_of([searched(0, {}), searched(1, {}, value=0.6)], {}))
-    assert found.missing.startswith("it is not known what sweep first searched")
-    assert search_history_picture(study_of([searched(0, {})], {})).figure is not None
-
-
-@pytest.mark.parametrize("picture", [hyperparameter_importances, contour])
-def test_a_single_setting_is_not_enough_for_two(picture: Any) -> None:
-    told = [searched(n, {"tau2": 0.025}, value=n / 10) for n in range(3)]
-    found = picture(study_of(told, {"tau2": [0.025, 0.05]}))
-    assert found.missing is not None and found.figure is None
-
-
-@pytest.mark.parametrize("pair", [("rate", "rate"), ("rate", "gone")])
-def test_no_two_settings(pair: tuple[str, str]) -> None:
-    found = contour(found_of(), *pair)
-    assert found.missing is not None and found.figure is None
-
-
-def test_equal_scores_say_nothing_of_importance() -> None:
-    told = [searched(n, {"rate": 1e-4 * n, "tau2": 0.025}) for n in (1, 2)]
-    found = hyperparameter_importances(study_of(told, SPACE))
+def test_where_there_is_nothing_to_draw_it_says_why() -> None:
+    running = [searched(0, {"rate": 1e-4, "tau2": 0.025}, state="RUNNING", value=None)]
+    unknown = study_of([searched(0, {}), searched(1, {}, value=0.6)], {})
+    alike = [searched(n, {"rate": 1e-4, "tau2": 0.025}, value=0.5 + n / 100) for n in range(2)]
+    for picture in EVERY:
+        found = picture(study_of(running, SPACE))
+        assert found.figure is None
+        assert found.missing == "no trial of the search of sweep first is complete yet"
+        found = picture(study_of(alike, SPACE))  # as at the start of a search
+        assert (found.figure is None) == (found.missing is not None)
+    for picture in EVERY[1:]:
+        assert picture(unknown).missing.startswith("it is not known what sweep first searched")
+    assert search_history_picture(unknown).figure is not None
+    single = study_of(
+        [searched(n, {"tau2": 0.025}, value=n / 10) for n in range(3)], {"tau2": [0.025, 0.05]}
+    )
+    equal = study_of([searched(n, {"rate": 1e-4 * n, "tau2": 0.025}) for n in (1, 2)], SPACE)
+    for found in (
+        hyperparameter_importances(single),
+        contour(single),
+        contour(found_of(), "rate", "rate"),
+        contour(found_of(), "rate", "gone"),
+        hyperparameter_importances(equal),
+    ):
+        assert found.missing is not None and found.figure is None
     assert found.missing == "sweep first has no two complete trials of different scores"
 
 
-@pytest.mark.parametrize("picture", EVERY)
-def test_one_value_of_each_setting(picture: Any) -> None:
-    """As at the start of a search, or where choices have one value."""
-    told = [searched(n, {"rate": 1e-4, "tau2": 0.025}, value=0.5 + n / 100) for n in range(2)]
-    found = picture(study_of(told, SPACE))
-    assert (found.figure is None) == (found.missing is not None)
-
-
-@pytest.mark.parametrize("picture", [hyperparameter_importances, parallel_coordinates])
-def test_few_trials_say_little_and_two_say_nothing(picture: Any) -> None:
+def test_few_trials_say_little_and_two_say_nothing() -> None:
     told = [searched(n, {"rate": 1e-4 * (1 + n), "tau2": 0.025}, value=n / 100) for n in range(10)]
-    found = picture(study_of(told[:2], SPACE))
-    assert found.missing == "it takes 3 complete trials, and sweep first has 2"
-    warning = "it says little"
-    assert warning in picture(study_of(told[:3], SPACE)).caption
-    assert warning in picture(study_of(told[:9], SPACE)).caption
-    assert warning not in picture(study_of(told, SPACE)).caption
+    for picture in (hyperparameter_importances, parallel_coordinates):
+        found = picture(study_of(told[:2], SPACE))
+        assert found.missing == "it takes 3 complete trials, and sweep first has 2"
+        warning = "it says little"
+        assert warning in picture(study_of(told[:3], SPACE)).caption
+        assert warning in picture(study_of(told[:9], SPACE)).caption
+        assert warning not in picture(study_of(told, SPACE)).caption
 
 
 def test_what_is_not_of_the_space_is_told() -> None:
@@ -309,14 +280,3 @@ def test_the_expected_best_is_drawn_beside_the_best_so_far() -> None:
     assert (reached.x[0], reached.x[-1]) == (1, 24)
     assert "in any order" in picture.caption  # nobody knows the sampler
     assert expected_best_picture(found_of(6)).missing is not None
-
-
-def test_importances_have_intervals() -> None:
-    picture = hyperparameter_importances(found_of(24))
-    (bars,) = figure_of(picture).data
-    assert picture.data is not None
-    for place, name in enumerate(bars.y):
-        row = picture.data[picture.data["hyperparameter"] == name].iloc[0]
-        assert bars.x[place] + bars.error_x.array[place] == pytest.approx(
-            max(row["high"], row["importance"])
-        )

@@ -2,7 +2,6 @@
 
 import socket
 
-import pytest
 from click.testing import CliRunner, Result
 from mlflow_lab import *  # noqa: F403
 from mlflow_lab import SPEC, A, Lab
@@ -18,7 +17,7 @@ def publish(lab: Lab, sweep: str = "first", *, mlflow: str | None = None) -> Res
     return CliRunner().invoke(main, ["publish", sweep], env=stores)
 
 
-def test_the_description_ranks_the_configurations(lab: Lab) -> None:
+def test_a_running_sweep_has_its_description_and_its_report(lab: Lab) -> None:
     assert publish(lab).exit_code == 0
 
     said = lab.description
@@ -32,60 +31,57 @@ def test_the_description_ranks_the_configurations(lab: Lab) -> None:
     )
     assert second.startswith("| 2 | bbbbbbbb | tau2=0.05 | 42 | 60.00 | [bbbbbbbb](")
 
-
-def test_a_trial_in_the_ranking_leads_to_its_run(lab: Lab) -> None:
-    publish(lab)
     found = sweep_run(lab.mlflow, experiment="cse", sweep="first")
     (link,) = found.links([f"{A}-0", "unknown"]).values()
-    assert f"[aaaaaaaa]({link})" in lab.description
+    assert f"[aaaaaaaa]({link})" in said
     child = found.client.get_run(link.rpartition("/")[2].partition("?")[0])
     assert child.info.run_name == "rankcse aaaaaaaa seed 0 (#2)"
+    assert list(lab.files) == ["report.html"]
 
 
-def test_what_a_user_wrote_below_stays(lab: Lab) -> None:
-    def note(text: str) -> None:
-        found = sweep_run(lab.mlflow, experiment="cse", sweep="first")
+def test_a_sweep_without_a_complete_trial_has_a_description_only(lab: Lab, sweep_started) -> None:
+    spec = SPEC.model_copy(update={"sweep": "second"}).model_dump(mode="json")
+    lab.record(sweep_started("second", spec=spec))
+
+    def note() -> str:
+        found = sweep_run(lab.mlflow, experiment="cse", sweep="second")
+        return str(found.tags["mlflow.note.content"])
+
+    def write(text: str) -> None:
+        found = sweep_run(lab.mlflow, experiment="cse", sweep="second")
         found.client.set_tag(found.id, "mlflow.note.content", text)
 
-    publish(lab)
-    note(lab.description + "\nbuy *milk*")
-    publish(lab)
-    assert lab.description.count(USER_LINE) == 1
-    assert lab.description.endswith(f"\n\n{USER_LINE}\nbuy *milk*")
-    note("all my own")
-    publish(lab)
-    assert lab.description.startswith("Sweep **first**")
-    assert lab.description.endswith(f"\n\n{USER_LINE}\n\nall my own")
+    assert publish(lab, "second").exit_code == 0
+    assert "0 of " in note()
+    found = sweep_run(lab.mlflow, experiment="cse", sweep="second")
+    assert found.client.list_artifacts(found.id) == []
+    # What a user wrote below stays.
+    write(note() + "\nbuy *milk*")
+    publish(lab, "second")
+    assert note().count(USER_LINE) == 1
+    assert note().endswith(f"\n\n{USER_LINE}\nbuy *milk*")
+    write("all my own")
+    publish(lab, "second")
+    assert note().startswith("Sweep **second**")
+    assert note().endswith(f"\n\n{USER_LINE}\n\nall my own")
 
 
-def test_a_running_sweep_has_its_report_and_a_complete_one_its_chapters(lab: Lab) -> None:
-    publish(lab)
-    assert list(lab.files) == ["report.html"]
+def test_a_complete_sweep_has_its_chapters_and_a_deleted_run_stays_deleted(lab: Lab) -> None:
     lab.record(SweepFinished(sweep="first", state="COMPLETE"))
     assert publish(lab).exit_code == 0
     files = lab.files
     assert {"report.html", "figures/ranking.html", "figures/search.html"} <= {*files}
     assert "rankcse" in files["report.html"]
 
-
-def test_a_sweep_without_a_complete_trial_has_a_description_only(lab: Lab, sweep_started) -> None:
-    spec = SPEC.model_copy(update={"sweep": "second"}).model_dump(mode="json")
-    lab.record(sweep_started("second", spec=spec))
-    assert publish(lab, "second").exit_code == 0
-    found = sweep_run(lab.mlflow, experiment="cse", sweep="second")
-    assert "0 of " in found.tags["mlflow.note.content"]
-    assert found.client.list_artifacts(found.id) == []
-
-
-@pytest.mark.parametrize("deleted", [True, False])
-def test_without_a_run_or_a_sweep_it_is_refused(lab: Lab, deleted: bool) -> None:
-    if deleted:
-        found = sweep_run(lab.mlflow, experiment="cse", sweep="first")
-        found.client.delete_run(found.id)
-    ended = publish(lab, "first" if deleted else "frist")
-    assert ended.exit_code == 1
-    assert "first" in ended.output
-    assert not deleted or lab.run is None  # it stays deleted
+    unknown = publish(lab, "frist")
+    assert unknown.exit_code == 1
+    assert "first" in unknown.output
+    found = sweep_run(lab.mlflow, experiment="cse", sweep="first")
+    found.client.delete_run(found.id)
+    deleted = publish(lab)
+    assert deleted.exit_code == 1
+    assert "first" in deleted.output
+    assert lab.run is None
 
 
 def test_a_store_that_is_away_is_one_line(lab: Lab) -> None:

@@ -2,6 +2,9 @@
 
 import csv
 import re
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -10,76 +13,66 @@ from click.testing import CliRunner
 from cse_dashboards.cli import main
 from cse_dashboards.errors import ImageError
 from cse_dashboards.export import export_sweep
-from cse_dashboards.figures.picture import Picture
 from cse_dashboards.picture_html import LIBRARY
 from cse_dashboards.report import chapters, render_report, rows_of
 from cse_platform.errors import NotFoundError, OutputError
-from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard import Leaderboard
 
 CHAPTERS = ["Ranking", "Search", "Hyperparameters", "Dev curves", "Beside other methods"]
 
 
-def pictures(reader: Leaderboard, sweep: str) -> list[Picture]:
-    return [picture for chapter in chapters(reader, sweep) for picture in chapter.pictures]
+@dataclass(frozen=True)
+class Exported:
+    """A folder with a report, and what its command said."""
+
+    folder: Path
+    out: str
+    err: str
 
 
-def test_the_sweeps_own_row_comes_first(reader: Leaderboard) -> None:
-    assert [row.method for row in rows_of(reader, "sncse")] == ["sncse", "hicl", "simcse"]
+@pytest.fixture(scope="module")
+def exported(lab: Leaderboard, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    folder = tmp_path_factory.mktemp("exported") / "out"
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        export_sweep(lab, "simcse", folder, form="html")
+    return Exported(folder, out.getvalue(), err.getvalue())
 
 
-def test_a_report_has_its_chapters(reader: Leaderboard) -> None:
-    assert [chapter.title for chapter in chapters(reader, "simcse")] == CHAPTERS
+def test_the_sweeps_own_row_comes_first(lab: Leaderboard) -> None:
+    assert [row.method for row in rows_of(lab, "sncse")] == ["sncse", "hicl", "simcse"]
 
 
-def test_every_picture_is_drawn_or_says_why_not(reader: Leaderboard) -> None:
-    made = pictures(reader, "simcse")
-    assert all((one.figure is None) == (one.missing is not None) for one in made)
-    names = [one.name for one in made]
+def test_a_report_has_its_chapters_and_needs_nothing_from_elsewhere(lab: Leaderboard) -> None:
+    made = list(chapters(lab, "simcse"))
+    assert [chapter.title for chapter in made] == CHAPTERS
+    pictures = [picture for chapter in made for picture in chapter.pictures]
+    assert all((one.figure is None) == (one.missing is not None) for one in pictures)
+    names = [one.name for one in pictures]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[a-z0-9_]+", name) for name in names)
-    drawn = {one.name for one in made if one.figure is not None}
+    drawn = {one.name for one in pictures if one.figure is not None}
     assert {"leaderboard", "dev_curves_dev_stsb_spearman", "buckets_stsb", "differences"} <= drawn
-
-
-def test_a_document_needs_nothing_from_elsewhere(reader: Leaderboard) -> None:
-    document = render_report(reader.sweep("simcse"), list(chapters(reader, "simcse")))
+    document = render_report(lab.sweep("simcse"), made)
     outside = re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=[\"']?(?!data:)", document)
     assert outside == []
-    assert document.count('data-figure="') == len(pictures(reader, "simcse"))
+    assert document.count('data-figure="') == len(pictures)
 
 
-def test_an_unknown_sweep_leaves_no_folder(reader: Leaderboard, tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="simcsee"):
-        export_sweep(reader, "simcsee", tmp_path / "out", form="html")
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_folder_with_something_in_it_is_refused(reader: Leaderboard, tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("kept")
-    with pytest.raises(OutputError, match="not empty"):
-        export_sweep(reader, "simcse", tmp_path, form="html")
-
-
-def test_every_figure_alone_with_its_numbers(
-    reader: Leaderboard, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    export_sweep(reader, "simcse", tmp_path / "out", form="html")
-    figures = tmp_path / "out" / "figures"
+def test_every_figure_alone_with_its_numbers(exported: Exported) -> None:
+    figures = exported.folder / "figures"
     pages, tables = sorted(figures.glob("*.html")), sorted(figures.glob("*.csv"))
     assert [one.stem for one in pages] == [one.stem for one in tables]
     with (figures / "leaderboard.csv").open(newline="") as file:
         assert {"HiCL mini", "SimCSE mini", "SNCSE mini"} <= {
             cell for line in csv.reader(file) for cell in line
         }
-    told = capsys.readouterr()
-    assert f"{len(pages)} figures" in told.out
-    assert "no ranking_scores: no KCC" in told.err
-    assert re.search("no heat_map: .*has no model: its best checkpoint was not kept", told.err)
+    assert f"{len(pages)} figures" in exported.out
+    assert "no ranking_scores: no KCC" in exported.err
+    assert re.search("no heat_map: .*has no model: its best checkpoint was not kept", exported.err)
 
 
-def test_a_folder_holds_plotly_once(reader: Leaderboard, tmp_path: Path) -> None:
-    folder = tmp_path / "out"
-    export_sweep(reader, "simcse", folder, form="html")
+def test_a_folder_holds_plotly_once(exported: Exported) -> None:
+    folder = exported.folder
     named = {
         one: re.findall(r'data-library="([^"]*)"', one.read_text())
         for one in folder.rglob("*.html")
@@ -91,22 +84,24 @@ def test_a_folder_holds_plotly_once(reader: Leaderboard, tmp_path: Path) -> None
     assert sum(one.stat().st_size for one in folder.rglob("*.*") if one.is_file()) < 8_000_000
 
 
-def test_an_image_without_a_browser(
-    reader: Leaderboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_cannot_be_written_leaves_no_folder(
+    lab: Leaderboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with pytest.raises(NotFoundError, match="simcsee"):
+        export_sweep(lab, "simcsee", tmp_path / "out", form="html")
     monkeypatch.setenv("BROWSER_PATH", "/no/such/browser")
     with pytest.raises(ImageError, match="BROWSER_PATH names no file: '/no/such/browser'"):
-        export_sweep(reader, "simcse", tmp_path / "out", form="svg")
+        export_sweep(lab, "simcse", tmp_path / "out", form="svg")
     assert not (tmp_path / "out").exists()
+    (tmp_path / "mine.txt").write_text("kept")
+    with pytest.raises(OutputError, match="not empty"):
+        export_sweep(lab, "simcse", tmp_path, form="html")
 
 
-def test_options_of_the_page_stand_before_no_command(tmp_path: Path) -> None:
+def test_the_command_names_the_way_out(tmp_path: Path) -> None:
     told = CliRunner().invoke(main, ["--port", "9000", "export", "simcse", str(tmp_path)])
     assert told.exit_code == 2
     assert "options of export stand after it: cse-dashboard export" in told.output
-
-
-def test_a_store_that_is_not_there(tmp_path: Path) -> None:
     arguments = ["export", "simcse", str(tmp_path / "out"), "--runs", str(tmp_path / "none")]
     told = CliRunner().invoke(main, arguments)
     assert told.exit_code == 1
