@@ -38,6 +38,7 @@ def call(command: click.Command, *words: object) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.mark.slow
 def test_merge_tells_what_came(there: Path, tmp_path: Path) -> None:
     code, told = call(merge_command, there, "--runs", tmp_path / "runs")
     assert (code, told.splitlines()) == (
@@ -55,6 +56,7 @@ def test_merge_tells_what_came(there: Path, tmp_path: Path) -> None:
         assert "0 new, 0 completed, 0 heard of later, 1 here already" in told
 
 
+@pytest.mark.slow
 def test_merge_under_another_name(there: Path, tmp_path: Path) -> None:
     runs = ("--runs", tmp_path / "runs")
     assert call(merge_command, there, "--rename", "first=second", *runs)[0] == 0
@@ -63,12 +65,14 @@ def test_merge_under_another_name(there: Path, tmp_path: Path) -> None:
     assert call(merge_command, there, "--rename", "first", *runs)[0] == 2
 
 
+@pytest.mark.slow
 def test_merge_of_nothing(tmp_path: Path) -> None:
     code, told = call(merge_command, tmp_path, "--runs", tmp_path / "runs")
     assert (code, told) == (1, f"Error: no leaderboard at sqlite:///{tmp_path}/leaderboard.db\n")
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_import_mlflow_tells_what_came(lab: Any, tmp_path: Path) -> None:
     lab.run({125: 78.0})
     lab.run({125: 78.0}, {"seed": "1"}, status="RUNNING")
@@ -103,6 +107,7 @@ def test_import_log_tells_what_came(tmp_path: Path) -> None:
     assert (code, "--steps-per-epoch N" in told, unmade.exists()) == (1, True, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [merge_command, import_mlflow, import_log])
 def test_help_has_an_example(command: click.Command) -> None:
     code, told = call(command, "--help")
@@ -110,6 +115,7 @@ def test_help_has_an_example(command: click.Command) -> None:
     assert f"cse-leaderboard {command.name} " in told.partition("Example:")[2]
 
 
+@pytest.mark.slow
 def test_help_imports_nothing_heavy() -> None:
     heavy = "{'torch', 'ray', 'mlflow', 'numpy', 'pandas', 'sqlalchemy', 'pydantic'}"
     code = f"import sys, cse_platform.cli.imports; print({heavy} & set(sys.modules))"

@@ -73,6 +73,7 @@ def test_a_table_becomes_trials_once(tmp_path: Path) -> None:
     assert told(tmp_path, "import-csv", file)[1].endswith("Trials: 1 new, 2 here already\n")
 
 
+@pytest.mark.slow
 def test_what_an_imported_trial_printed_is_not_looked_for(tmp_path: Path) -> None:
     (tmp_path / "export.csv").write_text(TABLE)
     told(tmp_path, "import-csv", tmp_path / "export.csv")
@@ -82,6 +83,7 @@ def test_what_an_imported_trial_printed_is_not_looked_for(tmp_path: Path) -> Non
     assert "was imported from export.csv, without what it has printed" in result.output
 
 
+@pytest.mark.slow
 def test_cells_with_dictionaries_are_columns(tmp_path: Path) -> None:
     """As the table that W&B's guide to its API makes."""
     file = tmp_path / "project.csv"
@@ -94,6 +96,7 @@ def test_cells_with_dictionaries_are_columns(tmp_path: Path) -> None:
     assert [row[:3] for row in stored(tmp_path)] == [(7, "COMPLETE", 0.785)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("created", ["2026-01-05T10:00:00.000Z", ""])
 @pytest.mark.parametrize("runtime", ["nan", "inf", "1e300", "-5", "1767607200000"])
 def test_a_runtime_that_is_none_counts_as_unknown(
@@ -108,6 +111,7 @@ def test_a_runtime_that_is_none_counts_as_unknown(
     assert {row[0]: row[3] for row in stored(tmp_path)} == {1: 0.0, 2: 60.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", ["{1, 2}", "{'a': {1, 2}}", "{'a': 1j}", "{(1, 2): 3}"])
 def test_a_dictionary_can_have_what_json_cannot(tmp_path: Path, other: str) -> None:
     file = tmp_path / "export.csv"
@@ -118,12 +122,14 @@ def test_a_dictionary_can_have_what_json_cannot(tmp_path: Path, other: str) -> N
     assert [row[:3] for row in stored(tmp_path)] == [(7, "COMPLETE", 0.785)]
 
 
+@pytest.mark.slow
 def test_what_only_looks_like_a_dictionary_is_a_text(tmp_path: Path) -> None:
     file = tmp_path / "export.csv"
     file.write_text(TABLE.replace('"warm-sun-1"', '"{[1]: 2}"'))
     assert told(tmp_path, "import-csv", file)[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -167,7 +173,9 @@ def write_trackio(file: Path, *, with_ids: bool) -> None:
             made.execute(f"INSERT INTO metrics VALUES (NULL,{marks})", row)
 
 
-@pytest.mark.parametrize("with_ids", [True, False])
+@pytest.mark.parametrize(
+    "with_ids", [pytest.param(True), pytest.param(False, marks=pytest.mark.slow)]
+)
 def test_a_trackio_project_has_its_curves(tmp_path: Path, with_ids: bool) -> None:
     write_trackio(tmp_path / "p.db", with_ids=with_ids)
     mapping = MAPPING.split("scores:")[0]
@@ -179,6 +187,7 @@ def test_a_trackio_project_has_its_curves(tmp_path: Path, with_ids: bool) -> Non
     assert again.endswith("Trials: 0 new, 1 here already\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "table", "said"),
     [
@@ -197,6 +206,7 @@ def test_a_broken_entry_of_trackio_is_named(
     assert code == 1 and said in output
 
 
+@pytest.mark.slow
 def test_what_is_no_trackio_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "p.db").write_text(TABLE)
     code, text = told(tmp_path, "import-trackio", tmp_path / "p.db")

@@ -81,6 +81,7 @@ def test_a_log_is_a_trial(here: Store, log: Path) -> None:
     assert [point.metrics["dev/sickr_spearman"] for point in curve(here)] == [0.61, 0.7, 0.72]
 
 
+@pytest.mark.slow
 def test_again_adds_nothing(here: Store, log: Path, contents: Callable[[Store], Any]) -> None:
     put(here, [log], settings())
     before = contents(here)
@@ -94,6 +95,7 @@ def test_again_adds_nothing(here: Store, log: Path, contents: Callable[[Store], 
         assert [(r.number, r.seed) for r in trials_of(session, "logs")] == [(0, 42), (1, 1)]
 
 
+@pytest.mark.slow
 def test_what_was_cut_off_goes_on(
     here: Store,
     filled: Callable[..., Store],
@@ -131,6 +133,7 @@ def test_what_was_cut_off_goes_on(
         assert find_sweep(session, given.sweep).state == "COMPLETE"
 
 
+@pytest.mark.slow
 def test_another_log_of_one_seed_is_refused(here: Store, log: Path) -> None:
     put(here, [log], settings())
     log.write_text(STDOUT.replace("0.7811", "0.7911"))
@@ -138,6 +141,7 @@ def test_another_log_of_one_seed_is_refused(here: Store, log: Path) -> None:
         put(here, [log], settings())
 
 
+@pytest.mark.slow
 def test_two_logs_of_one_seed_are_refused(log: Path) -> None:
     other = log.with_name("other.log")
     other.write_text(STDOUT.replace("0.7811", "0.7911"))
@@ -145,6 +149,7 @@ def test_two_logs_of_one_seed_are_refused(log: Path) -> None:
         read_logs([log, other], settings())
 
 
+@pytest.mark.slow
 def test_a_sweep_of_our_own_is_not_touched(
     filled: Callable[..., Store], sweep_started: Callable[..., Any], log: Path
 ) -> None:
@@ -155,6 +160,7 @@ def test_a_sweep_of_our_own_is_not_touched(
         put(here, [log], settings())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["state", "json lines", "numbers as text"])
 def test_other_forms(form: str, here: Store, tmp_path: Path) -> None:
     entries = [
@@ -174,6 +180,7 @@ def test_other_forms(form: str, here: Store, tmp_path: Path) -> None:
     assert told == [(10, 0.5, 0.5), (20, None, 0.5)]
 
 
+@pytest.mark.slow
 def test_the_earliest_of_the_best_trained_steps_counts(here: Store, log: Path) -> None:
     values = {0: 0.9, 5: 0.6, 10: 0.7, 15: 0.7}
     log.write_text("\n".join(str({"eval_stsb_spearman": values[s], "step": s}) for s in values))
@@ -183,6 +190,7 @@ def test_the_earliest_of_the_best_trained_steps_counts(here: Store, log: Path) -
     assert (trial.best_step, trial.best_value, row.dev_untrained) == (10, 0.7, 0.9)
 
 
+@pytest.mark.slow
 def test_transfer_accuracies_in_percent(here: Store, log: Path) -> None:
     log.write_text("{'eval_avg_transfer': 85.0, 'eval_stsb_spearman': 0.7, 'epoch': 1.0}")
     put(here, [log], settings(dev="transfer_dev", scale=100))
@@ -190,32 +198,31 @@ def test_transfer_accuracies_in_percent(here: Store, log: Path) -> None:
     assert (point.value, point.metrics) == (0.85, {"dev/avg_transfer_accuracy": 0.85})
 
 
-@pytest.mark.parametrize(
-    ("text", "changes", "message"),
-    [
-        (STDOUT, {"steps_per_epoch": None}, "counts in epochs; write --steps-per-epoch N"),
-        (STDOUT.replace("0.7012", "70.12"), {}, "spearman is 70.12, .*write --scale 100"),
-        ("nothing", {}, "has no 'eval_stsb_spearman', nor any other dictionary of numbers"),
-        (
-            "{'eval_stsb_spearmen': 0.5, 'epoch': 1.0}",
-            {},
-            "did you mean 'eval_stsb_spearmen'.; it has epoch, eval_stsb_spearmen",
-        ),
-        ("{'eval_stsb_spearman': 0.5}", {}, "neither 'step' nor 'epoch'"),
-        ("{'eval_stsb_spearman': 0.5, 'step': 0}", {}, "after step 0 that is a number"),
-    ],
-)
-def test_what_cannot_be_a_trial_is_refused(
-    text: str, changes: dict[str, Any], message: str, log: Path, tmp_path: Path
-) -> None:
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    (STDOUT, {"steps_per_epoch": None}, "counts in epochs; write --steps-per-epoch N"),
+    (STDOUT.replace("0.7012", "70.12"), {}, "spearman is 70.12, .*write --scale 100"),
+    ("nothing", {}, "has no 'eval_stsb_spearman', nor any other dictionary of numbers"),
+    (
+        "{'eval_stsb_spearmen': 0.5, 'epoch': 1.0}",
+        {},
+        "did you mean 'eval_stsb_spearmen'.; it has epoch, eval_stsb_spearmen",
+    ),
+    ("{'eval_stsb_spearman': 0.5}", {}, "neither 'step' nor 'epoch'"),
+    ("{'eval_stsb_spearman': 0.5, 'step': 0}", {}, "after step 0 that is a number"),
+]
+
+
+def test_what_cannot_be_a_trial_is_refused(log: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.log"
-    bad.write_text(text)
     missing = tmp_path / "missing.log"
-    with pytest.raises(ImportRefusedError, match=message) as caught:
-        read_logs([log, bad, missing], settings(**changes))
-    assert "missing.log cannot be read: " in str(caught.value)
+    for text, changes, message in REFUSED:
+        bad.write_text(text)
+        with pytest.raises(ImportRefusedError, match=message) as caught:
+            read_logs([log, bad, missing], settings(**changes))
+        assert "missing.log cannot be read: " in str(caught.value)
 
 
+@pytest.mark.slow
 def test_settings_are_told_all_at_once() -> None:
     with pytest.raises(ImportRefusedError) as caught:
         log_settings({"temprature": "1", "batch_size": "many"}, **GIVEN, seed=-1)
@@ -227,11 +234,13 @@ def test_settings_are_told_all_at_once() -> None:
     assert given.values == {"learning_rate": 3e-5}
 
 
+@pytest.mark.slow
 def test_what_is_no_number_is_left_out(log: Path) -> None:
     log.write_text("{'a': 'x', 'b': 1}\n{'c': 'x'}\n{1, 2}\n")
     assert read_log(log) == [{"b": 1.0}]
 
 
+@pytest.mark.slow
 def test_two_labs_share_no_row(here: Store, log: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.log"
     other.write_text(STDOUT.replace("0.7811", "0.7911"))
@@ -250,6 +259,7 @@ def test_two_labs_share_no_row(here: Store, log: Path, tmp_path: Path) -> None:
     assert put(here, [log], settings(sweep="lab-a")) == Imported(new=0, already_here=1, gave_way=0)
 
 
+@pytest.mark.slow
 def test_what_an_earlier_version_imported_is_not_imported_again(
     here: Store, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def test_runs_become_trials(
         ]
 
 
+@pytest.mark.slow
 def test_again_adds_nothing_but_new_runs(
     here: Store,
     lab: Any,
@@ -93,6 +94,7 @@ def test_again_adds_nothing_but_new_runs(
     assert bring(here).new == 0
 
 
+@pytest.mark.slow
 def test_values_without_steps_and_repeated_ones(
     here: Store, lab: Any, bring: Callable[..., Imported]
 ) -> None:
@@ -107,6 +109,7 @@ def test_values_without_steps_and_repeated_ones(
         assert row.dev_untrained == pytest.approx(0.3)
 
 
+@pytest.mark.slow
 def test_a_whole_family_has_its_average(
     here: Store, lab: Any, bring: Callable[..., Imported]
 ) -> None:
@@ -121,6 +124,7 @@ def test_a_whole_family_has_its_average(
     assert row.scores["sickr"].mean == pytest.approx(0.76)
 
 
+@pytest.mark.slow
 def test_methods_that_are_not_ours_take_values_as_they_are(
     here: Store, lab: Any, bring: Callable[..., Imported]
 ) -> None:
@@ -132,6 +136,7 @@ def test_methods_that_are_not_ours_take_values_as_they_are(
     assert row.configuration.values == {"learning_rate": [1, 2], "temperature": None}
 
 
+@pytest.mark.slow
 def test_a_folder_of_runs_is_a_store_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Store, lab_at: Callable[..., Any]
 ) -> None:

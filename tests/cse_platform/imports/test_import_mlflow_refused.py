@@ -39,18 +39,21 @@ def test_what_runs_lack_is_told_all_at_once(
         assert board_rows(session) == []
 
 
+@pytest.mark.slow
 def test_a_rehearsal_is_refused(here: Store, lab: Any, bring: Callable[..., Imported]) -> None:
     lab.run({125: 78.0}, tags={"cse.smoke": "True"}, name="rehearsed")
     with pytest.raises(ImportRefusedError, match=r"rehearsed.*: a rehearsal, made by cse-sweep"):
         bring(here)
 
 
+@pytest.mark.slow
 def test_percentages_are_suspected(here: Store, lab: Any, bring: Callable[..., Imported]) -> None:
     lab.run({125: 78.0})
     with pytest.raises(ImportRefusedError, match=r"is it a percentage \(scale: 100\)\?"):
         bring(here, lab.mapping.replace("spearman, scale: 100", "spearman"))
 
 
+@pytest.mark.slow
 def test_two_complete_runs_of_one_seed_are_refused(
     here: Store, lab: Any, bring: Callable[..., Imported]
 ) -> None:
@@ -64,6 +67,7 @@ def test_two_complete_runs_of_one_seed_are_refused(
         assert [r.best_value for r in trials_of(session, "lab-b-bert-base")] == [0.78]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -93,6 +97,7 @@ def test_a_wrong_mapping_is_told_with_its_line(
         bring(here, (lab.mapping + lab.scores).replace(*change))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
@@ -111,6 +116,7 @@ def test_what_is_no_store_is_refused_and_not_made(
     assert not list(tmp_path.glob("none*"))
 
 
+@pytest.mark.slow
 def test_another_database_is_refused_and_stays_as_it_is(
     filled: Callable[..., Store], lab: Any, tmp_path: Path
 ) -> None:
@@ -123,6 +129,7 @@ def test_another_database_is_refused_and_stays_as_it_is(
     assert file.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_store_of_an_older_mlflow_is_refused_and_stays_as_it_is(lab: Any, tmp_path: Path) -> None:
     """MLflow would upgrade it."""
     with closing(sqlite3.connect(tmp_path / "old.db")) as old, old:
@@ -134,6 +141,7 @@ def test_a_store_of_an_older_mlflow_is_refused_and_stays_as_it_is(lab: Any, tmp_
     assert (tmp_path / "old.db").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_one_experiment_is_no_folder_of_experiments(lab: Any, tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "run"):
         folder.mkdir(exist_ok=True)

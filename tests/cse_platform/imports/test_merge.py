@@ -60,13 +60,6 @@ def test_into_each_kind_of_store_and_back(
     check_counters(other)
 
 
-def test_progress_is_told(filled: Filled, sweep_started: Started, trial_life: Life) -> None:
-    told: list[tuple[int, int]] = []
-    other = filled([sweep_started(), *trial_life(0, {1: 0.5}), *trial_life(1, {1: 0.5})])
-    merge(filled([]), other, progress=lambda done, total: told.append((done, total)))
-    assert told == [(2, 2)]
-
-
 @pytest.fixture
 def there(
     filled: Filled, sweep_started: Started, trial_life: Life, trial_evaluated: Callable[..., Event]
@@ -79,6 +72,7 @@ def there(
     return filled([*events, trial_evaluated("c3-42", {"test/stsb_spearman": 0.6})])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("most", "slices"), [(6, [2, 4, 5]), (8, [2, 4, 5]), (1, [1, 2, 3, 4, 5])])
 def test_others_can_write_between_slices(
     most: int,
@@ -107,6 +101,7 @@ def test_others_can_write_between_slices(
     assert contents(here) == contents(undisturbed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut_after", [1, 3, 5])
 def test_what_was_cut_off_goes_on(
     cut_after: int,
@@ -161,6 +156,7 @@ def test_complete_wins_with_its_curve(
     assert rows(here) == [(0, "c0-42", "COMPLETE", 0.5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("newer_there", [True, False])
 def test_of_two_unfinished_attempts_the_later_wins(
     newer_there: bool, filled: Filled, sweep_started: Started, trial_life: Life
@@ -173,6 +169,7 @@ def test_of_two_unfinished_attempts_the_later_wins(
     assert curve(here, "c0-42") == {0: 0.3}
 
 
+@pytest.mark.slow
 def test_complete_on_both_sides_the_first_stays(
     filled: Filled,
     sweep_started: Started,
@@ -196,6 +193,7 @@ def test_complete_on_both_sides_the_first_stays(
     assert len(contents(here)["scores"]) == len(before["scores"]) + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ours_first", [True, False])
 def test_of_two_models_the_first_stands_with_its_scores(
     ours_first: bool,
@@ -220,19 +218,7 @@ def test_of_two_models_the_first_stands_with_its_scores(
         assert list(told) == [("dev", 0.5), ("test", 0.7)]
 
 
-def test_clashing_numbers_get_the_next_free_ones(
-    filled: Filled, sweep_started: Started, trial_life: Life
-) -> None:
-    begin = sweep_started()
-    here = filled([begin, *trial_life(0, {1: 0.1}), *trial_life(1, {1: 0.2})])
-    there = [trial_life(number, {1: 0.5}, configuration=f"d{number}") for number in (0, 1, 2)]
-    other = filled([begin, *(event for life in there for event in life)])
-    for _ in range(2):
-        merge(here, other)
-        places = {key: number for number, key, *_ in rows(here)}
-        assert places == {"c0-42": 0, "c1-42": 1, "d2-42": 2, "d0-42": 3, "d1-42": 4}
-
-
+@pytest.mark.slow
 def test_the_later_start_of_a_sweep_decides(
     filled: Filled, sweep_started: Started, contents: Callable[[Store], Any]
 ) -> None:
@@ -248,6 +234,7 @@ def test_the_later_start_of_a_sweep_decides(
     assert len(contents(old)["starts"]) == 2
 
 
+@pytest.mark.slow
 def test_gpu_time_is_counted_once_a_sweep(
     filled: Filled,
     sweep_started: Started,
@@ -270,6 +257,7 @@ def test_gpu_time_is_counted_once_a_sweep(
             assert session.scalar(text("SELECT wall_seconds FROM trials")) == 6
 
 
+@pytest.mark.slow
 def test_a_journal_goes_on_after_a_merge(
     board: Store, filled: Filled, sweep_started: Started, trial_life: Life
 ) -> None:
@@ -287,6 +275,7 @@ def test_a_journal_goes_on_after_a_merge(
         assert {key: number for number, key, *_ in rows(board)} == places
 
 
+@pytest.mark.slow
 def test_a_source_that_we_lack_is_filled_in(
     filled: Filled, sweep_started: Started, trial_life: Life, trial_evaluated: Callable[..., Event]
 ) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ lives = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(drawn=lives, finished=st.sampled_from([(True, True), (True, False), (False, True)]))
 @settings(max_examples=12, deadline=None, phases=[Phase.generate])  # to shrink takes minutes
 def test_two_halves_are_the_whole(

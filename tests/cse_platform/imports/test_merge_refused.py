@@ -24,6 +24,7 @@ Filled = Callable[[Sequence[Event]], Store]
 Started = Callable[..., Event]
 
 
+@pytest.mark.slow
 def test_rehearsals_and_sweeps_never_share_a_leaderboard(
     filled: Filled,
     sweep_started: Started,
@@ -77,6 +78,7 @@ def test_sweeps_that_share_a_name_are_refused_all_at_once(
     assert "'sweep': 'theirs'" in repr(contents(here)["sweeps"]).replace('"', "'")
 
 
+@pytest.mark.slow
 def test_a_default_that_a_version_did_not_know_makes_no_other_sweep(
     filled: Filled, sweep_started: Started
 ) -> None:
@@ -95,6 +97,7 @@ def test_a_default_that_a_version_did_not_know_makes_no_other_sweep(
         merge(here, filled([sweep_started(spec=other)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rename", "message"),
     [
@@ -110,6 +113,7 @@ def test_a_wrong_rename_is_refused(
         merge(filled([]), there, rename=rename)
 
 
+@pytest.mark.slow
 def test_the_other_store_is_only_read(
     filled: Filled, sweep_started: Started, trial_life: Life, tmp_path: Path
 ) -> None:
@@ -131,6 +135,7 @@ def test_the_other_store_is_only_read(
     assert hashlib.sha256(file.read_bytes()).hexdigest() == before
 
 
+@pytest.mark.slow
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     missing = open_other_store(f"sqlite:///{tmp_path / 'none.db'}")
     with pytest.raises(NoStoreError, match=r"no leaderboard at sqlite:////.*/none.db"), missing:
@@ -159,6 +164,7 @@ def test_an_older_schema_on_a_server_is_refused() -> None:
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_names_that_no_sweep_file_can_have_are_refused(
     filled: Filled, sweep_started: Started, trial_life: Life, contents: Callable[[Store], Any]
 ) -> None:
@@ -173,6 +179,7 @@ def test_names_that_no_sweep_file_can_have_are_refused(
     assert merge(here, there, rename={name: "theirs"}).sweeps == 1
 
 
+@pytest.mark.slow
 def test_keys_that_are_paths_are_refused(
     filled: Filled, sweep_started: Started, trial_life: Life
 ) -> None:
@@ -181,6 +188,7 @@ def test_keys_that_are_paths_are_refused(
         merge(filled([]), there)
 
 
+@pytest.mark.slow
 def test_a_model_comes_only_where_its_folder_names_the_trial(
     filled: Filled, sweep_started: Started, trial_life: Life, tmp_path: Path
 ) -> None:
@@ -200,6 +208,7 @@ def test_a_model_comes_only_where_its_folder_names_the_trial(
     assert taken == [str(kept), None, str(older), str(tmp_path / "elsewhere")]
 
 
+@pytest.mark.slow
 def test_a_view_that_recurs_for_ever_is_broken_off(
     filled: Filled, sweep_started: Started, trial_life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:

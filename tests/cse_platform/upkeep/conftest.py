@@ -4,20 +4,14 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import MagicMock
 
-import cheap as _registers_it  # noqa: F401
 import pytest
-from in_process import InProcessExecutor
 from quick_optuna import quick_optuna as quick_optuna
 
-from cse_platform.leaderboard.store import Store, open_store
-from cse_platform.runner import driver
-from cse_platform.runner.publishing import Publisher
-from cse_platform.runner.stages import Stage, StageDisplay, run_stage
-from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.stores import sweep_stores
+if TYPE_CHECKING:
+    from cse_platform.leaderboard.store import Store
 
 SWEEP: dict[str, Any] = {
     "sweep": "small", "method": "cheap", "backbone": "mini", "corpus": "builtin",
@@ -39,6 +33,14 @@ class Lab:
 
     def run(self, **changes: Any) -> None:
         """Run a sweep to its end: the small one, with changes at its top level."""
+        import cheap as _registers_it  # noqa: F401
+        from in_process import InProcessExecutor
+
+        from cse_platform.runner.publishing import Publisher
+        from cse_platform.runner.stages import Stage, StageDisplay, run_stage
+        from cse_platform.sweep.spec import SweepSpec
+        from cse_platform.sweep.stores import sweep_stores
+
         search = SWEEP["search"] | changes.pop("search", {})
         spec = SweepSpec.model_validate(SWEEP | {"search": search} | changes)
         stage = Stage(spec, sweep_stores(spec, runs=self.runs, environment={}))
@@ -46,10 +48,13 @@ class Lab:
             MagicMock(spec=StageDisplay),
             Publisher(spec.sweep, stage.stores, command=""),
         )
+        display = MagicMock(spec=StageDisplay)
         run_stage(stage, InProcessExecutor(), display, silent, reuse="same code")
 
     @contextmanager
-    def board(self) -> Iterator[Store]:
+    def board(self) -> "Iterator[Store]":
+        from cse_platform.leaderboard.store import open_store
+
         with open_store(self.url) as board:
             yield board
 
@@ -85,7 +90,7 @@ class _NoMirror:
 @pytest.fixture
 def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
     """MLflow has no runs, and gets none."""
-    monkeypatch.setattr(driver, "MLflowMirror", _NoMirror)
+    monkeypatch.setattr("cse_platform.runner.driver.MLflowMirror", _NoMirror)
     monkeypatch.setattr("cse_platform.upkeep.deletion.find_mirrored_sweep", lambda *_, **__: None)
 
 
@@ -99,7 +104,7 @@ def new_lab() -> type[Lab]:
 def _swept_once(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     lab = Lab(tmp_path_factory.mktemp("lab") / "runs")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver, "MLflowMirror", _NoMirror)
+        patch.setattr("cse_platform.runner.driver.MLflowMirror", _NoMirror)
         lab.run()
         lab.run(sweep="heir", search={"trials": 2})
         lab.run(sweep="third", search={"seed": 7, "trials": 3})
@@ -125,13 +130,17 @@ def restore(lab: Lab) -> None:
 
 @pytest.fixture
 def kill_everywhere(lab: Lab) -> Callable[..., int]:
-    """Calls `command` again and again, killed in place of each call of the named functions.
+    """Calls `command` again and again, killed in place of every so-manieth of the named functions.
 
-    After each kill `check` is called. Returns at how many moments.
+    After each kill `check` is called. Returns the first moment that never came.
     """
 
     def run(
-        command: Callable[[], None], check: Callable[[], None], functions: list[tuple[Any, str]]
+        command: Callable[[], None],
+        check: Callable[[], None],
+        functions: list[tuple[Any, str]],
+        *,
+        every: int,
     ) -> int:
         moment = 0
         while True:
@@ -147,7 +156,7 @@ def kill_everywhere(lab: Lab) -> Callable[..., int]:
                 else:
                     return moment
             check()
-            moment += 1
+            moment += every
 
     return run
 

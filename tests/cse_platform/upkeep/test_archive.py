@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 from stored_trials import apply_events, url_of
 
-from cse_dashboards.figures.training.seeds import over_seeds
 from cse_platform.cli.sweep import main as cse_sweep
 from cse_platform.errors import JournalError, SweepRefusedError
 from cse_platform.leaderboard.api import Leaderboard
@@ -57,6 +56,7 @@ def with_journal(board: Store, tmp_path: Path) -> Callable[[list[Event]], Path]:
     return bring
 
 
+@pytest.mark.slow
 def test_curves_keep_what_is_read_of_them_and_come_back(
     board: Store,
     with_journal: Callable[[list[Event]], Path],
@@ -101,6 +101,8 @@ def test_curves_keep_what_is_read_of_them_and_come_back(
             assert set(map(repr, points)) < set(map(repr, whole[seed]))
             assert (points[0].step, points[-1].step) == (0, 990)
             assert [p for p in points if p.kept] == [p for p in whole[seed] if p.kept] != []
+    from cse_dashboards.figures.training.seeds import over_seeds
+
     name = "dev/stsb_spearman"
     drawn, full = over_seeds(thin, name), over_seeds(whole, name)
     assert len(drawn) >= 24
@@ -124,6 +126,7 @@ def plan(lab: Any, board: Store, *, restores: bool = False) -> Archiving:
     return make(board, lab.url, "small", runs=lab.runs)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_three_points_are_many")
 def test_a_kill_at_any_moment_of_archiving_is_made_good_by_the_same_command(
     lab: Any, kill_everywhere: Callable[..., int], contents: Callable[[Store], Any]
@@ -161,7 +164,7 @@ def test_a_kill_at_any_moment_of_archiving_is_made_good_by_the_same_command(
         put_away()
         put_back()
 
-    moments = kill_everywhere(there_and_back, put_away_again, steps)
+    moments = kill_everywhere(there_and_back, put_away_again, steps, every=1)
     assert moments > 8
 
 
@@ -203,6 +206,7 @@ def test_an_archived_sweep_is_read_and_not_taken_up(lab: Any, tmp_path: Path) ->
     assert not lab.folder("small").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_three_points_are_many")
 @pytest.mark.parametrize("harm", ["torn", "changed"])
 def test_a_damaged_journal_of_an_archived_sweep_is_named(lab: Any, harm: str) -> None:
@@ -218,6 +222,7 @@ def test_a_damaged_journal_of_an_archived_sweep_is_named(lab: Any, harm: str) ->
     assert told("unarchive", "small", "--runs", lab.runs)[0] == 0
 
 
+@pytest.mark.slow
 def test_what_has_no_journal_here_is_not_archived(
     board: Store, tmp_path: Path, trial_life: Life, sweep_started: Callable[..., Event]
 ) -> None:
@@ -229,6 +234,7 @@ def test_what_has_no_journal_here_is_not_archived(
             plan_archiving(board, url_of(board), sweep, runs=tmp_path)
 
 
+@pytest.mark.slow
 def test_a_leaderboard_that_lies_elsewhere_is_named_beside_the_runs_folder(
     lab: Any, tmp_path: Path
 ) -> None:

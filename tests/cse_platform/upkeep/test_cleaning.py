@@ -128,7 +128,7 @@ def test_a_file_that_resists_is_named_and_the_others_go(
     assert result.output.splitlines()[-2:] == ["removed, but for what could not be:", f"  {theirs}"]
 
 
-@pytest.mark.parametrize("age", ["2w", "0d", "-1d"])
-def test_an_age_that_means_nothing_is_refused(age: str) -> None:
-    result = CliRunner().invoke(cse_sweep, ["clean", "--older-than", age])
-    assert result.exit_code == 2 and "s, min, h or d" in result.output
+def test_an_age_that_means_nothing_is_refused() -> None:
+    for age in ("2w", "0d", "-1d"):
+        result = CliRunner().invoke(cse_sweep, ["clean", "--older-than", age])
+        assert result.exit_code == 2 and "s, min, h or d" in result.output, age
