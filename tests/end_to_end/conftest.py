@@ -7,12 +7,11 @@ and `cluster`.
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import ray
 from browser import chromium, chromium_path, dashboard, note_troubles
 from click.testing import CliRunner, Result
 from empty_stores import NewStore, made_once
@@ -20,9 +19,6 @@ from hook_server import *  # noqa: F403
 from outside_methods import with_outside_methods
 from processes import environment, wait_until
 from sweeps import CHEAP, TINY, Sweep, write_sweep
-
-from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.runner.ray_process import RAY_SETTINGS, worker_environment
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -41,7 +37,7 @@ sys.stdin.read()
 
 @pytest.fixture(scope="session")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
-    """The tiny sweep, run once without any interruption, published, with test scores; read only.
+    """The tiny sweep, run once without any interruption, with test scores; read only.
 
     What the command said lies beside its file, in `said.txt`.
     """
@@ -50,18 +46,19 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     def run(folder: Path) -> None:
         _git(folder, "init", "--quiet")
         _git(folder, "commit", "--quiet", "--allow-empty", "--message", "first")
-        sweep = replace(write_sweep(folder, TINY, evaluate=evaluate), published=True)
-        ended = sweep.run()
+        ended = write_sweep(folder, TINY, evaluate=evaluate).run()
         assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout
         (folder / "said.txt").write_text(ended.stdout)
 
     folder = made_once(tmp_path_factory, "a sweep", run)  # a blank in all paths
-    return Sweep(folder / "sweep.yaml", folder / "runs", str(TINY["sweep"]), published=True)
+    return Sweep(folder / "sweep.yaml", folder / "runs", str(TINY["sweep"]))
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[str]:
     """The address of a Ray with two CPUs whose workers know `cheap` and `cheat`."""
+    from cse_platform.runner.ray_process import RAY_SETTINGS
+
     # Whoever joins a cluster by its address has no token, unless the environment says so.
     open_to_all = {"RAY_AUTH_MODE": "disabled"}
     surroundings = environment() | RAY_SETTINGS | open_to_all | with_outside_methods()
@@ -80,6 +77,9 @@ def cluster() -> Iterator[str]:
 @pytest.fixture
 def joined(cluster: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Connects this process to the cluster, as a user's script would; all CPUs are free then."""
+    import ray
+
+    from cse_platform.runner.ray_process import RAY_SETTINGS, worker_environment
 
     def are_all_free() -> bool:
         return bool(ray.available_resources().get("CPU") == ray.cluster_resources()["CPU"])
@@ -92,7 +92,7 @@ def joined(cluster: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ray.shutdown()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def new_sweep(
     empty_leaderboard: NewStore, empty_mlflow: NewStore, empty_search: NewStore
 ) -> Callable[..., Sweep]:
@@ -108,41 +108,66 @@ def new_sweep(
     return write
 
 
+def _name_no_stores(patch: pytest.MonkeyPatch) -> None:
+    for name in ("CSE_DATA", "CSE_STORE", "CSE_SEARCH_STORE", "CSE_MLFLOW_URI", "RAY_ADDRESS"):
+        patch.delenv(name, raising=False)
+    patch.setenv("CSE_DASHBOARD", "")
+
+
 @pytest.fixture
 def own_stores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing in the environment names a store, a cluster or data; nothing is published."""
-    for name in ("CSE_DATA", "CSE_STORE", "CSE_SEARCH_STORE", "CSE_MLFLOW_URI", "RAY_ADDRESS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("CSE_DASHBOARD", "")
+    _name_no_stores(monkeypatch)
 
 
-@pytest.fixture
-def run_here(cluster: str, own_stores: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunHere]:
-    """Runs `cse-sweep` in this process, on the cluster."""
+@contextmanager
+def _sweeps_on(cluster: str) -> Iterator[RunHere]:
     import ray
 
     from cse_platform.cli.sweep import main
-
-    for name, value in RAY_SETTINGS.items():
-        monkeypatch.setenv(name, value)
+    from cse_platform.runner.ray_process import RAY_SETTINGS
 
     def run(sweep: Sweep, *arguments: str) -> Result:
         words = [str(sweep.file), "--runs", str(sweep.runs), "--address", cluster, *arguments]
         return CliRunner().invoke(main, words)
 
-    yield run
-    ray.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        _name_no_stores(patch)
+        for name, value in RAY_SETTINGS.items():
+            patch.setenv(name, value)
+        yield run
+        ray.shutdown()
 
 
 @pytest.fixture
-def run_in_process(own_stores: None, monkeypatch: pytest.MonkeyPatch) -> RunHere:
-    """Runs `cse-sweep` without Ray: the methods train in this process, too."""
+def run_here(cluster: str) -> Iterator[RunHere]:
+    """Runs `cse-sweep` in this process, on the cluster."""
+    with _sweeps_on(cluster) as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def run_for_all(cluster: str) -> Iterator[RunHere]:
+    """The same for a sweep that several tests of a module look at."""
+    with _sweeps_on(cluster) as run:
+        yield run
+
+
+@pytest.fixture
+def in_process(own_stores: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No sweep of this process needs Ray: the methods train in this process, too."""
     from in_process import TrainingExecutor
 
-    from cse_platform.cli import run as run_command
-    from cse_platform.cli.sweep import main
+    from cse_platform.cli import run, smoke
 
-    monkeypatch.setattr(run_command, "RayExecutor", lambda **how: TrainingExecutor())
+    for module in (run, smoke):
+        monkeypatch.setattr(module, "RayExecutor", lambda **how: TrainingExecutor())
+
+
+@pytest.fixture
+def run_in_process(in_process: None) -> RunHere:
+    """Runs `cse-sweep` without Ray."""
+    from cse_platform.cli.sweep import main
 
     def run(sweep: Sweep, *arguments: str) -> Result:
         return CliRunner().invoke(main, [str(sweep.file), "--runs", str(sweep.runs), *arguments])
@@ -169,6 +194,8 @@ def page_address(swept: Sweep) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def best_trial(swept: Sweep) -> str:
     """Key of the tiny sweep's best trial."""
+    from cse_platform.leaderboard.api import open_leaderboard
+
     with open_leaderboard(f"sqlite:///{swept.runs / 'leaderboard.db'}") as board:
         best = board.sweep(swept.name).best
     assert best is not None

@@ -6,14 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from click.testing import CliRunner
 from processes import run_command
 from sweeps import TINY, Sweep
 
-from cse_methods.data.dev_selection import DevSelection
-from cse_methods.encoders.loading import load_encoder
-from cse_methods.training.dev_evaluation import DevSuite
 from cse_platform.cli.leaderboard import main as cse_leaderboard
 from cse_platform.tracking.events import TrialEvaluated
 from cse_platform.tracking.history import TrialHistory
@@ -22,6 +18,7 @@ from cse_platform.tracking.history import TrialHistory
 AVERAGED: dict[str, Any] = {
     "fixed": {"max_steps": 1, "eval_steps": 1, "batch_size": 2, "learning_rate": 1e-3},
     "space": {"temperature": [0.05]},
+    "dev": {"checkpoint": "stsb", "search": "stsb", "also": []},
     "search": {"sampler": "grid"},
     "seeds": {"search": 42, "confirm": {"top": 1, "seeds": [0], "average": True}},
 }
@@ -36,6 +33,12 @@ def split(sweep: Sweep) -> tuple[TrialHistory, list[TrialHistory]]:
 
 def average_by_hand(seeds: list[TrialHistory]) -> float:
     """The dev score of the mean of the weights, each added as a float64."""
+    import torch
+
+    from cse_methods.data.dev_selection import DevSelection
+    from cse_methods.encoders.loading import load_encoder
+    from cse_methods.training.dev_evaluation import DevSuite
+
     encoders = [load_encoder(str(trial.model)) for trial in seeds]
     first = encoders[0]
     with torch.no_grad():

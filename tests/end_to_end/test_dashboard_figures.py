@@ -4,18 +4,12 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from browser import note_troubles, settled
+from browser import FIRST_POINT, note_troubles, settled
 from playwright.sync_api import Browser, Locator, Page, expect
 
 expect.set_options(timeout=60_000)
 
 PHONE = {"width": 420, "height": 800}
-FIRST_POINT = """plot => {
-  const { xaxis, yaxis } = plot._fullLayout, { left, top } = plot.getBoundingClientRect();
-  const { x, y } = plot._fullData.find(trace => trace.ids);
-  return [left + xaxis._offset + xaxis.d2p(x[0]), top + yaxis._offset + yaxis.d2p(y[0])];
-}"""
-"""Where the first point is that stands for a trial."""
 NOTE_LEADS = """
 navigation.addEventListener("navigate", event => {
   event.preventDefault();
@@ -71,29 +65,7 @@ def swipe(tab: Page, x: float, y: float, by: float) -> float:
     return float(tab.evaluate("scrollY") - before)
 
 
-def test_plotly_comes_with_the_first_figure(tab: Page, page_address: str) -> None:
-    asked: list[str] = []
-    tab.on("request", lambda request: asked.append(request.url))
-    tab.goto(f"{page_address}sweeps")
-    settled(tab)
-    assert not any("plotly" in one for one in asked)
-    tab.goto(page_address)
-    settled(tab)
-    assert sum("plotly" in one for one in asked) == 1
-
-
-def test_a_point_says_what_its_trial_is_and_leads_to_it(tab: Page, page_address: str) -> None:
-    tab.goto(f"{page_address}sweeps/tiny")
-    plot = history(tab)
-    x, y = plot.evaluate(FIRST_POINT)
-    tab.mouse.move(x - 2, y)
-    tab.mouse.move(x, y)
-    expect(plot.locator(".hoverlayer")).to_contain_text("lr=")
-    expect(plot.locator(".hoverlayer")).to_contain_text("trial 0")
-    tab.mouse.click(x, y)
-    expect(tab.get_by_role("heading", level=1)).to_contain_text("Trial ")
-
-
+@pytest.mark.slow
 def test_a_finger_scrolls_over_a_figure_and_touches_twice(phone: Page, page_address: str) -> None:
     phone.goto(f"{page_address}sweeps/tiny")
     plot = history(phone)
@@ -111,6 +83,7 @@ def test_a_finger_scrolls_over_a_figure_and_touches_twice(phone: Page, page_addr
     expect(phone).to_have_title(re.compile("/trials/"))
 
 
+@pytest.mark.slow
 def test_nothing_stands_beside_a_narrow_plot(phone: Page, page_address: str) -> None:
     phone.goto(f"{page_address}sweeps/tiny")
     plots = settled(phone).locator("figure .plot")
@@ -125,22 +98,6 @@ def test_nothing_stands_beside_a_narrow_plot(phone: Page, page_address: str) -> 
     )
     curves = phone.locator("[id^=picture-dev_curves] .plot").first
     assert curves.evaluate(below) >= curves.evaluate(above)
-
-
-def test_in_the_dark_what_is_strong_is_bright(tab: Page, page_address: str) -> None:
-    scale = (
-        "it => it._fullData.find(one => one.marker?.colorscale).marker.colorscale.map(c => c[1])"
-    )
-    found = {}
-    for theme in ("light", "dark"):
-        tab.emulate_media(color_scheme=theme)  # type: ignore[arg-type]  # one of the two
-        tab.goto(f"{page_address}sweeps/tiny")
-        found[theme] = settled(tab).locator("#picture-search_slices .plot").evaluate(scale)
-    brightness = {
-        theme: [sum(bytes.fromhex(one[1:])) for one in colours] for theme, colours in found.items()
-    }
-    assert brightness["light"] == sorted(brightness["light"], reverse=True)
-    assert brightness["dark"] == sorted(brightness["dark"])
 
 
 AT_AXIS = """(plot, [axis, places]) => {

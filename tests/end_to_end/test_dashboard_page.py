@@ -1,10 +1,12 @@
 """Clicking through `cse-dashboard` on the store of a real sweep, in a real browser."""
 
+import csv
+import io
 import json
 import re
 
 import pytest
-from browser import settled
+from browser import FIRST_POINT, assert_accessible, downloaded, settled
 from playwright.sync_api import Locator, Page, expect
 
 expect.set_options(timeout=60_000)
@@ -30,9 +32,16 @@ def axis(tab: Page, picture: str, side: str) -> str:
     return title.text_content() or ""
 
 
-def test_filters_narrow_the_leaderboard_and_are_cleared(tab: Page, page_address: str) -> None:
-    tab.goto(page_address)
+def test_the_leaderboard_is_filtered_sorted_and_saved(tab: Page, page_address: str) -> None:
+    asked: list[str] = []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.goto(f"{page_address}sweeps")
+    settled(tab)
+    assert not any("plotly" in one for one in asked)
+    tab.get_by_role("navigation").get_by_role("link", name="Leaderboard").click()
     assert column(settled(tab), "method") == ["SimCSE"]
+    assert sum("plotly" in one for one in asked) == 1  # it comes with the first figure
+
     tab.get_by_text("More filters").click()
     tab.get_by_label("every configuration").check()
     tab.get_by_label("Backbone").select_option("mini")
@@ -40,6 +49,26 @@ def test_filters_narrow_the_leaderboard_and_are_cleared(tab: Page, page_address:
     assert tab.url == f"{page_address}?backbone=mini&sort=dev&every=yes"
     assert column(settled(tab), "method") == ["SimCSE"] * 3
     expect(tab.get_by_label("Backbone")).to_have_value("mini")
+    assert_accessible(tab)
+
+    files = {}
+    for form in ("CSV", "JSON", "Markdown", "LaTeX"):
+        link = tab.get_by_role("main").get_by_role("link", name=form, exact=True).first
+        name, files[form] = downloaded(tab, link)
+        assert name.startswith("leaderboard.")
+    rows = list(csv.DictReader(io.StringIO(files["CSV"].decode())))
+    assert [row["method"] for row in rows] == ["simcse"] * 3
+    assert len(json.loads(files["JSON"])) == 3
+    assert b"| Method | STS12 |" in files["Markdown"]
+    assert b"\\toprule" in files["LaTeX"]
+
+    tab.get_by_role("link", name="STS average", exact=True).click()
+    assert tab.url == f"{page_address}?backbone=mini&sort=avg_sts&every=yes"
+    head = settled(tab).get_by_role("columnheader", name="STS average")
+    expect(head).to_have_attribute("aria-sort", "descending")
+    scores = [float(text.split()[0]) for text in column(tab, "STS average") if text]
+    assert len(scores) > 1 and scores == sorted(scores, reverse=True)
+
     tab.get_by_label("Finished since").fill("2999-01-01")
     tab.get_by_role("button", name="Show").click()
     expect(tab.get_by_text("No complete trial passes these filters.")).to_be_visible()
@@ -47,37 +76,9 @@ def test_filters_narrow_the_leaderboard_and_are_cleared(tab: Page, page_address:
     assert column(settled(tab), "method") == ["SimCSE"]
 
 
-def test_published_rows_stand_beside_ours(tab: Page, page_address: str) -> None:
-    tab.goto(page_address)
-    settled(tab).get_by_text("More filters").click()
-    tab.get_by_label("published numbers").check()
-    tab.get_by_role("button", name="Show").click()
-    expect(settled(tab).get_by_role("row").filter(has_text="BERT-base").first).to_be_visible()
-    # Theirs are on other data, and so in a figure of their own.
-    plots = tab.locator("[id^=picture-leaderboard] .plot").all()
-    named = [
-        plot.evaluate("it => [...new Set(it.data.map(trace => trace.name))]") for plot in plots
-    ]
-    assert named == [["mean over seeds, 95 % interval"], ["published"]]
-
-
-@pytest.mark.parametrize(
-    ("head", "query"),
-    [("dev STS-B (built-in)", "every=yes"), ("STS average", "sort=avg_sts&every=yes")],
-)
-def test_heads_sort(tab: Page, page_address: str, head: str, query: str) -> None:
-    tab.goto(f"{page_address}?every=yes&sort=finished")
-    settled(tab).get_by_role("link", name=head, exact=True).click()
-    assert tab.url == f"{page_address}?{query}"
-    expect(settled(tab).get_by_role("columnheader", name=head)).to_have_attribute(
-        "aria-sort", "descending"
-    )
-    scores = [float(text.split()[0]) for text in column(tab, head) if text]
-    assert scores == sorted(scores, reverse=True)
-    assert len(scores) > 1
-
-
-def test_a_sweep_shows_its_curves_and_its_search(tab: Page, page_address: str) -> None:
+def test_a_sweep_shows_its_curves_and_its_search_and_leads_to_its_trials(
+    tab: Page, page_address: str, best_trial: str
+) -> None:
     tab.goto(page_address)
     tab.get_by_role("navigation").get_by_role("link", name="Sweeps").click()
     tab.get_by_role("link", name="tiny").click()
@@ -99,6 +100,24 @@ def test_a_sweep_shows_its_curves_and_its_search(tab: Page, page_address: str) -
     assert "metric=dev%2Fsickr_spearman&x=temperature&y=learning_rate" in tab.url
     assert axis(settled(tab), "search_contour", "x") == "temperature"
     assert axis(tab, "dev_curves_dev_sickr_spearman", "y") == "SICK-R dev, Spearman × 100"
+
+    plot = tab.locator("#picture-search_history .plot")
+    plot.evaluate("it => it.scrollIntoView({ block: 'center', behavior: 'instant' })")
+    x, y = plot.evaluate(FIRST_POINT)
+    tab.mouse.move(x - 2, y)
+    tab.mouse.move(x, y)
+    expect(plot.locator(".hoverlayer")).to_contain_text("lr=")
+    expect(plot.locator(".hoverlayer")).to_contain_text("trial 0")
+    tab.mouse.click(x, y)
+    expect(tab.get_by_role("heading", level=1)).to_contain_text("Trial ")
+
+    tab.get_by_role("link", name="tiny").first.click()
+    tab.locator("#best-trial").click()
+    expect(tab.get_by_role("heading", level=1)).to_have_text(f"Trial {best_trial[:8]}")
+    for fact in ("configuration", "seed", "machine", "torch"):
+        expect(tab.get_by_role("rowheader", name=fact, exact=True).first).to_be_visible()
+    assert axis(settled(tab), "dev_curve", "x") == "step"
+    assert_accessible(tab)
 
 
 def test_rows_are_compared(tab: Page, page_address: str) -> None:
@@ -129,17 +148,7 @@ def test_rows_are_compared(tab: Page, page_address: str) -> None:
     expect(tab.get_by_text("Name two rows or more")).to_be_visible()
 
 
-def test_a_trial_tells_where_it_comes_from(tab: Page, page_address: str, best_trial: str) -> None:
-    tab.goto(f"{page_address}sweeps/tiny")
-    settled(tab).locator("#best-trial").click()
-    expect(tab.get_by_role("heading", level=1)).to_have_text(f"Trial {best_trial[:8]}")
-    for fact in ("configuration", "seed", "machine", "torch"):
-        expect(tab.get_by_role("rowheader", name=fact, exact=True).first).to_be_visible()
-    assert axis(settled(tab), "dev_curve", "x") == "step"
-    tab.get_by_role("link", name="tiny").first.click()
-    expect(tab.get_by_role("heading", level=1)).to_have_text("tiny")
-
-
+@pytest.mark.slow
 def test_geometry_encodes_on_demand(tab: Page, page_address: str) -> None:
     tab.goto(f"{page_address}geometry")
     assert axis(settled(tab), "alignment_uniformity", "x").lower().startswith("uniformity")

@@ -1,6 +1,5 @@
-"""A sweep that is run from Python, on the Ray of the tests."""
+"""A sweep that is run from Python."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +11,14 @@ from cse_platform import SweepSpec, run_sweep
 from cse_platform.errors import SweepFileError
 
 
-@pytest.fixture
-def left_cluster() -> Iterator[None]:
-    """Leaves the cluster that a test joins."""
-    import ray
-
-    yield
-    ray.shutdown()
-
-
 def test_a_sweep_from_python_runs_and_goes_on(
-    cluster: str,
-    left_cluster: None,
-    own_stores: None,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    in_process: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The second call raises the budget of the first one."""
     for trials in (2, 3):
         search: dict[str, Any] = CHEAP["search"] | {"trials": trials}
         spec = SweepSpec.model_validate(CHEAP | {"search": search})
-        rows = run_sweep(spec, runs=tmp_path / "runs", address=cluster)
+        rows = run_sweep(spec, runs=tmp_path / "runs")
         assert sum(row.trials for row in rows) == trials
     assert "tiny: complete, 3 trials" in capsys.readouterr().out
 

@@ -16,7 +16,9 @@ SILENCE = "15s"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("hangs", "state", "points"), [(1, "COMPLETE", [0, 2, 4, 6]), (2, "FAIL", [0, 2])]
+    ("hangs", "state", "points"),
+    [(1, "COMPLETE", [0, 2, 4, 6]), (2, "FAIL", [0, 2])],
+    ids=["once", "twice"],
 )
 def test_a_trial_that_hangs(
     run_here, new_sweep, tmp_path: Path, hangs: int, state: str, points: list[int]

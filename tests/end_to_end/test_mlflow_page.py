@@ -1,20 +1,17 @@
 """What the lab sees of a real sweep in MLflow's own pages, in a real browser."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 from browser import console_errors, mlflow_server
-from mlflow import MlflowClient
 from playwright.sync_api import Browser, Page, expect
 
 from cse_platform.tracking.mlflow.tags import view_link
 
-CURVES = ("dev/stsb_spearman", "dev/sickr_spearman")
 Runs = dict[str, Any]
 
 expect.set_options(timeout=60_000)
@@ -23,9 +20,11 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def address(swept, tmp_path_factory) -> Iterator[str]:
-    """Of an MLflow server on the sweep's store."""
+    """Of an MLflow server on the store of the sweep, which is published by its second start."""
     folder = tmp_path_factory.mktemp("server")
-    with mlflow_server(f"sqlite:///{swept.runs / 'mlflow.db'}", folder=folder) as address:
+    sweep = replace(swept.copied(folder / "swept"), published=True)
+    assert sweep.run().returncode == 0
+    with mlflow_server(sweep.stores["mlflow"], folder=folder) as address:
         yield address
 
 
@@ -40,16 +39,11 @@ def page(browser: Browser) -> Iterator[Page]:
 @pytest.fixture(scope="module")
 def runs(address: str) -> Runs:
     """All runs of the sweep, by name."""
+    from mlflow import MlflowClient
+
     client = MlflowClient(address)
     experiment = client.get_experiment_by_name("cse").experiment_id
     return {run.info.run_name: run for run in client.search_runs([experiment])}
-
-
-@pytest.fixture
-def three(runs: Runs) -> list[Any]:
-    """The first three trials, of one configuration each."""
-    trials = [run for name, run in runs.items() if name != "tiny"]
-    return sorted(trials, key=lambda run: int(run.data.tags["number"]))[:3]
 
 
 @pytest.fixture
@@ -57,48 +51,6 @@ def parent(address: str, runs: Runs) -> str:
     """The page of the sweep's own run."""
     info = runs["tiny"].info
     return f"{address}/#/experiments/{info.experiment_id}/runs/{info.run_id}"
-
-
-def compared(page: Page, address: str, runs: list[Any]) -> None:
-    """Open the comparison of these runs."""
-    ids = json.dumps([run.info.run_id for run in runs])
-    experiments = json.dumps([runs[0].info.experiment_id])
-    page.goto(f"{address}/#/compare-runs?runs={quote(ids)}&experiments={quote(experiments)}")
-    expect(page.get_by_role("heading", name=f"Comparing {len(runs)} Runs")).to_be_visible()
-
-
-def test_comparison_of_three_runs_has_their_names_and_parameters(
-    page: Page, address: str, three: list[Any]
-) -> None:
-    compared(page, address, three)
-    for run in three:
-        expect(page.get_by_text(run.info.run_name, exact=True).first).to_be_attached()
-        for name, value in run.data.params.items():
-            expect(page.get_by_text(name, exact=True).last).to_be_attached()
-            expect(page.get_by_text(value, exact=True).last).to_be_attached()
-
-
-def test_comparison_draws_settings_beside_the_dev_score(
-    page: Page, address: str, three: list[Any]
-) -> None:
-    compared(page, address, three)
-    coordinates = page.locator(".parcoords")
-    for axis in ("learning_rate", "dev/stsb_spearman"):
-        expect(coordinates.get_by_text(axis, exact=True).first).to_be_visible()
-
-
-@pytest.mark.parametrize("curve", CURVES)
-def test_comparison_leads_to_the_dev_curves(
-    page: Page, address: str, three: list[Any], curve: str
-) -> None:
-    compared(page, address, three)
-    page.get_by_role("link", name=curve, exact=True).click()
-    expect(page.locator(".js-plotly-plot .scatterlayer .trace").nth(2)).to_be_attached()
-    for run in three:
-        name, last = run.info.run_name, run.data.metrics[curve]
-        expect(page.get_by_text(f"{name} ({curve})", exact=True)).to_be_visible()
-        row = page.get_by_role("row").filter(has_text=name)
-        expect(row.get_by_text(f"{last} (step=6)").first).to_be_attached()
 
 
 def test_a_sweep_s_run_has_its_search_and_the_best_so_far(runs: Runs) -> None:

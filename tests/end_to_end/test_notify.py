@@ -15,7 +15,7 @@ RunHere = Callable[..., Result]
 
 def test_end_of_a_sweep_is_told_and_the_address_is_not_kept(
     new_sweep: Callable[..., Sweep],
-    run_here: RunHere,
+    run_in_process: RunHere,
     tmp_path: Path,
     hook: Hook,
     monkeypatch: pytest.MonkeyPatch,
@@ -23,12 +23,12 @@ def test_end_of_a_sweep_is_told_and_the_address_is_not_kept(
     sweep = new_sweep(tmp_path, notify=[hook.url])
     typed = "--set", f"notify.0={hook.url}"
     monkeypatch.setattr("sys.argv", ["cse-sweep", str(sweep.file), *typed])
-    ended = run_here(sweep, *typed)
+    ended = run_in_process(sweep, *typed)
     assert ended.exit_code == 0, ended.output
     assert "3 complete" in hook.wait_for("tiny: finished")
     assert hook.secret not in ended.output
     files = [file for file in sweep.runs.rglob("*") if file.is_file()]
     assert len(files) > 5
     assert [file for file in files if hook.secret.encode() in file.read_bytes()] == []
-    run_here(sweep)
+    run_in_process(sweep)
     assert len(hook.heard) == 1  # nothing new

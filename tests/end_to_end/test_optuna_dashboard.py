@@ -13,15 +13,11 @@ from pathlib import Path
 import pytest
 from browser import free_port
 from processes import end_of
-from search_studies import lived, opened
+from search_studies import opened
 
 from cse_platform.sweep.file import load_sweep
 
 SWEEPS = Path(__file__).parents[2] / "sweeps"
-AIMS = [
-    'stages.0.search.objectives=["dev", "seconds"]',
-    'stages.0.search.constraints=["uniformity <= -1"]',
-]
 SECONDS = 60
 """A program that takes longer hangs."""
 
@@ -36,23 +32,6 @@ def test_optuna_dashboard_shows_a_search_under_way_and_cannot_change_it(tmp_path
             urllib.request.urlopen(urllib.request.Request(f"{studies}/1", method="DELETE"))
         assert _names(process, studies) == [spec.sweep]
         assert search.running() == [0]
-
-
-def test_optuna_dashboard_shows_several_objectives(tmp_path: Path) -> None:
-    spec = load_sweep(SWEEPS / "quickstart.yaml", overrides=AIMS).stages[0]
-    search = opened(tmp_path, spec)
-    for number, value in enumerate((0.5, 0.6, 0.7)):
-        search.ask()
-        told = lived(number, [0.1, value], state="COMPLETE")
-        (trial,) = told.trials.values()
-        trial.best_metrics, trial.wall_seconds = {"dev/uniformity": -number}, 30.0 * number
-        search.tell(trial)
-    with shown(tmp_path) as (process, studies):
-        assert _names(process, studies) == [spec.sweep]
-        with urllib.request.urlopen(f"{studies}/1", timeout=SECONDS) as answer:
-            study = json.load(answer)
-    assert study["directions"] == ["maximize", "minimize"]
-    assert [trial["values"] for trial in study["trials"]] == [[0.5, 0], [0.6, 30], [0.7, 60]]
 
 
 @contextmanager

@@ -3,78 +3,205 @@
 import json
 import os
 import pickle
+import re
 import signal
 import socket
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO
 
+import bad as _registers_them  # noqa: F401
 import cheap as _registers_it  # noqa: F401
 import pytest
-import ray
 from click.testing import CliRunner
-from ray import tune
 from store_contents import assert_stores_agree
-from sweeps import TINY
+from sweeps import CHEAP, TINY, Sweep
 
-from cse_platform import trainable
 from cse_platform.cli.evaluate import main as evaluate
 from cse_platform.cli.leaderboard import main as leaderboard
 from cse_platform.cli.sweep import main
-from cse_platform.runner import driver
-from cse_platform.runner.ray_process import worker_environment
-from cse_platform.tracking.events import TrialFinished, TrialPoint
+from cse_platform.tracking.events import DriverMessage, TrialFinished, TrialPoint
 
 ONE_AT_A_TIME = {"cpu": 2}
 ONE_TRIAL = {"sampler": "random", "trials": 1}
 TOO_HOT = 9.0
+ON_CLUSTER = pytest.mark.xdist_group("cluster")
+FIXED = {"space": {}, "fixed": {"temperature": TOO_HOT}, "search": ONE_TRIAL}
+"""One trial, which fails."""
 
 
-def test_pruned_and_failed_trials(run_here, new_sweep, tmp_path: Path) -> None:
-    temperatures = [0.1, TOO_HOT, 0.9]
+class Intruder:
+    """Runs what its writer wants where it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.trace,)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A sweep of trials that end in each way, two that came after it, and what was said."""
+
+    sweep: Sweep
+    unread: Sweep
+    looks: Sweep
+    said: str
+    trace: Path
+    """Made by whoever unpickles what Ray wrote of an error."""
+
+    def asked(self, command: Any, *words: str) -> Any:
+        return CliRunner().invoke(command, [*words, "--runs", str(self.sweep.runs)])
+
+
+def unread_stage() -> dict[str, Any]:
+    """Its method reads which way to go, and nothing of how long a sentence may be."""
+    space = {"way": ["well"], "max_length": [16, 32]}
+    return {**CHEAP, "sweep": "unread", "method": "bad", "space": space}
+
+
+def looking_stage(folder: Path) -> dict[str, Any]:
+    """Its method reads a published test set and one's own while it trains."""
+    own, published = folder / "own.tsv", folder / "data/downstream/STS/STSBenchmark/sts-test.csv"
+    rows = (f"cat {n}\tdog {n}\t{n / 4}\n" for n in range(21))
+    own.write_text("sentence1\tsentence2\tscore\n" + "".join(rows))
+    published.parent.mkdir(parents=True)
+    published.write_text("6")
+    lines = (f"a\tb\tc\t{n}\t{n % 6}\tword {n}\tword {n + 1}\n" for n in range(1500))
+    published.with_name("sts-dev.csv").write_text("".join(lines))
+    return {
+        **CHEAP,
+        "sweep": "looks",
+        "data": str(folder / "data"),
+        "space": {"gate": [str(own), str(published)]},
+        "dev": {"checkpoint": "stsb", "search": "stsb", "also": []},
+        "evaluate": {"top": 1, "tasks": ["./own.tsv"]},
+    }
+
+
+@pytest.fixture(scope="module")
+def ran(run_for_all, new_sweep, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """One trial is complete, one fails, one is pruned, and the last is the best, with two seeds."""
+    import ray
+
+    temperatures = [0.1, TOO_HOT, 0.9, 0.05]
+    folder = tmp_path_factory.mktemp("outcomes")
     sweep = new_sweep(
-        tmp_path,
+        folder,
         space={"temperature": temperatures},
         search={
             "sampler": "random",
-            "trials": 3,
+            "trials": 4,
             "start_from": [{"temperature": one} for one in temperatures],
         },
         pruner={"kind": "successive_halving", "min_step": 2, "reduction_factor": 2},
+        seeds={"search": 42, "confirm": {"top": 1, "seeds": [0]}},
+        keep={"models": 1},
         resources=ONE_AT_A_TIME,
     )
-    result = run_here(sweep)
-    assert result.exit_code == 0, result.output
-    good, failed, pruned = sweep.history().trials.values()
-    assert (good.state, sorted(good.curve)) == ("COMPLETE", [0, 2, 4, 6])
+    further = {"search": {"sampler": "grid"}, "resources": ONE_AT_A_TIME}
+    later = [one | further for one in (unread_stage(), looking_stage(folder))]
+    stages = folder / "stages.yaml"
+    stages.write_text(json.dumps({"stages": [json.loads(sweep.file.read_text()), *later]}))
+    planted = pickle.dumps(Intruder(folder / "trace"))
+
+    def plant(_error: Exception, file: BinaryIO) -> None:
+        """As if somebody replaced the file as soon as Ray has written it."""
+        file.write(planted)
+
+    rays = {"dumps": ray.cloudpickle.dumps, "loads": ray.cloudpickle.loads, "dump": plant}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ray.tune.experiment.trial.cloudpickle", SimpleNamespace(**rays))
+        result = run_for_all(replace(sweep, file=stages))
+    unread, looks = (replace(sweep, file=stages, name=one["sweep"]) for one in later)
+    assert result.exit_code == 1 and "'looks'" in result.stderr.splitlines()[-1], result.output
+    return Ran(sweep, unread, looks, result.stdout, folder / "trace")
+
+
+def test_a_searched_setting_that_nothing_reads_is_warned_of_once(ran: Ran) -> None:
+    assert {trial.state for trial in ran.unread.history().trials.values()} == {"COMPLETE"}
+    messages = [one.text for one in ran.unread.events() if isinstance(one, DriverMessage)]
+    [warning] = [text for text in messages if "never read" in text]
+    assert re.match(r"trial \d never read max_length, which the search turns: ", warning)
+
+
+def test_no_trial_can_open_a_test_set(ran: Ran) -> None:
+    trials = ran.looks.history().trials.values()
+    assert [trial.state for trial in trials] == ["FAIL", "FAIL"]
+    for trial in trials:
+        assert trial.curve == {}
+        assert f"may not open the test set {trial.values['gate']}" in str(trial.error)
+
+
+def test_complete_failed_and_pruned_trials(ran: Ran) -> None:
+    good, failed, pruned, best, confirmed = ran.sweep.history().trials.values()
+    for trial in (good, best, confirmed):
+        assert (trial.state, sorted(trial.curve)) == ("COMPLETE", [0, 2, 4, 6])
+    assert (confirmed.configuration, confirmed.seed) == (best.configuration, 0)
     assert (pruned.state, sorted(pruned.curve)) == ("PRUNED", [0, 2])
     assert (failed.state, sorted(failed.curve)) == ("FAIL", [0])
     assert "too hot: 9" in failed.error
-    whole = (sweep.runs / "sweeps" / "tiny" / "errors" / "trial-1.txt").read_text()
+    whole = (ran.sweep.runs / "sweeps" / "tiny" / "errors" / "trial-1.txt").read_text()
     assert "in train" in whole
     assert "\x1b" not in whole
-    assert not list(sweep.runs.glob("*.db-wal"))  # a copy of a store's one file has everything
-    assert_stores_agree(sweep)
+    assert not ran.trace.exists()  # nothing that Ray stores is unpickled
+    assert not list(ran.sweep.runs.glob("*.db-wal"))  # a copy of a store's one file has everything
+    assert_stores_agree(ran.sweep)
 
 
-def test_a_trial_without_torch_has_a_worker_without_it(run_here, new_sweep, tmp_path: Path) -> None:
-    sweep = new_sweep(tmp_path, space={}, search=ONE_TRIAL)
-    result = run_here(sweep)
-    assert result.exit_code == 0, result.output
-    points = [event for event in sweep.events() if isinstance(event, TrialPoint)]
-    assert [point.metrics["train/torch_is_imported"] for point in points] == [0.0] * 4
-    [trial] = sweep.history().trials.values()
-    [end] = [event for event in sweep.events() if isinstance(event, TrialFinished)]
-    assert end.provenance["code"] == trial.code  # by the worker, of what it has run
+def test_a_trial_without_torch_has_a_worker_without_it(ran: Ran) -> None:
+    events = ran.sweep.events()
+    points = [event for event in events if isinstance(event, TrialPoint)]
+    assert {point.metrics["train/torch_is_imported"] for point in points} == {0.0}
+    code = {trial.code for trial in ran.sweep.history().trials.values()}
+    ends = [event for event in events if isinstance(event, TrialFinished)]
+    trained = {end.provenance["code"] for end in ends if end.state == "COMPLETE"}
+    assert trained == code and len(code) == 1  # by the worker, of what it has run
 
 
-def test_sweep_of_which_every_trial_fails(run_in_process, new_sweep, tmp_path: Path) -> None:
-    fixed = {"temperature": TOO_HOT}
-    sweep = new_sweep(tmp_path, space={}, fixed=fixed, search=ONE_TRIAL)
-    result = run_in_process(sweep)
-    assert result.exit_code == 1
-    line = result.stderr.splitlines()[-1]
-    assert line.startswith("Error: ") and "'tiny'" in line and "too hot: 9" in line
+def test_logs_are_the_lines_of_the_run(ran: Ran) -> None:
+    of_the_first = ran.said.partition("unread: opening")[0]
+    lines = re.findall(r"^trial +\d.*$", of_the_first, re.MULTILINE)
+    assert {line.split()[2] for line in lines} == {"COMPLETE", "FAIL", "PRUNED"}
+    told = ran.asked(main, "logs", "tiny")
+    assert (told.exit_code, told.output) == (0, "".join(f"{line}\n" for line in lines))
+    attached = ran.asked(main, "attach", "tiny")
+    assert attached.exit_code == 0 and attached.output.startswith("tiny: 5 of 5 trials · best ")
+
+
+def test_models_beyond_the_best_are_deleted_and_everything_says_so(
+    ran: Ran, run_in_process, tmp_path: Path
+) -> None:
+    assert "1 model deleted; " in ran.said
+    trials = ran.sweep.history().trials.values()
+    (gone,) = [one for one in trials if one.model_deleted]
+    kept = {folder.name for folder in (ran.sweep.runs / "artifacts" / "models").iterdir()}
+    assert kept == {one.key[:16] for one in list(trials)[3:]}
+    for command, words in ((evaluate, [gone.key]), (leaderboard, ["show", gone.key])):
+        said = ran.asked(command, *words).output
+        assert "it was deleted on" in said and "reproduce" in said
+    exported = ran.asked(leaderboard, "export", gone.key, str(tmp_path / "x"))
+    assert exported.exit_code == 1 and "it was deleted on" in exported.output
+    assert "is complete already" in run_in_process(ran.sweep).output
+
+
+@ON_CLUSTER
+@pytest.mark.parametrize(
+    "runner", ["run_in_process", pytest.param("run_here", marks=pytest.mark.slow)]
+)
+def test_bug_in_the_driver_ends_the_sweep_and_is_shown(
+    request: pytest.FixtureRequest, new_sweep, tmp_path: Path, runner: str
+) -> None:
+    sweep = new_sweep(tmp_path, **FIXED)
+    errors = sweep.runs / "sweeps" / "tiny" / "errors"
+    errors.parent.mkdir(parents=True)
+    errors.touch()  # where the folder of tracebacks should be
+    result = request.getfixturevalue(runner)(sweep)
+    assert isinstance(result.exception, FileExistsError)
+    assert sweep.events()[-1].state == "INTERRUPTED"
 
 
 def test_sweep_of_which_all_trials_fail_alike_stops(
@@ -95,21 +222,10 @@ def test_sweep_of_which_all_trials_fail_alike_stops(
     assert last.state == "INTERRUPTED" and "too hot: 9" in last.why
 
 
-def test_bug_in_the_driver_ends_the_sweep_and_is_shown(run_here, new_sweep, tmp_path: Path) -> None:
-    fixed = {"temperature": TOO_HOT}
-    sweep = new_sweep(tmp_path, space={}, fixed=fixed, search=ONE_TRIAL)
-    errors = sweep.runs / "sweeps" / "tiny" / "errors"
-    errors.parent.mkdir(parents=True)
-    errors.touch()  # where the folder of tracebacks should be
-    result = run_here(sweep)
-    assert isinstance(result.exception, FileExistsError)
-    assert sweep.events()[-1].state == "INTERRUPTED"
-
-
 def test_mlflow_that_is_down_for_the_whole_sweep(
     run_in_process, new_sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "FLUSH_SECONDS", 1.0)
+    monkeypatch.setattr("cse_platform.runner.driver.FLUSH_SECONDS", 1.0)
     sweep = new_sweep(tmp_path, search=ONE_TRIAL)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -118,41 +234,11 @@ def test_mlflow_that_is_down_for_the_whole_sweep(
     note, line = (line for line in down.stderr.splitlines() if nobody in line)
     assert note.startswith("note: ")  # before the first trial
     assert line.startswith(f"mlflow lacks {len(sweep.events())} events ")
-    monkeypatch.setattr(driver, "FLUSH_SECONDS", 60.0)
+    monkeypatch.setattr("cse_platform.runner.driver.FLUSH_SECONDS", 60.0)
     back = run_in_process(sweep)
     assert back.exit_code == 0, back.output
     assert "is complete already" in back.stdout
     assert_stores_agree(sweep)
-
-
-class Intruder:
-    """Runs what its writer wants where it is unpickled."""
-
-    def __init__(self, trace: Path) -> None:
-        self.trace = trace
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.trace,)
-
-
-def test_nothing_is_unpickled_out_of_the_storage(
-    run_here, new_sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    planted = pickle.dumps(Intruder(tmp_path / "trace"))
-
-    def plant(_error: Exception, file: BinaryIO) -> None:
-        """As if somebody replaced the file as soon as Ray has written it."""
-        file.write(planted)
-
-    rays = {"dumps": ray.cloudpickle.dumps, "loads": ray.cloudpickle.loads, "dump": plant}
-    monkeypatch.setattr(ray.tune.experiment.trial, "cloudpickle", SimpleNamespace(**rays))
-    fixed = {"temperature": TOO_HOT}
-    sweep = new_sweep(tmp_path, space={}, fixed=fixed, search=ONE_TRIAL)
-    result = run_here(sweep)
-    assert not (tmp_path / "trace").exists()
-    assert "too hot: 9" in result.stderr
-    (trial,) = sweep.history().trials.values()
-    assert trial.state == "FAIL"
 
 
 @pytest.mark.slow  # `make quickstart` runs stages too
@@ -160,21 +246,15 @@ def test_stages_of_which_the_second_is_taught_by_the_first(
     run_here, new_sweep, tmp_path: Path
 ) -> None:
     short = {"max_steps": 2, "eval_steps": 2, "batch_size": 8}
-    taught = {
-        "sweep": "taught",
-        "method": "rankcse",
-        "backbone": "mini",
-        "corpus": "builtin",
-        "data": "builtin",
-        "fixed": short
-        | {"tau3": 0.0125, "teachers": [{"best": {"method": "simcse", "backbone": "mini"}}]},
-        "search": ONE_TRIAL,
-    }
+    teachers = [{"best": {"method": "simcse", "backbone": "mini"}}]
+    fixed = short | {"tau3": 0.0125, "teachers": teachers}
+    of_both = {key: TINY[key] for key in ("backbone", "corpus", "data")}
+    taught = {**of_both, "sweep": "taught", "method": "rankcse", "fixed": fixed}
     search = {"sampler": "random", "trials": 2}
     first = new_sweep(tmp_path, TINY, fixed=short, search=search, seeds={})
-    second = type(first)(first.file, first.runs, "taught")
-    stages = [first.file.read_text(), json.dumps(taught)]
-    first.file.write_text("{stages: [" + ", ".join(stages) + "]}")
+    second = Sweep(first.file, first.runs, "taught")
+    stages = [json.loads(first.file.read_text()), taught | {"search": ONE_TRIAL}]
+    first.file.write_text(json.dumps({"stages": stages}))
     result = run_here(first)
     assert result.exit_code == 0, result.output
     best = max(first.history().trials.values(), key=lambda trial: trial.best_value)
@@ -188,33 +268,11 @@ def test_stages_of_which_the_second_is_taught_by_the_first(
     assert len(second.history().trials) == 1
 
 
+@pytest.mark.slow
 def test_more_gpus_than_there_are(run_here, new_sweep, tmp_path: Path) -> None:
     result = run_here(new_sweep(tmp_path, resources={"gpu": 1}))
     assert result.exit_code == 1
     assert "--set resources.gpu=0" in result.stderr
-
-
-class Killer(tune.Callback):
-    """Kills the worker that reports step 4, once; keeps all results."""
-
-    def __init__(self) -> None:
-        self.results: list[dict[str, float]] = []
-
-    def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
-        if "step" not in result:  # the scores of the best checkpoint, at the end
-            return
-        first = result["step"] not in [known["step"] for known in self.results]
-        self.results.append(dict(result))
-        if result["step"] == 4 and first:
-            os.kill(result["pid"], signal.SIGKILL)
-
-
-@pytest.fixture
-def joined(cluster: str, monkeypatch: pytest.MonkeyPatch):
-    """This process, as somebody's own script that has joined the cluster."""
-    ray.init(address=cluster, log_to_driver=False, runtime_env=worker_environment(cluster))
-    yield
-    ray.shutdown()
 
 
 def settings(**changes: object) -> dict[str, Any]:
@@ -222,19 +280,45 @@ def settings(**changes: object) -> dict[str, Any]:
     return {"seed": 0, "backbone": "mini", "corpus": "builtin", "data": "builtin", **changes}
 
 
-def test_ones_own_script_goes_on_from_tunes_checkpoint(joined: None, tmp_path: Path) -> None:
-    killer = Killer()
-    tuner = tune.Tuner(
-        trainable("cheap"),
-        param_space=settings(),
-        run_config=tune.RunConfig(
+@pytest.fixture
+def results_of(joined: None, tmp_path: Path) -> Callable[..., Any]:
+    """What Tune, asked by somebody's own script, has of a trial with these settings."""
+    from ray import tune
+
+    from cse_platform import trainable
+
+    def run(callbacks: list[Any], **changes: object) -> Any:
+        how = tune.RunConfig(
             storage_path=str(tmp_path),
-            failure_config=tune.FailureConfig(max_failures=1),
-            callbacks=[killer],
+            failure_config=tune.FailureConfig(max_failures=len(callbacks)),
+            callbacks=callbacks,
             verbose=0,
-        ),
-    )
-    best = tuner.fit().get_best_result("dev/stsb_spearman", mode="max")
+        )
+        space = settings(**changes)
+        return tune.Tuner(trainable("cheap"), param_space=space, run_config=how).fit()
+
+    return run
+
+
+def test_ones_own_script_goes_on_from_tunes_checkpoint(results_of: Callable[..., Any]) -> None:
+    from ray import tune
+
+    class Killer(tune.Callback):
+        """Kills the worker that reports step 4, once; keeps all results."""
+
+        def __init__(self) -> None:
+            self.results: list[dict[str, float]] = []
+
+        def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
+            if "step" not in result:  # the scores of the best checkpoint, at the end
+                return
+            first = result["step"] not in [known["step"] for known in self.results]
+            self.results.append(dict(result))
+            if result["step"] == 4 and first:
+                os.kill(result["pid"], signal.SIGKILL)
+
+    killer = Killer()
+    best = results_of([killer]).get_best_result("dev/stsb_spearman", mode="max")
     assert -1 <= best.metrics["dev/stsb_spearman"] <= 1
     # Tune takes a checkpoint over only after the callbacks: that of step 2 is its newest.
     assert [result["step"] for result in killer.results] == [0, 2, 4, 4, 6]
@@ -243,96 +327,30 @@ def test_ones_own_script_goes_on_from_tunes_checkpoint(joined: None, tmp_path: P
     assert len({result["pid"] for result in killer.results}) == 2
 
 
-def test_settings_that_mean_nothing_are_named(joined: None, tmp_path: Path) -> None:
-    tuner = tune.Tuner(
-        trainable("cheap"),
-        param_space=settings(temperature=-1, kinds="a"),
-        run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
-    )
-    (error,) = tuner.fit().errors
+@pytest.mark.slow
+def test_a_worker_with_other_code_than_the_driver_trains_nothing(
+    results_of: Callable[..., Any],
+) -> None:
+    (error,) = results_of([], code="0" * 64).errors
+    assert "the code of cheap" in str(error)
+
+
+@pytest.mark.slow
+def test_settings_that_mean_nothing_are_named(results_of: Callable[..., Any]) -> None:
+    (error,) = results_of([], temperature=-1, kinds="a").errors
     assert "cheap refuses its settings: kinds: " in str(error)
     assert "did you mean 'kind'" in str(error)
     assert "temperature: expected more than 0, got -1" in str(error)
 
 
-def test_a_worker_with_other_code_than_the_driver_trains_nothing(
-    joined: None, tmp_path: Path
-) -> None:
-    run_config = tune.RunConfig(storage_path=str(tmp_path), verbose=0)
-    other = tune.Tuner(
-        trainable("cheap"), param_space=settings(code="0" * 64), run_config=run_config
-    )
-    (error,) = other.fit().errors
-    assert "the code of cheap" in str(error)
-
-
-def test_a_search_that_its_time_ends_says_so(run_here, new_sweep, tmp_path: Path) -> None:
+def test_a_search_that_its_time_ends_says_so(run_in_process, new_sweep, tmp_path: Path) -> None:
     search = {"sampler": "random", "budget": {"time": "0.01s"}}
     sweep = new_sweep(tmp_path, search=search, seeds={"confirm": {"top": 1, "seeds": [0]}})
-    result = run_here(sweep)
+    result = run_in_process(sweep)
     assert result.exit_code == 0, result.output
     assert "ended by its budget: 0.01s of trials" in result.output
     *searched, last = [trial.role for trial in sweep.history().trials.values()]
     assert (set(searched), last) == ({"search"}, "confirm")
     told = CliRunner().invoke(main, ["status", "tiny", "--runs", str(sweep.runs)])
     assert "0.01s of trials" in told.output
-    assert "is complete already" in run_here(sweep).output
-
-
-def test_models_beyond_the_best_are_deleted_and_everything_says_so(
-    run_here, new_sweep, tmp_path: Path
-) -> None:
-    sweep = new_sweep(tmp_path, search={"sampler": "random", "trials": 2}, keep={"models": 1})
-    result = run_here(sweep)
-    assert result.exit_code == 0, result.output
-    assert "1 model deleted; " in result.output
-    (folder,) = (sweep.runs / "artifacts" / "models").iterdir()
-    (gone,) = [one for one in sweep.history().trials.values() if one.model_deleted]
-    assert not gone.key.startswith(folder.name)
-    where = ["--runs", str(sweep.runs)]
-    for command, words in ((evaluate, [gone.key]), (leaderboard, ["show", gone.key])):
-        said = CliRunner().invoke(command, [*words, *where]).output
-        assert "it was deleted on" in said and "reproduce" in said
-    exported = CliRunner().invoke(leaderboard, ["export", gone.key, str(tmp_path / "x"), *where])
-    assert exported.exit_code == 1 and "it was deleted on" in exported.output
-    assert_stores_agree(sweep)
-    assert "is complete already" in run_here(sweep).output
-
-
-@pytest.mark.slow
-def test_the_end_of_a_search_says_how_far_it_can_be_trusted(
-    run_here, new_sweep, tmp_path: Path
-) -> None:
-    search = {"sampler": "random", "trials": 10}
-    sweep = new_sweep(tmp_path, search=search, seeds={"confirm": {"top": 1, "seeds": [0, 1]}})
-    result = run_here(sweep)
-    assert result.exit_code == 0, result.output
-    told = [line.strip() for line in result.output.splitlines()]
-    assert any(line.startswith("best of 10 trials ") for line in told)
-    assert any("2 fresh seeds" in line for line in told)
-    asked = CliRunner().invoke(leaderboard, ["search", "tiny", "--runs", str(sweep.runs)])
-    assert {*asked.output.splitlines()} <= {*told}
-
-
-@pytest.mark.parametrize(
-    "sampler",
-    [pytest.param("random", marks=pytest.mark.slow), {"kind": "tpe", "startup_trials": 3}],
-    ids=str,
-)
-def test_a_lost_search_store_changes_nothing(run_here, new_sweep, tmp_path: Path, sampler) -> None:
-    """It is filled from the journal, and the search goes on with the trials that it would have."""
-    space = {"temperature": {"low": 0.01, "high": 1.0, "log": True}, "kind": ["a", "b"]}
-    search = {"sampler": sampler, "trials": 8, "seed": 6}
-    tried = []
-    for name, parts in (("whole", (8,)), ("lost", (4, 8))):
-        (tmp_path / name).mkdir()
-        sweep = new_sweep(tmp_path / name, space=space, resources=ONE_AT_A_TIME)
-        for trials in parts:
-            sweep.change(search={**search, "trials": trials})
-            for file in sweep.runs.glob("search.db*"):
-                file.unlink()
-            result = run_here(sweep)
-            assert result.exit_code == 0, result.output
-        tried.append([trial.searched_values for trial in sweep.history().trials.values()])
-        assert_stores_agree(sweep)
-    assert tried[0] == tried[1] and len(tried[0]) == 8
+    assert "is complete already" in run_in_process(sweep).output

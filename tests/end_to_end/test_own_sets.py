@@ -105,21 +105,6 @@ def test_own_test_set(run_here, new_sweep, tmp_path: Path) -> None:
     assert "complete already" in run_here(sweep).output
 
 
-def test_no_trial_can_open_an_own_test_set(run_here, new_sweep, tmp_path: Path) -> None:
-    test = write_pairs(tmp_path)
-    looks: Sweep = new_sweep(
-        tmp_path,
-        search=ONE,
-        fixed={"gate": str(test)},  # the method reads this file while it trains
-        evaluate={"top": 1, "tasks": ["./zh-dev.tsv"]},
-    )
-    ran = run_here(looks)
-    assert ran.exit_code == 1
-    (trial,) = looks.history().trials.values()
-    assert trial.state == "FAIL"
-    assert f"may not open the test set {test}" in str(trial.error)
-
-
 def test_one_file_cannot_be_dev_and_test_set(run_in_process, new_sweep, tmp_path: Path) -> None:
     copy = tmp_path / "copy.tsv"
     copy.write_bytes(write_pairs(tmp_path).read_bytes())

@@ -177,16 +177,6 @@ def test_what_travels_and_what_workers_know(
     assert PASSWORD not in jobs and "CSE_" not in jobs and "MLFLOW_" not in jobs
 
 
-def test_what_fails_before_it_begins_is_shown(nodes: RayNodes, gated: Sweep) -> None:
-    gated.runs.rename(gated.runs.with_name("moved"))
-    gated.runs.touch()  # where the runs folder should be
-    code, said, wrong = submit(gated, nodes)
-    assert (code, said) == (1, "")
-    *shown, last = wrong.splitlines()
-    assert last.startswith("Error: job tiny-") and "failed before the sweep began" in last
-    assert any(str(gated.runs) in line for line in shown)
-
-
 def test_on_another_head_the_same_goes_on(gated: Sweep) -> None:
     with ray_nodes(**DASHBOARD) as lost:
         lost.add("one", cpus=2)

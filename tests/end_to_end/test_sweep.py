@@ -4,16 +4,15 @@ import json
 import shlex
 import statistics
 import subprocess
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from mlflow import MlflowClient
-from mlflow.entities import Run
-from processes import run_command
+from click.testing import CliRunner
 from store_contents import assert_stores_agree
 from sweeps import Sweep
 
+from cse_platform.cli.leaderboard import main as cse_leaderboard
 from cse_platform.tracking.events import TrialFinished, TrialPoint
 from cse_platform.tracking.history import COSTS
 from cse_platform.tracking.mlflow.tags import view_link
@@ -21,8 +20,8 @@ from cse_platform.tracking.mlflow.tags import view_link
 
 @pytest.fixture
 def again(swept: Sweep, tmp_path: Path) -> Sweep:
-    """The complete sweep, as a copy that may be changed; it publishes nothing."""
-    return replace(swept.copied(tmp_path), published=False)
+    """The complete sweep, as a copy that may be changed."""
+    return swept.copied(tmp_path)
 
 
 def test_sweep_runs_to_its_end_and_says_what_it_found(swept: Sweep) -> None:
@@ -34,26 +33,19 @@ def test_sweep_runs_to_its_end_and_says_what_it_found(swept: Sweep) -> None:
     assert all(line.startswith(begin) for line, begin in zip(lines, begins, strict=False))
     uri = shlex.quote(f"sqlite:///{swept.runs}/mlflow.db")
     assert f"mlflow ui --backend-store-uri {uri}" in said
-    client = MlflowClient(f"sqlite:///{swept.runs}/mlflow.db")
-    number = client.get_experiment_by_name("cse").experiment_id
+    number = _mlflow_runs(swept.runs)[0].info.experiment_id
     assert f"http://127.0.0.1:5000/{view_link(number)}\n" in said
     trials = list(swept.history().trials.values())
     assert [trial.role for trial in trials] == ["search"] * 3 + ["confirm"] * 2
     assert [trial.seed for trial in trials] == [42, 42, 42, 0, 1]
     assert all(sorted(trial.curve) == [0, 2, 4, 6] for trial in trials)
 
-
-def test_the_best_configuration_is_the_one_confirmed(swept: Sweep) -> None:
-    trials = list(swept.history().trials.values())
     best = max(trials[:3], key=lambda trial: trial.best_value)
     assert [trial.configuration for trial in trials[3:]] == [best.configuration] * 2
 
 
-def test_every_store_holds_the_same(swept: Sweep) -> None:
+def test_every_store_holds_the_same_and_best_encoders_are_kept(swept: Sweep) -> None:
     assert_stores_agree(swept)
-
-
-def test_best_encoders_are_kept_and_checkpoints_are_not(swept: Sweep) -> None:
     for trial in swept.history().trials.values():
         folder = swept.runs / "artifacts" / "models" / trial.key[:16]
         assert {"modules.json", "model.safetensors"} <= {path.name for path in folder.iterdir()}
@@ -106,9 +98,8 @@ def test_mlflow_has_a_parent_and_nested_children_with_all_there_is(swept: Sweep)
 
 
 def test_leaderboard_is_what_the_journal_says(swept: Sweep) -> None:
-    shown = run_command(
-        "cse-leaderboard", "--runs", str(swept.runs), "--backbone", "mini", "--json"
-    )
+    words = ["--runs", str(swept.runs), "--backbone", "mini", "--json"]
+    shown = CliRunner().invoke(cse_leaderboard, words)
     (row,) = json.loads(shown.stdout)
     trials = list(swept.history().trials.values())
     confirmed = [trial for trial in trials if trial.configuration == trials[3].configuration]
@@ -137,38 +128,26 @@ def test_a_trial_on_a_cpu_says_what_it_costs(swept: Sweep) -> None:
         assert trained == pytest.approx(8 * last)
 
 
-def test_complete_sweep_says_so_and_changes_nothing(again: Sweep) -> None:
+def test_complete_sweep_changes_nothing_and_no_other_space_goes_by_its_name(
+    again: Sweep, run_in_process
+) -> None:
     before = again.journal_file.read_bytes()
-    ended = again.run()
-    assert (ended.returncode, ended.stderr) == (0, "")
+    ended = run_in_process(again)
+    assert (ended.exit_code, ended.stderr) == (0, "")
     assert "tiny: is complete already" in ended.stdout
     assert again.journal_file.read_bytes() == before
     assert_stores_agree(again)
-
-
-@pytest.mark.slow
-def test_larger_budget_runs_what_is_missing(again: Sweep) -> None:
-    before = again.history().trials
-    ended = again.run("--trials", "4")
-    assert (ended.returncode, ended.stderr) == (0, "")
-    trials = again.history().trials
-    assert list(trials)[:5] == list(before)
-    (new,) = list(trials.values())[5:]
-    assert (new.role, new.state, new.search_number) == ("search", "COMPLETE", 3)
-    assert_stores_agree(again)
-
-
-def test_changed_space_under_the_old_name_is_refused(again: Sweep) -> None:
-    before = again.journal_file.read_bytes()
-    ended = again.run("--set", "space.temperature=[0.05, 0.2]")
-    assert ended.returncode == 1
-    (line,) = ended.stderr.splitlines()
+    refused = run_in_process(again, "--set", "space.temperature=[0.05, 0.2]")
+    assert refused.exit_code == 1
+    (line,) = refused.stderr.splitlines()
     assert "0.2" in line
     assert "--set sweep=NEWNAME" in line
     assert again.journal_file.read_bytes() == before
 
 
-def _mlflow_runs(runs: Path) -> list[Run]:
+def _mlflow_runs(runs: Path) -> list[Any]:
+    from mlflow import MlflowClient
+
     client = MlflowClient(f"sqlite:///{runs / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("cse")
     return list(client.search_runs([experiment.experiment_id]))
