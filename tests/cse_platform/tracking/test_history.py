@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cse_platform.tracking import events as journal_events
@@ -165,6 +165,7 @@ def test_costs_that_are_not_known_are_left_out() -> None:
     }
 
 
+@settings(max_examples=30)
 @given(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=30))
 def test_a_whole_epoch_is_never_taken_for_a_part_of_one(speeds: list[float]) -> None:
     costs = TrialCosts()
@@ -192,27 +193,20 @@ def test_a_trial_that_is_given_up_was_not_busy_while_the_driver_was_away() -> No
     assert history.trials["t0"].busy_seconds == 120
 
 
-@pytest.mark.parametrize(
-    ("curve", "best"),
-    [
-        ({}, None),
-        ({0: 0.9}, None),  # the untrained backbone is no result
-        ({0: 0.9, 2: 0.5, 4: 0.5}, (2, 0.5)),  # the earlier of equals
-        ({2: math.nan, 4: 0.1, 6: math.nan}, (4, 0.1)),
-        ({2: math.nan}, None),
-        ({2: -0.2, 4: -0.1}, (4, -0.1)),
-    ],
-)
-def test_the_best_step(curve: dict[int, float], best: tuple[int, float] | None) -> None:
-    history = History([start(0), *(point(0, step, value) for step, value in curve.items())])
-    found = history.trials["t0"].best(checkpoint="stsb")
-    assert (found and (found.step, found.value)) == best
-
-
-def test_one_dev_set_picks_and_the_other_is_the_value() -> None:
-    history = History([start(0), point(0, 2, 0.3), point(0, 4, 0.5)])
-    found = history.trials["t0"].best(checkpoint="sickr")
-    assert found and (found.step, found.value) == (2, 0.3)
+def test_the_best_step() -> None:
+    """One dev set picks, and another can be the value."""
+    for curve, checkpoint, best in (
+        ({}, "stsb", None),
+        ({0: 0.9}, "stsb", None),  # the untrained backbone is no result
+        ({0: 0.9, 2: 0.5, 4: 0.5}, "stsb", (2, 0.5)),  # the earlier of equals
+        ({2: math.nan, 4: 0.1, 6: math.nan}, "stsb", (4, 0.1)),
+        ({2: math.nan}, "stsb", None),
+        ({2: -0.2, 4: -0.1}, "stsb", (4, -0.1)),
+        ({2: 0.3, 4: 0.5}, "sickr", (2, 0.3)),
+    ):
+        history = History([start(0), *(point(0, step, value) for step, value in curve.items())])
+        found = history.trials["t0"].best(checkpoint=checkpoint)
+        assert (found and (found.step, found.value)) == best, curve
 
 
 def test_a_mean_of_dev_sets_picks() -> None:
@@ -265,6 +259,7 @@ def everything(history: History) -> Any:
     return trials, history.spec, history.best, history.complete
 
 
+@settings(max_examples=40)
 @given(journals())
 def test_any_beginning_of_a_journal_is_a_consistent_history(events: list[Event]) -> None:
     """What a torn journal says is what the whole one said at that time, and never more."""
@@ -279,6 +274,7 @@ def test_any_beginning_of_a_journal_is_a_consistent_history(events: list[Event])
             assert trial.busy_seconds >= 0
 
 
+@settings(max_examples=30)
 @given(journals())
 def test_an_event_that_comes_twice_counts_once(events: list[Event]) -> None:
     twice = [event for event in events for _ in range(2)]

@@ -91,7 +91,7 @@ def test_identity_survives_closing_and_copying(tmp_path: Path) -> None:
         assert other.id != first.id
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_cut_at_any_byte_is_a_prefix_and_goes_on(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -126,18 +126,16 @@ def test_damage_before_the_last_line_is_refused_and_kept(tmp_path: Path) -> None
     assert path.read_bytes() == damaged
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"kind": "trial_moved"}, {"mood": "good"}, {"version": 2, "step": None, "steps": [0, 1]}],
-    ids=["another kind", "another field", "another meaning"],
-)
-def test_an_event_of_a_newer_version_is_no_damage(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_an_event_of_a_newer_version_is_no_damage(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     written(path, 1)
-    line = json.dumps(point(1).model_dump(mode="json") | change)
-    path.write_text(f"{path.read_text()}{line}\n")
-    with pytest.raises(JournalError, match=rf"{path}, line 3 was written by a newer version"):
-        Journal(path)
+    whole = path.read_text()
+    changes: list[dict[str, Any]] = [{"kind": "trial_moved"}, {"mood": "good"}]
+    for change in (*changes, {"version": 2, "step": None, "steps": [0, 1]}):
+        line = json.dumps(point(1).model_dump(mode="json") | change)
+        path.write_text(f"{whole}{line}\n")
+        with pytest.raises(JournalError, match=rf"{path}, line 3 was written by a newer version"):
+            Journal(path)
 
 
 def test_a_journal_of_a_newer_version_is_refused_before_it_is_read(tmp_path: Path) -> None:
@@ -160,13 +158,10 @@ def test_a_journal_from_before_there_were_versions_goes_on(tmp_path: Path) -> No
         assert steps(journal) == [0, 1, 2]
 
 
-def test_another_file_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text('"no header"\n')
     with pytest.raises(JournalError, match="line 1 is not a header"):
         Journal(tmp_path / "notes")
-
-
-def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(JournalError, match=r"cannot open the journal .*file/journal"):
         Journal(tmp_path / "file" / "journal")
@@ -221,12 +216,12 @@ def test_a_full_disk_holds_append_until_there_is_room(
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (journal.end + 10, hard))
             appending.start()
-            assert said.wait(30)
+            assert said.wait(120)
             assert steps(journal) == [0]
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
             log.handlers.clear()
-        appending.join(30)
+        appending.join(120)
         journal.append(point(2))
         assert steps(journal) == [0, 1, 2]
     assert len(caplog.records) == 1
@@ -243,7 +238,7 @@ class Telling(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.name == "cse_platform.test":
             self.holds.set()
-            self.failed.wait(30)
+            self.failed.wait(120)
             self.journal.append(point(2))
 
 
@@ -266,13 +261,13 @@ def test_a_full_disk_is_told_while_another_thread_tells_of_it(
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (journal.end + 10, hard))
             threads[0].start()
-            assert holds.wait(30)
+            assert holds.wait(120)
             threads[1].start()
-            assert failed.wait(30)
+            assert failed.wait(120)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         for thread in threads:
-            thread.join(20)
+            thread.join(120)
         assert not any(thread.is_alive() for thread in threads)
         assert sorted(steps(journal)) == [1, 2]
 
@@ -282,5 +277,5 @@ def test_everything_becomes_durable(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as journal:
         journal.on_durable(grown.set)
         end, _ = journal.append(point(0))
-        assert grown.wait(30)
+        assert grown.wait(120)
         assert journal.durable == end
