@@ -1,19 +1,16 @@
 """What sweeps spend on their trials, however often it is told, and what a trial costs."""
 
 import math
+import random
 from collections.abc import Callable
-from pathlib import Path
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sqlalchemy import text
 
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.records import single_seed
 from cse_platform.leaderboard.render.columns import sort_rows
-from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.trial_details import trial_details
 from cse_platform.tracking.events import Event, TrialState
 from cse_platform.tracking.history import COSTS
@@ -118,34 +115,19 @@ def test_a_trial_that_was_cut_off_tells_its_whole_time(
     check_counters(board)
 
 
-@settings(max_examples=8, deadline=None)
-@given(
-    told=st.lists(
-        st.tuples(
-            st.sampled_from("ab"),
-            st.integers(0, 2),  # which trial
-            st.integers(0, 8),  # quarters of an hour, which have no rounding error
-            st.sampled_from(["COMPLETE", "PRUNED", "FAIL"]),
-        ),
-        max_size=8,
-    )
-)
 def test_the_counters_are_what_they_count_in_whatever_order(
-    tmp_path_factory: pytest.TempPathFactory,
-    empty_leaderboard: Callable[[Path], str],
-    sweep_started: Started,
-    trial_life: Life,
-    check_counters: Check,
-    told: list[tuple[str, int, int, TrialState]],
+    board: Store, sweep_started: Started, trial_life: Life, check_counters: Check
 ) -> None:
-    folder = tmp_path_factory.mktemp("spent")
+    """Quarters of an hour have no rounding error."""
+    draw = random.Random(0)
     most: dict[tuple[str, int], float] = {}
     events: list[Event] = [sweep_started("a"), sweep_started("b")]
-    for sweep, number, quarters, state in told:
-        events += ran(trial_life, sweep, quarters / 4, state, number=number)
-        most[sweep, number] = max(quarters / 4, most.get((sweep, number), 0))
-    with open_store(empty_leaderboard(folder / "a.db")) as board:
-        for journal in ("j", "the same, with its cursor lost"):
-            tell(board, journal, events)
-            assert sum(spent(board)["contests"]) == sum(most.values())
-            check_counters(board)
+    for _ in range(16):
+        sweep, number, hours = draw.choice("ab"), draw.randrange(3), draw.randrange(9) / 4
+        state: TrialState = draw.choice(["COMPLETE", "PRUNED", "FAIL"])
+        events += ran(trial_life, sweep, hours, state, number=number)
+        most[sweep, number] = max(hours, most.get((sweep, number), 0))
+    for journal in ("j", "the same, with its cursor lost"):
+        tell(board, journal, events)
+        assert sum(spent(board)["contests"]) == sum(most.values())
+        check_counters(board)

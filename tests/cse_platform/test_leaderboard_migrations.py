@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from alembic import command
 from first_schema import go_back_to_first_schema
-from sqlalchemy import Connection, Engine, create_engine, inspect, text
+from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import IntegrityError
 from stored_trials import stored_scores
 
@@ -119,24 +119,6 @@ def test_up_takes_the_peak_memory_from_provenance(engine: Engine, leaderboard_ur
     }
 
 
-def test_down_and_up_again_from_0003_changes_nothing(engine: Engine, leaderboard_url: str) -> None:
-    upgraded(leaderboard_url).close()
-    tables = ("sweeps", "contests", "configurations", "trials", "sweep_trials", "sweep_starts")
-
-    def stored() -> dict[str, list[dict[str, Any]]]:
-        with engine.connect() as connection:
-            found = {name: connection.execute(text(f"SELECT * FROM {name}")) for name in tables}
-            return {name: [dict(row) for row in rows.mappings()] for name, rows in found.items()}
-
-    before = stored()
-    with open_migration(engine) as connection:
-        command.downgrade(alembic_config(connection), "0002")
-        names = connection.execute(text("SELECT * FROM configurations")).keys()
-        assert {"method", "backbone", "dev_identity"} <= set(names)
-    upgraded(leaderboard_url).close()
-    assert stored() == before
-
-
 def test_up_tells_the_source_where_all_openings_were_of_one(
     engine: Engine, leaderboard_url: str
 ) -> None:
@@ -164,29 +146,6 @@ def test_up_tells_the_source_where_all_openings_were_of_one(
         assert dict(map(tuple, told)) == {"e1": "hub", "e2": None, "e3": None, "e4": None}
 
 
-@pytest.mark.parametrize(
-    ("check", "nonsense"),
-    [
-        ("moments", "UPDATE configurations SET n = 3"),
-        ("mean_of_something", "UPDATE configurations SET mean = NULL"),
-    ],
-)
-def test_made_anew_a_table_keeps_each_check_once(
-    engine: Engine, leaderboard_url: str, check: str, nonsense: str
-) -> None:
-    with open_migration(engine) as connection:
-        command.upgrade(alembic_config(connection), "0002")
-    for _ in range(2):  # the second time from 0003 by way of 0002
-        upgraded(leaderboard_url).close()
-        checks = inspect(engine).get_check_constraints("configurations")
-        names = sorted(str(one["name"]) for one in checks)
-        assert names == ["ck_configurations_mean_of_something", "ck_configurations_moments"]
-        with engine.begin() as connection, pytest.raises(IntegrityError, match=f"ions_{check}"):
-            connection.execute(text(nonsense))
-        with open_migration(engine) as connection:
-            command.downgrade(alembic_config(connection), "0002")
-
-
 def test_what_was_stored_goes_on(
     engine: Engine, leaderboard_url: str, trial_evaluated: Callable[..., TrialEvaluated]
 ) -> None:
@@ -197,24 +156,6 @@ def test_what_was_stored_goes_on(
             [row] = board_rows(session)
             assert (row.n, row.dev_score.mean, row.scores["stsb"].mean) == (2, 0.75, 0.5)
             assert [one.value for one in stored_scores(session, "c1-1")] == [0.5]
-
-
-def test_down_keeps_the_dev_scores_and_up_again_works(
-    engine: Engine, leaderboard_url: str, trial_evaluated: Callable[..., TrialEvaluated]
-) -> None:
-    scores = {"test/stsb_spearman": 0.5, "dev/stsb_spearman": 0.7, "dev/stsb_uniformity": -2.5}
-    with upgraded(leaderboard_url) as board:
-        LeaderboardSink(board).apply("j", [(1, trial_evaluated("c1-1", scores))])
-    with open_migration(engine) as connection:
-        command.downgrade(alembic_config(connection), "0001")
-    with engine.connect() as connection:
-        stored = connection.execute(text("SELECT * FROM scores")).mappings().all()
-        assert {tuple(row) for row in stored} == {("trial_id", "task", "split", "metric", "value")}
-        assert dev_scores(connection) == DEV_SCORES
-        assert len(stored) == len(DEV_SCORES)
-    upgraded(leaderboard_url).close()
-    with engine.connect() as connection:
-        assert dev_scores(connection) == DEV_SCORES
 
 
 @pytest.mark.parametrize(
@@ -244,13 +185,3 @@ def test_either_schema_refuses_nonsense(engine: Engine, revision: str, nonsense:
             connection.execute(text("PRAGMA foreign_keys = ON"))
         with pytest.raises(IntegrityError, match=r"(?i)constraint"):
             connection.execute(text(nonsense))
-
-
-def test_only_a_distance_or_a_count_may_lie_outside(engine: Engine) -> None:
-    with open_migration(engine) as connection:
-        command.upgrade(alembic_config(connection), "0002")
-        for metric in ("alignment", "uniformity", "effective_rank"):
-            change = "UPDATE scores SET value = -2.5, metric = :metric WHERE trial_id = 2"
-            connection.execute(text(change), {"metric": metric})
-    with engine.begin() as connection, pytest.raises(IntegrityError, match="ck_scores_fraction"):
-        connection.execute(text("UPDATE scores SET value = -2.5, metric = 'mean_cosine'"))

@@ -17,17 +17,19 @@ from cse_platform.leaderboard.published.papers import has_settings_of
 from cse_platform.leaderboard.published.rows import PublishedRow, published_rows
 from cse_platform.sweep.file import load_sweep
 
-ROWS = published_rows()
-TABLES = {f"{row.paper}-{row.table}" for row in ROWS}
 PAPERS = Path(__file__).parents[3] / "sweeps" / "papers"
 OF_ALL_PAPERS = [PAPERS.parent / f"{name}.yaml" for name in ("baselines", "released")]
 """Systems that the papers cite, and encoders that are scored and not trained."""
-SWEEPS = sorted(path for path in PAPERS.glob("*.yaml") if path.stem in TABLES)
 REQUIRED = {
     "rankcse": {"teachers": "simcse-bert-base"},
     "diffcse": {"generator": "distilbert-base"},
     "dclr": {"complementary_model": "simcse-bert-base"},
 }
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[PublishedRow]:
+    return published_rows()
 
 
 def configured(row: PublishedRow, values: dict[str, Any]) -> MethodConfig:
@@ -36,94 +38,79 @@ def configured(row: PublishedRow, values: dict[str, Any]) -> MethodConfig:
     return config.model_validate(given | values)
 
 
-def test_what_a_row_asks_for_is_a_configuration_of_its_method() -> None:
-    assert len(ROWS) == 362
-    for row in ROWS:
+def test_what_a_row_asks_for_is_a_configuration_of_its_method(rows: list[PublishedRow]) -> None:
+    assert len(rows) == 362
+    refused = set()
+    for row in rows:
         asked = row.configuration or {}
         equal = {name: v for name, v in asked.items() if not isinstance(v, dict)}
         config = configured(row, equal) if asked else None
         has = {"backbone": config.backbone, **config.hyperparameters()} if config else {}
         assert {name: has[name] for name in equal} == equal, row
         assert asked.keys() <= has.keys(), row
-
-
-def test_what_a_row_does_not_want_is_a_value_too() -> None:
-    refused = {
-        (row.method, name, value["not"])
-        for row in ROWS
-        for name, value in (row.configuration or {}).items()
-        if isinstance(value, dict)
-    }
+        refused |= {(row.method, name, asked[name]["not"]) for name in asked.keys() - equal.keys()}
     assert refused == {("rankcse", "gamma", 0), ("hicl", "beta", 0)}
 
 
+NOT_RUN = {"declutr", "glove-avg", "paser", "skip-thought", "use"}
+"""Systems that no method of ours trains."""
 NOT_RUN_ON = {
     *(("pcl", backbone) for backbone in ("bert-large", "roberta-base", "roberta-large")),
 }
 """Systems on backbones for which their authors give no settings."""
 
 
-def test_rows_without_a_counterpart_are_meant() -> None:
-    for row in ROWS:
+def test_rows_without_a_counterpart_are_left_out_for_a_reason(rows: list[PublishedRow]) -> None:
+    for row in rows:
         cut = row.settings.get("training_text") == "full"
         nothing = row.system in NOT_RUN or cut or (row.system, row.backbone) in NOT_RUN_ON
         assert (row.configuration is None) is nothing, row
-
-
-def test_there_are_sweeps_of_tables() -> None:
-    assert len(SWEEPS) == 33
-
-
-@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
-def test_a_tables_sweep_fills_its_lines(path: Path) -> None:
-    file = read_paper_file(path)
-    of_paper = [row for row in ROWS if row.paper == file.paper and row.configuration is not None]
-    lines = [row for row in of_paper if row.table == file.table]
-    setups = [one.setup for one in file.configurations]
-    for setup in setups:
-        assert sum(has_settings_of(line, setup) for line in lines) <= 1, setup
-        assert any(has_settings_of(line, setup) for line in of_paper), setup
-    trained = {(setup.method, setup.backbone) for setup in setups}
-    for line in lines:
-        filled = any(has_settings_of(line, setup) for setup in setups)
-        assert filled or (line.method, line.backbone) not in trained, line
-
-
-NOT_RUN = {
-    *("declutr", "glove-avg", "paser", "skip-thought", "use"),
-}
-"""Systems that no method of ours trains."""
-
-
-def test_a_row_is_left_out_for_its_reason() -> None:
-    systems = {
-        row.system for row in ROWS if why_left_out(row) == "of systems that are not run here"
-    }
+    reasons = [(row, why_left_out(row)) for row in rows]
+    systems = {row.system for row, why in reasons if why == "of systems that are not run here"}
     assert systems == NOT_RUN
-    elsewhere = {(row.system, row.backbone) for row in ROWS if "backbone" in why_left_out(row)}
-    assert elsewhere == NOT_RUN_ON
-    [memory] = [row for row in ROWS if "memory" in why_left_out(row)]
+    assert {(row.system, row.backbone) for row, why in reasons if "backbone" in why} == NOT_RUN_ON
+    [memory] = [row for row, why in reasons if "memory" in why]
     assert (memory.table, memory.settings["batch_size"]) == ("section5.4", "1024")
-    [cut, _] = [row for row in ROWS if "cut" in why_left_out(row)]
-    assert cut.settings["training_text"] == "full"
+    [cut_one, _] = [row for row, why in reasons if "cut" in why]
+    assert cut_one.settings["training_text"] == "full"
 
 
-@pytest.mark.parametrize(
-    ("paper", "filled", "unfilled"),
-    [("compcse", 301, 0), ("hicl", 556, 3), ("rankcse", 586, 24), ("whitenedcse", 302, 8)],
-)
-def test_every_published_cell_is_filled_or_has_its_reason(
-    paper: str, filled: int, unfilled: int
-) -> None:
+def test_a_tables_sweep_fills_its_lines(rows: list[PublishedRow]) -> None:
+    tables = {f"{row.paper}-{row.table}" for row in rows}
+    paths = sorted(path for path in PAPERS.glob("*.yaml") if path.stem in tables)
+    assert len(paths) == 33
+    for path in paths:
+        file = read_paper_file(path)
+        of_paper = [
+            row for row in rows if row.paper == file.paper and row.configuration is not None
+        ]
+        lines = [row for row in of_paper if row.table == file.table]
+        setups = [one.setup for one in file.configurations]
+        for setup in setups:
+            assert sum(has_settings_of(line, setup) for line in lines) <= 1, (path, setup)
+            assert any(has_settings_of(line, setup) for line in of_paper), (path, setup)
+        trained = {(setup.method, setup.backbone) for setup in setups}
+        for line in lines:
+            filled = any(has_settings_of(line, setup) for setup in setups)
+            assert filled or (line.method, line.backbone) not in trained, (path, line)
+
+
+@pytest.mark.slow  # its sums are those of all papers in test_paper_files.py
+def test_every_published_cell_is_filled_or_has_its_reason(rows: list[PublishedRow]) -> None:
     """The paper's own file fills it, with all its tables, or one of all papers."""
-    files = [read_paper_file(PAPERS / f"{paper}.yaml"), *map(read_paper_file, OF_ALL_PAPERS)]
-    cells = Counter[bool]()
-    for row in (row for row in ROWS if row.paper == paper):
-        has = set().union(*(file.columns_filled(row) for file in files))
-        cells.update(column in has for column in row.scores)
-        left_out = row.scores.keys() - has
-        assert not left_out or "no file" not in why_left_out(row), (row, left_out)
-    assert (cells[True], cells[False]) == (filled, unfilled)
+    expected = {
+        "compcse": (301, 0), "hicl": (556, 3), "rankcse": (586, 24), "whitenedcse": (302, 8),
+    }  # fmt: skip
+    shared = list(map(read_paper_file, OF_ALL_PAPERS))
+    for paper, counts in expected.items():
+        files = [read_paper_file(PAPERS / f"{paper}.yaml"), *shared]
+        cells = Counter[bool]()
+        for row in (row for row in rows if row.paper == paper):
+            has = set().union(*(file.columns_filled(row) for file in files))
+            cells.update(column in has for column in row.scores)
+            left_out = row.scores.keys() - has
+            assert not left_out or "no file" not in why_left_out(row), (row, left_out)
+        assert (cells[True], cells[False]) == counts, paper
 
 
 def test_the_file_of_released_encoders_scores_all_that_are_known() -> None:
@@ -136,20 +123,20 @@ def test_the_file_of_released_encoders_scores_all_that_are_known() -> None:
         assert one is not None and stage.dev.search == (one.selected_on or "stsb")
 
 
-def test_glove_of_300_dimensions_stands_in_four_tables() -> None:
+def test_glove_of_300_dimensions_stands_in_four_tables(rows: list[PublishedRow]) -> None:
     scored = read_paper_file(PAPERS.parent / "released.yaml").configurations
     [setup] = [one.setup for one in scored if one.setup.backbone == "glove-300d"]
-    rows = [row for row in ROWS if has_settings_of(row, setup)]
-    assert [(row.paper, row.table) for row in rows] == [
+    standing = [row for row in rows if has_settings_of(row, setup)]
+    assert [(row.paper, row.table) for row in standing] == [
         *(("rankcse", "table2"), ("rankcse", "table3")),
         *(("whitenedcse", "table1"), ("whitenedcse", "table2")),
     ]
-    assert {(row.method, row.backbone) for row in rows} == {("glove-avg", "non-bert")}
+    assert {(row.method, row.backbone) for row in standing} == {("glove-avg", "non-bert")}
 
 
-def test_a_row_names_another_start_than_the_papers_backbone() -> None:
+def test_a_row_names_another_start_than_the_papers_backbone(rows: list[PublishedRow]) -> None:
     """DCLR's large rows are filled by trials from SimCSE's large checkpoints, and by no others."""
-    large = [row for row in ROWS if row.system == "dclr" and row.backbone.endswith("-large")]
+    large = [row for row in rows if row.system == "dclr" and row.backbone.endswith("-large")]
     assert len(large) == 5
     files = read_paper_file(PAPERS.parent / "baselines.yaml").configurations
     ours = [one.setup for one in files if one.setup.method == "dclr"]

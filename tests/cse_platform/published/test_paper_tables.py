@@ -49,9 +49,23 @@ def test_a_table_without_ours_is_the_papers() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["2", "table2", "Table 2", " TABLE2"])
-def test_a_table_by_its_name_or_number(name: str) -> None:
-    assert paper_table("RankCSE", name, []).table == "table2"
+def test_a_table_by_its_name_or_number() -> None:
+    for name in ("2", "table2", "Table 2", " TABLE2"):
+        assert paper_table("RankCSE", name, []).table == "table2"
+    places = {
+        ("rankse", "2"): (
+            "no tables of a paper 'rankse'; did you mean 'rankcse'.; known: compcse, hicl, rankcse"
+        ),
+        ("rankcse", "tabel2"): (
+            "no table 'tabel2' of rankcse is known; did you mean 'table2'.; there are table2, "
+        ),
+        ("whitenedcse", "7"): (
+            "no table '7' of whitenedcse is known; there are table1, table2, table3, table4, "
+        ),
+    }
+    for place, message in places.items():
+        with pytest.raises(PublishedError, match=message):
+            paper_table(*place, [])
 
 
 def test_ours_stands_in_its_line_alone(our_row: Ours, estimated: Estimated) -> None:
@@ -65,6 +79,11 @@ def test_ours_stands_in_its_line_alone(our_row: Ours, estimated: Estimated) -> N
     assert sum(bool(one.ours) for one in table.lines) == 1
 
 
+def listnet_line(rows: list[LeaderboardRow]) -> PaperLine:
+    """The line of table 2 in which the rows stand, which are of `LISTNET`."""
+    return line(paper_table("rankcse", "2", rows), "bert-base", "rankcse", "rank_loss=listnet")
+
+
 def test_the_row_of_a_line_is_chosen_on_dev(our_row: Ours, estimated: Estimated) -> None:
     def row(name: str, *dev: float, test: float | None) -> LeaderboardRow:
         scores = {} if test is None else {"avg_sts": estimated(*[test] * len(dev))}
@@ -76,26 +95,23 @@ def test_the_row_of_a_line_is_chosen_on_dev(our_row: Ours, estimated: Estimated)
         row("one lucky seed", 0.90, test=0.80),
         row("not scored", 0.85, 0.85, test=None),
     ]
-    found = line(paper_table("rankcse", "2", rows), "bert-base", "rankcse", "rank_loss=listnet")
-    assert found.configuration == "chosen"
-    found = line(paper_table("rankcse", "2", rows[2:]), "bert-base", "rankcse", "rank_loss=listnet")
-    assert found.configuration == "one lucky seed"
+    assert listnet_line(rows).configuration == "chosen"
+    assert listnet_line(rows[2:]).configuration == "one lucky seed"
 
 
 def test_seeds_are_those_of_the_scores(our_row: Ours, estimated: Estimated) -> None:
-    def row(name: str, **scores: Estimate) -> LeaderboardRow:
-        return our_row(values=LISTNET, hash=name, dev=dev[name], scores=scores)
+    def row(name: str, dev: tuple[float, ...], **scores: Estimate) -> LeaderboardRow:
+        return our_row(values=LISTNET, hash=name, dev=dev, scores=scores)
 
-    dev = {"one scored": (0.9, 0.9, 0.9), "two scored": (0.8, 0.8), "partly": (0.85, 0.85)}
     one, two = estimated(0.7), estimated(0.7, 0.8)
     rows = [
-        row("one scored", avg_sts=one, mr=two),
-        row("two scored", avg_sts=two, mr=one),
-        row("partly", avg_sts=two, stsb=one),
+        row("one scored", (0.9, 0.9, 0.9), avg_sts=one, mr=two),
+        row("two scored", (0.8, 0.8), avg_sts=two, mr=one),
+        row("partly", (0.85, 0.85), avg_sts=two, stsb=one),
     ]
-    found = line(paper_table("rankcse", "2", rows), "bert-base", "rankcse", "rank_loss=listnet")
+    found = listnet_line(rows)
     assert (found.configuration, found.n) == ("two scored", 2)
-    found = line(paper_table("rankcse", "2", rows[:1]), "bert-base", "rankcse", "rank_loss=listnet")
+    found = listnet_line(rows[:1])
     assert (found.configuration, found.n) == ("one scored", 1)
 
 
@@ -107,18 +123,12 @@ def test_a_dev_table_takes_ours_from_that_very_dev_set(our_row: Ours, estimated:
     assert table.columns == ("stsb",)
     ours = line(table, "bert-base", "compcse", "d0=256")
     assert (ours.published, ours.ours) == ({"stsb": 0.8411}, {"stsb": row.dev_score})
-    small = our_row("compcse", values=values, source="builtin", scores={"stsb": estimated(0.8)})
-    assert not any(one.ours for one in paper_table("compcse", "6", [small]).lines)
-    elsewhere = our_row("compcse", values=values, search="sickr")
-    assert not any(one.ours for one in paper_table("compcse", "6", [elsewhere]).lines)
-
-
-def test_test_scores_do_not_stand_in_dev_columns(our_row: Ours, estimated: Estimated) -> None:
-    values = {"subsampling": "none", "aggregation": "average", "compose": "z+", "partitions": 2}
-    row = our_row(
-        "compcse", values=values | {"d0": 256}, search="sickr", scores={"stsb": estimated(0.8)}
-    )
-    assert not any(one.ours for one in paper_table("compcse", "6", [row]).lines)
+    of_test = {"stsb": estimated(0.8)}
+    for other in (
+        our_row("compcse", values=values, source="builtin", scores=of_test),
+        our_row("compcse", values=values, search="sickr", scores=of_test),
+    ):
+        assert not any(one.ours for one in paper_table("compcse", "6", [other]).lines)
 
 
 def test_a_gap_of_a_cell_by_hand(our_row: Ours, estimated: Estimated) -> None:
@@ -169,6 +179,7 @@ def test_costs_stand_beside_costs(
 
 
 def test_built_in_data_is_left_out_and_told(our_row: Ours, estimated: Estimated) -> None:
+    """It is the data of the score that counts, and else of the row."""
     row = our_row(values=LISTNET, scores={"avg_sts": estimated(0.8)}, source="builtin")
     table = paper_table("rankcse", "2", [row])
     assert not any(one.ours for one in table.lines)
@@ -176,20 +187,15 @@ def test_built_in_data_is_left_out_and_told(our_row: Ours, estimated: Estimated)
     assert note.startswith("Scores of 1 of our rows left out: ")
     elsewhere = our_row(backbone="mini", scores={"avg_sts": estimated(0.8)}, source="builtin")
     assert paper_table("rankcse", "2", [elsewhere]).notes == ()
-
-
-def test_it_is_the_data_of_the_score_that_counts(our_row: Ours, estimated: Estimated) -> None:
     scores = {
         "avg_sts": estimated(0.8, source="hub"),
         "stsb": estimated(0.7, source="builtin"),
         "sickr": estimated(0.6, source="imported"),
         "sts12": estimated(0.5),
     }
-    ours = our_row(values=LISTNET, scores=scores, source="builtin")
-    table = paper_table("rankcse", "2", [ours])
-    found = line(table, "bert-base", "rankcse", "rank_loss=listnet")
-    assert found.ours == {"avg_sts": scores["avg_sts"]}
-    assert "Scores of 1 of our rows" in table.notes[0]
+    mixed = our_row(values=LISTNET, scores=scores, source="builtin")
+    assert listnet_line([mixed]).ours == {"avg_sts": scores["avg_sts"]}
+    assert "Scores of 1 of our rows" in paper_table("rankcse", "2", [mixed]).notes[0]
 
 
 def test_what_limits_the_comparison_is_told(our_row: Ours, estimated: Estimated) -> None:
@@ -261,31 +267,16 @@ def test_costs_of_ours_stand_beside_the_papers(our_row: Ours, estimated: Estimat
 def test_a_labs_own_table(
     lab_file: Callable[..., Path], our_row: Ours, estimated: Estimated
 ) -> None:
-    file = lab_file("ours,figure 3,mini,rankcse,tau2=0.05,avg_sts,test,spearman,70,,")
+    """Its lines are grouped by backbone."""
+    places = [("mini", "a"), ("bert-base", "a"), ("mini", "b")]
+    lines = [f"ours,1,{backbone},{name},,mr,test,accuracy,70,," for backbone, name in places]
+    lines.append("ours,figure 3,mini,rankcse,tau2=0.05,avg_sts,test,spearman,70,,")
+    file = lab_file(*lines)
     row = our_row(backbone="mini", values={"tau2": 0.05}, scores={"avg_sts": estimated(0.71)})
     table = paper_table("ours", "figure3", [row], files=[file])
     assert line(table, "mini", "rankcse", "tau2=0.05").n == 1
-
-
-def test_lines_are_grouped_by_backbone(lab_file: Callable[..., Path]) -> None:
-    places = [("mini", "a"), ("bert-base", "a"), ("mini", "b")]
-    file = lab_file(*(f"p,1,{backbone},{name},,mr,test,accuracy,70,," for backbone, name in places))
-    table = paper_table("p", "1", [], files=[file])
+    table = paper_table("ours", "1", [], files=[file])
     assert [(one.backbone, one.method) for one in table.lines] == [places[0], places[2], places[1]]
-
-
-def test_unknown_papers_and_tables_list_what_there_is() -> None:
-    message = (
-        "no tables of a paper 'rankse'; did you mean 'rankcse'.; known: compcse, hicl, rankcse"
-    )
-    with pytest.raises(PublishedError, match=message):
-        paper_table("rankse", "2", [])
-    message = "no table 'tabel2' of rankcse is known; did you mean 'table2'.; there are table2, "
-    with pytest.raises(PublishedError, match=message):
-        paper_table("rankcse", "tabel2", [])
-    message = "no table '7' of whitenedcse is known; there are table1, table2, table3, table4, "
-    with pytest.raises(PublishedError, match=message):
-        paper_table("whitenedcse", "7", [])
 
 
 AS_RELEASED: dict[str, Any] = {"pooler": "cls", "whitening": False}

@@ -45,26 +45,14 @@ def test_what_else_a_row_says() -> None:
     assert (row.seeds, row.split, row.own) == (5, "test", True)
     assert row.label == "rank_loss=listmle, seeds=5"
     assert row.sources == ("rankcse table6",)
-
-
-def test_ranking_has_columns_of_its_own() -> None:
-    row = one("rankcse", "table13", "bert-base", "rankcse")
+    row = one("rankcse", "table13", "bert-base", "rankcse")  # ranking has columns of its own
     assert (row.scores["avg_sts_kcc"], row.scores["avg_sts_ndcg"]) == (0.5198, 0.9607)
     assert len(row.scores) == 16
-
-
-def test_minutes_stay_minutes() -> None:
     row = one("hicl", "table12", "roberta-large", "simcse", max_length_512="hicl")
-    assert row.scores == {"train_minutes": 152.0}
-    assert row.split == "train"
-    assert one("rankcse", "table11", "bert-large", "rankcse").scores == {
-        "train_minutes": 220.0,
-        "epoch_minutes": 55.0,
-    }
-
-
-def test_costs_are_of_the_corpus_that_the_papers_train_on() -> None:
-    assert one("rankcse", "table11", "bert-base", "simcse").corpus == "wiki1m"
+    assert (row.scores, row.split) == ({"train_minutes": 152.0}, "train")
+    minutes = {"train_minutes": 220.0, "epoch_minutes": 55.0}
+    assert one("rankcse", "table11", "bert-large", "rankcse").scores == minutes
+    assert one("rankcse", "table11", "bert-base", "simcse").corpus == "wiki1m"  # costs are of it
     assert one("compcse", "table1", "bert-base", "simcse").corpus is None
 
 
