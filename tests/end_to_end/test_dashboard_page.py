@@ -112,7 +112,7 @@ def test_a_sweep_shows_its_curves_and_its_search_and_leads_to_its_trials(
     expect(tab.get_by_role("heading", level=1)).to_contain_text("Trial ")
 
     tab.get_by_role("link", name="tiny").first.click()
-    tab.locator("#best-trial").click()
+    settled(tab).locator("#best-trial").click()
     expect(tab.get_by_role("heading", level=1)).to_have_text(f"Trial {best_trial[:8]}")
     for fact in ("configuration", "seed", "machine", "torch"):
         expect(tab.get_by_role("rowheader", name=fact, exact=True).first).to_be_visible()

@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import cheat as _registers_it  # noqa: F401
 import pytest
 from click.testing import CliRunner
 from stored_trials import stored_scores, stored_test_accesses

@@ -69,13 +69,14 @@ def test_an_older_copy_of_the_journal_is_refused_and_the_ways_out_work(
     assert (refused.returncode, "Traceback" in refused.stderr) == (1, False)
     assert "is an older copy; put the newest copy back" in refused.stderr
     assert sweep.journal_file.read_bytes() == older.read_bytes()
+    shutil.copy(newest, sweep.journal_file)
+    assert sweep.run().returncode == 0
+    assert_stores_agree(sweep)
+    shutil.copy(older, sweep.journal_file)
     again = replace(sweep, name="again")
     assert sweep.run("--set", "sweep=again").returncode == 0
     assert [trial.state for trial in again.history().trials.values()] == 24 * ["COMPLETE"]
     assert sum(isinstance(event, TrialReused) for event in again.events()) > 3
-    shutil.copy(newest, sweep.journal_file)
-    assert sweep.run().returncode == 0
-    assert_stores_agree(sweep)
     with open_store(sweep.stores["leaderboard"]) as board, board.session() as session:
         states = session.scalars(select(TrialRecord.state)).all()
     assert states == 24 * ["COMPLETE"]
