@@ -1,6 +1,5 @@
 """What a leaderboard is made from, and in which order it stands."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -8,12 +7,10 @@ import pytest
 from stored_trials import apply_events
 
 from cse_platform.errors import NotFoundError
-from cse_platform.leaderboard import Filters, Leaderboard
+from cse_platform.leaderboard import Filters
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.render.columns import sort_rows
-from cse_platform.leaderboard.store import Store
-from cse_platform.tracking.events import Event
 
 ALL = ["hicl", "simcse", "sncse"]
 FILTERED: list[tuple[dict[str, Any], list[str]]] = [
@@ -36,7 +33,7 @@ FILTERED: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-def test_filters(board: Store, reader: Leaderboard) -> None:
+def test_filters(board, reader) -> None:
     with board.session() as session:
         for filters, methods in FILTERED:
             for per_configuration in (False, True):
@@ -45,7 +42,7 @@ def test_filters(board: Store, reader: Leaderboard) -> None:
 
 
 def test_an_encoder_that_was_released_counts_as_of_its_backbone(
-    board: Store, sweep_started: Callable[..., Event], trial_life: Callable[..., list[Event]]
+    board, sweep_started, trial_life
 ) -> None:
     values = {"pooler": "cls", "whitening": False}
     for number, (method, backbone) in enumerate(
@@ -75,15 +72,13 @@ def test_an_encoder_that_was_released_counts_as_of_its_backbone(
         assert (further.method, further.released) == ("rankcse", None)
 
 
-def test_since(reader: Leaderboard) -> None:
+def test_since(reader) -> None:
     first = min(row.finished for row in reader.rows())
     later = reader.rows(Filters(since=first + timedelta(hours=12)))
     assert [row.method for row in later] == ["simcse", "sncse"]
 
 
-def test_a_machine_keeps_only_the_seeds_it_ran(
-    board: Store, reader: Leaderboard, two_methods: list[Event]
-) -> None:
+def test_a_machine_keeps_only_the_seeds_it_ran(board, reader, two_methods) -> None:
     [start, *_, finish] = [e for e in two_methods if getattr(e, "trial", "")[:4] == "0b01"][:-1]
     elsewhere = {"trial": "0b09" + "0" * 60, "seed": 9, "number": 9}
     end = {"trial": elsewhere["trial"], "best_value": 0.9}
@@ -98,12 +93,12 @@ def test_a_machine_keeps_only_the_seeds_it_ran(
     assert part.scores == {}
 
 
-def test_gpu_hours_are_wall_hours_by_the_share_of_a_gpu(reader: Leaderboard) -> None:
+def test_gpu_hours_are_wall_hours_by_the_share_of_a_gpu(reader) -> None:
     assert [row.gpu_hours for row in reader.rows()] == [1.5, 1.0, 0.5]
     assert [row.gpu_hours for row in reader.rows(Filters(tag="all"))] == [1.5, 1.0, 0.5]
 
 
-def test_sorting(reader: Leaderboard) -> None:
+def test_sorting(reader) -> None:
     rows = reader.rows()
     by_dev = ("dev", "method", "n", "gap", "mr")  # none has a gap or that score: by dev
     assert {c: [row.method for row in sort_rows(rows, c)] for c in by_dev} == dict.fromkeys(
@@ -116,21 +111,19 @@ def test_sorting(reader: Leaderboard) -> None:
         assert sort_rows(rows, column)[-1].method == "simcse"
 
 
-def test_an_unknown_column_is_told_with_those_there_are(reader: Leaderboard) -> None:
+def test_an_unknown_column_is_told_with_those_there_are(reader) -> None:
     with pytest.raises(NotFoundError, match=r"'speed' to sort by; expected method, .*sts12"):
         reader.rows(sort="speed")
 
 
-def test_the_catalogue_says_what_there_is(reader: Leaderboard) -> None:
+def test_the_catalogue_says_what_there_is(reader) -> None:
     found = reader.catalogue()
     assert found.methods == ["hicl", "simcse", "sncse"]
     assert found.tags == ["all", "of-hicl", "of-simcse", "of-sncse"]
     assert found.machines == ["GPU node-0", "GPU node-1", "GPU node-2"]
 
 
-def test_a_tag_that_is_taken_off_is_gone(
-    board: Store, reader: Leaderboard, two_methods: list[Event]
-) -> None:
+def test_a_tag_that_is_taken_off_is_gone(board, reader, two_methods) -> None:
     again = two_methods[0].model_copy(update={"spec": {"tags": ["new"]}})
     LeaderboardSink(board).apply("k", [(1, again)])
     assert reader.rows(Filters(tag="of-hicl")) == []

@@ -10,10 +10,8 @@ from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.comparisons import compare_rows
 from cse_platform.leaderboard.store import Store
-from cse_platform.tracking.events import Event, TrialEvaluated
+from cse_platform.tracking.events import Event
 
-Scored = Callable[..., TrialEvaluated]
-Life = Callable[..., list[Event]]
 HICL = [f"0a{seed:02x}" + "0" * 60 for seed in range(3)]
 
 
@@ -22,9 +20,7 @@ def tell(board: Store, *events: Event, journal: str = "k") -> None:
 
 
 @pytest.fixture
-def another(
-    board: Store, reader: Leaderboard, trial_life: Life, scored: Scored
-) -> Callable[..., None]:
+def another(board, reader, trial_life, scored) -> Callable[..., None]:
     """Adds a method with one seed, scored on some tasks, to the leaderboard."""
 
     def add(method: str, number: int, **how: object) -> None:
@@ -43,7 +39,7 @@ def another(
     return add
 
 
-def test_other_data_is_not_compared(board: Store, reader: Leaderboard, scored: Scored) -> None:
+def test_other_data_is_not_compared(board, reader, scored) -> None:
     for seed, trial in enumerate(HICL):
         own = scored(trial, noise=1.0, data="other")
         tell(board, own.model_copy(update={"sweep": "hicl"}), journal=f"k{seed}")
@@ -57,9 +53,7 @@ def test_other_data_is_not_compared(board: Store, reader: Leaderboard, scored: S
         compare_rows(session, {"hicl": row, "simcse": other}, family="sts")
 
 
-def test_what_lacks_tasks_is_left_out_of_the_matrix_and_named(
-    reader: Leaderboard, another: Callable[..., None]
-) -> None:
+def test_what_lacks_tasks_is_left_out_of_the_matrix_and_named(reader, another) -> None:
     another("rankcse", 20, tasks=("stsb",))
     another("compcse", 21, data="other")
     found = reader.compare_all()
@@ -69,9 +63,7 @@ def test_what_lacks_tasks_is_left_out_of_the_matrix_and_named(
     assert found.told[0] == "hicl: hicl@aaaaaaaa on mini, stsb (builtin), seeds 0 1 2"
 
 
-def test_ranking_is_compared_by_one_metric(
-    board: Store, reader: Leaderboard, trial_evaluated: Callable[..., TrialEvaluated]
-) -> None:
+def test_ranking_is_compared_by_one_metric(board, reader, trial_evaluated) -> None:
     """Kendall's tau says simcse, NDCG says hicl; a mean over both would mean nothing."""
     told = [(HICL[0], 0.1, 0.9), (HICL[1], 0.12, 0.9), ("0b00", 0.2, 0.3), ("0b01", 0.22, 0.3)]
     for number, (trial, kcc, ndcg) in enumerate(told):
@@ -86,7 +78,7 @@ def test_ranking_is_compared_by_one_metric(
 
 
 def test_seeds_that_were_scored_task_by_task_get_their_average(
-    board: Store, trial_life: Life, sweep_started: Callable[..., Event], scored: Scored
+    board, trial_life, sweep_started, scored
 ) -> None:
     keys = [f"{seed:02x}" + "0" * 62 for seed in range(3)]
     told = [sweep_started()]
@@ -106,9 +98,7 @@ def test_seeds_that_were_scored_task_by_task_get_their_average(
     assert average.interval.over == "seeds"
 
 
-def test_a_single_task_keeps_its_interval_beside_averages(
-    reader: Leaderboard, another: Callable[..., None]
-) -> None:
+def test_a_single_task_keeps_its_interval_beside_averages(reader, another) -> None:
     another("rankcse", 20, tasks=("stsb",))
     [row] = [row for row in reader.rows() if row.method == "rankcse"]
     assert (row.headline, row.rank) == ("avg_sts", None)
@@ -119,7 +109,7 @@ def test_a_single_task_keeps_its_interval_beside_averages(
 
 
 def test_a_sweep_and_a_tag_count_their_own_trials_only(
-    board: Store, reader: Leaderboard, trial_life: Life, sweep_started: Life
+    board, reader, trial_life, sweep_started
 ) -> None:
     """Another sweep gives hicl's configuration a further seed, and tries another one."""
     start = sweep_started("more", method="hicl", spec={"tags": ["late"]})
@@ -135,9 +125,7 @@ def test_a_sweep_and_a_tag_count_their_own_trials_only(
     assert (late.seeds, late.trials, late.dev_score.mean) == ([7], 2, 0.9)
 
 
-def test_an_identity_does_not_change_what_is_chosen(
-    board: Store, reader: Leaderboard, trial_life: Life
-) -> None:
+def test_an_identity_does_not_change_what_is_chosen(board, reader, trial_life) -> None:
     better = [
         event
         for seed in (0, 1)

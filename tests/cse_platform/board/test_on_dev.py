@@ -3,18 +3,16 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from sqlalchemy import select
 from stored_trials import apply_events
 
 from cse_methods.data.dev_selection import DevSelection
-from cse_methods.encoders.loading import load_encoder
-from cse_methods.training.dev_evaluation import DevSuite
+from cse_platform.cli.leaderboard import main as cse_leaderboard
 from cse_platform.errors import ComparisonError, NotFoundError
-from cse_platform.export.kept_model import dev_pairs
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.comparisons import DevPairs
 from cse_platform.leaderboard.statistics.compare import compare
@@ -23,20 +21,18 @@ from cse_platform.leaderboard.store import open_store
 from cse_platform.leaderboard.tables import TestAccessRecord
 from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.sweep.identity import dev_identity
-from cse_platform.tracking.events import Event, SweepStarted
+from cse_platform.tracking.events import Event
 
 OWN = [f"the cat sees dog {n}\ta dog sees cat {n // 2}\t{1 + n % 5}\n" for n in range(40)]
 POOLERS = {"simcse": ("avg", "cls"), "esimcse": ("avg_top2",), "hicl": ("cls",)}
 
 
 @pytest.fixture(scope="module")
-def lab(
-    tmp_path_factory: pytest.TempPathFactory,
-    sweep_started: Callable[..., SweepStarted],
-    trial_life: Callable[..., list[Event]],
-    empty_leaderboard: Callable[[Path], str],
-) -> Iterator[str]:
+def lab(tmp_path_factory, sweep_started, trial_life, empty_leaderboard) -> Iterator[str]:
     """Kept models of three methods; hicl's dev set is another one. The URL of the leaderboard."""
+    from cse_methods.encoders.loading import load_encoder
+    from cse_methods.training.dev_evaluation import DevSuite
+
     folder = tmp_path_factory.mktemp("lab")
     (folder / "my-dev.tsv").write_text("".join(OWN))
     own = {"checkpoint": str(folder / "my-dev.tsv"), "search": "my-dev", "also": []}
@@ -75,22 +71,25 @@ def lab(
 
 
 def pairs_of(reader: Leaderboard) -> Callable[[str], DevPairs]:
+    from cse_platform.export.kept_model import dev_pairs
+
     return lambda key: dev_pairs(reader.trial(key))
 
 
-def test_it_is_the_comparison_of_their_scores_and_cosines(lab: str) -> None:
+def test_it_is_the_comparison_of_their_scores_and_cosines(lab) -> None:
     with open_leaderboard(lab) as reader:
-        found = reader.compare_on_dev("simcse", "esimcse", pairs_of(reader))
+        dev_pairs = pairs_of(reader)
+        found = reader.compare_on_dev("simcse", "esimcse", dev_pairs)
         rows = {row.method: row for row in reader.rows(ranked=False)}
         sides, two_share = [], np.repeat(np.arange(20), 2)
         for name in ("simcse", "esimcse"):
             row = rows[name]
-            pairs = [dev_pairs(reader.trial(row.keys[seed])) for seed in row.seeds]
+            pairs = [dev_pairs(row.keys[seed]) for seed in row.seeds]
             scores = {"dev my-dev": [row.dev_score.values[seed] for seed in row.seeds]}
             cosines = {"dev my-dev": np.stack([one.cosines for one in pairs])}
             gold, groups = {"dev my-dev": pairs[0].gold}, {"dev my-dev": two_share}
             sides.append(Contender(name, scores, cosines, gold, groups))
-    expected = compare(sides[0], sides[1], tasks=["dev my-dev"], average=None)
+    expected = compare(sides[0], sides[1], tasks=["dev my-dev"], average=None, resamples=1_000)
     assert found.tasks == expected.tasks
     (task,) = found.tasks
     assert (found.n_a, found.n_b, task.pairs) == (2, 1, 40)
@@ -100,7 +99,7 @@ def test_it_is_the_comparison_of_their_scores_and_cosines(lab: str) -> None:
     assert task.interval is not None and task.interval.low <= task.effect <= task.interval.high
 
 
-def test_unlike_dev_sets_are_refused(lab: str) -> None:
+def test_unlike_dev_sets_are_refused(lab) -> None:
     with (
         open_leaderboard(lab) as reader,
         pytest.raises(ComparisonError, match=r"my-dev \(file, .* and stsb \(builtin, .*--identity"),
@@ -108,7 +107,7 @@ def test_unlike_dev_sets_are_refused(lab: str) -> None:
         reader.compare_on_dev("simcse", "hicl", pairs_of(reader))
 
 
-def test_without_a_model_it_is_over_seeds_and_says_why(lab: str) -> None:
+def test_without_a_model_it_is_over_seeds_and_says_why(lab) -> None:
     def gone(key: str) -> DevPairs:
         raise NotFoundError(f"the model of trial {key[:4]} is gone")
 
@@ -120,11 +119,11 @@ def test_without_a_model_it_is_over_seeds_and_says_why(lab: str) -> None:
     assert any("simcse (A)" in note and "is gone" in note for note in found.notes)
 
 
-def test_a_kept_model_that_scores_otherwise_is_not_taken(lab: str) -> None:
+def test_a_kept_model_that_scores_otherwise_is_not_taken(lab) -> None:
     with open_leaderboard(lab) as reader:
 
         def other(key: str) -> DevPairs:
-            pairs = dev_pairs(reader.trial(key))
+            pairs = pairs_of(reader)(key)
             return pairs._replace(cosines=-pairs.cosines)
 
         found = reader.compare_on_dev("simcse", "esimcse", other)
@@ -141,8 +140,17 @@ main(sys.argv[1:])
 """
 
 
-def test_the_command_opens_no_test_set(lab: str) -> None:
-    asked = ("--store", lab, "--compare", "simcse", "esimcse", "--on", "dev", "--json")
+ASKED = ("--compare", "simcse", "esimcse", "--on", "dev", "--json")
+
+
+def test_the_command_tells_the_comparison(lab) -> None:
+    ended = CliRunner().invoke(cse_leaderboard, ["--store", lab, *ASKED])
+    assert ended.exit_code == 0 and '"dev my-dev"' in ended.output
+
+
+@pytest.mark.slow
+def test_the_command_opens_no_test_set(lab) -> None:
+    asked = ("--store", lab, *ASKED)
     ended = subprocess.run(
         [sys.executable, "-c", GUARDED, *asked], capture_output=True, text=True, check=False
     )

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,44 +93,39 @@ QUESTIONS: dict[str, Callable[[Leaderboard], Any]] = {
 }
 
 
-def costs_of(
-    question: str, url: Callable[[Path], str], folder: Path, *sizes: tuple[int, int], old: bool
-) -> list[int]:
-    """What a question costs on stores of so many sweeps with so many trials each.
+def costs_of(url: str, *, sweeps: int, trials: int, old: bool = False) -> dict[str, int]:
+    """What each question costs on a store of so many sweeps with so many trials each.
 
     The statistics are those of a time when there was one sweep, or there are none.
     """
-    costs = []
-    for sweeps, trials in sizes:
-        store = url(folder / f"{sweeps}-{trials}.db")
-        fill(store, sweeps=range(1), trials=trials)
-        if old:
-            with create_engine(store).begin() as connection:
-                connection.execute(text("ANALYZE"))
-        fill(store, sweeps=range(1, sweeps), trials=trials)
-        with Leaderboard(opened := open_store(store)) as board:
-            costs.append(steps_of(opened, lambda board=board: QUESTIONS[question](board)))  # type: ignore[misc]
-    return costs
+    fill(url, sweeps=range(1), trials=trials)
+    if old:
+        with create_engine(url).begin() as connection:
+            connection.execute(text("ANALYZE"))
+    fill(url, sweeps=range(1, sweeps), trials=trials)
+    with open_store(url) as store:
+        return {
+            name: steps_of(store, lambda ask=ask: ask(Leaderboard(store)))  # type: ignore[misc]
+            for name, ask in QUESTIONS.items()
+        }
 
 
-@pytest.mark.parametrize("question", sorted(QUESTIONS.keys() - {"sweeps"}))
-def test_more_sweeps_make_no_question_dearer(
-    question: str, tmp_path: Path, empty_leaderboard: Callable[[Path], str]
-) -> None:
-    few, many = costs_of(question, empty_leaderboard, tmp_path, (8, 50), (32, 50), old=False)
-    assert many <= 2 * few + 20
+def test_more_sweeps_make_no_question_dearer(tmp_path, empty_leaderboard) -> None:
+    few = costs_of(empty_leaderboard(tmp_path / "few.db"), sweeps=8, trials=50)
+    many = costs_of(empty_leaderboard(tmp_path / "many.db"), sweeps=32, trials=50)
+    dearer = {name: (few[name], many[name]) for name in few if many[name] > 2 * few[name] + 20}
+    assert dearer.keys() <= {"sweeps"}, dearer
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["no statistics", "old statistics"])
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_cost_is_at_most_linear(
-    question: str, old: bool, tmp_path: Path, empty_leaderboard: Callable[[Path], str]
-) -> None:
-    few, many = costs_of(question, empty_leaderboard, tmp_path, (4, 40), (8, 160), old=old)
-    assert many <= 10 * few + 20
+def test_cost_is_at_most_linear(old, tmp_path, empty_leaderboard) -> None:
+    few = costs_of(empty_leaderboard(tmp_path / "few.db"), sweeps=4, trials=40, old=old)
+    many = costs_of(empty_leaderboard(tmp_path / "many.db"), sweeps=8, trials=160, old=old)
+    dear = {name: (few[name], many[name]) for name in few if many[name] > 10 * few[name] + 20}
+    assert not dear, dear
 
 
-def test_writer_leaves_statistics(tmp_path: Path, empty_leaderboard: Callable[[Path], str]) -> None:
+def test_writer_leaves_statistics(tmp_path, empty_leaderboard) -> None:
     url = empty_leaderboard(tmp_path / "leaderboard.db")
     fill(url, sweeps=range(2), trials=5)
     with open_store(url) as store, store.writing() as session:
@@ -141,9 +135,7 @@ def test_writer_leaves_statistics(tmp_path: Path, empty_leaderboard: Callable[[P
         assert session.scalars(counted).all()
 
 
-def test_a_papers_table_reads_only_what_can_stand_in_it(
-    tmp_path: Path, empty_leaderboard: Callable[[Path], str]
-) -> None:
+def test_a_papers_table_reads_only_what_can_stand_in_it(tmp_path, empty_leaderboard) -> None:
     fill(url := empty_leaderboard(tmp_path / "leaderboard.db"), sweeps=range(2), trials=20)
     with create_engine(url).begin() as connection:
         connection.execute(update(GroupRecord).values(method="rankcse", backbone="bert-base"))

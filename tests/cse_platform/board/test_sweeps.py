@@ -1,6 +1,5 @@
 """What a sweep is doing, by hand on sweeps whose every moment is known."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,9 +11,6 @@ from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.sweeps import SweepOverview, sweep_overview
 from cse_platform.tracking.events import Event, SweepFinished
-
-Life = Callable[..., list[Event]]
-Start = Callable[..., Event]
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 SPEC = {
@@ -43,7 +39,7 @@ def seen(board: Store, *, minutes: float, name: str = "first") -> SweepOverview:
 
 
 @pytest.fixture
-def half_way(sweep_started: Start, trial_life: Life) -> list[Event]:
+def half_way(sweep_started, trial_life) -> list[Event]:
     """Trials 0 to 3: the better complete one, the pruned one, the running one, and a failed one."""
     lives = [
         trial_life(0, {0: 0.4, 5: 0.6}),
@@ -63,7 +59,7 @@ def best_of(found: SweepOverview) -> tuple[Any, ...]:
     return best.key, best.number, best.seed, best.value, best.step
 
 
-def test_half_way(board: Store, half_way: list[Event]) -> None:
+def test_half_way(board, half_way) -> None:
     """Two of six are missing and one runs: at four in 20 minutes, 10 minutes for two more."""
     apply_events(board, half_way)
     found = seen(board, minutes=20)
@@ -88,7 +84,7 @@ def test_half_way(board: Store, half_way: list[Event]) -> None:
     ],
 )
 def test_a_budget_that_ends_the_search_sooner_leaves_less_time(
-    budget: dict[str, Any], minutes: float, board: Store, sweep_started: Start, trial_life: Life
+    budget, minutes, board, sweep_started, trial_life
 ) -> None:
     """Trials run from 0 to 8, from 0 to 10 and from 10 minutes on, on half a GPU each."""
     search = {"trials": 10, "budget": budget or None}
@@ -105,7 +101,7 @@ def test_a_budget_that_ends_the_search_sooner_leaves_less_time(
 
 
 def test_what_was_done_before_the_last_start_says_nothing_of_its_pace(
-    board: Store, half_way: list[Event], sweep_started: Start, trial_life: Life
+    board, half_way, sweep_started, trial_life
 ) -> None:
     apply_events(board, half_way)
     again = at(100, sweep_started(spec=SPEC))
@@ -118,7 +114,7 @@ def test_what_was_done_before_the_last_start_says_nothing_of_its_pace(
     assert (found.elapsed, found.left, found.quiet) == (300, 300, 60)
 
 
-def test_only_a_running_sweep_has_time_left(board: Store, half_way: list[Event]) -> None:
+def test_only_a_running_sweep_has_time_left(board, half_way) -> None:
     ends = {"INTERRUPTED": 6, "COMPLETE": 5}
     for minutes, (state, planned) in enumerate(ends.items(), start=20):
         event = SweepFinished(sweep="first", state=state)  # type: ignore[arg-type]
@@ -128,17 +124,18 @@ def test_only_a_running_sweep_has_time_left(board: Store, half_way: list[Event])
         assert (found.elapsed, found.left, found.quiet) == (minutes * 60, None, None)
 
 
-@pytest.mark.parametrize("spec", [{}, {"source": "imported", "dev": {"search": "stsb"}}])
-def test_a_file_that_says_nothing(
-    spec: dict[str, Any], board: Store, sweep_started: Start, trial_life: Life
-) -> None:
-    apply_events(board, [*at(0, sweep_started(spec=spec)), *at(1, *trial_life(0, {1: 0.5}))])
-    found = seen(board, minutes=2)
-    assert (found.planned, found.dev, found.left) == (1, "stsb", None)
+def test_a_file_that_says_nothing(board, sweep_started, trial_life) -> None:
+    specs: list[dict[str, Any]] = [{}, {"source": "imported", "dev": {"search": "stsb"}}]
+    for number, spec in enumerate(specs):
+        name = f"s{number}"
+        life = at(1, *trial_life(number, {1: 0.5}, sweep=name))
+        apply_events(board, [*at(0, sweep_started(name, spec=spec)), *life], journal=name)
+        found = seen(board, minutes=2, name=name)
+        assert (found.planned, found.dev, found.left) == (1, "stsb", None)
 
 
 def test_the_last_started_comes_first_and_each_has_its_own_trials(
-    board: Store, half_way: list[Event], sweep_started: Start, trial_life: Life
+    board, half_way, sweep_started, trial_life
 ) -> None:
     reader = Leaderboard(board)
     assert reader.sweeps() == []
@@ -151,7 +148,7 @@ def test_the_last_started_comes_first_and_each_has_its_own_trials(
     assert reader.sweep("second").best == later.best
 
 
-def test_a_sweep_without_a_trial(board: Store, sweep_started: Start) -> None:
+def test_a_sweep_without_a_trial(board, sweep_started) -> None:
     apply_events(board, at(0, sweep_started(spec=SPEC)))
     found = seen(board, minutes=1)
     assert (found.trials, found.planned, found.best, found.left, found.quiet) == (
@@ -159,7 +156,7 @@ def test_a_sweep_without_a_trial(board: Store, sweep_started: Start) -> None:
     )  # fmt: skip
 
 
-def test_unknown_sweeps(board: Store, half_way: list[Event]) -> None:
+def test_unknown_sweeps(board, half_way) -> None:
     reader = Leaderboard(board)
     with pytest.raises(NotFoundError, match="no sweep 'frst': this leaderboard holds none yet"):
         reader.sweep("frst")
@@ -172,7 +169,7 @@ def test_unknown_sweeps(board: Store, half_way: list[Event]) -> None:
         reader.sweep("xyz")
 
 
-def test_running_trials(board: Store, half_way: list[Event], trial_life: Life) -> None:
+def test_running_trials(board, half_way, trial_life) -> None:
     new = trial_life(5, {}, state=None, values={"tau2": 0.05, "tau3": 0.1, "batch_size": 8})
     apply_events(board, [*half_way, *at(16, *new)])
     newest, older = Leaderboard(board).running("first")
@@ -183,6 +180,6 @@ def test_running_trials(board: Store, half_way: list[Event], trial_life: Life) -
     assert older.started == NOON + timedelta(minutes=15)
 
 
-def test_the_file_as_it_was_started(board: Store, half_way: list[Event]) -> None:
+def test_the_file_as_it_was_started(board, half_way) -> None:
     apply_events(board, half_way)
     assert Leaderboard(board).sweep_spec("first") == SPEC

@@ -1,8 +1,7 @@
 """Leaderboards to merge and to import into, and what they hold, without ids."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -10,11 +9,7 @@ from cse_platform.imports.records import Imported
 from cse_platform.imports.records import apply_trials as bring_onto
 from cse_platform.imports.runs import read_runs
 from cse_platform.leaderboard.store import Store
-from cse_platform.tracking.events import Event
 from cse_platform.tracking.mlflow.store import connect
-
-Filled = Callable[[Sequence[Event]], Store]
-
 
 MAPPING = """\
 sweep: lab-b
@@ -73,9 +68,7 @@ class Lab:
 
 
 @pytest.fixture(scope="session")
-def mlflow_uri(
-    tmp_path_factory: pytest.TempPathFactory, empty_mlflow: Callable[[Path], str]
-) -> str:
+def mlflow_uri(tmp_path_factory, empty_mlflow) -> str:
     """The store of another lab."""
     return empty_mlflow(tmp_path_factory.mktemp("mlflow") / "theirs.db")
 
@@ -87,19 +80,19 @@ def lab_at() -> type[Lab]:
 
 
 @pytest.fixture
-def lab(mlflow_uri: str, request: pytest.FixtureRequest) -> Lab:
+def lab(mlflow_uri, request) -> Lab:
     """An experiment of each test."""
     return Lab(mlflow_uri, f"{request.node.nodeid}")
 
 
 @pytest.fixture
-def here(filled: Callable[..., Store]) -> Store:
+def here(filled) -> Store:
     """An empty leaderboard."""
     return filled([])
 
 
 @pytest.fixture
-def bring(lab: Lab, tmp_path: Path) -> Callable[..., Imported]:
+def bring(lab, tmp_path) -> Callable[..., Imported]:
     """Imports the lab's runs by a mapping."""
 
     def run(board: Store, mapping: str = MAPPING) -> Imported:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -14,7 +14,7 @@ from stored_trials import trials_of
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports import records
 from cse_platform.imports.logs import LogSettings, log_settings, read_log, read_logs
-from cse_platform.imports.records import Imported, ImportedTrial, apply_trials
+from cse_platform.imports.records import Imported, apply_trials
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.stored_sweeps import find_sweep
@@ -49,12 +49,12 @@ def put(board: Store, files: Sequence[Path], given: LogSettings) -> Imported:
 
 
 @pytest.fixture
-def here(filled: Callable[..., Store]) -> Store:
+def here(filled) -> Store:
     return filled([])
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Path:
+def log(tmp_path) -> Path:
     file = tmp_path / "train.log"
     file.write_text(STDOUT)
     return file
@@ -66,7 +66,7 @@ def curve(board: Store) -> list[DevPoint]:
         return dev_curve(session, trial.key)
 
 
-def test_a_log_is_a_trial(here: Store, log: Path) -> None:
+def test_a_log_is_a_trial(here, log) -> None:
     logs = read_logs([log], settings())
     assert (logs.source, logs.points, logs.repeated) == ("train.log", 3, 1)
     assert put(here, [log], settings(values={"temperature": 0.05})).new == 1
@@ -82,7 +82,7 @@ def test_a_log_is_a_trial(here: Store, log: Path) -> None:
 
 
 @pytest.mark.slow
-def test_again_adds_nothing(here: Store, log: Path, contents: Callable[[Store], Any]) -> None:
+def test_again_adds_nothing(here, log, contents) -> None:
     put(here, [log], settings())
     before = contents(here)
     copy = log.with_name("copy.log")
@@ -97,13 +97,7 @@ def test_again_adds_nothing(here: Store, log: Path, contents: Callable[[Store], 
 
 @pytest.mark.slow
 def test_what_was_cut_off_goes_on(
-    here: Store,
-    filled: Callable[..., Store],
-    log: Path,
-    tmp_path: Path,
-    contents: Callable[[Store], Any],
-    check_counters: Callable[[Store], None],
-    monkeypatch: pytest.MonkeyPatch,
+    here, filled, log, tmp_path, contents, check_counters, monkeypatch
 ) -> None:
     """Of three logs, each with a seed of its own, two come before the kill."""
     given = settings()
@@ -134,7 +128,7 @@ def test_what_was_cut_off_goes_on(
 
 
 @pytest.mark.slow
-def test_another_log_of_one_seed_is_refused(here: Store, log: Path) -> None:
+def test_another_log_of_one_seed_is_refused(here, log) -> None:
     put(here, [log], settings())
     log.write_text(STDOUT.replace("0.7811", "0.7911"))
     with pytest.raises(ImportRefusedError, match=r"train.log and log \w+, which .* seed 42"):
@@ -142,17 +136,7 @@ def test_another_log_of_one_seed_is_refused(here: Store, log: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_logs_of_one_seed_are_refused(log: Path) -> None:
-    other = log.with_name("other.log")
-    other.write_text(STDOUT.replace("0.7811", "0.7911"))
-    with pytest.raises(ImportRefusedError, match=r"\w+.log and .*\w+.log are all complete"):
-        read_logs([log, other], settings())
-
-
-@pytest.mark.slow
-def test_a_sweep_of_our_own_is_not_touched(
-    filled: Callable[..., Store], sweep_started: Callable[..., Any], log: Path
-) -> None:
+def test_a_sweep_of_our_own_is_not_touched(filled, sweep_started, log) -> None:
     here = filled([sweep_started("logs")])
     with pytest.raises(
         ImportRefusedError, match=r"sweep 'logs' .* another one \(rankcse on mini\)"
@@ -162,7 +146,7 @@ def test_a_sweep_of_our_own_is_not_touched(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["state", "json lines", "numbers as text"])
-def test_other_forms(form: str, here: Store, tmp_path: Path) -> None:
+def test_other_forms(form, here, tmp_path) -> None:
     entries = [
         {"loss": 0.5, "step": 5},
         {"eval_stsb_spearman": 0.5, "step": 10, "epoch": 0.1},
@@ -181,7 +165,7 @@ def test_other_forms(form: str, here: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_earliest_of_the_best_trained_steps_counts(here: Store, log: Path) -> None:
+def test_the_earliest_of_the_best_trained_steps_counts(here, log) -> None:
     values = {0: 0.9, 5: 0.6, 10: 0.7, 15: 0.7}
     log.write_text("\n".join(str({"eval_stsb_spearman": values[s], "step": s}) for s in values))
     put(here, [log], settings())
@@ -191,7 +175,7 @@ def test_the_earliest_of_the_best_trained_steps_counts(here: Store, log: Path) -
 
 
 @pytest.mark.slow
-def test_transfer_accuracies_in_percent(here: Store, log: Path) -> None:
+def test_transfer_accuracies_in_percent(here, log) -> None:
     log.write_text("{'eval_avg_transfer': 85.0, 'eval_stsb_spearman': 0.7, 'epoch': 1.0}")
     put(here, [log], settings(dev="transfer_dev", scale=100))
     (point,) = curve(here)
@@ -212,7 +196,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-def test_what_cannot_be_a_trial_is_refused(log: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_a_trial_is_refused(log, tmp_path) -> None:
     bad = tmp_path / "bad.log"
     missing = tmp_path / "missing.log"
     for text, changes, message in REFUSED:
@@ -235,13 +219,13 @@ def test_settings_are_told_all_at_once() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_no_number_is_left_out(log: Path) -> None:
+def test_what_is_no_number_is_left_out(log) -> None:
     log.write_text("{'a': 'x', 'b': 1}\n{'c': 'x'}\n{1, 2}\n")
     assert read_log(log) == [{"b": 1.0}]
 
 
 @pytest.mark.slow
-def test_two_labs_share_no_row(here: Store, log: Path, tmp_path: Path) -> None:
+def test_two_labs_share_no_row(here, log, tmp_path) -> None:
     other = tmp_path / "other.log"
     other.write_text(STDOUT.replace("0.7811", "0.7911"))
     again = tmp_path / "again.log"
@@ -257,13 +241,3 @@ def test_two_labs_share_no_row(here: Store, log: Path, tmp_path: Path) -> None:
     }
     assert rows["lab-a"].dev.identity != rows["lab-b"].dev.identity
     assert put(here, [log], settings(sweep="lab-a")) == Imported(new=0, already_here=1, gave_way=0)
-
-
-@pytest.mark.slow
-def test_what_an_earlier_version_imported_is_not_imported_again(
-    here: Store, log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as earlier:
-        earlier.setattr(ImportedTrial, "key", property(lambda trial: trial.former_key))
-        assert put(here, [log], settings()).new == 1
-    assert put(here, [log], settings()) == Imported(new=0, already_here=1, gave_way=0)

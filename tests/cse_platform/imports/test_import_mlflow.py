@@ -1,14 +1,11 @@
 """Runs that another lab logged to MLflow come onto the leaderboard, once."""
 
-from collections.abc import Callable
 from math import nan
-from pathlib import Path
 from typing import Any
 
 import pytest
 from stored_trials import stored_scores, trials_of
 
-from cse_platform.imports.records import Imported
 from cse_platform.imports.records import apply_trials as bring_onto
 from cse_platform.imports.runs import read_runs
 from cse_platform.leaderboard.board import board_rows
@@ -24,12 +21,7 @@ def rows(board: Store, sweep: str = "lab-b-bert-base") -> list[tuple[Any, ...]]:
         ]
 
 
-def test_runs_become_trials(
-    board: Store,
-    lab: Any,
-    bring: Callable[..., Imported],
-    check_counters: Callable[[Store], None],
-) -> None:
+def test_runs_become_trials(board, lab, bring, check_counters) -> None:
     lab.run({0: 30.0, 125: 78.0, 250: 77.0}, scores={"test/sts12": 68.4, "test/mr": 81.0})
     lab.run({0: 30.0, 125: 79.0}, {"seed": "1"})
     lab.run({0: 30.0}, {"seed": "2"}, status="RUNNING")
@@ -69,12 +61,7 @@ def test_runs_become_trials(
 
 
 @pytest.mark.slow
-def test_again_adds_nothing_but_new_runs(
-    here: Store,
-    lab: Any,
-    bring: Callable[..., Imported],
-    contents: Callable[[Store], Any],
-) -> None:
+def test_again_adds_nothing_but_new_runs(here, lab, bring, contents) -> None:
     lab.run({125: 78.0})
     lab.run({125: 10.0}, {"seed": "1"}, status="FAILED")
     bring(here)
@@ -95,9 +82,7 @@ def test_again_adds_nothing_but_new_runs(
 
 
 @pytest.mark.slow
-def test_values_without_steps_and_repeated_ones(
-    here: Store, lab: Any, bring: Callable[..., Imported]
-) -> None:
+def test_values_without_steps_and_repeated_ones(here, lab, bring) -> None:
     """Of one step the last value stays; without steps there is a value and no curve."""
     lab.run({0: 78.0})
     run = lab.run({0: 30.0, 125: 60.0, 250: nan}, {"seed": "1"})
@@ -110,9 +95,7 @@ def test_values_without_steps_and_repeated_ones(
 
 
 @pytest.mark.slow
-def test_a_whole_family_has_its_average(
-    here: Store, lab: Any, bring: Callable[..., Imported]
-) -> None:
+def test_a_whole_family_has_its_average(here, lab, bring) -> None:
     tasks = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
     scores = {f"test_{task}": 70.0 + place for place, task in enumerate(tasks)}
     lab.run({125: 78.0}, scores=scores)
@@ -125,9 +108,7 @@ def test_a_whole_family_has_its_average(
 
 
 @pytest.mark.slow
-def test_methods_that_are_not_ours_take_values_as_they_are(
-    here: Store, lab: Any, bring: Callable[..., Imported]
-) -> None:
+def test_methods_that_are_not_ours_take_values_as_they_are(here, lab, bring) -> None:
     lab.run({125: 78.0}, {"temp": "None", "lr": "[1, 2]"}, tags={"paper": "PromptBERT"})
     bring(here, lab.mapping.replace("method: simcse", "method: {tag: paper}"))
     with here.session() as session:
@@ -137,9 +118,7 @@ def test_methods_that_are_not_ours_take_values_as_they_are(
 
 
 @pytest.mark.slow
-def test_a_folder_of_runs_is_a_store_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Store, lab_at: Callable[..., Any]
-) -> None:
+def test_a_folder_of_runs_is_a_store_too(tmp_path, monkeypatch, here, lab_at) -> None:
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     (tmp_path / "mlruns").mkdir()
     lab = lab_at((tmp_path / "mlruns").as_uri(), "train")

@@ -2,24 +2,17 @@
 
 import re
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import pytest
 from stored_trials import trials_of
 
 from cse_platform.errors import ImportRefusedError, NotFoundError, StoreError
-from cse_platform.imports.records import Imported
 from cse_platform.imports.runs import read_runs
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.store import Store
 
 
-def test_what_runs_lack_is_told_all_at_once(
-    here: Store, lab: Any, bring: Callable[..., Imported]
-) -> None:
+def test_what_runs_lack_is_told_all_at_once(here, lab, bring) -> None:
     lab.run({125: 78.0}, {"lr": "high", "seed": "x"}, name="one")
     lab.run({125: 7800.0}, {"model": "gpt2", "seed": "1", "temp": "-1"}, name="two")
     lab.run({125: 78.0}, {"seed": "2"}, name="good")
@@ -40,23 +33,21 @@ def test_what_runs_lack_is_told_all_at_once(
 
 
 @pytest.mark.slow
-def test_a_rehearsal_is_refused(here: Store, lab: Any, bring: Callable[..., Imported]) -> None:
+def test_a_rehearsal_is_refused(here, lab, bring) -> None:
     lab.run({125: 78.0}, tags={"cse.smoke": "True"}, name="rehearsed")
     with pytest.raises(ImportRefusedError, match=r"rehearsed.*: a rehearsal, made by cse-sweep"):
         bring(here)
 
 
 @pytest.mark.slow
-def test_percentages_are_suspected(here: Store, lab: Any, bring: Callable[..., Imported]) -> None:
+def test_percentages_are_suspected(here, lab, bring) -> None:
     lab.run({125: 78.0})
     with pytest.raises(ImportRefusedError, match=r"is it a percentage \(scale: 100\)\?"):
         bring(here, lab.mapping.replace("spearman, scale: 100", "spearman"))
 
 
 @pytest.mark.slow
-def test_two_complete_runs_of_one_seed_are_refused(
-    here: Store, lab: Any, bring: Callable[..., Imported]
-) -> None:
+def test_two_complete_runs_of_one_seed_are_refused(here, lab, bring) -> None:
     lab.run({125: 78.0}, name="one")
     bring(here)
     lab.run({125: 79.0}, name="two")
@@ -85,13 +76,7 @@ def test_two_complete_runs_of_one_seed_are_refused(
         (("experiments: [train]", "experiments: [trian]"), "no experiment 'trian'; there are"),
     ],
 )
-def test_a_wrong_mapping_is_told_with_its_line(
-    change: tuple[str, str],
-    message: str,
-    here: Store,
-    lab: Any,
-    bring: Callable[..., Imported],
-) -> None:
+def test_a_wrong_mapping_is_told_with_its_line(change, message, here, lab, bring) -> None:
     lab.run({125: 78.0}, scores={"test/sts12": 68.4, "test/mr": 81.0})
     with pytest.raises((ImportRefusedError, NotFoundError), match=message):
         bring(here, (lab.mapping + lab.scores).replace(*change))
@@ -107,9 +92,7 @@ def test_a_wrong_mapping_is_told_with_its_line(
         ("ftp://me:secret@lab/x", r"'ftp://me:\*\*\*@lab/x' is not an MLflow store"),
     ],
 )
-def test_what_is_no_store_is_refused_and_not_made(
-    uri: str, message: str, tmp_path: Path, lab: Any
-) -> None:
+def test_what_is_no_store_is_refused_and_not_made(uri, message, tmp_path, lab) -> None:
     (tmp_path / "mapping.yaml").write_text(lab.mapping)
     with pytest.raises(StoreError, match=message):
         read_runs(uri.format(tmp_path), tmp_path / "mapping.yaml")
@@ -117,20 +100,7 @@ def test_what_is_no_store_is_refused_and_not_made(
 
 
 @pytest.mark.slow
-def test_another_database_is_refused_and_stays_as_it_is(
-    filled: Callable[..., Store], lab: Any, tmp_path: Path
-) -> None:
-    with filled([]) as board, board.session() as session:
-        file = Path(session.get_bind().engine.url.database)
-    before = file.read_bytes()
-    (tmp_path / "mapping.yaml").write_text(lab.mapping)
-    with pytest.raises(StoreError, match="is not an MLflow store: it has no table 'experiments'"):
-        read_runs(f"sqlite:///{file}", tmp_path / "mapping.yaml")
-    assert file.read_bytes() == before
-
-
-@pytest.mark.slow
-def test_a_store_of_an_older_mlflow_is_refused_and_stays_as_it_is(lab: Any, tmp_path: Path) -> None:
+def test_a_store_of_an_older_mlflow_is_refused_and_stays_as_it_is(lab, tmp_path) -> None:
     """MLflow would upgrade it."""
     with closing(sqlite3.connect(tmp_path / "old.db")) as old, old:
         old.execute("CREATE TABLE experiments (experiment_id INTEGER)")
@@ -139,13 +109,3 @@ def test_a_store_of_an_older_mlflow_is_refused_and_stays_as_it_is(lab: Any, tmp_
     with pytest.raises(StoreError, match=r"is of an older schema, .* `mlflow db upgrade`"):
         read_runs(f"sqlite:///{tmp_path / 'old.db'}", tmp_path / "mapping.yaml")
     assert (tmp_path / "old.db").read_bytes() == before
-
-
-@pytest.mark.slow
-def test_one_experiment_is_no_folder_of_experiments(lab: Any, tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "run"):
-        folder.mkdir(exist_ok=True)
-        (folder / "meta.yaml").touch()
-    (tmp_path / "mapping.yaml").write_text(lab.mapping)
-    with pytest.raises(StoreError, match="name the one that does, often called mlruns"):
-        read_runs(tmp_path.as_uri(), tmp_path / "mapping.yaml")

@@ -1,9 +1,7 @@
 """Merging: what wins, and what is counted."""
 
 import sqlite3
-from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -15,10 +13,6 @@ from cse_platform.leaderboard.ingest.merge import merge
 from cse_platform.leaderboard.store import Store, open_other_store
 from cse_platform.leaderboard.trials import dev_curve
 from cse_platform.tracking.events import Event
-
-Life = Callable[..., list[Event]]
-Filled = Callable[[Sequence[Event]], Store]
-Started = Callable[..., Event]
 
 
 def rows(board: Store, sweep: str = "first") -> list[tuple[int, str, str, float | None]]:
@@ -32,13 +26,7 @@ def curve(board: Store, key: str) -> dict[int, float | None]:
 
 
 def test_into_each_kind_of_store_and_back(
-    board: Store,
-    filled: Filled,
-    sweep_started: Started,
-    trial_life: Life,
-    trial_evaluated: Callable[..., Event],
-    contents: Callable[[Store], Any],
-    check_counters: Callable[[Store], None],
+    board, filled, sweep_started, trial_life, trial_evaluated, contents, check_counters
 ) -> None:
     begin = sweep_started(spec={"tags": ["a"]})
     life = trial_life(0, {0: 0.1, 10: 0.5})
@@ -61,9 +49,7 @@ def test_into_each_kind_of_store_and_back(
 
 
 @pytest.fixture
-def there(
-    filled: Filled, sweep_started: Started, trial_life: Life, trial_evaluated: Callable[..., Event]
-) -> Store:
+def there(filled, sweep_started, trial_life, trial_evaluated) -> Store:
     """A leaderboard with five trials of three dev points each, in two sweeps."""
     events = [sweep_started(), sweep_started("second")]
     for number in range(5):
@@ -75,12 +61,7 @@ def there(
 @pytest.mark.slow
 @pytest.mark.parametrize(("most", "slices"), [(6, [2, 4, 5]), (8, [2, 4, 5]), (1, [1, 2, 3, 4, 5])])
 def test_others_can_write_between_slices(
-    most: int,
-    slices: list[int],
-    filled: Filled,
-    there: Store,
-    contents: Callable[[Store], Any],
-    monkeypatch: pytest.MonkeyPatch,
+    most, slices, filled, there, contents, monkeypatch
 ) -> None:
     """Each has as many trials as have so many points together, and at least one."""
     monkeypatch.setattr(merging, "SLICE_ROWS", most)
@@ -104,15 +85,15 @@ def test_others_can_write_between_slices(
 @pytest.mark.slow
 @pytest.mark.parametrize("cut_after", [1, 3, 5])
 def test_what_was_cut_off_goes_on(
-    cut_after: int,
-    board: Store,
-    filled: Filled,
-    there: Store,
-    sweep_started: Started,
-    trial_life: Life,
-    contents: Callable[[Store], Any],
-    check_counters: Callable[[Store], None],
-    monkeypatch: pytest.MonkeyPatch,
+    cut_after,
+    board,
+    filled,
+    there,
+    sweep_started,
+    trial_life,
+    contents,
+    check_counters,
+    monkeypatch,
 ) -> None:
     """A trial of ours has a number of theirs."""
     ours = [sweep_started(), *trial_life(0, {1: 0.5}, configuration="ours")]
@@ -138,12 +119,7 @@ def test_what_was_cut_off_goes_on(
     assert contents(copies[0]) == contents(copies[1])
 
 
-def test_complete_wins_with_its_curve(
-    filled: Filled,
-    sweep_started: Started,
-    trial_life: Life,
-    check_counters: Callable[[Store], None],
-) -> None:
+def test_complete_wins_with_its_curve(filled, sweep_started, trial_life, check_counters) -> None:
     here = filled([sweep_started(), *trial_life(0, {0: 0.1, 5: 0.2}, state="FAIL")])
     there = filled([sweep_started(), *trial_life(0, {0: 0.1, 10: 0.5})])
     merged = merge(here, there)
@@ -157,50 +133,9 @@ def test_complete_wins_with_its_curve(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("newer_there", [True, False])
-def test_of_two_unfinished_attempts_the_later_wins(
-    newer_there: bool, filled: Filled, sweep_started: Started, trial_life: Life
-) -> None:
-    old = [sweep_started(), *trial_life(0, {0: 0.1, 5: 0.2}, state="FAIL")]
-    new = [*old, *trial_life(0, {0: 0.3}, state=None)]
-    here, there = (filled(old), filled(new)) if newer_there else (filled(new), filled(old))
-    assert merge(here, there).newer == int(newer_there)
-    assert rows(here) == [(0, "c0-42", "RUNNING", None)]
-    assert curve(here, "c0-42") == {0: 0.3}
-
-
-@pytest.mark.slow
-def test_complete_on_both_sides_the_first_stays(
-    filled: Filled,
-    sweep_started: Started,
-    trial_life: Life,
-    trial_evaluated: Callable[..., Event],
-    contents: Callable[[Store], Any],
-) -> None:
-    begin, life = sweep_started(), trial_life(0, {1: 0.5})
-    here = filled([begin, *life])
-    there = filled([begin, *life, trial_evaluated("c0-42", {"test/stsb_spearman": 0.6})])
-    other = filled(
-        [begin, *trial_life(0, {1: 0.4}), trial_evaluated("c0-42", {"test/mr_accuracy": 0.9})]
-    )
-    before = contents(here)
-    merged = merge(here, other)
-    assert (merged.differing, merged.scores, merged.already_here) == (1, 0, 1)
-    told = {"evaluations": [], "contests": []}  # of the newest trial a group notes the code
-    assert {**contents(here), **told} == {**before, **told}
-    merged = merge(here, there)
-    assert (merged.differing, merged.scores, merged.points) == (0, 1, 0)
-    assert len(contents(here)["scores"]) == len(before["scores"]) + 1
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("ours_first", [True, False])
 def test_of_two_models_the_first_stands_with_its_scores(
-    ours_first: bool,
-    filled: Callable[..., Store],
-    sweep_started: Started,
-    trial_life: Life,
-    trial_evaluated: Callable[..., Event],
+    ours_first, filled, sweep_started, trial_life, trial_evaluated
 ) -> None:
     def complete(sweep: str, value: float, score: float) -> list[Event]:
         life = trial_life(0, {1: value}, sweep=sweep)
@@ -219,9 +154,7 @@ def test_of_two_models_the_first_stands_with_its_scores(
 
 
 @pytest.mark.slow
-def test_the_later_start_of_a_sweep_decides(
-    filled: Filled, sweep_started: Started, contents: Callable[[Store], Any]
-) -> None:
+def test_the_later_start_of_a_sweep_decides(filled, sweep_started, contents) -> None:
     first = sweep_started(spec={"trials": 4, "tags": ["a"]})
     again = first.model_copy(
         update={"time": first.time + timedelta(hours=1), "spec": {"trials": 8, "tags": ["b"]}}
@@ -235,32 +168,7 @@ def test_the_later_start_of_a_sweep_decides(
 
 
 @pytest.mark.slow
-def test_gpu_time_is_counted_once_a_sweep(
-    filled: Filled,
-    sweep_started: Started,
-    trial_life: Life,
-    check_counters: Callable[[Store], None],
-) -> None:
-    def with_gpu(seconds: float, state: str, sweep: str = "first") -> list[Event]:
-        *events, finish = trial_life(0, {1: 0.1}, configuration="c", state=state, sweep=sweep)
-        took = finish.model_copy(update={"gpus": 0.5, "wall_seconds": seconds})
-        return [sweep_started(sweep), *events, took]
-
-    here = filled(with_gpu(10, "FAIL"))
-    # Of the first sweep they tell more than we know, and the second is one that we lack.
-    there = filled([*with_gpu(40, "PRUNED"), *with_gpu(6, "COMPLETE", "second")])
-    for _ in range(2):
-        merge(here, there)
-        check_counters(here)
-        with here.session() as session:
-            assert session.scalar(text("SELECT gpu_seconds FROM contests")) == 23
-            assert session.scalar(text("SELECT wall_seconds FROM trials")) == 6
-
-
-@pytest.mark.slow
-def test_a_journal_goes_on_after_a_merge(
-    board: Store, filled: Filled, sweep_started: Started, trial_life: Life
-) -> None:
+def test_a_journal_goes_on_after_a_merge(board, filled, sweep_started, trial_life) -> None:
     """The numbers that it gives its own next trials have been given to theirs."""
     journal = [sweep_started(), *trial_life(0, {1: 0.1})]
     apply_events(board, journal)
@@ -277,7 +185,7 @@ def test_a_journal_goes_on_after_a_merge(
 
 @pytest.mark.slow
 def test_a_source_that_we_lack_is_filled_in(
-    filled: Filled, sweep_started: Started, trial_life: Life, trial_evaluated: Callable[..., Event]
+    filled, sweep_started, trial_life, trial_evaluated
 ) -> None:
     def scored(**sources: str | None) -> Store:
         scores = [

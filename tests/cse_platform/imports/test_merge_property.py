@@ -1,6 +1,6 @@
 """Whatever two stores saw of one journal, merged they hold the whole of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,10 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from cse_platform.leaderboard.ingest.merge import merge
-from cse_platform.leaderboard.store import Store
 from cse_platform.tracking.events import Event, SweepFinished, TestAccessed, TrialFinished
-
-Life = Callable[..., list[Event]]
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 STATES = ("COMPLETE", "FAIL", "PRUNED", None)
@@ -34,14 +31,7 @@ lives = st.lists(
 @given(drawn=lives, finished=st.sampled_from([(True, True), (True, False), (False, True)]))
 @settings(max_examples=12, deadline=None, phases=[Phase.generate])  # to shrink takes minutes
 def test_two_halves_are_the_whole(
-    drawn: list[tuple[Any, ...]],
-    finished: tuple[bool, bool],
-    trial_life: Life,
-    trial_evaluated: Callable[..., Event],
-    sweep_started: Callable[..., Event],
-    filled: Callable[[Sequence[Event]], Store],
-    contents: Callable[[Store], Any],
-    check_counters: Callable[[Store], None],
+    drawn, finished, trial_life, trial_evaluated, sweep_started, filled, contents, check_counters
 ) -> None:
     clock = Clock()
     begin = clock.stamped([sweep_started(spec={"trials": 4, "tags": ["a"]})])

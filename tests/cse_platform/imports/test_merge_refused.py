@@ -2,9 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from alembic import command
@@ -12,24 +10,15 @@ from sqlalchemy import create_engine, text
 from stored_trials import trials_of, url_of
 
 from cse_platform.errors import ImportRefusedError, NoStoreError, StoreError
-from cse_platform.leaderboard import engines
 from cse_platform.leaderboard.ingest.merge import merge
-from cse_platform.leaderboard.store import Store, open_other_store, open_store
+from cse_platform.leaderboard.store import open_other_store, open_store
 from cse_platform.leaderboard.upgrade import alembic_config, open_migration
 from cse_platform.runner.models import TRIAL_FILE, may_hold_model
-from cse_platform.tracking.events import Event
-
-Life = Callable[..., list[Event]]
-Filled = Callable[[Sequence[Event]], Store]
-Started = Callable[..., Event]
 
 
 @pytest.mark.slow
 def test_rehearsals_and_sweeps_never_share_a_leaderboard(
-    filled: Filled,
-    sweep_started: Started,
-    trial_life: Life,
-    contents: Callable[[Store], Any],
+    filled, sweep_started, trial_life, contents
 ) -> None:
     rehearsed = filled([sweep_started(spec={"smoke": True}), *trial_life(0, {1: 0.5})])
     real = filled([sweep_started("second", spec={}), *trial_life(1, {1: 0.5}, sweep="second")])
@@ -45,10 +34,7 @@ def test_rehearsals_and_sweeps_never_share_a_leaderboard(
 
 
 def test_sweeps_that_share_a_name_are_refused_all_at_once(
-    filled: Filled,
-    sweep_started: Started,
-    trial_life: Life,
-    contents: Callable[[Store], Any],
+    filled, sweep_started, trial_life, contents
 ) -> None:
     spec = {"space": {"tau2": [0.1, 0.2]}, "search": {"sampler": "tpe", "seed": 42}}
     changed = {"space": {"tau2": [0.1]}, "search": {"sampler": "tpe", "seed": 7}, "sweep": "first"}
@@ -79,9 +65,7 @@ def test_sweeps_that_share_a_name_are_refused_all_at_once(
 
 
 @pytest.mark.slow
-def test_a_default_that_a_version_did_not_know_makes_no_other_sweep(
-    filled: Filled, sweep_started: Started
-) -> None:
+def test_a_default_that_a_version_did_not_know_makes_no_other_sweep(filled, sweep_started) -> None:
     spec = {"corpus": [{"name": "wiki1m"}], "dev": {"search": "stsb"}, "fixed": None}
     later = {
         "corpus": [{"name": "wiki1m", "split_at": None}],
@@ -105,18 +89,14 @@ def test_a_default_that_a_version_did_not_know_makes_no_other_sweep(
         ({"first": "second"}, "two sweeps the name second"),
     ],
 )
-def test_a_wrong_rename_is_refused(
-    rename: dict[str, str], message: str, filled: Filled, sweep_started: Started
-) -> None:
+def test_a_wrong_rename_is_refused(rename, message, filled, sweep_started) -> None:
     there = filled([sweep_started(), sweep_started("second")])
     with pytest.raises(ImportRefusedError, match=message):
         merge(filled([]), there, rename=rename)
 
 
 @pytest.mark.slow
-def test_the_other_store_is_only_read(
-    filled: Filled, sweep_started: Started, trial_life: Life, tmp_path: Path
-) -> None:
+def test_the_other_store_is_only_read(filled, sweep_started, trial_life, tmp_path) -> None:
     """Of an older schema, it is read through a copy."""
     there = filled([sweep_started(), *trial_life(0, {1: 0.5})])
     url = url_of(there)
@@ -136,7 +116,7 @@ def test_the_other_store_is_only_read(
 
 
 @pytest.mark.slow
-def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_store_is_refused(tmp_path) -> None:
     missing = open_other_store(f"sqlite:///{tmp_path / 'none.db'}")
     with pytest.raises(NoStoreError, match=r"no leaderboard at sqlite:////.*/none.db"), missing:
         pass
@@ -166,7 +146,7 @@ def test_an_older_schema_on_a_server_is_refused() -> None:
 
 @pytest.mark.slow
 def test_names_that_no_sweep_file_can_have_are_refused(
-    filled: Filled, sweep_started: Started, trial_life: Life, contents: Callable[[Store], Any]
+    filled, sweep_started, trial_life, contents
 ) -> None:
     here, name = filled([sweep_started()]), "../../x<script>"
     there = filled([sweep_started(name), *trial_life(0, {1: 0.5}, sweep=name)])
@@ -180,9 +160,7 @@ def test_names_that_no_sweep_file_can_have_are_refused(
 
 
 @pytest.mark.slow
-def test_keys_that_are_paths_are_refused(
-    filled: Filled, sweep_started: Started, trial_life: Life
-) -> None:
+def test_keys_that_are_paths_are_refused(filled, sweep_started, trial_life) -> None:
     there = filled([sweep_started(), *trial_life(0, {1: 0.5}, trial="../../../etc/x")])
     with pytest.raises(ImportRefusedError, match="key that none can have"):
         merge(filled([]), there)
@@ -190,7 +168,7 @@ def test_keys_that_are_paths_are_refused(
 
 @pytest.mark.slow
 def test_a_model_comes_only_where_its_folder_names_the_trial(
-    filled: Filled, sweep_started: Started, trial_life: Life, tmp_path: Path
+    filled, sweep_started, trial_life, tmp_path
 ) -> None:
     kept, strange = tmp_path / "kept", tmp_path / "strange"
     older = tmp_path / "c2-42"
@@ -206,28 +184,3 @@ def test_a_model_comes_only_where_its_folder_names_the_trial(
     with here.session() as session:
         taken = [trial.model for trial in trials_of(session, "first")]
     assert taken == [str(kept), None, str(older), str(tmp_path / "elsewhere")]
-
-
-@pytest.mark.slow
-def test_a_view_that_recurs_for_ever_is_broken_off(
-    filled: Filled, sweep_started: Started, trial_life: Life, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here, there = filled([]), filled([sweep_started(), *trial_life(0, {1: 0.5})])
-    if there._engine.dialect.name != "sqlite":
-        pytest.skip("a table of PostgreSQL that others refer to cannot be replaced by a view")
-    with there.writing() as session:
-        session.execute(text("PRAGMA defer_foreign_keys = 1"))
-        session.execute(text("ALTER TABLE evaluations RENAME TO hidden"))
-        session.execute(
-            text(
-                "CREATE VIEW evaluations AS WITH RECURSIVE n(i) AS "
-                "(SELECT 1 UNION ALL SELECT i + 1 FROM n) "
-                "SELECT i AS identity, '{}' AS settings, NULL AS source FROM n WHERE i < 0"
-            )
-        )
-    monkeypatch.setattr(engines, "STATEMENT_STEPS", 1_000_000)
-    with (
-        open_other_store(url_of(there)) as other,
-        pytest.raises(StoreError, match=r"a statement does not end.*evaluations"),
-    ):
-        merge(here, other)

@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner, Result
 from stored_trials import apply_events
 
-from cse_methods.encoders.loading import load_encoder
 from cse_methods.registry import get_method
 from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
 from cse_platform.leaderboard.store import open_store
@@ -170,7 +169,7 @@ def tested() -> Callable[..., list[Event]]:
 
 
 @pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def runs(tmp_path, monkeypatch) -> Path:
     """The default runs folder of an empty working directory."""
     for name in ("CSE_STORE", "CSE_MLFLOW_URI"):
         monkeypatch.delenv(name, raising=False)
@@ -179,7 +178,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def put(empty_leaderboard: Callable[[Path], str]) -> Callable[..., None]:
+def put(empty_leaderboard) -> Callable[..., None]:
     """Puts events on the leaderboard of a runs folder, which is made anew."""
 
     def put(runs: Path, *events: Event) -> None:
@@ -190,13 +189,13 @@ def put(empty_leaderboard: Callable[[Path], str]) -> Callable[..., None]:
 
 
 @pytest.fixture
-def fill(runs: Path, put: Callable[..., None]) -> Callable[..., None]:
+def fill(runs, put) -> Callable[..., None]:
     """Puts events on the leaderboard of the default runs folder."""
     return partial(put, runs)
 
 
 @pytest.fixture
-def story_of(runs: Path) -> Callable[..., TrialDetails]:
+def story_of(runs) -> Callable[..., TrialDetails]:
     """Asks the leaderboard of the runs folder."""
 
     def ask(key: str = KEY) -> TrialDetails:
@@ -208,10 +207,12 @@ def story_of(runs: Path) -> Callable[..., TrialDetails]:
 
 
 @pytest.fixture(scope="session")
-def mini_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def mini_model(tmp_path_factory) -> Callable[..., Path]:
     """A folder as a trial keeps it, by its pooler and the trial's key."""
 
     def make(pooler: str = "cls", *, trial: str = KEY) -> Path:
+        from cse_methods.encoders.loading import load_encoder
+
         folder = tmp_path_factory.mktemp(f"model-{pooler}")
         load_encoder("mini", pooler=pooler).save(folder)
         (folder / TRIAL_FILE).write_text(f"{trial}\n")

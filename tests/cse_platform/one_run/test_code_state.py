@@ -1,6 +1,5 @@
 """The code that a sweep runs: what is recorded of it gives it back, or says that it cannot."""
 
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,11 +16,9 @@ from cse_platform.tracking.provenance import (
     sweep_provenance,
 )
 
-Git = Callable[..., str]
-
 
 @pytest.fixture
-def repository(tmp_path: Path, git: Git) -> Path:
+def repository(tmp_path, git) -> Path:
     """Three committed files: of text, with Windows' line ends, and of bytes."""
     folder = tmp_path / "original"
     (folder / "deep").mkdir(parents=True)
@@ -41,9 +38,7 @@ def change(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("seen_from", [".", "deep"])
-def test_a_diff_gives_the_changes_back(
-    repository: Path, tmp_path: Path, git: Git, seen_from: str
-) -> None:
+def test_a_diff_gives_the_changes_back(repository, tmp_path, git, seen_from) -> None:
     for name, value in (("color.ui", "always"), ("diff.noprefix", "true"), ("diff.relative", "1")):
         git(repository, "config", name, value)
     change(repository)
@@ -56,37 +51,29 @@ def test_a_diff_gives_the_changes_back(
         assert (tmp_path / "copy" / name).read_bytes() == (repository / name).read_bytes()
 
 
-def test_nothing_differs_in_a_clean_tree_or_outside_of_one(
-    repository: Path, tmp_path: Path
-) -> None:
+def test_nothing_differs_in_a_clean_tree_or_outside_of_one(repository, tmp_path) -> None:
     (repository / "untracked.py").write_text("no")
     assert git_diff(repository) is None
     assert git_diff(tmp_path) is None
     assert "git" not in code_diffs(repository)
 
 
-def test_a_long_diff_is_cut_and_says_so(repository: Path) -> None:
+def test_a_diff_that_is_not_whole_says_so(repository) -> None:
     (repository / "a.py").write_text("x" * 99 + "\n" + "é" * MAX_DIFF_BYTES)
     diff = git_diff(repository)
     assert diff is not None and not can_be_applied(diff)
     assert diff.splitlines()[-1].startswith("### not whole: ")
     assert MAX_DIFF_BYTES <= len(diff.encode()) <= MAX_DIFF_BYTES + 100
-
-
-def test_a_diff_that_is_not_utf_8_says_so(repository: Path) -> None:
     (repository / "a.py").write_bytes("grüße\n".encode("latin-1"))
     diff = git_diff(repository)
     assert diff is not None and not can_be_applied(diff)
     assert "it is not UTF-8" in diff.splitlines()[-1]
-
-
-def test_a_file_that_quotes_the_mark_is_whole(repository: Path) -> None:
     (repository / "a.py").write_text("### not whole: says a test")
     diff = git_diff(repository)
     assert diff is not None and can_be_applied(diff)
 
 
-def test_the_remote_is_told_without_its_password(repository: Path, git: Git) -> None:
+def test_the_remote_is_told_without_its_password(repository, git) -> None:
     assert "remote" not in git_state(repository)
     git(repository, "remote", "add", "origin", "https://someone:secret@example.org/code.git")
     facts = sweep_provenance(repository)
@@ -94,12 +81,9 @@ def test_the_remote_is_told_without_its_password(repository: Path, git: Git) -> 
     assert "secret" not in " ".join(facts.values())
 
 
-def test_the_diffs_of_a_sweep_are_by_repository(repository: Path) -> None:
+def test_a_sweep_tells_its_diff_and_where_the_command_was_given(repository, monkeypatch) -> None:
     change(repository)
     assert code_diffs(repository)["git"] == git_diff(repository)
-
-
-def test_where_the_command_was_given(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(repository)
     assert sweep_provenance(None)["folder"] == str(repository)
 

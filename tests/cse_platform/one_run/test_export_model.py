@@ -1,26 +1,14 @@
 """`cse-leaderboard export`: the trial's own model, with a card that tells the truth."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import Result
 
-from cse_methods.encoders.loading import load_encoder
-from cse_methods.evaluation.models import open_model
-from cse_methods.metrics import cosines
 from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.sweep.yaml_file import read_yaml
-from cse_platform.tracking.events import Event, SweepStarted
-
-Start = Callable[..., SweepStarted]
-Life = Callable[..., list[Event]]
-Fill = Callable[..., None]
-Run = Callable[..., Result]
-Model = Callable[..., Path]
 
 KEY, OTHER = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56
 OUT = Path("out")
@@ -35,13 +23,14 @@ def head(card: str) -> dict[str, Any]:
 
 
 def similarity(folder: Path) -> float:
+    from cse_methods.evaluation.models import open_model
+    from cse_methods.metrics import cosines
+
     (_, vectors), *_ = open_model(str(folder)).batches(PAIR)
     return cosines(vectors[:1], vectors[1:]).item()
 
 
-def test_it_is_the_same_model(
-    fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model
-) -> None:
+def test_it_is_the_same_model(fill, began, life, one_run, mini_model) -> None:
     model = mini_model()
     fill(began(), *life(model=str(model)))
     done = one_run("export", KEY[:8], OUT)
@@ -53,9 +42,7 @@ def test_it_is_the_same_model(
     }
 
 
-def test_of_a_sweep_it_is_the_best_trial(
-    fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model
-) -> None:
+def test_of_a_sweep_it_is_the_best_trial(fill, began, life, one_run, mini_model) -> None:
     worse = life(OTHER, seed=7, begin=10, best_value=0.5)
     fill(began(), *life(model=str(mini_model())), *worse)
     done = one_run("export", began().sweep, OUT)
@@ -64,9 +51,7 @@ def test_of_a_sweep_it_is_the_best_trial(
     assert "there is no sweep 'nosuch'" in one_run("export", "nosuch", OUT).stderr
 
 
-def test_the_card(
-    fill: Fill, began: Start, life: Life, tested: Life, one_run: Run, mini_model: Model
-) -> None:
+def test_the_card(fill, began, life, tested, one_run, mini_model) -> None:
     fill(
         began(provenance={"package_commit": "c0ffee", "host": "secret-host", "torch": "2.9.0"}),
         *life(model=str(mini_model())),
@@ -97,9 +82,7 @@ def test_the_card(
     assert "secret-host" not in card and "| uniformity |" not in card
 
 
-def test_the_hub_s_names_of_backbone_and_corpus(
-    fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model
-) -> None:
+def test_the_hub_s_names_of_backbone_and_corpus(fill, began, life, one_run, mini_model) -> None:
     started, *rest = life(model=str(mini_model()))
     dev = started.dev | {"corpus": "wiki1m+wikitext103+/own/lines.txt"}
     fill(began(), started.model_copy(update={"backbone": "bert-base", "dev": dev}), *rest)
@@ -109,9 +92,10 @@ def test_the_hub_s_names_of_backbone_and_corpus(
     assert told["datasets"] == ["princeton-nlp/datasets-for-simcse", "Salesforce/wikitext"]
 
 
-def test_a_pooler_that_the_library_lacks_is_said(
-    fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model
-) -> None:
+def test_a_pooler_that_the_library_lacks_is_said(fill, began, life, one_run, mini_model) -> None:
+    from cse_methods.encoders.loading import load_encoder
+    from cse_methods.metrics import cosines
+
     fill(began(), *life(model=str(mini_model("avg_top2"))))
     done = one_run("export", KEY, OUT)
     assert done.exit_code == 0
@@ -123,47 +107,26 @@ def test_a_pooler_that_the_library_lacks_is_said(
     assert cosines(vectors[:1], vectors[1:]).item() == pytest.approx(similarity(OUT), abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("end", "reason"),
-    [
+def test_a_trial_without_a_model(runs, fill, began, life, one_run) -> None:
+    ends: list[tuple[dict[str, Any], str]] = [
         ({"state": None}, "it is not finished"),
         ({"state": "PRUNED"}, "it was pruned"),
         ({"state": "FAIL", "error": "no"}, "it failed"),
         ({}, "its best checkpoint was not kept"),
-    ],
-)
-@pytest.mark.parametrize("command", ["export", "register"])
-def test_a_trial_without_a_model(
-    runs: Path,
-    fill: Fill,
-    began: Start,
-    life: Life,
-    one_run: Run,
-    end: dict[str, Any],
-    reason: str,
-    command: str,
-) -> None:
-    fill(began(), *life(**end))
-    (runs / "mlflow.db").touch()
-    done = one_run(command, KEY, OUT)
-    assert done.exit_code == 1
-    assert reason in done.stderr and "cse-leaderboard re" in done.stderr
-    assert not OUT.exists()
+        ({"model": "/nowhere/gone"}, "/nowhere/gone"),
+    ]
+    for end, reason in ends:
+        fill(began(), *life(**end))
+        (runs / "mlflow.db").touch()
+        for command in ("export", "register"):
+            done = one_run(command, KEY, OUT)
+            assert done.exit_code == 1
+            assert reason in done.stderr, command
+            assert "cse-leaderboard re" in done.stderr or "model" in end
+            assert not OUT.exists()
 
 
-def test_a_model_that_is_gone(
-    fill: Fill, began: Start, life: Life, one_run: Run, tmp_path: Path
-) -> None:
-    fill(began(), *life(model=str(tmp_path / "gone")))
-    done = one_run("export", KEY, OUT)
-    assert done.exit_code == 1
-    assert str(tmp_path / "gone") in done.stderr
-    assert not OUT.exists()
-
-
-def test_a_folder_with_something_in_it_is_refused(
-    fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model
-) -> None:
+def test_a_folder_with_something_in_it_is_refused(fill, began, life, one_run, mini_model) -> None:
     fill(began(), *life(model=str(mini_model())))
     OUT.mkdir()
     (OUT / "mine").touch()
@@ -173,9 +136,7 @@ def test_a_folder_with_something_in_it_is_refused(
     assert [path.name for path in OUT.iterdir()] == ["mine"]
 
 
-def test_a_model_in_a_store_is_fetched(
-    fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model, tmp_path: Path
-) -> None:
+def test_a_model_in_a_store_is_fetched(fill, began, life, one_run, mini_model, tmp_path) -> None:
     shutil.copytree(mini_model(), tmp_path / "store")
     (tmp_path / "store" / TRIAL_FILE).write_text(KEY)
     fill(began(), *life(model=f"file://{tmp_path / 'store'}"))
@@ -185,10 +146,10 @@ def test_a_model_in_a_store_is_fetched(
 
 @pytest.mark.real
 @pytest.mark.parametrize("pooler", ["cls", "avg"])
-def test_sentence_transformers_loads_it(
-    fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model, pooler: str
-) -> None:
+def test_sentence_transformers_loads_it(fill, began, life, one_run, mini_model, pooler) -> None:
     library = pytest.importorskip("sentence_transformers")
+    from cse_methods.encoders.loading import load_encoder
+
     fill(began(), *life(model=str(mini_model(pooler))))
     one_run("export", KEY, OUT)
     theirs = library.SentenceTransformer(str(OUT), device="cpu").encode(PAIR)
@@ -196,7 +157,7 @@ def test_sentence_transformers_loads_it(
 
 
 def test_a_folder_that_names_another_trial_is_not_exported(
-    fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model
+    fill, began, life, one_run, mini_model
 ) -> None:
     fill(began(), *life(model=str(mini_model(trial=OTHER))))
     done = one_run("export", KEY, OUT)

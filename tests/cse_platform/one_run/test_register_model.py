@@ -1,45 +1,28 @@
 """`cse-leaderboard register`: one version a trial in MLflow's registry, tied to the trial's run."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
-from click.testing import Result
-from mlflow import MlflowClient
 
-from cse_methods.encoders.loading import load_encoder
-from cse_platform.tracking.events import Event, SweepStarted
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
-
-Start = Callable[..., SweepStarted]
-Life = Callable[..., list[Event]]
-Fill = Callable[..., None]
-Run = Callable[..., Result]
-Model = Callable[..., Path]
 
 KEY, OTHER, THIRD = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56, "dd" * 32
 PAIR = ["A man plays a guitar.", "Someone makes music."]
 
 
 @pytest.fixture(autouse=True)
-def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_store(monkeypatch) -> None:
     """Nothing but what the command line names."""
     for name in ("CSE_STORE", "CSE_MLFLOW_URI"):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="module")
-def lab(
-    tmp_path_factory: pytest.TempPathFactory,
-    put: Callable[..., None],
-    began: Start,
-    life: Life,
-    mini_model: Model,
-    empty_mlflow: Callable[[Path], str],
-) -> Path:
+def lab(tmp_path_factory, put, began, life, mini_model, empty_mlflow) -> Path:
     """The runs folder of a sweep with three complete trials; MLflow has two of them."""
     runs = tmp_path_factory.mktemp("runs")
     models = {trial: str(mini_model(trial=trial)) for trial in (KEY, OTHER, THIRD)}
@@ -55,14 +38,16 @@ def lab(
 
 
 @pytest.fixture
-def client(lab: Path) -> MlflowClient:
+def client(lab) -> Any:
     """Of the lab's MLflow store."""
+    from mlflow import MlflowClient
+
     return MlflowClient(f"sqlite:///{lab / 'mlflow.db'}")
 
 
-def test_a_version_tells_of_its_trial(
-    client: MlflowClient, one_run: Run, mini_model: Model, lab: Path
-) -> None:
+def test_a_version_tells_of_its_trial(client, one_run, mini_model, lab) -> None:
+    from cse_methods.encoders.loading import load_encoder
+
     done = one_run("register", KEY[:8], "a lab's encoder", "--runs", lab)
     assert done.exit_code == 0, done.output
     assert re.search("0a1b2c3d .* version 1 of a lab's encoder", done.stdout)
@@ -93,9 +78,7 @@ def test_a_version_tells_of_its_trial(
     assert needed == ["sentence-transformers", "torch==2.9.0"]
 
 
-def test_a_trial_is_registered_once_under_a_name(
-    client: MlflowClient, one_run: Run, lab: Path
-) -> None:
+def test_a_trial_is_registered_once_under_a_name(client, one_run, lab) -> None:
     def told(key: str, name: str) -> str:
         done = one_run("register", key, name, "--runs", lab)
         assert done.exit_code == 0, done.output
@@ -112,23 +95,18 @@ def test_a_trial_is_registered_once_under_a_name(
     assert {(one.tags["trial"], int(one.version)) for one in versions} == {(KEY, 1), (OTHER, 2)}
 
 
-def test_a_name_that_mlflow_refuses(one_run: Run, lab: Path) -> None:
+def test_a_name_that_mlflow_refuses_and_a_trial_that_it_lacks(client, one_run, lab) -> None:
     done = one_run("register", KEY, "a/b", "--runs", lab)
     assert done.exit_code == 1
     assert done.stderr.count("\n") == 1
     assert "Invalid model name 'a/b'" in done.stderr
-
-
-def test_a_store_without_the_trial(client: MlflowClient, one_run: Run, lab: Path) -> None:
     done = one_run("register", THIRD, "never", "--runs", lab)
     assert done.exit_code == 1
     assert f"trial {THIRD[:16]} in" in done.stderr
     assert "never" not in [one.name for one in client.search_registered_models()]
 
 
-def test_no_store(
-    runs: Path, fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model
-) -> None:
+def test_no_store(runs, fill, began, life, one_run, mini_model) -> None:
     fill(began(), *life(model=str(mini_model())))
     done = one_run("register", KEY, "encoder")
     assert done.exit_code == 1
@@ -136,36 +114,25 @@ def test_no_store(
     assert not (runs / "mlflow.db").exists()
 
 
-@pytest.mark.parametrize(
-    ("file", "told"),
-    [
-        ("nothere.db", "no MLflow database nothere.db"),
-        ("runs/leaderboard.db", "is not an MLflow store"),
-    ],
-)
 def test_what_the_environment_names_is_not_made_a_store(
-    runs: Path,
-    fill: Fill,
-    began: Start,
-    life: Life,
-    one_run: Run,
-    mini_model: Model,
-    monkeypatch: pytest.MonkeyPatch,
-    file: str,
-    told: str,
+    runs, fill, began, life, one_run, mini_model, monkeypatch
 ) -> None:
     fill(began(), *life(model=str(mini_model())))
     before = (runs / "leaderboard.db").read_bytes()
-    monkeypatch.setenv("CSE_MLFLOW_URI", f"sqlite:///{file}")
-    done = one_run("register", KEY, "encoder")
-    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
-    assert told in done.stderr
-    assert (runs / "leaderboard.db").read_bytes() == before
-    assert [path.name for path in runs.parent.iterdir()] == ["runs"]
+    for file, told in {
+        "nothere.db": "no MLflow database nothere.db",
+        "runs/leaderboard.db": "is not an MLflow store",
+    }.items():
+        monkeypatch.setenv("CSE_MLFLOW_URI", f"sqlite:///{file}")
+        done = one_run("register", KEY, "encoder")
+        assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+        assert told in done.stderr
+        assert (runs / "leaderboard.db").read_bytes() == before
+        assert [path.name for path in runs.parent.iterdir()] == ["runs"]
 
 
 def test_a_pooler_that_the_library_lacks_is_refused(
-    runs: Path, fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model
+    runs, fill, began, life, one_run, mini_model
 ) -> None:
     fill(began(), *life(model=str(mini_model("avg_top2"))))
     (runs / "mlflow.db").touch()
@@ -175,11 +142,11 @@ def test_a_pooler_that_the_library_lacks_is_refused(
 
 
 @pytest.mark.real
-def test_mlflow_loads_it(
-    one_run: Run, mini_model: Model, lab: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mlflow_loads_it(one_run, mini_model, lab, monkeypatch) -> None:
     pytest.importorskip("sentence_transformers")
     import mlflow
+
+    from cse_methods.encoders.loading import load_encoder
 
     one_run("register", KEY, "loaded", "--runs", lab)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{lab / 'mlflow.db'}")

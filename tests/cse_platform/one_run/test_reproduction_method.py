@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 from outside_methods import keep_registry, lay_metadata
 
 from cse_methods import registry
@@ -19,7 +18,7 @@ from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.stores import sweep_folder
-from cse_platform.tracking.events import Event, SweepStarted
+from cse_platform.tracking.events import Event
 from cse_platform.tracking.method_code import (
     MAX_SOURCE_BYTES,
     METHOD_SOURCE,
@@ -28,11 +27,6 @@ from cse_platform.tracking.method_code import (
     read_method_code,
 )
 from cse_platform.tracking.provenance import code_diffs, sweep_provenance
-
-Start = Callable[..., SweepStarted]
-Life = Callable[..., list[Event]]
-Fill = Callable[..., None]
-Run = Callable[..., Result]
 
 KEY = "0a1b2c3d" + "0" * 56
 FOLDER = Path("reproduce-0a1b2c3d")
@@ -60,7 +54,7 @@ FILES = {
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def lab(tmp_path, monkeypatch) -> Iterator[Path]:
     """The source folder of an installed package whose method reads a table and a module."""
     root = tmp_path / "their code"
     for name, text in FILES.items():
@@ -75,7 +69,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def ran(fill: Fill, began: Start, life: Life) -> Callable[..., None]:
+def ran(fill, began, life) -> Callable[..., None]:
     """Puts a trial of the method on the leaderboard, run with that code."""
 
     def put(code: str | None, **start: Any) -> None:
@@ -89,9 +83,7 @@ def ran(fill: Fill, began: Start, life: Life) -> Callable[..., None]:
     return put
 
 
-def test_its_source_lies_in_the_folder(
-    lab: Path, ran: Callable[..., None], one_run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_source_lies_in_the_folder(lab, ran, one_run, monkeypatch) -> None:
     method = get_method("labcse")
     before = code_hashes(method)
     ran(code_hash(method))
@@ -126,7 +118,7 @@ def test_its_source_lies_in_the_folder(
 
 
 @pytest.fixture
-def keep(lab: Path, runs: Path) -> Callable[[], str]:
+def keep(lab, runs) -> Callable[[], str]:
     """Keeps the source of the method as it is now beside the journal, as a start does."""
 
     def keep() -> str:
@@ -137,9 +129,7 @@ def keep(lab: Path, runs: Path) -> Callable[[], str]:
     return keep
 
 
-def test_a_kept_source_comes_back_once_nobody_has_it(
-    lab: Path, keep: Callable[[], str], ran: Callable[..., None], one_run: Run, runs: Path
-) -> None:
+def test_a_kept_source_comes_back_once_nobody_has_it(lab, keep, ran, one_run, runs) -> None:
     sha256 = keep()
     ran(code_hash(get_method("labcse")), provenance={METHOD_SOURCE: sha256})
     table = lab / "lab" / "published.csv"
@@ -167,9 +157,7 @@ def test_a_kept_source_comes_back_once_nobody_has_it(
     assert refused.exit_code == 1 and "to runs/sweeps/first" in refused.stderr
 
 
-def test_the_same_source_is_kept_once_and_another_beside_it(
-    lab: Path, keep: Callable[[], str], runs: Path
-) -> None:
+def test_the_same_source_is_kept_once_and_another_beside_it(lab, keep, runs) -> None:
     first = keep()
     assert keep() == first
     (lab / "lab" / "published.csv").write_text("a,table,that,no,key,hashes\n")
@@ -177,9 +165,7 @@ def test_the_same_source_is_kept_once_and_another_beside_it(
     assert len(list((sweep_folder(runs, "first") / "code").iterdir())) == 2
 
 
-def test_a_folder_that_nobody_here_can_look_into_is_passed_over(
-    lab: Path, keep: Callable[[], str], runs: Path
-) -> None:
+def test_a_folder_that_nobody_here_can_look_into_is_passed_over(lab, keep, runs) -> None:
     """As another user's: journals are recorded by the folder of whoever ran their driver."""
     sha256, other = keep(), "x" * 300  # no file system has such a name, so that looking fails
     found = read_method_code([Path(other), sweep_folder(runs, "first")], sha256)
@@ -193,7 +179,7 @@ def test_a_folder_that_nobody_here_can_look_into_is_passed_over(
 
 
 def test_a_diff_has_what_changed_between_two_trials_alone(
-    lab: Path, keep: Callable[[], str], fill: Fill, began: Start, life: Life, one_run: Run
+    lab, keep, fill, began, life, one_run
 ) -> None:
     other, events = "ffff" + KEY[4:], []
     for number, key, weight in ((1, KEY, "1.0"), (20, other, "2.0")):
@@ -213,30 +199,24 @@ def test_a_diff_has_what_changed_between_two_trials_alone(
     assert one_run("show", KEY, "--diff", KEY, "--code").exit_code == 2
 
 
-@pytest.mark.parametrize(
-    ("hashes", "said"),
-    [
-        (("0a", "0a"), "ffff2c3d and 0a1b2c3d ran the same code\n"),
-        ((None, None), "nothing that is recorded of the code of ffff2c3d and 0a1b2c3d differs\n"),
-        (("0a", "0b"), "+# the code of simcse has the hash 0b\n"),
-    ],
-)
-def test_a_diff_claims_no_more_than_the_hashes_of_the_code_tell(
-    fill: Fill, began: Start, life: Life, one_run: Run, hashes: tuple[str | None, ...], said: str
-) -> None:
-    other, events = "ffff" + KEY[4:], [began()]
-    for seed, (key, code) in enumerate(zip((KEY, other), hashes, strict=True)):
-        started, *rest = life(key, seed=seed, begin=1 + 20 * seed)
-        change = {"code": code, "configuration": (code or "cc") * 32}
-        events += [started.model_copy(update=change), *rest]
-    fill(*events)
-    shown = one_run("show", other, "--diff", KEY).stdout
-    assert shown.endswith(said) and ("the same code" in shown) == (hashes == ("0a", "0a"))
+def test_a_diff_claims_no_more_than_the_hashes_of_the_code_tell(fill, began, life, one_run) -> None:
+    other = "ffff" + KEY[4:]
+    for hashes, said in {
+        ("0a", "0a"): "ffff2c3d and 0a1b2c3d ran the same code\n",
+        (None, None): "nothing that is recorded of the code of ffff2c3d and 0a1b2c3d differs\n",
+        ("0a", "0b"): "+# the code of simcse has the hash 0b\n",
+    }.items():
+        events: list[Event] = [began()]
+        for seed, (key, code) in enumerate(zip((KEY, other), hashes, strict=True)):
+            started, *rest = life(key, seed=seed, begin=1 + 20 * seed)
+            change = {"code": code, "configuration": (code or "cc") * 32}
+            events += [started.model_copy(update=change), *rest]
+        fill(*events)
+        shown = one_run("show", other, "--diff", KEY).stdout
+        assert shown.endswith(said) and ("the same code" in shown) == (hashes == ("0a", "0a"))
 
 
-def test_secrets_are_not_kept_and_large_files_are_named(
-    lab: Path, keep: Callable[[], str], ran: Callable[..., None], one_run: Run, runs: Path
-) -> None:
+def test_secrets_are_not_kept_and_large_files_are_named(lab, keep, ran, one_run, runs) -> None:
     with (lab / "lab" / "parts" / "loss.py").open("a") as file:
         file.write("api_key = 'hunter2'\n")
     (lab / "lab" / "published.csv").write_bytes(b"1" * (MAX_SOURCE_BYTES + 1))
@@ -252,9 +232,7 @@ def test_secrets_are_not_kept_and_large_files_are_named(
     assert "method/src/lab/published.csv is not in this folder, because it has 1048577" in said
 
 
-def test_of_unknown_code_what_is_here_is_carried_and_said(
-    lab: Path, ran: Callable[..., None], one_run: Run
-) -> None:
+def test_of_unknown_code_what_is_here_is_carried_and_said(lab, ran, one_run) -> None:
     ran(None)
     done = one_run("reproduce", KEY)
     assert re.search("^note: .* 'labcse' had is not known", done.stderr, re.M)
@@ -262,9 +240,7 @@ def test_of_unknown_code_what_is_here_is_carried_and_said(
 
 
 @pytest.mark.parametrize("tracked", [True, False])
-def test_other_code_is_not_carried_but_its_commit_is_named(
-    lab: Path, ran: Callable[..., None], one_run: Run, git: Callable[..., str], tracked: bool
-) -> None:
+def test_other_code_is_not_carried_but_its_commit_is_named(lab, ran, one_run, git, tracked) -> None:
     if tracked:
         git(lab, "init", "--quiet")
         git(lab, "add", ".")
@@ -289,31 +265,19 @@ def test_other_code_is_not_carried_but_its_commit_is_named(
         assert "No repository of it is known" in done.stderr
 
 
-def test_a_method_that_is_not_installed(ran: Callable[..., None], one_run: Run) -> None:
+def test_a_method_that_is_not_installed_is_named_by_its_commit(ran, one_run) -> None:
     ran("0" * 64, provenance={"method_commit": "c0ffee", "method_dirty": "true"})
     said = one_run("reproduce", KEY).stderr
     assert "'labcse' is not in this folder, because it cannot be loaded" in said
     assert "commit c0ffee: check that out" in said
     assert "'labcse' had changes beside commit c0ffee" in said
 
-
-def test_code_that_was_not_kept_is_named_by_its_commit(
-    ran: Callable[..., None], one_run: Run
-) -> None:
-    ran("0" * 64, provenance={"method_commit": "c0ffee", "method_dirty": "true"})
     shown = one_run("show", KEY, "--code").stdout
     assert "\n# the method 'labcse' at commit c0ffee, with changes that nobody recorded\n" in shown
     assert "folder" not in shown  # of `reproduce` alone
-
-
-def test_code_that_was_not_kept_and_has_no_commit_is_said(
-    ran: Callable[..., None], one_run: Run
-) -> None:
     ran("0" * 64)
-    assert (
-        "\n# the method 'labcse': no source of it was kept\n"
-        in one_run("show", KEY, "--code").stdout
-    )
+    shown = one_run("show", KEY, "--code").stdout
+    assert "\n# the method 'labcse': no source of it was kept\n" in shown
 
 
 def test_a_method_of_ours_has_no_sources_outside() -> None:

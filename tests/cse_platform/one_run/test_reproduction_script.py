@@ -3,21 +3,12 @@
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-from click.testing import Result
-
-from cse_platform.tracking.events import Event, SweepStarted
 from cse_platform.tracking.provenance import git_diff
-
-Start = Callable[..., SweepStarted]
-Life = Callable[..., list[Event]]
-Fill = Callable[..., None]
-Run = Callable[..., Result]
 
 KEY = "0a1b2c3d" + "0" * 56
 FOLDER = Path("reproduce-0a1b2c3d")
@@ -46,7 +37,7 @@ def launch(**given: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_script_gets_the_code_of_the_commit_with_its_changes(
-    runs: Path, fill: Fill, began: Start, life: Life, one_run: Run, git: Callable[..., str]
+    runs, fill, began, life, one_run, git
 ) -> None:
     code = runs.parent / "code of theirs"
     code.mkdir()
@@ -78,9 +69,7 @@ def test_the_script_gets_the_code_of_the_commit_with_its_changes(
     assert git(FOLDER / "code", "rev-parse", "HEAD") == commit
 
 
-def test_another_value_is_told_and_fails(
-    fill: Fill, began: Start, life: Life, one_run: Run
-) -> None:
+def test_another_value_is_told_and_fails(fill, began, life, one_run) -> None:
     fill(began(packages={"cse-platform": "1"}, provenance={}), *life())
     one_run("reproduce", KEY)
     environment({"best_value": 0.7500000000000001, "best_step": 30})
@@ -92,28 +81,19 @@ def test_another_value_is_told_and_fails(
     )
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "shown"),
-    [
-        ({}, {"state": "PRUNED"}, "show 0a1b2c3d --runs runs"),
-        ({"spec": {}, "provenance": {"imported_from": "a log"}}, {}, "--runs runs"),
-    ],
-)
-def test_nothing_is_compared_where_another_value_is_no_wonder(
-    fill: Fill,
-    began: Start,
-    life: Life,
-    one_run: Run,
-    start: dict[str, object],
-    end: dict[str, object],
-    shown: str,
-) -> None:
-    fill(began(**{"provenance": {}, **start}), *life(**end))
-    one_run("reproduce", KEY)
-    environment({"best_value": 0.5, "best_step": 30})
-    done = launch(CODE="code")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-2:] == [
-        f"cse-leaderboard {shown} []",
-        "Expected: dev stsb 0.75 at step 20.",
-    ]
+def test_nothing_is_compared_where_another_value_is_no_wonder(fill, began, life, one_run) -> None:
+    imported = {"spec": {}, "provenance": {"imported_from": "a log"}}
+    for start, end, shown in (
+        ({"provenance": {}}, {"state": "PRUNED"}, "show 0a1b2c3d --runs runs"),
+        (imported, {}, "--runs runs"),
+    ):
+        fill(began(**start), *life(**end))
+        one_run("reproduce", KEY)
+        environment({"best_value": 0.5, "best_step": 30})
+        done = launch(CODE="code")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.splitlines()[-2:] == [
+            f"cse-leaderboard {shown} []",
+            "Expected: dev stsb 0.75 at step 20.",
+        ]
+        shutil.rmtree(FOLDER)

@@ -1,20 +1,12 @@
 """`cse-leaderboard show`: the page has everything, whatever became of the trial."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import click
-import pytest
 from click.testing import CliRunner, Result
 
 from cse_platform.cli.common import leaderboard_options, store_options
-from cse_platform.tracking.events import Event, SweepStarted
-
-Start = Callable[..., SweepStarted]
-Life = Callable[..., list[Event]]
-Fill = Callable[..., None]
-Run = Callable[..., Result]
 
 KEY, OTHER = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56
 
@@ -24,9 +16,7 @@ def page(done: Result) -> str:
     return " ".join(done.stdout.split())
 
 
-def test_the_page_of_a_complete_trial(
-    fill: Fill, began: Start, life: Life, tested: Life, one_run: Run
-) -> None:
+def test_the_page_of_a_complete_trial(fill, began, life, tested, one_run) -> None:
     long_path = "/lab/" + "x" * 300
     fill(
         began(diffs={"package": "one\ntwo\n"}),
@@ -63,34 +53,23 @@ def test_the_page_of_a_complete_trial(
     assert long_path in done.stdout.splitlines()
 
 
-@pytest.mark.parametrize(
-    ("end", "told"),
-    [
+def test_the_page_of_any_other(fill, began, life, one_run) -> None:
+    failed = {"state": "FAIL", "best_value": None, "best_step": None, "error": "loss is [NaN]"}
+    ends: list[tuple[dict[str, object], str]] = [
         ({"state": None, "curve": {}}, "RUNNING, no dev value on stsb"),
         ({"state": "PRUNED"}, "PRUNED, dev stsb 75.00 at step 20"),
-        (
-            {"state": "FAIL", "best_value": None, "best_step": None, "error": "loss is [NaN]"},
-            "FAIL, no dev value on stsb Error: loss is [NaN]",
-        ),
+        (failed, "FAIL, no dev value on stsb Error: loss is [NaN]"),
         ({"curve": {0: 0.5, 10: float("nan")}}, "10 NaN"),
         ({"curve": {10: 0.5}}, "50.00, steps 10 to 10"),
-    ],
-)
-def test_the_page_of_any_other(
-    fill: Fill,
-    began: Start,
-    life: Life,
-    one_run: Run,
-    end: dict[str, object],
-    told: str,
-) -> None:
-    fill(began(), *life(**end))
-    text = page(one_run("show", KEY))
-    assert told in text
-    assert "None was kept: it" in text and "cse-leaderboard reproduce 0a1b2c3d" in text
+    ]
+    for end, told in ends:
+        fill(began(), *life(**end))
+        text = page(one_run("show", KEY))
+        assert told in text
+        assert "None was kept: it" in text and "cse-leaderboard reproduce 0a1b2c3d" in text
 
 
-def test_the_page_of_an_imported_trial(fill: Fill, began: Start, life: Life, one_run: Run) -> None:
+def test_the_page_of_an_imported_trial(fill, began, life, one_run) -> None:
     old, *_, end = life()
     bare = old.model_copy(update={"revision": 0, "values": {}, "searched": ()})
     facts = {"imported_from": "train.log"}
@@ -105,7 +84,7 @@ def test_the_page_of_an_imported_trial(fill: Fill, began: Start, life: Life, one
 
 
 def test_commands_name_the_leaderboard_that_was_typed(
-    runs: Path, fill: Fill, began: Start, life: Life, one_run: Run, monkeypatch: pytest.MonkeyPatch
+    runs, fill, began, life, one_run, monkeypatch
 ) -> None:
     fill(began(), *life(model="/m"))
     place = runs.rename(runs.with_name("their runs"))
@@ -129,7 +108,7 @@ def test_a_password_that_was_typed_is_not_shown() -> None:
     assert typed.output == " --store 'postgresql+psycopg://me:***@lab/cse'\n"
 
 
-def test_json_is_for_programs(fill: Fill, began: Start, life: Life, one_run: Run) -> None:
+def test_json_is_for_programs(fill, began, life, one_run) -> None:
     fill(began(diffs={"git": "a diff"}), *life())
     done = one_run("show", KEY, "--json")
     told = json.loads(done.stdout)
@@ -137,24 +116,17 @@ def test_json_is_for_programs(fill: Fill, began: Start, life: Life, one_run: Run
     assert told["starts"][0]["diffs"] == {"git": "a diff"}
 
 
-@pytest.mark.parametrize(
-    "command", [["show"], ["reproduce"], ["export", "out"], ["register", "name"]]
-)
-def test_a_trial_that_is_not_there(
-    runs: Path, fill: Fill, began: Start, life: Life, one_run: Run, command: list[str]
-) -> None:
-    name, *rest = command
-    nowhere = one_run(name, "abcdef12", *rest)
-    assert nowhere.exit_code == 1
-    assert nowhere.stderr.startswith("Error: no leaderboard at ")
+def test_a_trial_that_is_not_there(runs, fill, began, life, one_run) -> None:
+    commands = {"show": [], "reproduce": [], "export": ["out"], "register": ["name"]}
+    for name, more in commands.items():
+        nowhere = one_run(name, "abcdef12", *more)
+        assert nowhere.exit_code == 1
+        assert nowhere.stderr.startswith("Error: no leaderboard at ")
+        assert f"cse-leaderboard {name} 10bba02b" in one_run(name, "--help").stdout
     fill(began(), *life())
-    refused = one_run(name, "abcdef12", *rest)
-    assert refused.exit_code == 1
-    assert refused.stderr.endswith("no trial's key begins with 'abcdef12'\n")
-    assert refused.stderr.count("\n") == 1
+    for name, more in commands.items():
+        refused = one_run(name, "abcdef12", *more)
+        assert refused.exit_code == 1
+        assert refused.stderr.endswith("no trial's key begins with 'abcdef12'\n")
+        assert refused.stderr.count("\n") == 1
     assert [path for path in runs.parent.iterdir() if path != runs] == []
-
-
-@pytest.mark.parametrize("command", ["show", "reproduce", "export", "register"])
-def test_help_has_an_example(one_run: Run, command: str) -> None:
-    assert f"cse-leaderboard {command} 10bba02b" in one_run(command, "--help").stdout

@@ -1,25 +1,15 @@
 """Everything about one trial, as the leaderboard has it."""
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 
-import pytest
 from stored_trials import apply_events
 
-from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.records import DevSets
 from cse_platform.leaderboard.store import Store
-from cse_platform.leaderboard.trial_details import (
-    SweepPlace,
-    TrialDetails,
-    trial_details,
-)
+from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails, trial_details
 from cse_platform.render.table import to_json
-from cse_platform.tracking.events import Event, SweepStarted, TrialReused, TrialStarted
-
-Start = Callable[..., SweepStarted]
-Life = Callable[..., list[Event]]
+from cse_platform.tracking.events import Event, TrialReused, TrialStarted
 
 KEY, OTHER, THIRD = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56, "dd" * 32
 
@@ -30,7 +20,7 @@ def told(board: Store, *events: Event, key: str = KEY) -> TrialDetails:
         return trial_details(session, key[:8])
 
 
-def test_all_of_a_complete_trial(board: Store, began: Start, life: Life, tested: Life) -> None:
+def test_all_of_a_complete_trial(board, began, life, tested) -> None:
     story = told(
         board,
         began(diffs={"git": "diff"}),
@@ -77,7 +67,7 @@ def test_all_of_a_complete_trial(board: Store, began: Start, life: Life, tested:
     assert story.complete_values == {7: 0.5, 42: 0.75}
 
 
-def test_a_trial_that_has_only_begun(board: Store, began: Start, life: Life) -> None:
+def test_a_trial_that_has_only_begun(board, began, life) -> None:
     story = told(board, began(), *life(state=None, curve={}))
     assert (story.state, story.finished, story.best_value) == ("RUNNING", None, None)
     assert (story.curve, story.scores, story.siblings, story.machine) == ((), (), (), None)
@@ -85,7 +75,7 @@ def test_a_trial_that_has_only_begun(board: Store, began: Start, life: Life) -> 
     assert story.why_no_model == "it is not finished"
 
 
-def test_it_ran_under_the_last_start_before_its_own(board: Store, began: Start, life: Life) -> None:
+def test_it_ran_under_the_last_start_before_its_own(board, began, life) -> None:
     story = told(
         board,
         began(0, packages={"numpy": "1"}),
@@ -96,9 +86,7 @@ def test_it_ran_under_the_last_start_before_its_own(board: Store, began: Start, 
     assert [start.packages for start in story.starts] == [{"numpy": "2"}]
 
 
-def test_one_that_was_cut_off_has_the_starts_that_it_went_on_under(
-    board: Store, began: Start, life: Life
-) -> None:
+def test_one_that_was_cut_off_has_the_starts_that_it_went_on_under(board, began, life) -> None:
     first, *_ = events = life(begin=1)
     assert isinstance(first, TrialStarted)
     resumed = first.model_copy(update={"resumed_from": 10})
@@ -109,9 +97,7 @@ def test_one_that_was_cut_off_has_the_starts_that_it_went_on_under(
     assert [start.packages["numpy"] for start in story.starts] == ["1", "2"]
 
 
-def test_the_sweep_that_reused_it_is_not_the_one_that_ran_it(
-    board: Store, began: Start, life: Life
-) -> None:
+def test_the_sweep_that_reused_it_is_not_the_one_that_ran_it(board, began, life) -> None:
     """The reusing sweep was on the leaderboard first, and went on meanwhile."""
     first, *_ = events = life(begin=10)
     fields = first.model_dump(include={"trial", "role", "search_number", "seed", "configuration"})
@@ -135,18 +121,13 @@ def test_the_sweep_that_reused_it_is_not_the_one_that_ran_it(
     assert story.spec["sweep"] == "first"
 
 
-def test_a_start_that_nobody_recorded(board: Store, began: Start, life: Life) -> None:
+def test_a_start_that_nobody_recorded(board, began, life) -> None:
     story = told(board, began(30), *life(begin=1))
     assert story.starts == ()
     assert story.spec["sweep"] == "first"
 
 
-def test_a_key_that_is_unknown(board: Store, began: Start, life: Life) -> None:
-    with pytest.raises(NotFoundError, match="no trial's key begins with 'ffffffff'"):
-        told(board, began(), *life(), key="f" * 64)
-
-
-def test_json_is_the_story(board: Store, began: Start, life: Life, tested: Life) -> None:
+def test_json_is_the_story(board, began, life, tested) -> None:
     story = told(board, began(), *life(curve={0: 0.25, 10: float("nan")}), *tested())
     read = json.loads(to_json(story.as_record()))
     assert read["started"] == story.started.isoformat()

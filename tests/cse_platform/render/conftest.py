@@ -37,7 +37,7 @@ def estimate() -> Callable[..., Estimate]:
 
 
 @pytest.fixture(scope="session")
-def row(estimate: Callable[..., Estimate]) -> Callable[..., LeaderboardRow]:
+def row(estimate) -> Callable[..., LeaderboardRow]:
     """Makes a row of two seeds, on real data and ranked by `avg_sts` unless told otherwise."""
 
     def make(scores: Mapping[str, Estimate] | None = None, **changes: Any) -> LeaderboardRow:
@@ -111,7 +111,7 @@ def comparison() -> Comparison:
 
 
 @pytest.fixture
-def written(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def written(capsys) -> Callable[..., str]:
     """What is written of a document."""
 
     def of(document: Document, format: Format, *, wide: bool = False) -> str:
@@ -122,7 +122,7 @@ def written(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
 
 @pytest.fixture
-def lines(written: Callable[..., str]) -> Callable[..., list[str]]:
+def lines(written) -> Callable[..., list[str]]:
     """The lines that are no terminal's, with single blanks; a line between rows is `---`."""
 
     def of(document: Document, *, wide: bool = False) -> list[str]:

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -11,20 +10,15 @@ from typing import Any
 import pytest
 
 from cse_platform.leaderboard.published.rows import PublishedRow
-from cse_platform.leaderboard.records import Estimate, Gap, LeaderboardRow
+from cse_platform.leaderboard.records import Gap, LeaderboardRow
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.columns import data_columns, data_rows
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 from cse_platform.render.table import to_record
 
-Written = Callable[..., str]
-MakeRow = Callable[..., LeaderboardRow]
-MakeEstimate = Callable[..., Estimate]
-MakePublished = Callable[..., PublishedRow]
-
 
 @pytest.fixture
-def ours(row: MakeRow, estimate: MakeEstimate) -> LeaderboardRow:
+def ours(row, estimate) -> LeaderboardRow:
     """One with everything."""
     score = estimate(0.75, 0.77, interval=Interval(0.7, 0.8, "seeds"), source="hub")
     return row(
@@ -37,7 +31,7 @@ def ours(row: MakeRow, estimate: MakeEstimate) -> LeaderboardRow:
 
 
 @pytest.fixture
-def paper(published: MakePublished) -> PublishedRow:
+def paper(published) -> PublishedRow:
     """A published row with a deviation, on a task that ours lacks too."""
     return published(
         {"sts12": 0.7, "avg_sts": 0.8, "sts13_kcc": 0.4},
@@ -59,7 +53,7 @@ def read(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_csv_by_hand(written: Written, ours: LeaderboardRow, paper: PublishedRow) -> None:
+def test_csv_by_hand(written, ours, paper) -> None:
     mine, theirs = read(written(Board([ours], [paper]), "csv"))
     for name in ("dev_std", "avg_sts_std"):
         assert float(mine.pop(name)) == pytest.approx(0.02 / 2**0.5)
@@ -128,9 +122,7 @@ def test_csv_by_hand(written: Written, ours: LeaderboardRow, paper: PublishedRow
     }
 
 
-def test_there_are_columns_for_what_rows_have_in_the_shown_families(
-    ours: LeaderboardRow, paper: PublishedRow
-) -> None:
+def test_there_are_columns_for_what_rows_have_in_the_shown_families(ours, paper) -> None:
     def scores(board: Board) -> list[str]:
         return [name.removesuffix("_high") for name in names(board) if "_high" in name][1:]
 
@@ -142,17 +134,13 @@ def test_there_are_columns_for_what_rows_have_in_the_shown_families(
     ]
 
 
-def test_columns_of_papers_are_there_with_published_rows_only(
-    ours: LeaderboardRow, paper: PublishedRow
-) -> None:
+def test_columns_of_papers_are_there_with_published_rows_only(ours, paper) -> None:
     of_papers = {"system", "sources", "settings", "split", "unstated"}
     assert of_papers.isdisjoint(names(Board([ours])))
     assert of_papers <= set(names(Board([ours], [paper])))
 
 
-def test_values_keep_their_type_and_missing_ones_are_none(
-    ours: LeaderboardRow, paper: PublishedRow
-) -> None:
+def test_values_keep_their_type_and_missing_ones_are_none(ours, paper) -> None:
     board = Board([replace(ours, rank=None, gap=None)], [paper])
     mine, theirs = values(board)
     assert list(mine) == list(theirs) == names(board)
@@ -162,7 +150,7 @@ def test_values_keep_their_type_and_missing_ones_are_none(
     assert (theirs["n"], theirs["sources"]) == (5, ["rankcse table2", "hicl table1"])
 
 
-def test_a_board_of_dev_scores_has_no_evaluation(row: MakeRow) -> None:
+def test_a_board_of_dev_scores_has_no_evaluation(row) -> None:
     (mine,) = values(Board([row()]))
     assert (mine["headline"], mine["evaluation"], mine["best_of_n"]) == (None, None, None)
     assert (mine["dev_mean"], mine["dev_low"]) == (0.84, None)

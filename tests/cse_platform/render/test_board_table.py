@@ -2,25 +2,17 @@
 
 import json
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime
 
-from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     Configuration,
     DevSets,
-    Estimate,
     Gap,
     LeaderboardRow,
 )
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
-
-MakeRow = Callable[..., LeaderboardRow]
-MakeEstimate = Callable[..., Estimate]
-MakePublished = Callable[..., PublishedRow]
-Lines = Callable[..., list[str]]
 
 RANKING = "Ranking on avg_sts, in order of dev, x 100"
 BUILTIN = DevSets("stsb", "stsb", "d0", "builtin")
@@ -28,9 +20,7 @@ ONE_SEED = "‡ Over the pairs of a single seed: how other seeds would do is not
 OPENED = "* Its first trial started after such test sets were opened for its method and backbone."
 
 
-def test_the_ranking_by_hand(
-    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
-) -> None:
+def test_the_ranking_by_hand(lines, titled, row, estimate) -> None:
     # Over 0.76 and 0.77: mean 0.765, std 0.01 / sqrt(2) = 0.00707, best 0.77.
     score = estimate(0.76, 0.77, interval=Interval(0.7015, 0.8285, "seeds"))
     gap = Gap("avg_sts", 0.7625, "simcse table5", 0.0025, True)
@@ -42,16 +32,12 @@ def test_the_ranking_by_hand(
     assert note.startswith("paper: ours minus the published number")
 
 
-def test_heads_name_the_dev_set(
-    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
-) -> None:
+def test_heads_name_the_dev_set(lines, titled, row, estimate) -> None:
     (head,) = lines(Board([row({"avg_sts": estimate(0.5)}, dev=BUILTIN)]))[1:2]
     assert head == "method backbone avg sts best of n n dev stsb (builtin)"
 
 
-def test_an_interval_and_a_rank_over_pairs_are_marked(
-    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
-) -> None:
+def test_an_interval_and_a_rank_over_pairs_are_marked(lines, titled, row, estimate) -> None:
     score = estimate(0.76, interval=Interval(0.75, 0.77, "pairs"))
     *_, found, note = titled(
         lines(Board([row({"avg_sts": score}, seeds=[1], rank=RankInterval(1, 2, 2))])), RANKING
@@ -60,16 +46,12 @@ def test_an_interval_and_a_rank_over_pairs_are_marked(
     assert note == ONE_SEED
 
 
-def test_seeds_that_were_not_scored_are_told(
-    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
-) -> None:
+def test_seeds_that_were_not_scored_are_told(lines, titled, row, estimate) -> None:
     *_, found = titled(lines(Board([row({"avg_sts": estimate(0.76)})])), RANKING)
     assert "76.00 1 of 2 84.00" in found
 
 
-def test_a_row_without_the_headline_still_stands(
-    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
-) -> None:
+def test_a_row_without_the_headline_still_stands(lines, titled, row, estimate) -> None:
     scored = row({"avg_sts": estimate(0.76, 0.76)}, method="hicl")
     *_, first, second, note = titled(lines(Board([scored, row(headline="avg_sts")])), RANKING)
     assert note == "Not ranked: 1 without this score."
@@ -77,16 +59,14 @@ def test_a_row_without_the_headline_still_stands(
     assert second == "simcse bert-base 2 84.00 ±1.41"
 
 
-def test_without_test_scores_it_is_dev_that_counts(
-    lines: Lines, titled: Lines, row: MakeRow
-) -> None:
+def test_without_test_scores_it_is_dev_that_counts(lines, titled, row) -> None:
     for headline in (None, "avg_sts"):
         head, _, found = titled(lines(Board([row(headline=headline)])), "Ranking by dev, x 100")
         assert head == "method backbone dev stsb (senteval) best of n n untrained"
         assert found == "simcse bert-base 84.00 ±1.41 85.00 2 50.00"
 
 
-def test_scores_by_task(lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate) -> None:
+def test_scores_by_task(lines, titled, row, estimate) -> None:
     every = {name: estimate(0.7, 0.8) for name in BOARD_FAMILIES["sts"].columns}
     title = "Test scores, sts12 to avg_sts, x 100"
     head, _, scores = titled(lines(Board([row(every)])), title)
@@ -101,9 +81,7 @@ def test_scores_by_task(lines: Lines, titled: Lines, row: MakeRow, estimate: Mak
     )
 
 
-def test_the_ranking_family_is_two_tables(
-    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
-) -> None:
+def test_the_ranking_family_is_two_tables(lines, titled, row, estimate) -> None:
     every = {name: estimate(0.5) for name in BOARD_FAMILIES["ranking"].columns}
     told = lines(Board([row(every)], family="ranking"))
     for metric in ("kcc", "ndcg"):
@@ -111,15 +89,13 @@ def test_the_ranking_family_is_two_tables(
         assert titled(told, title)[-1] == "simcse bert-base" + 8 * " 50.00"
 
 
-def test_only_tasks_of_the_family_that_are_there(
-    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
-) -> None:
+def test_only_tasks_of_the_family_that_are_there(lines, titled, row, estimate) -> None:
     ours = row({"stsb": estimate(0.5), "mr": estimate(0.75)})
     assert "Test scores, stsb, x 100" in lines(Board([ours]))
     assert "Test scores, mr, x 100" in lines(Board([ours], family="transfer"))
 
 
-def test_settings_sweeps_and_runs(lines: Lines, titled: Lines, row: MakeRow) -> None:
+def test_settings_sweeps_and_runs(lines, titled, row) -> None:
     told = lines(Board([row(dev=DevSets("stsb", "sickr", "d2", "senteval"))]))
     head, _, found = titled(told, "Hyperparameters")
     assert head == "method backbone configuration trial searched"
@@ -136,9 +112,7 @@ def test_settings_sweeps_and_runs(lines: Lines, titled: Lines, row: MakeRow) -> 
         assert cell in wide.split()
 
 
-def test_what_a_trial_costs(
-    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
-) -> None:
+def test_what_a_trial_costs(lines, titled, row, estimate) -> None:
     """Memory is the most of any seed; a cost that no row knows has no column."""
     costs = {
         "train_minutes": estimate(41, 42),
@@ -162,9 +136,7 @@ def test_what_a_trial_costs(
     assert columns in wide[1] and "20.6 850 4.00 GiB" in wide[3]
 
 
-def test_code_that_is_unknown_or_not_the_newest_is_said(
-    lines: Lines, titled: Lines, row: MakeRow
-) -> None:
+def test_code_that_is_unknown_or_not_the_newest_is_said(lines, titled, row) -> None:
     unknown = row(configuration=Configuration("c" * 64, {}, []))
     told = lines(Board([row(other_code=True), unknown]))
     head, _, known, older = titled(told, "Hyperparameters")
@@ -175,7 +147,7 @@ def test_code_that_is_unknown_or_not_the_newest_is_said(
     assert any(note.startswith("¶") for note in told)
 
 
-def test_rows_that_share_a_name_are_told_apart(lines: Lines, titled: Lines, row: MakeRow) -> None:
+def test_rows_that_share_a_name_are_told_apart(lines, titled, row) -> None:
     other = row(configuration=Configuration("c" * 64, {}, []))
     *_, first, second = titled(lines(Board([row(), other])), "Ranking by dev, x 100")
     assert first.startswith("simcse bert-base bbbbbbbb 84.00")
@@ -186,9 +158,7 @@ def test_rows_that_share_a_name_are_told_apart(lines: Lines, titled: Lines, row:
     assert second.startswith("simcse bert-base sickr (senteval) 84.00")
 
 
-def test_who_has_no_rank_is_counted_and_told_why(
-    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
-) -> None:
+def test_who_has_no_rank_is_counted_and_told_why(lines, titled, row, estimate) -> None:
     several, single = {"avg_sts": estimate(0.5, 0.5)}, {"avg_sts": estimate(0.5)}
     ranked = [row(several, rank=RankInterval(1, best, 2)) for best in (1, 2)]
     alone = row(several, rank=RankInterval(1, 1, 1))
@@ -204,15 +174,13 @@ def test_who_has_no_rank_is_counted_and_told_why(
     assert not any("Not ranked" in line for line in lines(Board([alone])))
 
 
-def test_what_is_not_known_of_gpus_is_not_shown(lines: Lines, titled: Lines, row: MakeRow) -> None:
+def test_what_is_not_known_of_gpus_is_not_shown(lines, titled, row) -> None:
     *_, known, unknown = titled(lines(Board([row(), row(gpu_hours=None)])), "Runs")
     assert known.split()[3:8] == ["12.2", "31", "min", "40", "s"]
     assert unknown.split()[3:7] == ["31", "min", "40", "s"]
 
 
-def test_rows_that_do_not_compare_are_told(
-    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
-) -> None:
+def test_rows_that_do_not_compare_are_told(lines, titled, row, estimate) -> None:
     rows = [row({"avg_sts": estimate(0.5, 0.5, identity=identity)}) for identity in ("e1", "e2")]
     *_, first, second, note = titled(lines(Board(rows)), RANKING)
     assert first.startswith("simcse bert-base e1 50.00")
@@ -221,7 +189,7 @@ def test_rows_that_do_not_compare_are_told(
 
 
 def test_what_was_tried_after_tests_were_opened_is_marked_once_explained(
-    lines: Lines, titled: Lines, row: MakeRow
+    lines, titled, row
 ) -> None:
     told = lines(Board([row(test_opened=datetime(2030, 1, 1, tzinfo=UTC))]))
     assert sum(line.startswith("simcse * bert-base") for line in told) == 4
@@ -229,9 +197,7 @@ def test_what_was_tried_after_tests_were_opened_is_marked_once_explained(
     assert OPENED not in lines(Board([row()]))
 
 
-def test_poolers_that_differ_are_said_under_the_ranking(
-    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
-) -> None:
+def test_poolers_that_differ_are_said_under_the_ranking(lines, titled, row, estimate) -> None:
     def pooled(method: str, pooler: str) -> LeaderboardRow:
         configuration = Configuration(method * 8, {"pooler": pooler}, [])
         scores = {"avg_sts": estimate(0.7)}
@@ -245,7 +211,7 @@ def test_poolers_that_differ_are_said_under_the_ranking(
 
 
 def test_training_on_the_texts_of_test_sets_is_marked_in_every_format(
-    row: MakeRow, estimate: MakeEstimate, lines: Lines, written: Callable[..., str]
+    row, estimate, lines, written
 ) -> None:
     scores = {"avg_sts": estimate(0.76)}
     knowing = row(scores, method="consert", corpus="wiki1m+sts (transductive)")
@@ -264,9 +230,7 @@ def test_training_on_the_texts_of_test_sets_is_marked_in_every_format(
     assert not any("transductive" in line for line in clean)
 
 
-def test_a_released_encoder_is_its_system_and_marked(
-    row: MakeRow, estimate: MakeEstimate, lines: Lines, written: Callable[..., str]
-) -> None:
+def test_a_released_encoder_is_its_system_and_marked(row, estimate, lines, written) -> None:
     values = {"pooler": "cls", "whitening": False}
     released = row(
         {"avg_sts": estimate(0.78)},

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -13,15 +12,13 @@ from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.published.papers import PaperLine, PaperTable
 from cse_platform.leaderboard.records import Estimate
 from cse_platform.leaderboard.render.comparison import verdict
-from cse_platform.leaderboard.statistics.results import Comparison, Interval, Matrix
+from cse_platform.leaderboard.statistics.results import Interval, Matrix
 from cse_platform.render.formats import probability
-
-Lines = Callable[..., list[str]]
 
 ONE_SEED = "‡ Over the pairs of a single seed: how other seeds would do is not known."
 
 
-def test_a_comparison_by_hand(lines: Lines, comparison: Comparison) -> None:
+def test_a_comparison_by_hand(lines, comparison) -> None:
     title, head, _, sts12, sts13, rule, average, a, b, said, note = lines(comparison)
     assert title == "rankcse against simcse, scores x 100"
     assert head == (
@@ -37,7 +34,7 @@ def test_a_comparison_by_hand(lines: Lines, comparison: Comparison) -> None:
     assert note == "a note of the statistics"
 
 
-def test_what_follows_in_words(comparison: Comparison) -> None:
+def test_what_follows_in_words(comparison) -> None:
     average = comparison.average
     assert average is not None
 
@@ -54,7 +51,7 @@ def test_what_follows_in_words(comparison: Comparison) -> None:
     assert re.match("rankcse and simcse differ by 1.25 ", unsure) and "p =" not in unsure
 
 
-def test_what_one_seed_leaves_open_is_said(lines: Lines, comparison: Comparison) -> None:
+def test_what_one_seed_leaves_open_is_said(lines, comparison) -> None:
     average = comparison.average
     assert average is not None
     over = replace(average, interval=Interval(0.01, 0.03, "pairs"))
@@ -67,13 +64,13 @@ def test_what_one_seed_leaves_open_is_said(lines: Lines, comparison: Comparison)
     assert both.startswith("On one seed of rankcse and one of simcse, ") and "p = 0.200;" in both
 
 
-def test_without_an_average_each_task_is_said_after_holm(comparison: Comparison) -> None:
+def test_without_an_average_each_task_is_said_after_holm(comparison) -> None:
     first, second = verdict(replace(comparison, average=None))
     assert first.startswith("rankcse is above simcse by 2.00 on sts12, ")
     assert second.startswith("rankcse and simcse cannot be distinguished") and "sts13" in second
 
 
-def test_columns_that_say_nothing_are_left_out(lines: Lines, comparison: Comparison) -> None:
+def test_columns_that_say_nothing_are_left_out(lines, comparison) -> None:
     task = replace(comparison.tasks[1], williams_t=None, williams_p=None, williams_p_holm=None)
     told = lines(replace(comparison, tasks=(task,)))
     assert told[1] == "task A B A - B 95 % interval p p (Holm)"
@@ -84,7 +81,7 @@ def test_probabilities() -> None:
     assert shown == ["", "<0.001", "<0.001", "0.001", "0.049", "1.000"]
 
 
-def test_a_matrix_by_hand(lines: Lines) -> None:
+def test_a_matrix_by_hand(lines) -> None:
     names = ("rankcse", "simcse", "hicl")
     effects = ((0.0, 0.02, 0.01), (-0.02, 0.0, -0.01), (-0.01, 0.01, 0.0))
     p = ((None, 0.004, 0.04), (0.004, None, 0.5), (0.04, 0.5, None))
@@ -128,17 +125,13 @@ def line(backbone: str, label: str, value: float, ours: Estimate | None = None) 
     )
 
 
-def test_a_released_encoder_in_a_papers_table_is_told_from_ours(
-    lines: Lines, estimate: Callable[..., Estimate]
-) -> None:
+def test_a_released_encoder_in_a_papers_table_is_told_from_ours(lines, estimate) -> None:
     scored = replace(line("bert-base", "", 0.78, estimate(0.79)), released="diffcse-bert-base")
     [_, _, _, _, theirs, *_] = lines(PaperTable("rankcse", "table2", ("avg_sts",), (scored,)))
     assert theirs == "bert-base released, not ours (diffcse-bert-base, n = 1, cccccccc) 79.00"
 
 
-def test_a_papers_table_by_hand(
-    lines: Lines, written: Callable[..., str], estimate: Callable[..., Estimate]
-) -> None:
+def test_a_papers_table_by_hand(lines, written, estimate) -> None:
     table = PaperTable(
         "rankcse",
         "table2",
@@ -184,9 +177,7 @@ def test_a_papers_table_by_hand(
     assert "**79.00**" not in text and "**87.5**" not in text and "| 90.00 ±0.13 | 87.5 |" in text
 
 
-def test_each_gap_is_said_with_its_mark(
-    lines: Lines, written: Callable[..., str], estimate: Callable[..., Estimate]
-) -> None:
+def test_each_gap_is_said_with_its_mark(lines, written, estimate) -> None:
     minutes = {"avg_sts": 0.8, "train_minutes": 87.5}
     above, one_seed = estimate(0.82, 0.8202), estimate(0.8)
     table = PaperTable(
@@ -210,7 +201,7 @@ def test_each_gap_is_said_with_its_mark(
     assert [one[0] for one in told[-4:-1]] == ["↑", "↓", "?"]
     rows = list(csv.DictReader(io.StringIO(written(table, "csv"))))
     assert [row["verdict"] for row in rows] == [
-        *("above", "", "noise not known", "", "", "below", "", ""),
+        *("above", "", "noise not known", "", "", "below", "", "")
     ]
     # 0.8201 - 0.8 -+ 12.7062 x 0.0001
     ends = float(rows[0]["difference_low"]), float(rows[0]["difference_high"])

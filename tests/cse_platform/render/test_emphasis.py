@@ -1,12 +1,8 @@
 """Which numbers are best and second."""
 
-from collections.abc import Callable
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cse_platform.leaderboard.published.rows import PublishedRow
-from cse_platform.leaderboard.records import Estimate, LeaderboardRow
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.render.formats import percent
 from cse_platform.render.table import Column, to_table
@@ -28,7 +24,7 @@ def test_by_hand() -> None:
 
 
 @given(st.lists(st.integers(0, 9).map(lambda n: n / 10), min_size=2, max_size=6))
-def test_the_best_are_the_highest(values: list[float]) -> None:
+def test_the_best_are_the_highest(values) -> None:
     found = emphasis(*values)
     assert [v for v, place in zip(values, found, strict=True) if place == "best"] == [
         value for value in values if value == max(values)
@@ -36,10 +32,7 @@ def test_the_best_are_the_highest(values: list[float]) -> None:
 
 
 def test_ours_and_published_are_emphasised_apart_and_other_identities_not_at_all(
-    written: Callable[..., str],
-    row: Callable[..., LeaderboardRow],
-    estimate: Callable[..., Estimate],
-    published: Callable[..., PublishedRow],
+    written, row, estimate, published
 ) -> None:
     papers = [published({"avg_sts": 0.8}), published({"avg_sts": 0.6}, system="x")]
     ours = row({"avg_sts": estimate(0.7)})
@@ -58,12 +51,7 @@ def test_ours_and_published_are_emphasised_apart_and_other_identities_not_at_all
             assert emphasis.format(value) in text
 
 
-def test_one_row_of_ours_is_not_the_best_of_itself(
-    written: Callable[..., str],
-    row: Callable[..., LeaderboardRow],
-    estimate: Callable[..., Estimate],
-    published: Callable[..., PublishedRow],
-) -> None:
+def test_one_row_of_ours_is_not_the_best_of_itself(written, row, estimate, published) -> None:
     papers = [published({"avg_sts": 0.8})]
     ours = row({"avg_sts": estimate(0.7)})
     other = row({"avg_sts": estimate(0.5, identity="e2")}, method="hicl")
@@ -71,9 +59,7 @@ def test_one_row_of_ours_is_not_the_best_of_itself(
     assert "**" not in text and "<u>" not in text
 
 
-def test_rows_of_one_source_share_a_footnote_and_variants_have_names(
-    written: Callable[..., str], published: Callable[..., PublishedRow]
-) -> None:
+def test_rows_of_one_source_share_a_footnote_and_variants_have_names(written, published) -> None:
     variants = [
         published({"avg_sts": 0.8 - n / 10}, system="rankcse", settings={"rank_loss": loss})
         for n, loss in enumerate(("listnet", "listmle"))

@@ -3,7 +3,6 @@
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cse_platform.leaderboard.published.rows import PublishedRow
-from cse_platform.leaderboard.records import BOARD_FAMILIES, Estimate, Gap, LeaderboardRow
+from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.statistics.results import Comparison, Interval, RankInterval
+from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 from cse_platform.render.table import Cell, ColumnHead, Table
 from cse_platform.render.text import to_latex
 
@@ -99,20 +97,14 @@ def test_a_table_by_hand() -> None:
 
 
 @given(texts=st.lists(TEXT, min_size=5, max_size=5))
-def test_any_text_is_well_formed(texts: list[str]) -> None:
+def test_any_text_is_well_formed(texts) -> None:
     title, head, name, cell, note = texts
     row = (Cell(name), Cell(cell, "0.10", "‡", "best"))
     check(to_latex([Table((ColumnHead(head), ColumnHead("b")), ((row,), (row,)), title, (note,))]))
 
 
 @pytest.fixture
-def paper(
-    written: Callable[..., str],
-    row: Callable[..., LeaderboardRow],
-    estimate: Callable[..., Estimate],
-    published: Callable[..., PublishedRow],
-    comparison: Comparison,
-) -> str:
+def paper(written, row, estimate, published, comparison) -> str:
     """A document with every kind of table, and names that TeX would stumble over."""
     score = estimate(0.76, 0.77, interval=Interval(0.7, 0.8, "pairs"))
     nasty = row(
@@ -128,7 +120,7 @@ def paper(
     return DOCUMENT.format("\n".join([*tables, written(comparison, "latex")]))
 
 
-def test_a_board_is_well_formed(paper: str) -> None:
+def test_a_board_is_well_formed(paper) -> None:
     check(paper)
     for part in (r"76.50$_{\pm 0.71}^{\S}$", "& 70.00", "$-$0.50"):
         assert part in paper
@@ -146,16 +138,11 @@ def compiled(document: str, folder: Path) -> str:
     return done.stdout + done.stderr
 
 
-def test_it_compiles(paper: str, tmp_path: Path) -> None:
+def test_it_compiles(paper, tmp_path) -> None:
     compiled(paper, tmp_path)
 
 
-def test_a_table_of_scores_fits_a_page_of_two_columns(
-    written: Callable[..., str],
-    row: Callable[..., LeaderboardRow],
-    estimate: Callable[..., Estimate],
-    tmp_path: Path,
-) -> None:
+def test_a_table_of_scores_fits_a_page_of_two_columns(written, row, estimate, tmp_path) -> None:
     every = dict.fromkeys(BOARD_FAMILIES["sts"].columns, estimate(0.7612, 0.7745, 0.7811))
     longest = row(every, method="whitenedcse", backbone="roberta-large")
     board = Board([longest, row(every)], [])

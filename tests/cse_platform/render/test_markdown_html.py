@@ -69,7 +69,7 @@ def test_markdown_by_hand() -> None:
 
 
 @given(texts=st.lists(TEXT, min_size=3, max_size=3))
-def test_markdown_rows_have_as_many_cells_as_the_head(texts: list[str]) -> None:
+def test_markdown_rows_have_as_many_cells_as_the_head(texts) -> None:
     row = (Cell(texts[1]), Cell(texts[2]))
     table = Table((ColumnHead(texts[0]), ColumnHead("b")), ((row,),), "T")
     lines = to_markdown([table]).splitlines()[2:]
@@ -85,11 +85,7 @@ def test_markdown_rows_have_as_many_cells_as_the_head(texts: list[str]) -> None:
 def test_html_by_hand() -> None:
     parsed = Parsed(to_html([TABLE]))
     assert parsed.open == []
-    assert parsed.rows == [
-        ["method", "score"],
-        ["sim_cse*", "78.12 ±0.35§"],
-        ["a|<b>&", "77.00"],
-    ]
+    assert parsed.rows == [["method", "score"], ["sim_cse*", "78.12 ±0.35§"], ["a|<b>&", "77.00"]]
     assert parsed.scopes == ["col", "col", "row", "row"]
     text = to_html([TABLE])
     assert "<strong>78.12</strong> ±0.35<sup>§</sup>" in text
@@ -100,7 +96,7 @@ def test_html_by_hand() -> None:
 
 
 @given(texts=st.lists(TEXT, min_size=4, max_size=4))
-def test_html_holds_any_text(texts: list[str]) -> None:
+def test_html_holds_any_text(texts) -> None:
     title, head, name, cell = texts
     row = (Cell(name), Cell(cell))
     text = to_html([Table((ColumnHead(head), ColumnHead("b")), ((row,),), title, (cell,))])

@@ -1,17 +1,11 @@
 """A leaderboard as papers print it, by hand."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
-from cse_platform.leaderboard.published.rows import PublishedRow
-from cse_platform.leaderboard.records import BOARD_FAMILIES, Estimate, LeaderboardRow
+from cse_platform.leaderboard.records import BOARD_FAMILIES
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables, paper_board
-from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.render.table import Table
-
-Row = Callable[..., LeaderboardRow]
-Make = Callable[..., Estimate]
 
 
 def heads(table: Table) -> list[str]:
@@ -22,7 +16,7 @@ def names(table: Table) -> list[list[str]]:
     return [[row[0].plain for row in group] for group in table.groups]
 
 
-def test_the_nine_columns_of_the_papers(row: Row, estimate: Make) -> None:
+def test_the_nine_columns_of_the_papers(row, estimate) -> None:
     scores = dict.fromkeys(BOARD_FAMILIES["sts"].columns, estimate(0.76, 0.78))
     (table,) = paper_board(Board([row(scores, method="simcse")]))
     assert heads(table) == [
@@ -35,7 +29,7 @@ def test_the_nine_columns_of_the_papers(row: Row, estimate: Make) -> None:
     assert "n = 2" in table.notes[0]
 
 
-def test_other_families_have_their_own_columns(row: Row, estimate: Make) -> None:
+def test_other_families_have_their_own_columns(row, estimate) -> None:
     transfer = dict.fromkeys(BOARD_FAMILIES["transfer"].columns, estimate(0.8))
     (table,) = paper_board(Board([row(transfer)], family="transfer"))
     assert heads(table)[1:] == ["MR", "CR", "SUBJ", "MPQA", "SST-2", "TREC", "MRPC", "Avg."]
@@ -45,7 +39,7 @@ def test_other_families_have_their_own_columns(row: Row, estimate: Make) -> None
     assert (kcc.title[:4], ndcg.title[:5]) == ("KCC ", "NDCG ")
 
 
-def test_backbones_are_groups_that_do_not_compete(row: Row, estimate: Make) -> None:
+def test_backbones_are_groups_that_do_not_compete(row, estimate) -> None:
     rows = [
         row({"avg_sts": estimate(score)}, method=method, backbone=backbone)
         for backbone in ("bert-base", "roberta-base")
@@ -60,7 +54,7 @@ def test_backbones_are_groups_that_do_not_compete(row: Row, estimate: Make) -> N
     assert best == [[False, True], [False, True]]
 
 
-def test_rows_of_one_name_are_told_apart_by_their_configuration(row: Row, estimate: Make) -> None:
+def test_rows_of_one_name_are_told_apart_by_their_configuration(row, estimate) -> None:
     one = row({"avg_sts": estimate(0.7)})
     other = replace(one, configuration=replace(one.configuration, hash="f" * 64))
     (table,) = paper_board(Board([one, other]))
@@ -70,10 +64,7 @@ def test_rows_of_one_name_are_told_apart_by_their_configuration(row: Row, estima
 
 
 def test_marks_of_significance_and_of_published_rows_are_explained(
-    row: Row,
-    estimate: Make,
-    published: Callable[..., PublishedRow],
-    comparison: Comparison,
+    row, estimate, published, comparison
 ) -> None:
     ours = row({"sts12": estimate(0.72), "avg_sts": estimate(0.76)})
     board = Board([ours], [published({"avg_sts": 0.7})], against={0: comparison})
@@ -85,12 +76,12 @@ def test_marks_of_significance_and_of_published_rows_are_explained(
     assert any("†1 rankcse table2" in note for note in table.notes)
 
 
-def test_a_board_without_test_scores_is_ranked_on_dev(row: Row) -> None:
+def test_a_board_without_test_scores_is_ranked_on_dev(row) -> None:
     (table,) = paper_board(Board([row({})]))
     assert any(name.startswith("dev") for name in heads(table))
 
 
-def test_a_star_is_on_the_board_and_in_no_paper(row: Row, estimate: Make) -> None:
+def test_a_star_is_on_the_board_and_in_no_paper(row, estimate) -> None:
     board = Board([row({"avg_sts": estimate(0.7)}, starred=True)])
     (printed,), shown = paper_board(board), board_tables(board, wide=False)
     assert printed.groups[0][0][0].mark == ""

@@ -1,17 +1,9 @@
 """Published rows, built-in data and significance on a leaderboard for people."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
-from cse_platform.leaderboard.published.rows import PublishedRow
-from cse_platform.leaderboard.records import DevSets, Estimate, LeaderboardRow
+from cse_platform.leaderboard.records import DevSets
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.statistics.results import Comparison
-
-MakeRow = Callable[..., LeaderboardRow]
-MakeEstimate = Callable[..., Estimate]
-MakePublished = Callable[..., PublishedRow]
-Lines = Callable[..., list[str]]
 
 RANKING = "Ranking on avg_sts, in order of dev, x 100"
 LEADERBOARD = "Leaderboard on avg_sts, in order of dev, x 100"
@@ -22,7 +14,7 @@ PUBLISHED = "† Published, not ours; the number leads to its source."
 
 
 def test_they_are_marked_and_fill_none_of_our_columns(
-    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate, published: MakePublished
+    lines, titled, row, estimate, published
 ) -> None:
     ours = row({"avg_sts": estimate(0.76, 0.76)})
     high = published({"avg_sts": 0.8}, system="sncse", std={"avg_sts": 0.0012})
@@ -42,7 +34,7 @@ def test_they_are_marked_and_fill_none_of_our_columns(
 
 
 def test_they_stand_among_ours_on_a_board_that_is_sorted_by_the_headline(
-    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate, published: MakePublished
+    lines, titled, row, estimate, published
 ) -> None:
     ours = [
         row({"avg_sts": estimate(0.9)}, method="hicl"),
@@ -57,17 +49,13 @@ def test_they_stand_among_ours_on_a_board_that_is_sorted_by_the_headline(
     assert [line.split()[0] for line in found] == ["hicl", "s0.8", "simcse", "s0.6", "last"]
 
 
-def test_alone_they_are_scores_and_sources(
-    lines: Lines, row: MakeRow, published: MakePublished
-) -> None:
+def test_alone_they_are_scores_and_sources(lines, row, published) -> None:
     told = lines(Board([], [published({"sts12": 0.7, "avg_sts": 0.8})]))
     assert [line for line in told if "x 100" in line] == ["Test scores, sts12 to avg_sts, x 100"]
     assert "simcse †1 bert-base 70.00 80.00" in told
 
 
-def test_built_in_data_never_stand_beside_them(
-    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate, published: MakePublished
-) -> None:
+def test_built_in_data_never_stand_beside_them(lines, titled, row, estimate, published) -> None:
     real, small = row({"avg_sts": estimate(0.5)}), row({"avg_sts": estimate(0.9)}, dev=BUILTIN)
     board = Board([small, real], [published({"avg_sts": 0.8})])
     told = lines(board)
@@ -80,7 +68,7 @@ def test_built_in_data_never_stand_beside_them(
 
 
 def test_the_data_of_a_score_is_its_own_and_not_that_of_the_dev_sets(
-    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate, published: MakePublished
+    lines, titled, row, estimate, published
 ) -> None:
     real = row({"avg_sts": estimate(0.51, 0.51, source="hub")}, dev=BUILTIN)
     small = row({"avg_sts": estimate(0.92, 0.92, source="builtin")}, method="hicl")
@@ -97,9 +85,7 @@ def test_the_data_of_a_score_is_its_own_and_not_that_of_the_dev_sets(
     assert titled(told, f"{SCORES}, on built-in data")[-1] == "hicl bert-base 92.00 ±0.00"
 
 
-def test_scores_of_one_row_on_two_kinds_of_data_stand_apart(
-    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
-) -> None:
+def test_scores_of_one_row_on_two_kinds_of_data_stand_apart(lines, titled, row, estimate) -> None:
     scores = {"stsb": estimate(0.9, source="builtin"), "sickr": estimate(0.5, source="hub")}
     leaderboard = "Leaderboard on sickr, in order of dev, x 100"
     for wide in (False, True):
@@ -111,7 +97,7 @@ def test_scores_of_one_row_on_two_kinds_of_data_stand_apart(
 
 
 def test_the_other_comparisons_are_marked_where_they_are_significant(
-    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate, comparison: Comparison
+    lines, titled, row, estimate, comparison
 ) -> None:
     scores = {name: estimate(0.5) for name in ("sts12", "sts13", "avg_sts")}
     ours = [row(scores, method="rankcse"), row(scores)]
@@ -122,9 +108,7 @@ def test_the_other_comparisons_are_marked_where_they_are_significant(
     assert "§ Above simcse with p < 0.05, after Holm's correction over the tasks." in told
 
 
-def test_what_is_significant_on_one_seed_says_so(
-    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate, comparison: Comparison
-) -> None:
+def test_what_is_significant_on_one_seed_says_so(lines, titled, row, estimate, comparison) -> None:
     scores = {name: estimate(0.5) for name in ("sts12", "sts13", "avg_sts")}
     for single in ({"n_a": 1}, {"n_b": 1}):
         told = lines(Board([row(scores)], against={0: replace(comparison, **single)}))
@@ -133,9 +117,7 @@ def test_what_is_significant_on_one_seed_says_so(
         assert told.count(ONE_SEED) == 1
 
 
-def test_one_that_is_significantly_below_is_not_marked(
-    lines: Lines, row: MakeRow, estimate: MakeEstimate, comparison: Comparison
-) -> None:
+def test_one_that_is_significantly_below_is_not_marked(lines, row, estimate, comparison) -> None:
     below = replace(
         comparison,
         tasks=tuple(replace(task, effect=-task.effect) for task in comparison.tasks),

@@ -24,7 +24,7 @@ def test_counts_by_hand() -> None:
 
 
 @given(st.lists(st.none() | st.floats(-1, 1), max_size=200))
-def test_any_curve_fits(values: list[float | None]) -> None:
+def test_any_curve_fits(values) -> None:
     drawn = sparkline(values)
     known = [value for value in values if value is not None]
     assert len(drawn) == (min(len(values), 60) if known else 0)

@@ -1,16 +1,14 @@
 """Pages on a terminal and elsewhere: nothing is folded where there is no terminal."""
 
 import re
-from collections.abc import Callable
 from contextlib import redirect_stdout
 from io import StringIO
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cse_platform.leaderboard.published.rows import PublishedRow
-from cse_platform.leaderboard.records import BOARD_FAMILIES, Estimate, Gap, LeaderboardRow
+from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.documents import print_document
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
@@ -66,24 +64,18 @@ def test_blocks_of_a_page() -> None:
     ]
 
 
-def test_the_best_is_bold_and_the_second_underlined(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_is_bold_and_the_second_underlined(monkeypatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     cells = (Cell("8", emphasis="best"), Cell("7", emphasis="second"), Cell("6"))
     (*_, line) = printed([Table((ColumnHead("a"), ColumnHead("b"), ColumnHead("c")), ((cells,),))])
     assert "\x1b[1m8" in line and "\x1b[4m7" in line and not line.endswith("m6\x1b[0m")
 
 
+@settings(max_examples=10)
 @given(method=NAMES, backbone=NAMES, sweep=NAMES, system=NAMES,
        family=st.sampled_from(["sts", "transfer", "ranking"]))  # fmt: skip
 def test_every_board_is_whole_where_there_is_no_terminal(
-    row: Callable[..., LeaderboardRow],
-    estimate: Callable[..., Estimate],
-    published: Callable[..., PublishedRow],
-    method: str,
-    backbone: str,
-    sweep: str,
-    system: str,
-    family: str,
+    row, estimate, published, method, backbone, sweep, system, family
 ) -> None:
     columns = BOARD_FAMILIES[family].columns
     score = estimate(0.7, 0.8, interval=Interval(0.6123, 0.8877, "seeds"))
@@ -106,11 +98,12 @@ def test_every_board_is_whole_where_there_is_no_terminal(
             assert any(cell in line for line in lines), cell
 
 
+@settings(max_examples=30)
 @given(
     texts=st.lists(st.text("ab_:[/]-& \\", max_size=60), min_size=1, max_size=4),
     width=st.integers(20, 120),
 )
-def test_a_terminal_folds_and_never_cuts(texts: list[str], width: int) -> None:
+def test_a_terminal_folds_and_never_cuts(texts, width) -> None:
     """Every letter is there, and no line is longer than the terminal."""
     table = text_table(("n", "m"), [(text, f"x{text}") for text in texts])
     lines = on_a_terminal([table], width)
@@ -120,9 +113,7 @@ def test_a_terminal_folds_and_never_cuts(texts: list[str], width: int) -> None:
     assert sorted(found) == sorted(expected.replace(" ", ""))
 
 
-def test_eighty_columns_break_no_number_and_no_name(
-    row: Callable[..., LeaderboardRow], estimate: Callable[..., Estimate]
-) -> None:
+def test_eighty_columns_break_no_number_and_no_name(row, estimate) -> None:
     score = estimate(0.76, 0.77, interval=Interval(0.7015, 0.8285, "seeds"))
     scores = dict.fromkeys(BOARD_FAMILIES["sts"].columns, score)
     ours = row(scores, method="whitenedcse", backbone="roberta-large",

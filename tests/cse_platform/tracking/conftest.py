@@ -1,7 +1,6 @@
 """MLflow stores for the tests of tracking."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +10,12 @@ from cse_platform.tracking.mlflow.mirror import MLflowMirror
 
 
 @pytest.fixture
-def new_store(empty_mlflow: Callable[[Path], str], tmp_path: Path) -> Callable[[str], str]:
+def new_store(empty_mlflow, tmp_path) -> Callable[[str], str]:
     return lambda name: empty_mlflow(tmp_path / name)
 
 
 @pytest.fixture(scope="session")
-def undisturbed(
-    empty_mlflow: Callable[[Path], str], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Any]:
+def undisturbed(empty_mlflow, tmp_path_factory) -> dict[str, Any]:
     """What stands in a store that got each event as it happened."""
     uri = empty_mlflow(tmp_path_factory.mktemp("undisturbed") / "mlflow.db")
     mirror = MLflowMirror(uri)
@@ -28,5 +25,5 @@ def undisturbed(
 
 
 @pytest.fixture
-def uri(new_store: Callable[[str], str]) -> str:
+def uri(new_store) -> str:
     return new_store("mlflow.db")

@@ -1,7 +1,6 @@
 """What a journal says, put together: by hand, and whatever part of it there is."""
 
 import math
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,7 +13,6 @@ from cse_platform.tracking.events import (
     Event,
     SweepFinished,
     SweepStarted,
-    TrialEvaluated,
     TrialFinished,
     TrialPoint,
     TrialReused,
@@ -167,7 +165,7 @@ def test_costs_that_are_not_known_are_left_out() -> None:
 
 @settings(max_examples=30)
 @given(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=30))
-def test_a_whole_epoch_is_never_taken_for_a_part_of_one(speeds: list[float]) -> None:
+def test_a_whole_epoch_is_never_taken_for_a_part_of_one(speeds) -> None:
     costs = TrialCosts()
     for step, speed in enumerate(speeds, start=1):
         metrics = {"perf/sentences_per_second": speed}
@@ -261,7 +259,7 @@ def everything(history: History) -> Any:
 
 @settings(max_examples=40)
 @given(journals())
-def test_any_beginning_of_a_journal_is_a_consistent_history(events: list[Event]) -> None:
+def test_any_beginning_of_a_journal_is_a_consistent_history(events) -> None:
     """What a torn journal says is what the whole one said at that time, and never more."""
     history = History()
     for place, event in enumerate(events, start=1):
@@ -276,20 +274,20 @@ def test_any_beginning_of_a_journal_is_a_consistent_history(events: list[Event])
 
 @settings(max_examples=30)
 @given(journals())
-def test_an_event_that_comes_twice_counts_once(events: list[Event]) -> None:
+def test_an_event_that_comes_twice_counts_once(events) -> None:
     twice = [event for event in events for _ in range(2)]
     assert everything(History(twice)) == everything(History(events))
     assert everything(History(events + events)) == everything(History(events))
 
 
-def test_events_survive_the_journal(trial_life: Callable[..., list[Event]]) -> None:
+def test_events_survive_the_journal(trial_life) -> None:
     """The fixture that other tests are fed with says the same."""
     history = History(trial_life(0, {0: 0.1, 2: 0.6, 4: 0.5}))
     (trial,) = history.trials.values()
     assert (trial.state, trial.best_step, trial.best_value) == ("COMPLETE", 2, 0.6)
 
 
-def test_what_a_trial_was_evaluated_on(trial_evaluated: Callable[..., TrialEvaluated]) -> None:
+def test_what_a_trial_was_evaluated_on(trial_evaluated) -> None:
     asked = [("mr", "sts12"), ("ranking",), ("geometry", "mr")]
     events = [trial_evaluated("t0", {"test/sts12_spearman": 0.5}, tasks=each) for each in asked]
     history = History([start(0), end(0), start(1), end(1), events[0]])

@@ -50,7 +50,7 @@ def written(path: Path, count: int) -> list[Event]:
     return events
 
 
-def test_what_was_appended_is_read_from_any_offset(tmp_path: Path) -> None:
+def test_what_was_appended_is_read_from_any_offset(tmp_path) -> None:
     with Journal(tmp_path / "runs" / "journal.jsonl") as journal:
         ends = [journal.append(point(step))[0] for step in range(3)]
         assert [end for end, _ in journal.read()] == ends
@@ -59,7 +59,7 @@ def test_what_was_appended_is_read_from_any_offset(tmp_path: Path) -> None:
         assert [journal.count_after(offset) for offset in (0, *ends)] == [3, 2, 1, 0]
 
 
-def test_not_a_number_comes_back_as_such(tmp_path: Path) -> None:
+def test_not_a_number_comes_back_as_such(tmp_path) -> None:
     with Journal(tmp_path / "journal") as journal:
         journal.append(point(0, value=float("nan"), metrics={"train/loss": float("inf")}))
         [(_, event)] = journal.read()
@@ -68,7 +68,7 @@ def test_not_a_number_comes_back_as_such(tmp_path: Path) -> None:
     assert event.metrics == {"train/loss": float("inf")}
 
 
-def test_what_files_and_databases_refuse_is_written_out(tmp_path: Path) -> None:
+def test_what_files_and_databases_refuse_is_written_out(tmp_path) -> None:
     path = tmp_path / "journal"
     said = DriverMessage(sweep="s", level="note", text="file caf\udce9\0 \U0001f600")
     with Journal(path) as journal:
@@ -82,7 +82,7 @@ def test_what_files_and_databases_refuse_is_written_out(tmp_path: Path) -> None:
         assert isinstance(read, DriverMessage) and read.text == "\\udce9\\x00"
 
 
-def test_identity_survives_closing_and_copying(tmp_path: Path) -> None:
+def test_identity_survives_closing_and_copying(tmp_path) -> None:
     written(tmp_path / "journal", 1)
     (tmp_path / "copy").write_bytes((tmp_path / "journal").read_bytes())
     with Journal(tmp_path / "journal") as first, Journal(tmp_path / "copy") as copy:
@@ -93,9 +93,7 @@ def test_identity_survives_closing_and_copying(tmp_path: Path) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
-def test_cut_at_any_byte_is_a_prefix_and_goes_on(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
+def test_cut_at_any_byte_is_a_prefix_and_goes_on(tmp_path_factory, data) -> None:
     path = tmp_path_factory.mktemp("cut") / "journal"
     events = written(path, 4)
     content = path.read_bytes()
@@ -108,14 +106,14 @@ def test_cut_at_any_byte_is_a_prefix_and_goes_on(
         assert [event for _, event in journal.read()] == [*kept, further]
 
 
-def test_a_reader_does_not_see_half_a_line(tmp_path: Path) -> None:
+def test_a_reader_does_not_see_half_a_line(tmp_path) -> None:
     events = written(tmp_path / "journal", 2)
     with (tmp_path / "journal").open("ab") as file:
         file.write(b'{"kind": "trial_po')
     assert [event for _, event in read_journal(tmp_path / "journal")] == events
 
 
-def test_damage_before_the_last_line_is_refused_and_kept(tmp_path: Path) -> None:
+def test_damage_before_the_last_line_is_refused_and_kept(tmp_path) -> None:
     path = tmp_path / "journal"
     written(path, 3)
     lines = path.read_bytes().splitlines(keepends=True)
@@ -126,7 +124,7 @@ def test_damage_before_the_last_line_is_refused_and_kept(tmp_path: Path) -> None
     assert path.read_bytes() == damaged
 
 
-def test_an_event_of_a_newer_version_is_no_damage(tmp_path: Path) -> None:
+def test_an_event_of_a_newer_version_is_no_damage(tmp_path) -> None:
     path = tmp_path / "journal"
     written(path, 1)
     whole = path.read_text()
@@ -138,7 +136,7 @@ def test_an_event_of_a_newer_version_is_no_damage(tmp_path: Path) -> None:
             Journal(path)
 
 
-def test_a_journal_of_a_newer_version_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_a_journal_of_a_newer_version_is_refused_before_it_is_read(tmp_path) -> None:
     path = tmp_path / "journal"
     written(path, 1)
     assert '"version":1}\n' in path.read_text()
@@ -149,7 +147,7 @@ def test_a_journal_of_a_newer_version_is_refused_before_it_is_read(tmp_path: Pat
         next(read_journal(path))
 
 
-def test_a_journal_from_before_there_were_versions_goes_on(tmp_path: Path) -> None:
+def test_a_journal_from_before_there_were_versions_goes_on(tmp_path) -> None:
     path = tmp_path / "journal"
     written(path, 2)
     path.write_text(path.read_text().replace(',"version":1', ""))
@@ -158,7 +156,7 @@ def test_a_journal_from_before_there_were_versions_goes_on(tmp_path: Path) -> No
         assert steps(journal) == [0, 1, 2]
 
 
-def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_journal_is_refused(tmp_path) -> None:
     (tmp_path / "notes").write_text('"no header"\n')
     with pytest.raises(JournalError, match="line 1 is not a header"):
         Journal(tmp_path / "notes")
@@ -167,7 +165,7 @@ def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
         Journal(tmp_path / "file" / "journal")
 
 
-def test_a_second_process_is_told_who_has_it(tmp_path: Path) -> None:
+def test_a_second_process_is_told_who_has_it(tmp_path) -> None:
     path = tmp_path / "journal"
     with Journal(path):
         again = subprocess.run(
@@ -177,7 +175,7 @@ def test_a_second_process_is_told_who_has_it(tmp_path: Path) -> None:
     Journal(path).close()
 
 
-def test_kill_loses_nothing_that_append_returned_from(tmp_path: Path) -> None:
+def test_kill_loses_nothing_that_append_returned_from(tmp_path) -> None:
     path = tmp_path / "journal"
     command = [sys.executable, "-c", WRITER, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
@@ -201,9 +199,7 @@ class KeptRecords(logging.Handler):
         self.said.set()
 
 
-def test_a_full_disk_holds_append_until_there_is_room(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_full_disk_holds_append_until_there_is_room(tmp_path, caplog) -> None:
     """A limit on the size of files stands for the disk: the write is cut short, then refused."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     said = threading.Event()
@@ -242,9 +238,7 @@ class Telling(logging.Handler):
             self.journal.append(point(2))
 
 
-def test_a_full_disk_is_told_while_another_thread_tells_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_told_while_another_thread_tells_of_it(tmp_path, monkeypatch) -> None:
     """One holds the lock of the logging's handler and writes, the other writes and logs."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     holds, failed = threading.Event(), threading.Event()
@@ -272,7 +266,7 @@ def test_a_full_disk_is_told_while_another_thread_tells_of_it(
         assert sorted(steps(journal)) == [1, 2]
 
 
-def test_everything_becomes_durable(tmp_path: Path) -> None:
+def test_everything_becomes_durable(tmp_path) -> None:
     grown = threading.Event()
     with Journal(tmp_path / "journal") as journal:
         journal.on_durable(grown.set)

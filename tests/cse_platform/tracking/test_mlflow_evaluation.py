@@ -3,36 +3,26 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from math import isnan, nan
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cse_platform.tracking.events import (
-    Event,
-    SweepFinished,
-    SweepStarted,
-    TestAccessed,
-    TrialEvaluated,
-)
+from cse_platform.tracking.events import Event, SweepFinished, TestAccessed
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
 
-Life = Callable[..., list[Event]]
-Start = Callable[..., SweepStarted]
-Make = Callable[..., TrialEvaluated]
 Began = Callable[[str], list[Event]]
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def uri(tmp_path_factory: pytest.TempPathFactory, empty_mlflow: Callable[[Path], str]) -> str:
+def uri(tmp_path_factory, empty_mlflow) -> str:
     """One store; each test has a sweep of its own in it."""
     return empty_mlflow(tmp_path_factory.mktemp("mlflow") / "mlflow.db")
 
 
 @pytest.fixture
-def complete(sweep_started: Start, trial_life: Life) -> Began:
+def complete(sweep_started, trial_life) -> Began:
     """A complete sweep of two trials, c0-42 with its best step at 20."""
 
     def make(sweep: str) -> list[Event]:
@@ -76,7 +66,7 @@ def told(uri: str, happened: Sequence[Event], *, journal: str) -> dict[str, Any]
     }  # fmt: skip
 
 
-def test_scores_stand_at_the_kept_step(uri: str, complete: Began, trial_evaluated: Make) -> None:
+def test_scores_stand_at_the_kept_step(uri, complete, trial_evaluated) -> None:
     before = told(uri, complete("kept"), journal="kept")
     scores = {"test/sts12_spearman": 0.5, "test/mrpc_f1": 0.7, "dev/stsb_uniformity": -2.5}
     scored = trial_evaluated("c0-42", scores, sweep="kept")
@@ -92,14 +82,14 @@ def test_scores_stand_at_the_kept_step(uri: str, complete: Began, trial_evaluate
     assert after["tags"] == before["tags"] | identities
 
 
-def test_the_first_opening_is_told(uri: str, complete: Began) -> None:
+def test_the_first_opening_is_told(uri, complete) -> None:
     happened = [*complete("open"), opened("open", 1), opened("open", 2, "bob")]
     shown = told(uri, happened, journal="open")
     assert shown["tags"]["tests_opened"] == "2030-01-01T13:00:00+00:00 ann"
     assert shown["status"] == "FINISHED"
 
 
-def test_a_replay_adds_nothing(uri: str, complete: Began, trial_evaluated: Make) -> None:
+def test_a_replay_adds_nothing(uri, complete, trial_evaluated) -> None:
     happened = [
         *complete("again"),
         opened("again", 1),
@@ -111,9 +101,7 @@ def test_a_replay_adds_nothing(uri: str, complete: Began, trial_evaluated: Make)
     assert told(uri, happened, journal="again") == once
 
 
-def test_a_later_evaluation_is_the_last_value(
-    uri: str, complete: Began, trial_evaluated: Make
-) -> None:
+def test_a_later_evaluation_is_the_last_value(uri, complete, trial_evaluated) -> None:
     later = {"sweep": "later", "time": NOON + timedelta(hours=1), "identity": "e2"}
     happened = [
         *complete("later"),
@@ -126,9 +114,7 @@ def test_a_later_evaluation_is_the_last_value(
     assert shown["tags"]["evaluation.mr"] == "e2"
 
 
-def test_the_identity_shown_is_that_of_the_main_metric(
-    uri: str, complete: Began, trial_evaluated: Make
-) -> None:
+def test_the_identity_shown_is_that_of_the_main_metric(uri, complete, trial_evaluated) -> None:
     scored = trial_evaluated("c0-42", {"test/sts12_spearman": 0.5}, sweep="main", identity="cosine")
     ranked = trial_evaluated("c0-42", {"test/sts12_kcc": 0.5}, sweep="main", identity="ranking")
     both = scored.model_copy(update={"scores": (*scored.scores, *ranked.scores)})
@@ -136,9 +122,7 @@ def test_the_identity_shown_is_that_of_the_main_metric(
     assert shown["tags"]["evaluation.sts12"] == "cosine"
 
 
-def test_a_run_that_a_user_deleted_stays_deleted(
-    uri: str, complete: Began, trial_evaluated: Make
-) -> None:
+def test_a_run_that_a_user_deleted_stays_deleted(uri, complete, trial_evaluated) -> None:
     from mlflow.tracking import MlflowClient
 
     told(uri, complete("gone"), journal="gone")

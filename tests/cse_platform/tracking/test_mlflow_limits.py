@@ -18,7 +18,7 @@ from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.mlflow.tags import clean_name, text
 
 
-def test_values_that_mlflow_would_refuse_are_fitted(uri: str) -> None:
+def test_values_that_mlflow_would_refuse_are_fitted(uri) -> None:
     odd = {"train/loss@5": nan, "../up": inf, "a//b": -inf, "x" * 300: 1.0}
     values = {"prompt": "p" * 7000, "empty": "", "weights": {"b": 1, "a": [True, None]}}
     values |= {f"setting_{number}": number for number in range(150)}
@@ -49,7 +49,7 @@ def test_names_and_texts() -> None:
     assert text("a\0b", limit=6) == "a\\x00b"
 
 
-def test_more_points_than_a_batch_takes(uri: str) -> None:
+def test_more_points_than_a_batch_takes(uri) -> None:
     """A batch takes a thousand."""
     more = {f"train/loss_{number}": float(number) for number in range(600)}
     events = [sweep_started(), trial_started(1), *(point(2 + n, n, 0.5, **more) for n in range(2))]

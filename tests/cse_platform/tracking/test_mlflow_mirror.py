@@ -1,9 +1,6 @@
 """The runs that the MLflow mirror writes, in real stores: SQLite files."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from mlflow_history import (
@@ -25,16 +22,14 @@ from mlflow_history import (
 )
 
 from cse_platform.errors import StoreError
-from cse_platform.tracking.events import (
-    TrialReused,
-)
+from cse_platform.tracking.events import TrialReused
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.mlflow.run_writer import SEARCH_FILTER, VIEW_TAG
 from cse_platform.tracking.recorder import Recorder
 
 
-def test_a_sweep_is_a_parent_and_its_trials_are_children(undisturbed: dict[str, Any]) -> None:
+def test_a_sweep_is_a_parent_and_its_trials_are_children(undisturbed) -> None:
     seen = undisturbed
     assert {name: run["times"][2] for name, run in seen.items()} == {
         "s1": "FINISHED",
@@ -79,7 +74,7 @@ def test_a_sweep_is_a_parent_and_its_trials_are_children(undisturbed: dict[str, 
     assert expected.items() <= trial["tags"].items()
 
 
-def test_the_sweep_s_run_holds_its_file_without_passwords(uri: str) -> None:
+def test_the_sweep_s_run_holds_its_file_without_passwords(uri) -> None:
     spec = {"stores": {"search": "postgresql://user:secret@lab/s"}, "trials": [1, "a:b@c"]}
     MLflowMirror(uri).apply(JOURNAL, numbered([sweep_started(spec=spec)]))
     tags = runs_in(uri)["s1"].data.tags
@@ -94,9 +89,7 @@ def test_the_sweep_s_run_holds_its_file_without_passwords(uri: str) -> None:
 @pytest.mark.parametrize(
     "cut", [pytest.param(cut, marks=[pytest.mark.slow] * (cut != 9)) for cut in range(0, 19, 3)]
 )
-def test_after_a_crash_anywhere_a_replay_adds_and_doubles_nothing(
-    cut: int, uri: str, undisturbed: dict[str, Any]
-) -> None:
+def test_after_a_crash_anywhere_a_replay_adds_and_doubles_nothing(cut, uri, undisturbed) -> None:
     # The position was lost, so that another process begins again at 0 ...
     MLflowMirror(uri).apply("lost", numbered(HISTORY[:cut]))
     MLflowMirror(uri).apply(JOURNAL, numbered(HISTORY))
@@ -105,9 +98,7 @@ def test_after_a_crash_anywhere_a_replay_adds_and_doubles_nothing(
     assert contents(uri) == undisturbed
 
 
-def test_positions_are_kept_by_journal_and_by_store(
-    uri: str, new_store: Callable[[str], str]
-) -> None:
+def test_positions_are_kept_by_journal_and_by_store(uri, new_store) -> None:
     mirror = MLflowMirror(uri)
     assert mirror.position(JOURNAL) == 0
     mirror.apply(JOURNAL, numbered(HISTORY[:3]))
@@ -116,7 +107,7 @@ def test_positions_are_kept_by_journal_and_by_store(
     assert MLflowMirror(new_store("another.db")).position(JOURNAL) == 0
 
 
-def test_it_follows_a_journal(uri: str, tmp_path: Path) -> None:
+def test_it_follows_a_journal(uri, tmp_path) -> None:
     with Journal(tmp_path / "journal.jsonl") as journal:
         mirror = MLflowMirror(uri)
         recorder = Recorder(journal, [mirror])
@@ -128,7 +119,7 @@ def test_it_follows_a_journal(uri: str, tmp_path: Path) -> None:
     assert len(contents(uri)) == 2
 
 
-def test_a_trial_that_starts_anew_leaves_no_old_points(uri: str) -> None:
+def test_a_trial_that_starts_anew_leaves_no_old_points(uri) -> None:
     MLflowMirror(uri).apply(
         JOURNAL,
         numbered([sweep_started(), trial_started(1), point(2, 0, 0.5), point(3, 10, 0.6)])
@@ -139,7 +130,7 @@ def test_a_trial_that_starts_anew_leaves_no_old_points(uri: str) -> None:
     assert trial["times"][2] == "RUNNING"
 
 
-def test_a_trial_that_resumes_keeps_its_points(uri: str) -> None:
+def test_a_trial_that_resumes_keeps_its_points(uri) -> None:
     events = [
         *(sweep_started(), trial_started(1), point(2, 0, 0.5), point(3, 10, 0.75)),
         finished(4, state="FAIL", error="worker died"),
@@ -152,13 +143,13 @@ def test_a_trial_that_resumes_keeps_its_points(uri: str) -> None:
     assert trial["tags"]["error"] == ""
 
 
-def test_an_interrupted_sweep_leaves_nothing_running(uri: str) -> None:
+def test_an_interrupted_sweep_leaves_nothing_running(uri) -> None:
     events = [sweep_started(), trial_started(1), point(2, 0, 0.5), sweep_finished(3, "INTERRUPTED")]
     MLflowMirror(uri).apply(JOURNAL, numbered(events))
     assert {run.info.status for run in runs_in(uri).values()} == {"KILLED"}
 
 
-def test_a_completed_trial_that_is_started_again_stays_as_it_is(uri: str) -> None:
+def test_a_completed_trial_that_is_started_again_stays_as_it_is(uri) -> None:
     mirror = MLflowMirror(uri)
     mirror.apply(JOURNAL, numbered(HISTORY[:6]))
     before = contents(uri)
@@ -166,7 +157,7 @@ def test_a_completed_trial_that_is_started_again_stays_as_it_is(uri: str) -> Non
     assert contents(uri) == before
 
 
-def test_a_reused_trial_is_a_child_of_the_other_sweep(uri: str) -> None:
+def test_a_reused_trial_is_a_child_of_the_other_sweep(uri) -> None:
     reused = TrialReused(
         time=after(30),
         sweep="s2",
@@ -204,7 +195,7 @@ def test_a_reused_trial_is_a_child_of_the_other_sweep(uri: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["rankcse 3f2a91bc seed 42 (#0)", "s1"])
-def test_a_run_that_a_user_deleted_stays_deleted(name: str, uri: str) -> None:
+def test_a_run_that_a_user_deleted_stays_deleted(name, uri) -> None:
     mirror, entries = MLflowMirror(uri), numbered([*HISTORY[:6], *HISTORY[-1:]])
     mirror.apply(JOURNAL, entries[:3])
     client_of(uri).delete_run(runs_in(uri)[name].info.run_id)
@@ -217,7 +208,7 @@ def test_a_run_that_a_user_deleted_stays_deleted(name: str, uri: str) -> None:
     assert mirror.position(JOURNAL) == 100 * len(entries)
 
 
-def test_a_view_of_all_trials_is_offered_once(uri: str) -> None:
+def test_a_view_of_all_trials_is_offered_once(uri) -> None:
     tag, client = VIEW_TAG, client_of(uri)
 
     def tags() -> dict[str, str]:

@@ -5,10 +5,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import pytest
 from browser import free_port, mlflow_server
@@ -18,7 +15,7 @@ from cse_platform.errors import StoreError
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
 
 
-def test_a_deleted_experiment_says_how_to_restore_it(uri: str) -> None:
+def test_a_deleted_experiment_says_how_to_restore_it(uri) -> None:
     MLflowMirror(uri).position(JOURNAL)  # makes the experiment
     client = client_of(uri)
     client.delete_experiment(client.get_experiment_by_name("cse").experiment_id)
@@ -26,7 +23,7 @@ def test_a_deleted_experiment_says_how_to_restore_it(uri: str) -> None:
         MLflowMirror(uri).position(JOURNAL)
 
 
-def test_a_store_of_an_older_mlflow_is_not_upgraded(tmp_path: Path) -> None:
+def test_a_store_of_an_older_mlflow_is_not_upgraded(tmp_path) -> None:
     file = tmp_path / "old.db"
     with closing(sqlite3.connect(file)) as old, old:
         old.execute("CREATE TABLE experiments (experiment_id INTEGER)")
@@ -43,7 +40,7 @@ def test_what_is_no_store_is_refused_at_once() -> None:
         assert "secret" not in str(refusal.value)
 
 
-def test_a_store_out_of_reach_is_one_sentence_without_password(tmp_path: Path) -> None:
+def test_a_store_out_of_reach_is_one_sentence_without_password(tmp_path) -> None:
     with socket.socket() as bound:  # nobody listens here
         bound.bind(("127.0.0.1", 0))
         place = f"user:secret@127.0.0.1:{bound.getsockname()[1]}"
@@ -57,7 +54,7 @@ def test_a_store_out_of_reach_is_one_sentence_without_password(tmp_path: Path) -
         MLflowMirror(f"sqlite:///{tmp_path}/file/mlflow.db").position(JOURNAL)
 
 
-def test_artifacts_of_a_database_lie_where_they_should(uri: str, tmp_path: Path) -> None:
+def test_artifacts_of_a_database_lie_where_they_should(uri, tmp_path) -> None:
     MLflowMirror(uri, experiment="other", artifacts=tmp_path / "artifacts").position(JOURNAL)
     location = client_of(uri).get_experiment_by_name("other").artifact_location
     assert location == str(tmp_path / "artifacts")
@@ -79,7 +76,7 @@ print(mirror.position("a-journal"))
 
 
 @pytest.mark.slow
-def test_two_processes_may_make_one_new_store_and_print_nothing(tmp_path: Path) -> None:
+def test_two_processes_may_make_one_new_store_and_print_nothing(tmp_path) -> None:
     uri = f"sqlite:///{tmp_path}/new/mlflow.db"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MLFLOW_")}
     both = [
@@ -102,7 +99,7 @@ def test_two_processes_may_make_one_new_store_and_print_nothing(tmp_path: Path) 
     assert {path.name for path in tmp_path.iterdir()} == {"new"}
 
 
-def test_what_the_user_set_stays(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_user_set_stays(uri, monkeypatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "77")
     monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", raising=False)
     MLflowMirror(uri).position(JOURNAL)
@@ -112,10 +109,7 @@ def test_what_the_user_set_stays(uri: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.slow
 def test_a_server_that_dies_and_comes_back_is_caught_up_with(
-    new_store: Callable[[str], str],
-    tmp_path: Path,
-    undisturbed: dict[str, Any],
-    capsys: pytest.CaptureFixture[str],
+    new_store, tmp_path, undisturbed, capsys
 ) -> None:
     new_store("server.db")
     port, entries, store = free_port(), numbered(HISTORY), f"sqlite:///{tmp_path / 'server.db'}"
@@ -136,7 +130,7 @@ def test_a_server_that_dies_and_comes_back_is_caught_up_with(
 
 
 @pytest.mark.postgres
-def test_postgresql_holds_the_same(uri: str) -> None:
+def test_postgresql_holds_the_same(uri) -> None:
     database = os.environ["CSE_TEST_POSTGRES"]
     import sqlalchemy
 

@@ -52,7 +52,7 @@ def curve(uri: str, metric: str = BEST) -> list[tuple[int, float]]:
     return sorted((one.step, one.value) for one in history)
 
 
-def test_it_has_the_best_so_far_over_its_trials_and_the_leader(uri: str) -> None:
+def test_it_has_the_best_so_far_over_its_trials_and_the_leader(uri) -> None:
     mirrored(
         uri,
         sweep_started(spec=SPEC),
@@ -68,7 +68,7 @@ def test_it_has_the_best_so_far_over_its_trials_and_the_leader(uri: str) -> None
     assert (leader | {"best.tau3": ""}).items() <= known.items()
 
 
-def test_its_parameters_are_what_cannot_change_and_its_budget_can(uri: str) -> None:
+def test_its_parameters_are_what_cannot_change_and_its_budget_can(uri) -> None:
     mirrored(uri, sweep_started(spec=SPEC))
     run = runs_in(uri)["s1"].data
     assert run.params == {
@@ -88,13 +88,13 @@ def test_its_parameters_are_what_cannot_change_and_its_budget_can(uri: str) -> N
     assert (run.tags["search.trials"], run.tags["pruner"]) == ("9", "none")
 
 
-def test_a_trial_beyond_a_constraint_does_not_lead(uri: str) -> None:
+def test_a_trial_beyond_a_constraint_does_not_lead(uri) -> None:
     bounded = SPEC | {"search": {"constraints": ["uniformity <= -0.6"]}}
     mirrored(uri, sweep_started(spec=bounded), *trial(0, 0.5), *trial(1, 0.7), *trial(2, 0.4))
     assert curve(uri) == [(2, 0.7), (3, 0.7)]
 
 
-def test_a_trial_that_ends_again_counts_again_and_one_told_again_does_not(uri: str) -> None:
+def test_a_trial_that_ends_again_counts_again_and_one_told_again_does_not(uri) -> None:
     failed = trial(0, 0.5, "FAIL")
     again = [trial_started(50, "t0"), finished(55, "t0", best_value=0.6)]
     for journal in ("a", "b"):
@@ -103,7 +103,7 @@ def test_a_trial_that_ends_again_counts_again_and_one_told_again_does_not(uri: s
     assert curve(uri) == [(2, 0.6), (3, 0.8)]
 
 
-def test_a_sweep_of_an_earlier_version_goes_on_from_its_trials(uri: str) -> None:
+def test_a_sweep_of_an_earlier_version_goes_on_from_its_trials(uri) -> None:
     begun = [sweep_started(spec=SPEC), *trial(0, 0.5), *trial(1, 0.7)]
     mirrored(uri, *begun)
     client, run = client_of(uri), runs_in(uri)["s1"].info.run_id
@@ -123,7 +123,7 @@ def view(uri: str) -> str:
     return str(client_of(uri).get_experiment_by_name("cse").tags[VIEW_TAG])
 
 
-def test_the_view_has_the_hyperparameters_that_sweeps_vary_and_scores(uri: str) -> None:
+def test_the_view_has_the_hyperparameters_that_sweeps_vary_and_scores(uri) -> None:
     other = {"sweep": "s2", "space": {"alpha": [1, 2], "tau3": [1, 2]}, "dev": {"search": "sickr"}}
     mirrored(uri, sweep_started(spec=SPEC), sweep_started(9, "s2", spec=other))
     wanted = [BEST, "best/sickr_spearman", "test/avg_sts_spearman"]
@@ -132,7 +132,7 @@ def test_the_view_has_the_hyperparameters_that_sweeps_vary_and_scores(uri: str) 
     assert varied == ["params.`learning_rate`", "params.`tau3`", "params.`alpha`"]
 
 
-def test_a_view_that_a_user_changed_stays(uri: str) -> None:
+def test_a_view_that_a_user_changed_stays(uri) -> None:
     mirrored(uri, sweep_started(spec=SPEC))
     client = client_of(uri)
     changed = view(uri).replace("seeds averaged", "mine")
@@ -142,7 +142,7 @@ def test_a_view_that_a_user_changed_stays(uri: str) -> None:
     assert view(uri) == changed
 
 
-def test_what_people_write_is_on_the_runs_that_it_is_about(uri: str) -> None:
+def test_what_people_write_is_on_the_runs_that_it_is_about(uri) -> None:
     def written(about: str, name: str, **what: Any) -> Event:
         fields = {"sweep": "s1", "about": about, "name": name, "who": "ann", **what}
         return AnnotationWritten.model_validate(fields)
@@ -167,7 +167,7 @@ def test_what_people_write_is_on_the_runs_that_it_is_about(uri: str) -> None:
     assert {"tag.a", "note"}.isdisjoint(known["t1"])
 
 
-def test_a_view_of_hundreds_of_hyperparameters_is_not_refused(uri: str) -> None:
+def test_a_view_of_hundreds_of_hyperparameters_is_not_refused(uri) -> None:
     space = {f"hyperparameter_{n * 7919 % 997}_{n}": [1, 2] for n in range(400)}
     mirrored(uri, sweep_started(spec={"sweep": "s1", "space": space}))
     assert len(columns(uri)) == 100

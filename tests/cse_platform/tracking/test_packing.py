@@ -4,19 +4,16 @@ import base64
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
 from cse_platform.tracking import events
-from cse_platform.tracking.events import EVENT, Event
+from cse_platform.tracking.events import EVENT
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.packing import (
     compressed,
@@ -38,7 +35,7 @@ def similarities(**changes: object) -> Similarities:
 
 @settings(max_examples=20)
 @given(arrays(np.float32, st.integers(0, 50), elements=st.floats(-1, 1, width=32)))
-def test_cosines_come_back_to_the_last_bit(values: NDArray[np.float32]) -> None:
+def test_cosines_come_back_to_the_last_bit(values) -> None:
     found = unpack_cosines(compressed(pack(values)))
     assert found.dtype == np.float32
     assert np.array_equal(found, values)
@@ -46,7 +43,7 @@ def test_cosines_come_back_to_the_last_bit(values: NDArray[np.float32]) -> None:
 
 @settings(max_examples=20)
 @given(arrays(np.float64, st.integers(0, 50), elements=st.floats(0, 5)))
-def test_gold_comes_back_to_the_last_bit_from_any_byte_order(values: NDArray[np.float64]) -> None:
+def test_gold_comes_back_to_the_last_bit_from_any_byte_order(values) -> None:
     for order in "<>":
         found = unpack_gold(compressed(pack(values.astype(f"{order}f8"))))
         assert found.dtype == np.float64
@@ -59,7 +56,7 @@ def test_little_endian_whatever_the_machine() -> None:
     assert zlib.decompress(base64.b64decode(one)) == bytes.fromhex("0000803f")
 
 
-def test_an_evaluation_survives_the_journal(tmp_path: Path) -> None:
+def test_an_evaluation_survives_the_journal(tmp_path) -> None:
     evaluation = Evaluation(
         tasks=frozenset({"sts12", "geometry"}),
         scores=(
@@ -103,7 +100,7 @@ def test_counts_that_differ_are_refused() -> None:
             evaluation_event(sweep="s", trial="t", evaluation=evaluation, source="hub")
 
 
-def test_events_of_before_are_still_read(trial_life: Callable[..., list[Event]]) -> None:
+def test_events_of_before_are_still_read(trial_life) -> None:
     for event in trial_life(0, {0: 0.5, 10: 0.75}):
         assert EVENT.validate_python(event.model_dump(mode="json")) == event
 

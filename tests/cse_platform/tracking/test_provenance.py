@@ -21,7 +21,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
+def repository(tmp_path) -> Path:
     git(tmp_path, "init", "--quiet")
     (tmp_path / "sweep.yaml").write_text("sweep: a\n")
     git(tmp_path, "add", "sweep.yaml")
@@ -29,7 +29,7 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_git_state(repository: Path) -> None:
+def test_git_state(repository, monkeypatch) -> None:
     clean = sweep_provenance(repository)
     assert clean["git_commit"] == git(repository, "rev-parse", "HEAD")
     (repository / "runs").mkdir()  # what a sweep writes is not a change of the code
@@ -37,16 +37,11 @@ def test_git_state(repository: Path) -> None:
     assert sweep_provenance(repository)["git_dirty"] == clean["git_dirty"] == "false"
     (repository / "sweep.yaml").write_text("sweep: b\n")
     assert sweep_provenance(repository)["git_dirty"] == "true"
-
-
-def test_the_working_directory_is_the_default(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.chdir(repository)
     assert sweep_provenance(None)["git_commit"] == git(repository, "rev-parse", "HEAD")
 
 
-def test_without_git_the_rest_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_git_the_rest_is_told(tmp_path, monkeypatch) -> None:
     assert "git_commit" not in sweep_provenance(tmp_path)
     monkeypatch.setenv("PATH", "")
     facts = sweep_provenance(tmp_path)
@@ -54,7 +49,7 @@ def test_without_git_the_rest_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
     assert facts["python"] == platform.python_version()
 
 
-def test_the_command_line_has_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_has_no_password(monkeypatch) -> None:
     arguments = ["my sweep.yaml", "--set", "stores.search=postgresql://user:secret@lab/s"]
     monkeypatch.setattr(sys, "argv", ["/home/someone/bin/cse-sweep", *arguments])
     command = sweep_provenance(None)["command"]

@@ -2,9 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
-
-import pytest
 
 from cse_platform.tracking import journal as journal_module
 from cse_platform.tracking import recorder as recorder_module
@@ -46,7 +43,7 @@ def point(step: int) -> TrialPoint:
     return TrialPoint(sweep="s", trial="t", step=step, value=0.5, metrics={})
 
 
-def test_every_sink_gets_all_in_order(tmp_path: Path) -> None:
+def test_every_sink_gets_all_in_order(tmp_path) -> None:
     sinks = [Memory("a"), Memory("b")]
     with Recorder(Journal(tmp_path / "journal"), sinks) as recorder:
         for step in range(1200):
@@ -57,9 +54,7 @@ def test_every_sink_gets_all_in_order(tmp_path: Path) -> None:
         assert max(sink.batches) <= 500
 
 
-def test_a_sink_that_is_down_catches_up_and_harms_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_sink_that_is_down_catches_up_and_harms_no_other(tmp_path, monkeypatch, caplog) -> None:
     monkeypatch.setattr(recorder_module, "FIRST_DELAY", 0.01)
     down, up = Memory("down", failures=5), Memory("up")
     with Recorder(Journal(tmp_path / "journal"), [down, up]) as recorder:
@@ -73,7 +68,7 @@ def test_a_sink_that_is_down_catches_up_and_harms_no_other(
     ]
 
 
-def test_a_sink_that_stays_down_is_visible_and_filled_at_the_next_start(tmp_path: Path) -> None:
+def test_a_sink_that_stays_down_is_visible_and_filled_at_the_next_start(tmp_path) -> None:
     sink = Memory(failures=10**6)
     recorder = Recorder(Journal(tmp_path / "journal"), [sink])
     recorder.record(point(0))
@@ -86,7 +81,7 @@ def test_a_sink_that_stays_down_is_visible_and_filled_at_the_next_start(tmp_path
     assert sink.steps == [0, 1, 2]
 
 
-def test_a_sink_goes_on_from_its_own_cursor(tmp_path: Path) -> None:
+def test_a_sink_goes_on_from_its_own_cursor(tmp_path) -> None:
     with Journal(tmp_path / "journal") as journal:
         ends = [journal.append(point(step))[0] for step in range(4)]
     sink = Memory()
@@ -96,7 +91,7 @@ def test_a_sink_goes_on_from_its_own_cursor(tmp_path: Path) -> None:
     assert sink.steps == [2, 3]
 
 
-def test_an_older_copy_of_the_journal_is_not_applied(tmp_path: Path) -> None:
+def test_an_older_copy_of_the_journal_is_not_applied(tmp_path) -> None:
     sink = Memory()
     sink.cursor = 10**6
     recorder = Recorder(Journal(tmp_path / "journal"), [sink])
@@ -109,7 +104,7 @@ def test_an_older_copy_of_the_journal_is_not_applied(tmp_path: Path) -> None:
     assert sink.steps == []
 
 
-def test_a_sink_that_can_take_all_again_is_filled_from_an_older_copy(tmp_path: Path) -> None:
+def test_a_sink_that_can_take_all_again_is_filled_from_an_older_copy(tmp_path) -> None:
     """Also where what was appended since ends where the sink stands."""
     with Journal(tmp_path / "journal") as journal:
         journal.append(point(0))
@@ -124,14 +119,14 @@ def test_a_sink_that_can_take_all_again_is_filled_from_an_older_copy(tmp_path: P
     assert sink.steps == [0, 1]
 
 
-def test_closing_twice_is_closing_once(tmp_path: Path) -> None:
+def test_closing_twice_is_closing_once(tmp_path) -> None:
     with Recorder(Journal(tmp_path / "journal"), [Memory(failures=10**6)]) as recorder:
         recorder.record(point(0))
         [first], [second] = recorder.close(timeout=0), recorder.close(timeout=30)
         assert first.behind == second.behind == 1
 
 
-def test_no_sink_is_ahead_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_sink_is_ahead_of_the_disk(tmp_path, monkeypatch) -> None:
     """After a power cut the journal would go on before the place that the sink has reached."""
     monkeypatch.setattr(journal_module, "SYNC_SECONDS", 3600.0)
     sink = Memory()
@@ -146,7 +141,7 @@ def test_no_sink_is_ahead_of_the_disk(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_sink_that_rests_gets_the_next_events_together_and_nobody_waits_for_its_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path, monkeypatch
 ) -> None:
     monkeypatch.setattr(journal_module, "SYNC_SECONDS", 0.01)
     sink = Memory()

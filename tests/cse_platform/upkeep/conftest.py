@@ -88,7 +88,7 @@ class _NoMirror:
 
 
 @pytest.fixture
-def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_mlflow(monkeypatch) -> None:
     """MLflow has no runs, and gets none."""
     monkeypatch.setattr("cse_platform.runner.driver.MLflowMirror", _NoMirror)
     monkeypatch.setattr("cse_platform.upkeep.deletion.find_mirrored_sweep", lambda *_, **__: None)
@@ -101,7 +101,7 @@ def new_lab() -> type[Lab]:
 
 
 @pytest.fixture(scope="session")
-def _swept_once(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+def _swept_once(tmp_path_factory) -> Lab:
     lab = Lab(tmp_path_factory.mktemp("lab") / "runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("cse_platform.runner.driver.MLflowMirror", _NoMirror)
@@ -113,7 +113,7 @@ def _swept_once(tmp_path_factory: pytest.TempPathFactory) -> Lab:
 
 
 @pytest.fixture
-def lab(_swept_once: Lab, no_mlflow: None) -> Lab:
+def lab(_swept_once, no_mlflow) -> Lab:
     """Three sweeps: `small`, `heir`, which took two trials over from it, and `third`.
 
     The folder is the same for all tests, since the stores name it.
@@ -129,7 +129,7 @@ def restore(lab: Lab) -> None:
 
 
 @pytest.fixture
-def kill_everywhere(lab: Lab) -> Callable[..., int]:
+def kill_everywhere(lab) -> Callable[..., int]:
     """Calls `command` again and again, killed in place of every so-manieth of the named functions.
 
     After each kill `check` is called. Returns the first moment that never came.

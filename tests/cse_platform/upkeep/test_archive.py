@@ -24,8 +24,6 @@ from cse_platform.tracking.journal import Journal, read_journal
 from cse_platform.upkeep import archive, held_sweep
 from cse_platform.upkeep.archive import Archiving, plan_archiving, plan_restoring
 
-Life = Callable[..., list[Event]]
-
 LONG = {step: 0.5 - abs(step - 610) / 10_000 for step in range(0, 1000, 10)}
 """A hundred dev points, the best at 610."""
 
@@ -42,7 +40,7 @@ def test_steps_are_chosen_at_equal_distances() -> None:
 
 
 @pytest.fixture
-def with_journal(board: Store, tmp_path: Path) -> Callable[[list[Event]], Path]:
+def with_journal(board, tmp_path) -> Callable[[list[Event]], Path]:
     """Gives a board the events of a sweep whose journal lies in the runs folder."""
 
     def bring(events: list[Event]) -> Path:
@@ -58,12 +56,7 @@ def with_journal(board: Store, tmp_path: Path) -> Callable[[list[Event]], Path]:
 
 @pytest.mark.slow
 def test_curves_keep_what_is_read_of_them_and_come_back(
-    board: Store,
-    with_journal: Callable[[list[Event]], Path],
-    tmp_path: Path,
-    trial_life: Life,
-    sweep_started: Callable[..., Event],
-    contents: Callable[[Store], Any],
+    board, with_journal, tmp_path, trial_life, sweep_started, contents
 ) -> None:
     other = {step: 0.4 + abs(step - 230) / 10_000 for step in LONG}
     cut = trial_life(3, dict(list(LONG.items())[:50]), state=None, configuration="c3")
@@ -115,7 +108,7 @@ def test_curves_keep_what_is_read_of_them_and_come_back(
 
 
 @pytest.fixture
-def _three_points_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def _three_points_are_many(monkeypatch) -> None:
     monkeypatch.setattr(thinning, "EVEN_POINTS", 2)
     monkeypatch.setattr(thinning, "MOST_POINTS", 2)
     monkeypatch.setattr(Store, "let_others_write", lambda board: None)
@@ -129,7 +122,7 @@ def plan(lab: Any, board: Store, *, restores: bool = False) -> Archiving:
 @pytest.mark.slow
 @pytest.mark.usefixtures("_three_points_are_many")
 def test_a_kill_at_any_moment_of_archiving_is_made_good_by_the_same_command(
-    lab: Any, kill_everywhere: Callable[..., int], contents: Callable[[Store], Any]
+    lab, kill_everywhere, contents
 ) -> None:
     with lab.board() as board:
         before = contents(board)
@@ -183,7 +176,7 @@ def answers(lab: Any) -> list[Any]:
 
 
 @pytest.mark.usefixtures("_three_points_are_many")
-def test_an_archived_sweep_is_read_and_not_taken_up(lab: Any, tmp_path: Path) -> None:
+def test_an_archived_sweep_is_read_and_not_taken_up(lab, tmp_path) -> None:
     shown, answered = told("status", "--runs", lab.runs)[1], answers(lab)
     history = list(read_journal(lab.folder("small") / "journal.jsonl"))
     code, said = told("archive", "small", "--runs", lab.runs, "--dry-run")
@@ -209,7 +202,7 @@ def test_an_archived_sweep_is_read_and_not_taken_up(lab: Any, tmp_path: Path) ->
 @pytest.mark.slow
 @pytest.mark.usefixtures("_three_points_are_many")
 @pytest.mark.parametrize("harm", ["torn", "changed"])
-def test_a_damaged_journal_of_an_archived_sweep_is_named(lab: Any, harm: str) -> None:
+def test_a_damaged_journal_of_an_archived_sweep_is_named(lab, harm) -> None:
     assert told("archive", "small", "--runs", lab.runs)[0] == 0
     packed = lab.folder("small") / "journal.jsonl.gz"
     whole = packed.read_bytes()
@@ -224,7 +217,7 @@ def test_a_damaged_journal_of_an_archived_sweep_is_named(lab: Any, harm: str) ->
 
 @pytest.mark.slow
 def test_what_has_no_journal_here_is_not_archived(
-    board: Store, tmp_path: Path, trial_life: Life, sweep_started: Callable[..., Event]
+    board, tmp_path, trial_life, sweep_started
 ) -> None:
     apply_events(board, [sweep_started(), *trial_life(0, LONG)], journal="j1")
     imported = sweep_started("second", spec={"source": "imported"})
@@ -235,9 +228,7 @@ def test_what_has_no_journal_here_is_not_archived(
 
 
 @pytest.mark.slow
-def test_a_leaderboard_that_lies_elsewhere_is_named_beside_the_runs_folder(
-    lab: Any, tmp_path: Path
-) -> None:
+def test_a_leaderboard_that_lies_elsewhere_is_named_beside_the_runs_folder(lab, tmp_path) -> None:
     elsewhere = tmp_path / "elsewhere.db"
     shutil.move(lab.runs / "leaderboard.db", elsewhere)
     asked = ["archive", "small", "--runs", lab.runs]

@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,9 +13,8 @@ from stored_trials import apply_events, url_of
 from cse_methods.files.cache import cache_folder, written_once
 from cse_platform.cli.sweep import main as cse_sweep
 from cse_platform.leaderboard.ingest.sweep_events import add_request, take_request
-from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.tables import SweepRequestRecord
-from cse_platform.tracking.events import DriverMessage, Event, SweepAction, SweepRequested
+from cse_platform.tracking.events import DriverMessage, SweepAction, SweepRequested
 from cse_platform.upkeep.cleaning import plan_cleaning
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=100)
@@ -34,14 +32,12 @@ def ages(path: Path, *, days: float) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_places(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("CSE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
 
 
-def test_messages_and_requests_go_by_age(
-    board: Store, tmp_path: Path, sweep_started: Callable[..., Event]
-) -> None:
+def test_messages_and_requests_go_by_age(board, tmp_path, sweep_started) -> None:
     def ask(action: SweepAction, *, time: datetime = LONG_AGO, taken: bool = True) -> None:
         words = {"trials": 9} if action == "resume" else {}
         name = f"{action} {time} {taken}"
@@ -75,7 +71,7 @@ def test_messages_and_requests_go_by_age(
     assert plan_cleaning(board, url_of(board), runs=tmp_path, older_than=90 * DAYS).parts == []
 
 
-def test_files_go_by_their_last_use(tmp_path: Path) -> None:
+def test_files_go_by_their_last_use(tmp_path) -> None:
     read = ages(cache_folder("teachers") / "read.npy", days=100)
     unread = ages(cache_folder("teachers") / "unread.npy", days=100)
     copy = ages(cache_folder("copies") / "encoder" / "weights", days=100)
@@ -95,9 +91,7 @@ def test_files_go_by_their_last_use(tmp_path: Path) -> None:
     assert "nothing is older" in CliRunner().invoke(cse_sweep, words).output
 
 
-def test_the_job_of_an_unfinished_sweep_stays(
-    board: Store, tmp_path: Path, sweep_started: Callable[..., Event]
-) -> None:
+def test_the_job_of_an_unfinished_sweep_stays(board, tmp_path, sweep_started) -> None:
     needed, over = (ages(tmp_path / "submitted" / job / "order.json", days=0) for job in "ab")
     over.with_name("link").symlink_to(tmp_path / "gone")
     (tmp_path / "submitted" / "note.txt").touch()  # of a person
@@ -111,9 +105,7 @@ def test_the_job_of_an_unfinished_sweep_stays(
     assert needed.exists() and not over.parent.exists()
 
 
-def test_a_file_that_resists_is_named_and_the_others_go(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_resists_is_named_and_the_others_go(tmp_path, monkeypatch) -> None:
     theirs, ours = (ages(cache_folder("teachers") / name, days=100) for name in ("a", "b"))
     remove = Path.unlink
 

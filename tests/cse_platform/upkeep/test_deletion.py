@@ -1,7 +1,6 @@
 """A sweep is deleted everywhere, whenever the command is killed, and nothing of others goes."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +61,7 @@ def assert_gone(lab: Any, others: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 8])
 def test_a_kill_at_any_moment_is_made_good_by_the_same_command(
-    lab: Any, kill_everywhere: Callable[..., int], monkeypatch: pytest.MonkeyPatch, every: int
+    lab, kill_everywhere, monkeypatch, every
 ) -> None:
     from cse_platform.search.storage import StoredStudy
 
@@ -94,9 +93,7 @@ def test_a_kill_at_any_moment_is_made_good_by_the_same_command(
     assert_gone(lab, others)
 
 
-def test_a_deletion_that_has_begun_is_finished_and_not_taken_up(
-    lab: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deletion_that_has_begun_is_finished_and_not_taken_up(lab, monkeypatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(deletion, "remove_trials", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -112,7 +109,7 @@ def test_a_deletion_that_has_begun_is_finished_and_not_taken_up(
 
 
 def test_a_deletion_whose_folder_the_leaderboard_names_goes_on_without_runs(
-    lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lab, tmp_path, monkeypatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # another runs folder than that of the sweep
     with monkeypatch.context() as patch:
@@ -124,7 +121,7 @@ def test_a_deletion_whose_folder_the_leaderboard_names_goes_on_without_runs(
     assert not lab.folder("small").exists()
 
 
-def test_the_journal_of_evaluations_goes_with_its_trial(lab: Any) -> None:
+def test_the_journal_of_evaluations_goes_with_its_trial(lab) -> None:
     with lab.board() as board, board.session() as session:
         query = text(
             "SELECT key, name FROM trials JOIN sweep_trials ON trial_id = trials.id JOIN "
@@ -144,7 +141,7 @@ def test_the_journal_of_evaluations_goes_with_its_trial(lab: Any) -> None:
     assert cursors == 3  # of `heir`, of `third` and of its evaluations
 
 
-def test_what_a_driver_holds_is_not_deleted(lab: Any) -> None:
+def test_what_a_driver_holds_is_not_deleted(lab) -> None:
     files = lab.files()
     with lab.board() as board, Lease(board, "small", None):
         code, said = told("delete", "small", "--runs", lab.runs, "--yes")
@@ -157,9 +154,7 @@ def test_what_a_driver_holds_is_not_deleted(lab: Any) -> None:
     assert sorted(leases) == ["heir", "small", "third"]
 
 
-def test_it_asks_and_says_what_goes(
-    lab: Any, tmp_path: Path, empty_leaderboard: Callable[[Path], str]
-) -> None:
+def test_it_asks_and_says_what_goes(lab, tmp_path, empty_leaderboard) -> None:
     files = lab.files()
     code, said = told("delete", "small", "--runs", lab.runs, "--dry-run")
     assert code == 0
@@ -181,7 +176,7 @@ def test_it_asks_and_says_what_goes(
 
 
 @pytest.mark.slow
-def test_an_import_is_taken_back(tmp_path: Path) -> None:
+def test_an_import_is_taken_back(tmp_path) -> None:
     mapping, table, runs = tmp_path / "m.yaml", tmp_path / "t.csv", tmp_path / "runs"
     mapping.write_text(
         "{sweep: lab-c, method: simcse, backbone: bert-base, seed: {param: seed},"
@@ -205,9 +200,7 @@ def test_an_import_is_taken_back(tmp_path: Path) -> None:
     assert told("delete", "lab-c", "--runs", runs, "--yes")[0] == 1
 
 
-def test_mlflow_keeps_nothing_of_it_but_what_is_registered(
-    new_lab: Callable[[Path], Any], tmp_path: Path, empty_mlflow: Callable[[Path], str]
-) -> None:
+def test_mlflow_keeps_nothing_of_it_but_what_is_registered(new_lab, tmp_path, empty_mlflow) -> None:
     from mlflow import MlflowClient
     from mlflow.entities import ViewType
 
@@ -241,7 +234,7 @@ def test_mlflow_keeps_nothing_of_it_but_what_is_registered(
 
 
 def test_a_copy_of_the_runs_folder_is_deleted_from_and_not_the_folder_it_was_made_of(
-    lab: Any, new_lab: Callable[[Path], Any], tmp_path: Path
+    lab, new_lab, tmp_path
 ) -> None:
     shutil.copytree(lab.runs, tmp_path / "copy")
     copy, before = new_lab(tmp_path / "copy"), lab.files()

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -78,13 +77,7 @@ def notes(sweep: str, seed: int) -> list[Event]:
 
 
 def test_what_is_left_is_what_was_before_it(
-    board: Store,
-    tmp_path: Path,
-    trial_life: Life,
-    sweep_started: Callable[..., Event],
-    contents: Callable[[Store], Any],
-    check_counters: Callable[[Store], None],
-    monkeypatch: pytest.MonkeyPatch,
+    board, tmp_path, trial_life, sweep_started, contents, check_counters, monkeypatch
 ) -> None:
     monkeypatch.setattr(removal, "_SLICE_TRIALS", 2)
     monkeypatch.setattr(removal, "SLICE_POINTS", 4)
@@ -106,13 +99,7 @@ def test_what_is_left_is_what_was_before_it(
 
 @pytest.mark.parametrize("ran_there", [False, True])
 def test_a_trial_that_another_sweep_holds_stays_whole(
-    board: Store,
-    tmp_path: Path,
-    trial_life: Life,
-    sweep_started: Callable[..., Event],
-    contents: Callable[[Store], Any],
-    check_counters: Callable[[Store], None],
-    ran_there: bool,
+    board, tmp_path, trial_life, sweep_started, contents, check_counters, ran_there
 ) -> None:
     life = trial_life(0, {0: 0.1, 5: 0.3}, model="/a/model")
     apply_events(
@@ -142,9 +129,7 @@ def test_a_trial_that_another_sweep_holds_stays_whole(
     assert not any(contents(board).values())
 
 
-def test_it_says_who_builds_on_the_sweep(
-    board: Store, tmp_path: Path, trial_life: Life, sweep_started: Callable[..., Event]
-) -> None:
+def test_it_says_who_builds_on_the_sweep(board, tmp_path, trial_life, sweep_started) -> None:
     model = f"/runs/artifacts/models/{'a' * 16}"
     key = "a" * 64
     first = [sweep_started(), *trial_life(0, {5: 0.3}, trial=key, model=model)]
