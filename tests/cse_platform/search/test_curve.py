@@ -93,18 +93,23 @@ def search(family: Family, seed: int, *, trials: int = 40, earlier: int = 0) -> 
     return np.array([used / (trials * STEPS), hits, lost])
 
 
+@pytest.mark.parametrize("searches", [4, pytest.param(32, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("family", "most_used", "with_evidence"),
     [(rising, 0.7, 0.45), (peaked, 0.7, 0.55), (crossing, 0.85, 0.65), (falling, 0.65, 0.3)],
 )
 def test_few_of_the_best_are_stopped_and_many_steps_are_saved(
-    family: Family, most_used: float, with_evidence: float
+    family: Family, most_used: float, with_evidence: float, searches: int
 ) -> None:
-    """At most the stated share of the trials that would have been the best is stopped."""
+    """At most the stated share of the trials that would have been the best is stopped.
+
+    Of four searches, four times as many.
+    """
+    room, slack = (1, 0.0) if searches == 32 else (4, 0.05)
     for earlier, most in ((0, most_used), (60, with_evidence)):
-        found = np.array([search(family, seed, earlier=earlier) for seed in range(32)])
+        found = np.array([search(family, seed, earlier=earlier) for seed in range(searches)])
         used, hits, lost = found.mean(axis=0)
-        assert used < most and lost <= RULE.chance * hits
+        assert used < most + slack and lost <= room * RULE.chance * hits
 
 
 @pytest.mark.parametrize("power", [0.6, 0.8])

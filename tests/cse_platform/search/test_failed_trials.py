@@ -26,6 +26,14 @@ SPACE = {"x": {"low": 0.0, "high": 1.0}, "y": {"low": 0.0, "high": 1.0}}
 MAXIMIZE, MINIMIZE = StudyDirection.MAXIMIZE, StudyDirection.MINIMIZE
 
 
+def slow(*rows: Any) -> list[Any]:
+    """Rows of a table of parameters that are tried under the slow mark."""
+    return [
+        pytest.param(*(row if isinstance(row, tuple) else (row,)), marks=pytest.mark.slow)
+        for row in rows
+    ]
+
+
 def _trials(*given: dict[str, Any]) -> list[FrozenTrial]:
     trials = []
     for number, fields in enumerate(given):
@@ -52,7 +60,7 @@ def _told(
     return [(t.state.name, t.values) for t in show_failures(trials, directions or [MAXIMIZE])]
 
 
-@pytest.mark.parametrize("kind", ["auto", "tpe", "gp", "cmaes", "nsgaii", "nsgaiii"])
+@pytest.mark.parametrize("kind", ["tpe", *slow("auto", "gp", "cmaes", "nsgaii", "nsgaiii")])
 def test_a_search_leaves_a_region_where_trials_fail(tmp_path: Path, kind: str) -> None:
     few = {"population": 8} if kind.startswith("nsga") else {}
     search = {"sampler": {"kind": kind, **few}, "trials": 40, "seed": 1}
@@ -74,8 +82,16 @@ def test_a_search_leaves_a_region_where_trials_fail(tmp_path: Path, kind: str) -
     assert states == failed
 
 
-@pytest.mark.parametrize("at_once", [1, 8])
-@pytest.mark.parametrize("kind", ["auto", "tpe", "cmaes", "nsgaii"])
+@pytest.mark.parametrize(
+    ("kind", "at_once"),
+    [
+        ("auto", 1),
+        ("tpe", 8),
+        *slow(
+            ("auto", 8), ("tpe", 1), *((kind, n) for kind in ("cmaes", "nsgaii") for n in (1, 8))
+        ),
+    ],
+)
 def test_a_region_that_diverges_is_left_after_three_failures(kind: str, at_once: int) -> None:
     """It has the upper 0.3 of `x`, and scores rise towards it. Random goes there 6 times of 20."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -122,14 +138,14 @@ def test_a_configuration_whose_nearest_trials_failed_is_predicted_to_fail() -> N
     assert not FailurePredictor(trials, space).predicts_failure({"x": 1.0})
 
 
-@pytest.mark.parametrize("failed", [0, 1, 6])
-def test_too_few_failures_and_nothing_else_predict_none(failed: int) -> None:
+def test_too_few_failures_and_nothing_else_predict_none() -> None:
     """One failure is chance; where all failed, no place is better than another."""
-    trials = _trials(*[_failed("trial")] * failed, *[_complete(0.5)] * (6 - failed))
-    for trial in trials:
-        trial.params = {"x": 0.5, "y": 0.5}
-    predictor = FailurePredictor(trials, Space.model_validate(SPACE))
-    assert not predictor.predicts_failure({"x": 0.5, "y": 0.5})
+    for failed in (0, 1, 6):
+        trials = _trials(*[_failed("trial")] * failed, *[_complete(0.5)] * (6 - failed))
+        for trial in trials:
+            trial.params = {"x": 0.5, "y": 0.5}
+        predictor = FailurePredictor(trials, Space.model_validate(SPACE))
+        assert not predictor.predicts_failure({"x": 0.5, "y": 0.5}), failed
     assert not FailurePredictor([], Space.model_validate(SPACE)).predicts_failure({"x": 0.5})
 
 
@@ -160,7 +176,7 @@ def test_no_value_that_is_not_finite_reaches_a_sampler() -> None:
     assert _told(_trials(_failed("trial"))) == [("FAIL", None)]  # nothing is worse than nothing
 
 
-@pytest.mark.parametrize("last", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("last", [math.nan, *slow(math.inf, -math.inf)])
 def test_a_value_that_is_not_finite_does_not_blind_the_sampler(last: float) -> None:
     """A Gaussian process that is fitted to one proposes by chance from then on, in silence."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -24,6 +24,7 @@ from cse_platform.search.storage import TrialCache
 from cse_platform.sweep.samplers import CmaEs, Gp, Qmc
 from cse_platform.sweep.space.space import Space
 
+SLOW = pytest.mark.slow
 NewSampler = Callable[[], BaseSampler]
 NUMERICAL = [
     FloatDistribution(-1.0, 1.0),
@@ -36,6 +37,20 @@ NUMERICAL = [
 """Those of the suite, which takes all pairs: half a minute with a Gaussian process."""
 
 
+def new_gp() -> BaseSampler:
+    return build_gp(Gp(startup_trials=1), seed=1)
+
+
+def new_cmaes() -> BaseSampler:
+    return build_cmaes(CmaEs(), seed=1)
+
+
+def new_qmc() -> BaseSampler:
+    space = Space.model_validate({"elsewhere": {"low": 0.0, "high": 1.0}})
+    return build_qmc(Qmc(), space, seed=1)
+
+
+@SLOW
 class NoisyGpSuite(
     suites.BasicSamplerTestCase,
     suites.RelativeSamplerTestCase,
@@ -45,7 +60,7 @@ class NoisyGpSuite(
 
     @pytest.fixture
     def sampler(self) -> NewSampler:
-        return lambda: build_gp(Gp(startup_trials=1), seed=1)
+        return new_gp
 
     @pytest.mark.parametrize(
         ("x_distribution", "y_distribution"),
@@ -60,6 +75,7 @@ class NoisyGpSuite(
         super().test_sample_relative_numerical(sampler, x_distribution, y_distribution)
 
 
+@SLOW
 class ReplayedCmaEsSuite(
     suites.BasicSamplerTestCase, suites.RelativeSamplerTestCase, suites.SingleOnlySamplerTestCase
 ):
@@ -67,9 +83,10 @@ class ReplayedCmaEsSuite(
 
     @pytest.fixture
     def sampler(self) -> NewSampler:
-        return lambda: build_cmaes(CmaEs(), seed=1)
+        return new_cmaes
 
 
+@SLOW
 class WholeSpaceQmcSuite(
     suites.BasicSamplerTestCase,
     suites.RelativeSamplerTestCase,
@@ -81,8 +98,26 @@ class WholeSpaceQmcSuite(
 
     @pytest.fixture
     def sampler(self) -> NewSampler:
-        space = Space.model_validate({"elsewhere": {"low": 0.0, "high": 1.0}})
-        return lambda: build_qmc(Qmc(), space, seed=1)
+        return new_qmc
+
+
+@pytest.mark.parametrize(
+    ("suite", "sampler"),
+    [(NoisyGpSuite, new_gp), (ReplayedCmaEsSuite, new_cmaes), (WholeSpaceQmcSuite, new_qmc)],
+)
+def test_each_sampler_keeps_a_chosen_few_of_the_contracts(suite: Any, sampler: NewSampler) -> None:
+    """The suites themselves, which are slow, keep them all."""
+    suite().test_float(sampler, NUMERICAL[1])
+    suite().test_int(sampler, NUMERICAL[5])
+    suite().test_categorical(sampler, (1, "a"))
+    suite().test_conditional_sample_independent(sampler)
+    suite().test_nan_objective_value(sampler)
+    suite().test_partial_fixed_sampling(sampler)
+    suite().test_sample_single_distribution(sampler)
+    suite().test_conditional_parameter_objective(sampler)
+    if suite is not NoisyGpSuite:  # seconds
+        suite().test_sample_relative_numerical(sampler, NUMERICAL[0], NUMERICAL[4])
+    suite().test_sample_relative_categorical(sampler)
 
 
 @pytest.fixture
@@ -113,21 +148,18 @@ def test_a_draft_answers_for_the_trial_that_is_drawn_and_for_no_other(study: opt
     assert len(study.get_trials()) == 2  # until the draft is accepted
 
 
-@pytest.mark.parametrize("wrap", ["draft", "cache", "gp"])
-def test_what_poses_as_a_storage_refuses_what_it_would_answer_wrongly(
-    study: optuna.Study, wrap: str
-) -> None:
+def test_what_poses_as_a_storage_refuses_what_it_would_answer_wrongly(study: optuna.Study) -> None:
     """The number of trials and the best one, which are those of the study's own storage."""
     trials = study.get_trials(deepcopy=False)
-    posing: dict[str, Callable[[], Any]] = {
-        "draft": lambda: Draft(study, trials).study._storage,
-        "cache": lambda: TrialCache(lambda: trials).wrap_study(study)._storage,
-        "gp": lambda: _wrap_study(study),
-    }
-    asked = posing[wrap]()
-    for name in ("get_n_trials", "get_best_trial", "best_trial", "delete_study", "tell"):
-        with pytest.raises(AttributeError):
-            getattr(asked, name)
+    posing: list[Any] = [
+        Draft(study, trials).study._storage,
+        TrialCache(lambda: trials).wrap_study(study)._storage,
+        _wrap_study(study),
+    ]
+    for asked in posing:
+        for name in ("get_n_trials", "get_best_trial", "best_trial", "delete_study", "tell"):
+            with pytest.raises(AttributeError):
+                getattr(asked, name)
 
 
 @pytest.mark.parametrize(("asked", "needed"), [(1, 10), (12, 12)])

@@ -1,5 +1,7 @@
 """Which ranks a row may have: by hand, and by how often the true rank is among them."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -71,19 +73,25 @@ def test_what_cannot_be_ranked_is_refused() -> None:
         joint_ranks([Ranked([0.7], np.zeros(5))])
 
 
-@pytest.mark.parametrize("gap", [0.0, 0.5, 2.0])
-@pytest.mark.parametrize("n", [2, 3, 5])
-def test_the_true_rank_is_inside(n: int, gap: float) -> None:
+@pytest.mark.parametrize(
+    ("runs", "n", "gap"),
+    [
+        (30, 3, 0.5),
+        *(pytest.param(100, *case, marks=pytest.mark.slow)
+          for case in product((2, 3, 5), (0.0, 0.5, 2.0))),
+    ],
+)  # fmt: skip
+def test_the_true_rank_is_inside(runs: int, n: int, gap: float) -> None:
     # Five rows, `gap` standard deviations of a seed apart. The true rank of equal rows is any of
     # those that they share.
     truth = -gap * np.arange(5)
     best = 1 + (truth > truth[:, None]).sum(axis=1)
     worst = (truth >= truth[:, None]).sum(axis=1)
     rng, held = np.random.default_rng(n), []
-    for run in range(100):
+    for run in range(runs):
         rows = [Ranked(list(rng.normal(mean, 1, n))) for mean in truth]
         ranks = joint_ranks(rows, resamples=400, seed=run)
         for rank, high, low in zip(ranks, best, worst, strict=True):
             assert rank is not None
             held.append(rank.best <= low and high <= rank.worst)
-    assert np.mean(held) >= 0.97
+    assert np.mean(held) >= (0.97 if runs == 100 else 0.92)

@@ -46,10 +46,10 @@ def test_williams_refuses_impossible_correlations() -> None:
 def test_williams_errs_in_5_of_100() -> None:
     # A and B follow gold alike (0.6) and each other (0.8).
     root = np.linalg.cholesky([[1, 0.6, 0.6], [0.6, 1, 0.8], [0.6, 0.8, 1]])
-    samples = np.random.default_rng(0).standard_normal((10_000, 60, 3)) @ root.T
+    samples = np.random.default_rng(0).standard_normal((3000, 60, 3)) @ root.T
     tables = [np.corrcoef(sample, rowvar=False) for sample in samples]
     found = [williams(r[0, 1], r[0, 2], r[1, 2], 60)[1] < 0.05 for r in tables]
-    assert 0.043 <= np.mean(found) <= 0.057
+    assert 0.038 <= np.mean(found) <= 0.062
 
 
 def test_holm_by_hand() -> None:

@@ -15,6 +15,8 @@ from cse_platform.sweep.space.allowed_points import AllowedPoints
 from cse_platform.sweep.space.require import LONGEST, Expression, Requirements
 from cse_platform.sweep.space.space import Space
 
+pytestmark = pytest.mark.slow
+
 SPACE = Space.model_validate(
     {
         "loss": ["listnet", "listmle"],

@@ -42,7 +42,7 @@ PIECES = [
 ]  # fmt: skip
 QUICK = settings(
     deadline=None,
-    max_examples=150,
+    max_examples=30,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
@@ -85,7 +85,7 @@ def mutated(lines: list[str], chance: random.Random) -> list[str]:
     return lines[:at] + chance.choice(changed) + lines[at + 1 :] or [""]
 
 
-@settings(QUICK, max_examples=100)
+@settings(QUICK, max_examples=30)
 @given(chance=st.randoms(use_true_random=False), changes=st.integers(0, 3))
 def test_a_good_file_with_changes(tmp_path: Path, chance: random.Random, changes: int) -> None:
     lines = FULL.splitlines()
@@ -102,7 +102,7 @@ PATHS = [
 PAIRS = st.tuples(st.sampled_from(PATHS), st.sampled_from(PIECES) | st.text(max_size=5))
 
 
-@settings(QUICK, max_examples=50)
+@settings(QUICK, max_examples=15)
 @given(st.lists(PAIRS, max_size=3))
 def test_any_overrides(tmp_path: Path, pairs: list[tuple[str, str]]) -> None:
     loads_or_is_refused(tmp_path, FULL.encode(), [f"{path}={value}" for path, value in pairs])
