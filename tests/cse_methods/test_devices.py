@@ -4,19 +4,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from types import FunctionType, ModuleType
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from device_ledger import LATE, Ledger, Wait, device_ledger
-from method_variants import VARIANTS, settled
+from method_variants import cases_of, settled, write_lab
 from torch import Tensor
 
-from cse_methods.contract import MethodConfig, TrainingConfig
+from cse_methods.contract import TrainingConfig
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.corpus_spec import CorpusSpec
@@ -36,22 +35,18 @@ from cse_methods.training.neighbours import nearest_sentences
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors
 from cse_methods.transfer.protocol import TransferProtocol
 
-SENTENCES = list(builtin_corpus()[:48])
-SHORT = {"batch_size": 8, "max_steps": 4, "eval_steps": 2, "warmup_ratio": 0.4}
-CASES = {
-    "-".join([name, *map(str, variant)]): (name, variant)
-    for name in available_methods()
-    for variant in VARIANTS.get(name, [{}])
-}
-TRAINED = {
-    name: case
-    for name, case in CASES.items()
-    if issubclass(get_method(case[0]).config, TrainingConfig)
-}
+SHORT = {"batch_size": 8, "max_steps": 2, "eval_steps": 1, "warmup_ratio": 0.0}
+METHODS = [name for name in available_methods() if name != "untrained"]
+CASES = {name: (method, variant) for method in METHODS for name, variant in cases_of(method)}
+FIRST = {method: cases_of(method)[0][0] for method in METHODS}
+"""The first case of each method."""
+SENTENCES = list(builtin_corpus()[:8])
 WAITING = {"whitenedcse-whitening": 3, "diffcse": 1}
 """Waits of a step, of those that need any: eigenvectors of all coordinates, whose matrix and values
 are looked at, and whose solver says whether it has found them; rows that a generator has written,
 which the host reads to pack them."""
+RESUMED = ("simcse", "mocose-queue_size-queue_start")
+"""First cases that are resumed in every run of the tests; the second has a queue and an average."""
 BOTH_SCORED = "ct-negatives"
 """A method that has two encoders scored at each dev point but the first."""
 
@@ -64,24 +59,23 @@ class Lab:
     places: dict[str, str]
     folder: Path
 
-    def configured(self, case: str, **training: Any) -> MethodConfig:
-        name, variant = CASES[case]
-        config = get_method(name).config
-        training = SHORT | training if case in TRAINED else {}
-        own = {key: settled(value, self.places) for key, value in variant.items()}
-        return config.model_validate(self.settings | training | own)
+    def configured(self, case: str, **training: Any) -> TrainingConfig:
+        method, variant = CASES[case]
+        config = get_method(method).config
+        own = settled(variant, self.places)
+        validated = config.model_validate(self.settings | SHORT | training | own)
+        assert isinstance(validated, TrainingConfig)
+        return validated
 
     def train(
         self,
         case: str,
-        config: MethodConfig,
+        config: TrainingConfig,
         resume_from: Path | None = None,
         *,
         late: bool = False,
     ) -> RecordedRun:
-        place = self.folder / str(len(list(self.folder.iterdir())))
-        place.mkdir()
-        run = RecordedRun(place, 1, resume_from, late=late)
+        run = RecordedRun(Path(mkdtemp(dir=self.folder)), 1, resume_from, late=late)
         get_method(CASES[case][0]).train(config, run)
         return run
 
@@ -93,31 +87,16 @@ def lab(
     masked_lm: Callable[[Path], Path],
 ) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp("lab")
-    names = ("corpus.txt", "negations.tsv", "graded.tsv")
-    corpus, negations, dev = (folder / name for name in names)
-    corpus.write_text("".join(f"{sentence}\n" for sentence in SENTENCES), "utf-8")
-    negations.write_text("".join(f"{s}\tNot {s}\n" for s in SENTENCES), "utf-8")
-    pairs = zip(SENTENCES[:20], SENTENCES[20:40], strict=True)
-    dev.write_text("".join(f"{a}\t{b}\t{n % 6}\n" for n, (a, b) in enumerate(pairs)), "utf-8")
-    settings = {
-        "backbone": str(tiny_bert),
-        "corpus": str(corpus),
-        "data": "builtin",
-        "dev": {"checkpoint": str(dev), "search": str(dev), "also": []},
-    }
-    places = {"TINY": str(tiny_bert), "BACKBONE": str(tiny_bert), "NEGATIONS": str(negations)}
-    places["GENERATOR"] = str(masked_lm(tiny_bert))
-    (folder / "runs").mkdir()
+    settings, places = write_lab(folder, tiny_bert, masked_lm(tiny_bert))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CSE_CACHE", str(folder / "cache"))
         # Equal batches at test time have equal padding, and so equal vectors to the last bit.
         patch.setitem(encoding.PIECES_AT_ONCE, "cuda", encoding.PIECES_AT_ONCE["cpu"])
-        yield Lab(settings, places, folder / "runs")
+        yield Lab(settings, places, folder)
 
 
-def waits_of_a_step(case: str, config: MethodConfig) -> int:
+def waits_of_a_step(case: str, config: TrainingConfig) -> int:
     """A scaled loss with an optimiser that is not fused makes one more: is a gradient infinite?"""
-    assert isinstance(config, TrainingConfig)
     name, variant = CASES[case]
     known = WAITING.get(case, WAITING.get(name, 0) + WAITING.get(variant.get("base", ""), 0))
     return known + (config.precision == "fp16" and config.optimizer != "adamw")
@@ -173,23 +152,37 @@ def check_curves(curve: Curve, expected: Curve, *, precision: str = "fp32") -> N
             assert curve[step][name] == pytest.approx(value, **near), name
 
 
-@pytest.mark.parametrize("case", TRAINED)
-def test_a_trial_is_as_on_the_cpu_and_waits_at_dev_points_alone(case: str, lab: Lab) -> None:
-    config = lab.configured(case)
+def check_trial(lab: Lab, case: str, *, resumed: bool) -> None:
+    config = lab.configured(case, eval_steps=1 if resumed else 2)
+    spans = 2 // config.eval_steps
     expected = lab.train(case, config)
     with device_ledger() as ledger:
         run = lab.train(case, config, late=True)
-        resumed = lab.train(case, config, run.folder / "2")
-    assert sum(waits_within(ledger, "copied").values()) == 1
+    assert sum(waits_within(ledger, "copied").values()) == spans - 1
     check_curves(run.curve, expected.curve)
-    check_curves(resumed.curve, {4: expected.curve[4]})
-    check_waits(ledger, steps=6, spans=3, points=4, a_step=waits_of_a_step(case, config), case=case)
+    of_step = waits_of_a_step(case, config)
+    check_waits(ledger, steps=2, spans=spans, points=1 + spans, a_step=of_step, case=case)
+    if not resumed:
+        return
+    with device_ledger() as ledger:
+        rest = lab.train(case, config, run.folder / "1")
+    check_curves(rest.curve, {2: expected.curve[2]})
+    check_waits(ledger, steps=1, spans=1, points=1, a_step=of_step, case=case)
 
 
-@pytest.mark.parametrize("precision", HALVES)
-@pytest.mark.parametrize("case", TRAINED)
-def test_so_it_is_in_half_precision(case: str, precision: str, lab: Lab) -> None:
-    config = lab.configured(case, precision=precision, max_steps=2)
+@pytest.mark.parametrize("case", FIRST.values())
+def test_a_trial_is_as_on_the_cpu_and_waits_at_dev_points_alone(case: str, lab: Lab) -> None:
+    check_trial(lab, case, resumed=case in RESUMED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_so_it_is_for_all_variants_resumed_too(case: str, lab: Lab) -> None:
+    check_trial(lab, case, resumed=True)
+
+
+def check_half_precision(lab: Lab, case: str, precision: str) -> None:
+    config = lab.configured(case, precision=precision, eval_steps=2)
     expected = lab.train(case, config)
     with device_ledger() as ledger:
         run = lab.train(case, config)
@@ -197,23 +190,43 @@ def test_so_it_is_in_half_precision(case: str, precision: str, lab: Lab) -> None
     check_waits(ledger, steps=2, spans=1, points=2, a_step=waits_of_a_step(case, config), case=case)
 
 
-IN_TRAINING = {
-    "tf32": ({}, "tf32"),
-    "fp32": ({"tf32": False}, "float32"),
-    "bf16": ({"precision": "bf16"}, "bfloat16"),
+@pytest.mark.parametrize(
+    ("method", "precision"), [("simcse", "bf16"), ("mocose", "fp16"), ("mixcse", "fp16")]
+)
+def test_so_it_is_in_half_precision(method: str, precision: str, lab: Lab) -> None:
+    check_half_precision(lab, FIRST[method], precision)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", HALVES)
+@pytest.mark.parametrize("case", CASES)
+def test_so_it_is_in_half_precision_for_all_variants(case: str, precision: str, lab: Lab) -> None:
+    check_half_precision(lab, case, precision)
+
+
+IN_TRAINING: dict[str, dict[str, Any]] = {
+    "tf32": {},
+    "float32": {"tf32": False},
+    "bfloat16": {"precision": "bf16"},
 }
+"""By what encoders multiply in: the settings that say so."""
 
 
-@pytest.mark.parametrize(("settings", "kind"), IN_TRAINING.values(), ids=IN_TRAINING)
-@pytest.mark.parametrize("case", ["simcse", "diffcse", "infocse"])
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [
+        *(("simcse", kind) for kind in IN_TRAINING),
+        ("infocse", "bfloat16"),
+        pytest.param("diffcse", "tf32", marks=pytest.mark.slow),
+    ],
+)
 def test_encoders_multiply_in_the_precision_of_the_trial_and_losses_in_float32(
-    case: str, settings: dict[str, Any], kind: str, lab: Lab
+    method: str, kind: str, lab: Lab
 ) -> None:
-    case = next(name for name in TRAINED if name.partition("-")[0] == case)
-    config = lab.configured(case, gradient_accumulation=2, max_steps=2, **settings)
-    assert isinstance(config, TrainingConfig)
+    settings = IN_TRAINING[kind]
+    config = lab.configured(FIRST[method], gradient_accumulation=2, eval_steps=2, **settings)
     with device_ledger() as ledger:
-        lab.train(case, config)
+        lab.train(FIRST[method], config)
     assert arithmetic(ledger, "_encode") == arithmetic(ledger, "encode_rows") == {kind}
     for function in ("_replace_pieces", "_guess_hidden"):  # further models of diffcse and infocse
         assert arithmetic(ledger, function) <= {kind}
@@ -231,11 +244,11 @@ def test_a_checkpoint_goes_on_where_there_is_a_gpu_and_where_there_is_none(lab: 
     on_cpu = lab.train("simcse", config)
     with device_ledger():
         on_gpu = lab.train("simcse", config)
-        check_curves(lab.train("simcse", config, on_cpu.folder / "2").curve, {4: on_cpu.curve[4]})
-    there = lab.train("simcse", config, on_gpu.folder / "2")
-    check_curves(there.curve, {4: on_cpu.curve[4]})
+        check_curves(lab.train("simcse", config, on_cpu.folder / "1").curve, {2: on_cpu.curve[2]})
+    there = lab.train("simcse", config, on_gpu.folder / "1")
+    check_curves(there.curve, {2: on_cpu.curve[2]})
     (group, *_), (stored, *_) = (
-        torch.load(run.folder / "4" / STATE_FILE)["optimizer"]["param_groups"]
+        torch.load(run.folder / "2" / STATE_FILE)["optimizer"]["param_groups"]
         for run in (on_gpu, there)
     )
     assert group["capturable"]
@@ -243,7 +256,14 @@ def test_a_checkpoint_goes_on_where_there_is_a_gpu_and_where_there_is_none(lab: 
     assert (stored["capturable"], stored["lr"]) == (False, pytest.approx(group["lr"].item()))
 
 
-@pytest.mark.parametrize("task", ["cr", "sst2", "trec"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param("cr", marks=pytest.mark.slow),
+        "sst2",
+        pytest.param("trec", marks=pytest.mark.slow),
+    ],
+)
 def test_transfer_classifiers_are_trained_on_the_gpu(task: TransferTask) -> None:
     """One task of each kind: nested folds, a dev set, folds and a test set."""
     generator = torch.Generator().manual_seed(1)
@@ -261,15 +281,17 @@ def test_transfer_classifiers_are_trained_on_the_gpu(task: TransferTask) -> None
     assert arithmetic(ledger, "measure_accuracies")
 
 
-def test_an_untrained_trial_is_as_on_the_cpu_resumed_too(lab: Lab) -> None:
-    case = "untrained-whitening-whitening_sentences"
-    config = lab.configured(case)
-    expected = lab.train(case, config)
+def test_an_untrained_trial_is_as_on_the_cpu_resumed_too(lab: Lab, tmp_path: Path) -> None:
+    method = get_method("untrained")
+    ((_, variant),) = cases_of("untrained")
+    config = method.config.model_validate(lab.settings | variant)
+    expected, run = RecordedRun(tmp_path / "cpu"), RecordedRun(tmp_path / "gpu")
+    method.train(config, expected)
     with device_ledger():
-        run = lab.train(case, config)
+        method.train(config, run)
     check_curves(run.curve, expected.curve)
     with device_ledger() as ledger:
-        lab.train(case, config, run.folder / "1")
+        method.train(config, RecordedRun(tmp_path / "resumed", 0, tmp_path / "gpu" / "1"))
     assert ledger.operations > 50
 
 
@@ -289,7 +311,7 @@ def test_teachers_are_read_and_compared_on_the_gpu(lab: Lab, tmp_path: Path) -> 
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("slicing_length", [None, 8])
+@pytest.mark.parametrize("slicing_length", [pytest.param(None, marks=pytest.mark.slow), 8])
 def test_an_evaluation_reads_the_same_vectors(
     slicing_length: int | None, lab: Lab, tmp_path: Path
 ) -> None:
@@ -380,73 +402,23 @@ def test_deterministic_kernels_are_taken_for_the_trial_alone(lab: Lab, tmp_path:
 
     settings = torch.backends.cuda.mem_efficient_sdp_enabled()
     for wanted in (True, False):
-        config = lab.configured("simcse", max_steps=2, deterministic=wanted)
+        config = lab.configured("simcse", eval_steps=2, deterministic=wanted)
         get_method("simcse").train(config, Run(tmp_path))
         assert not torch.are_deterministic_algorithms_enabled()
         assert torch.backends.cuda.mem_efficient_sdp_enabled() == settings
     assert found == [True, True, False, False]
 
 
-@dataclass(frozen=True)
-class Plant:
-    """A line with which a tensor comes to lie on the wrong device, and where this is noticed."""
-
-    module: str
-    right: str
-    wrong: str
-    case: str
-
-
-PLANTS = [
-    Plant("encoders.encoder", "send_tensor(value, self.device)", "value", "simcse"),
-    Plant("encoders.encoder", "torch.cat(batches).cpu()", "torch.cat(batches)", "simcse"),
-    Plant("training.loop", "objective(student).to(device)", "objective(student)", "mocose"),
-    Plant("training.loop", "from_config(config).to(device)", "from_config(config)", "mocose"),
-    Plant("training.sliced", "send_tensor(sequence, device)", "sequence", "hicl"),
-    Plant("training.sliced", "send_tensor(weights, device)", "weights", "hicl"),
-    Plant("training.key_queue", "send_tensor(self.rows, keys.device)", "self.rows", "mocose"),
-    Plant("losses.info_nce", ", device=logits.device", "", "simcse"),
-    Plant("losses.arc_con", "torch.bool, device=anchors.device", "torch.bool", "arccse"),
-    Plant("losses.debiased", ", device=first.device", "", "dclr"),
-    Plant("losses.mixed_negatives", "torch.bool, device=logits.device", "torch.bool", "mixcse"),
-    Plant("papers.rankcse", "send_tensor(self.teachers.similarities(batch.rows), first.device)",
-          "self.teachers.similarities(batch.rows)", "rankcse"),
-    Plant("papers.esimcse", "send_tensor(self.queue, entries.device)", "self.queue", "esimcse"),
-    Plant("training.frozen", "held._apply(*change, **options)", "pass", "pcl-peer-fixed_peer"),
-    Plant("training.frozen", "held._apply(*change, **options)", "pass", "dclr"),
-    Plant("papers.dclr", "send_tensor(torch.randn(count, first.shape[1]), first.device)",
-          "torch.randn(count, first.shape[1])", "dclr"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: f"{plant.module}-{plant.right[:20]}")
-def test_a_tensor_on_the_wrong_device_is_noticed(
-    plant: Plant, lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plant_line(plant, monkeypatch)
-    case = next(name for name in TRAINED if name.startswith(plant.case))
-    with device_ledger(), pytest.raises((RuntimeError, TypeError), match="cuda:0"):
-        lab.train(case, lab.configured(case, max_steps=2))
-
-
-def plant_line(plant: Plant, patch: pytest.MonkeyPatch) -> None:
-    """Run a module's own code with one line changed, in the functions of the module itself."""
-    module = import_module(f"cse_methods.{plant.module}")
-    source = Path(str(module.__file__)).read_text("utf-8")
-    assert plant.right in source
-    planted = ModuleType(module.__name__)
-    with pytest.MonkeyPatch.context() as names:
-        for register in ("registry.register", "training.loop.register_objective"):
-            names.setattr(f"cse_methods.{register}", lambda *_, **__: lambda function: function)
-        exec(compile(source.replace(plant.right, plant.wrong), str(module.__file__), "exec"),
-             planted.__dict__)  # fmt: skip
-    for name, value in vars(module).items():
-        own = getattr(value, "__module__", None) == module.__name__
-        if own and isinstance(value, FunctionType):
-            patch.setattr(value, "__code__", getattr(planted, name).__code__)
-        elif own and isinstance(value, type):
-            for method, function in vars(value).items():
-                if isinstance(function, FunctionType) and method in vars(planted.__dict__[name]):
-                    patch.setattr(
-                        function, "__code__", vars(planted.__dict__[name])[method].__code__
-                    )
+def test_a_tensor_on_the_wrong_device_is_noticed() -> None:
+    with device_ledger():
+        here, there = torch.ones(2), torch.ones(2, device="cuda")
+        assert (here + here).device.type == "cpu"
+        assert (there + 1).device.type == "cuda"
+        for use in (
+            lambda: here + there,
+            lambda: torch.cat([here, there]),
+            lambda: there.index_add_(0, torch.tensor([1]), torch.ones(1)),
+            lambda: there.numpy(),
+        ):
+            with pytest.raises((RuntimeError, TypeError), match="cuda:0"):
+                use()
