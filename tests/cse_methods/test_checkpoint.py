@@ -56,27 +56,23 @@ def saved(folder: Path, state: Any) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("values", "step"),
-    [
-        ([0.5, 0.7, 0.6], 2),
+def test_the_earliest_of_the_best(tiny_bert: Path) -> None:
+    encoder = load_encoder(str(tiny_bert))
+    weight = encoder.model.embeddings.word_embeddings.weight
+    for values, step in (
         ([0.5, 0.7, 0.7], 2),
         ([-0.2], 1),
         ([math.nan, -0.1, math.nan], 2),
         ([0.3, math.nan, 0.2], 1),
-    ],
-)
-def test_the_earliest_of_the_best(values: list[float], step: int, tiny_bert: Path) -> None:
-    best, encoder = Best("dev/stsb_spearman"), load_encoder(str(tiny_bert))
-    weight = encoder.model.embeddings.word_embeddings.weight
-    for number, value in enumerate(values, start=1):
-        torch.nn.init.constant_(weight, number)
-        best.consider(number, scored(value), encoder)
-    assert best.step == step
-    assert best.metrics == scored(values[step - 1])
-    assert best.folder is not None
-    kept = load_encoder(best.folder.name).model.embeddings.word_embeddings.weight
-    assert_close(kept, torch.full_like(kept, step))
+    ):
+        best = Best("dev/stsb_spearman")
+        for number, value in enumerate(values, start=1):
+            torch.nn.init.constant_(weight, number)
+            best.consider(number, scored(value), encoder)
+        assert (best.step, best.metrics) == (step, scored(values[step - 1]))
+        assert best.folder is not None
+        kept = load_encoder(best.folder.name).model.embeddings.word_embeddings.weight
+        assert_close(kept, torch.full_like(kept, step))
 
 
 def test_the_best_encoder_is_written_once_and_stays_as_it_was(
@@ -135,64 +131,38 @@ def test_all_that_a_step_changes_comes_back(tiny_bert: Path, tmp_path: Path) -> 
     assert (best.step, best.metrics) == (1, scored(0.5))
 
 
-@pytest.mark.parametrize(
-    "other", [{"seed": 1}, {"learning_rate": 1e-4}, {"max_steps": 21}, {"corpus": "wiki1m"}]
-)
-def test_a_checkpoint_of_another_trial(
-    other: dict[str, Any], tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_a_checkpoint_of_another_trial(tiny_bert: Path, tiny_roberta: Path, tmp_path: Path) -> None:
     saved(tmp_path, started(tiny_bert))
-    with pytest.raises(CheckpointError, match="is a checkpoint of another configuration or seed"):
-        load_checkpoint(tmp_path, started(tiny_bert, **other), Best("dev/stsb_spearman"))
-
-
-def test_a_checkpoint_of_another_backbone(
-    tiny_bert: Path, tiny_roberta: Path, tmp_path: Path
-) -> None:
-    saved(tmp_path, started(tiny_bert))
-    with pytest.raises(CheckpointError, match="is a checkpoint of another configuration or seed"):
-        load_checkpoint(tmp_path, started(tiny_roberta), Best("dev/stsb_spearman"))
-
-
-def test_the_data_folder_may_move(tiny_bert: Path, tmp_path: Path) -> None:
-    saved(tmp_path, started(tiny_bert))
+    for other in (
+        started(tiny_bert, seed=1),
+        started(tiny_bert, learning_rate=1e-4),
+        started(tiny_bert, corpus="wiki1m"),
+        started(tiny_roberta),
+    ):
+        with pytest.raises(CheckpointError, match="checkpoint of another configuration or seed"):
+            load_checkpoint(tmp_path, other, Best("dev/stsb_spearman"))
+    # The data folder may move.
     load_checkpoint(tmp_path, started(tiny_bert, data=str(tmp_path)), Best("dev/stsb_spearman"))
 
 
-def shortened(folder: Path) -> None:
-    whole = (folder / STATE_FILE).read_bytes()
-    (folder / STATE_FILE).write_bytes(whole[: len(whole) // 2])
+def test_a_checkpoint_that_is_not_whole(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = saved(tmp_path / "2", started(tiny_bert))
+    file, whole = folder / STATE_FILE, (folder / STATE_FILE).read_bytes()
+    fresh = started(tiny_bert)
 
+    def is_refused(reason: str) -> None:
+        told = f"is an incomplete checkpoint: {reason}; resume from an"
+        with pytest.raises(CheckpointError, match=told):
+            load_checkpoint(folder, fresh, Best("dev/stsb_spearman"))
 
-def emptied(folder: Path) -> None:
-    (folder / STATE_FILE).write_bytes(b"")
-
-
-def unfinished(folder: Path) -> None:
-    (folder / STATE_FILE).rename(folder / f"{STATE_FILE}.part")
-
-
-def without_best(folder: Path) -> None:
+    for content in (whole[: len(whole) // 2], b""):
+        file.write_bytes(content)
+        is_refused(f"its {STATE_FILE} cannot be read")
+    file.rename(folder / f"{STATE_FILE}.part")
+    is_refused(f"it has no {STATE_FILE}")
+    file.write_bytes(whole)
     (folder / BEST_FOLDER).rename(folder / "elsewhere")
-
-
-@pytest.mark.parametrize(
-    ("damage", "reason"),
-    [
-        (shortened, f"its {STATE_FILE} cannot be read"),
-        (emptied, f"its {STATE_FILE} cannot be read"),
-        (unfinished, f"it has no {STATE_FILE}"),
-        (without_best, f"it has no folder {BEST_FOLDER}"),
-    ],
-)
-def test_a_checkpoint_that_is_not_whole(
-    damage: Callable[[Path], None], reason: str, tiny_bert: Path, tmp_path: Path
-) -> None:
-    damage(saved(tmp_path, started(tiny_bert)))
-    with pytest.raises(
-        CheckpointError, match=f"is an incomplete checkpoint: {reason}; resume from an"
-    ):
-        load_checkpoint(tmp_path, started(tiny_bert), Best("dev/stsb_spearman"))
+    is_refused(f"it has no folder {BEST_FOLDER}")
 
 
 def test_a_trial_says_so_before_it_trains(
@@ -229,6 +199,7 @@ simcse.train(simcse.config.model_validate_json(settings), Run())
 """
 
 
+@pytest.mark.slow
 def test_killed_half_way_and_resumed(
     tiny_bert: Path, tmp_path: Path, new_run: Callable[..., Any]
 ) -> None:

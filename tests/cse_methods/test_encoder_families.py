@@ -25,7 +25,14 @@ SENTENCES = [
 PROMPT = 'This one : " {} " means [MASK] .'
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+QUICK = ("deberta-v2", "modernbert", "roberta")
+"""Families with all tests in every run: relative, rotary and offset positions."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(f, marks=[] if f in QUICK else pytest.mark.slow) for f in FAMILIES],
+)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an encoder of each family in turn."""
     folder = tmp_path_factory.mktemp(request.param)
@@ -33,27 +40,36 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return folder
 
 
-def test_vectors_are_the_library_s_own(folder: Path) -> None:
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
-    found = load_encoder(str(folder), pooler="avg").encode(SENTENCES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_vectors_are_the_library_s_own_and_every_position_is_read(
+    family: str, tmp_path: Path
+) -> None:
+    tiny_families.save_tiny(family, tmp_path)
+    tokenizer, model = AutoTokenizer.from_pretrained(tmp_path), AutoModel.from_pretrained(tmp_path)
+    encoder = load_encoder(str(tmp_path), pooler="avg")
+    found = encoder.encode(SENTENCES)
     for sentence, vector in zip(SENTENCES, found, strict=True):
         with torch.no_grad():
             states = model.eval()(**tokenizer(sentence, return_tensors="pt")).last_hidden_state
         torch.testing.assert_close(vector, states[0].mean(dim=0), rtol=1e-4, atol=1e-5)
     assert not torch.allclose(found[0], found[1], atol=0.01)
+    long = "the nurse " * 80
+    (content,) = encoder.pieces([long], encoder.template)
+    assert encoder.limit == len(encoder.template(content)) == tiny_families.POSITIONS
+    assert encoder.encode([long]).isfinite().all()
 
 
-@pytest.mark.parametrize("pooler", get_args(Pooler))
-def test_a_saved_encoder_has_the_same_vectors(folder: Path, pooler: Pooler, tmp_path: Path) -> None:
-    encoder = load_encoder(str(folder), pooler=pooler, prompt=PROMPT)
-    encoder.with_post_pooling(TrainingHead(32)).save(tmp_path)
-    again = load_encoder(str(tmp_path))
-    assert (again.pooling, again.limit) == (encoder.pooling, encoder.limit)
-    alone = torch.cat([again.encode([sentence]) for sentence in SENTENCES])
-    torch.testing.assert_close(again.encode(SENTENCES), alone, rtol=1e-4, atol=1e-5)
-    head = again.post_pooling[0]
-    with torch.no_grad():
-        torch.testing.assert_close(head(encoder.encode(SENTENCES)), again.encode(SENTENCES))
+def test_a_saved_encoder_has_the_same_vectors(folder: Path, tmp_path: Path) -> None:
+    for pooler in get_args(Pooler):
+        encoder = load_encoder(str(folder), pooler=pooler, prompt=PROMPT)
+        encoder.with_post_pooling(TrainingHead(32)).save(tmp_path / pooler)
+        again = load_encoder(str(tmp_path / pooler))
+        assert (again.pooling, again.limit) == (encoder.pooling, encoder.limit)
+        alone = torch.cat([again.encode([sentence]) for sentence in SENTENCES])
+        torch.testing.assert_close(again.encode(SENTENCES), alone, rtol=1e-4, atol=1e-5)
+        head = again.post_pooling[0]
+        with torch.no_grad():
+            torch.testing.assert_close(head(encoder.encode(SENTENCES)), again.encode(SENTENCES))
 
 
 def test_a_prompt_is_read_as_one_text(folder: Path) -> None:
@@ -63,15 +79,6 @@ def test_a_prompt_is_read_as_one_text(folder: Path) -> None:
     row = encoder.template(content)
     assert row == encoder.tokenizer(words)["input_ids"]
     assert row.count(encoder.tokenizer.mask_token_id) == 1
-
-
-def test_every_position_is_read(folder: Path) -> None:
-    encoder = load_encoder(str(folder))
-    assert encoder.limit == tiny_families.POSITIONS
-    long = "the nurse " * 80
-    (content,) = encoder.pieces([long], encoder.template)
-    assert len(encoder.template(content)) == tiny_families.POSITIONS
-    assert encoder.encode([long]).isfinite().all()
 
 
 def test_it_is_trained_under_dropout(folder: Path) -> None:
