@@ -53,35 +53,3 @@ def test_ticked_trials_are_carried_and_compared(tab: Page, page_address: str) ->
     expect(form.get_by_text("2 selected")).to_be_visible()
     form.get_by_role("button", name="Compare").click()
     tab.wait_for_url(re.compile(r"/compare\?rows="))
-
-
-AT_AXIS = """(plot, [axis, places]) => {
-  const { xaxis, yaxis } = plot._fullLayout, { left, top } = plot.getBoundingClientRect();
-  const across = left + xaxis._offset + xaxis.d2p(axis);
-  return places.map(place => [across, top + yaxis._offset + yaxis.d2p(place)]);
-}"""
-"""Where places on an upright axis are on the screen."""
-
-
-def test_a_brush_narrows_the_table_and_the_figures(tab: Page, page_address: str) -> None:
-    tab.goto(f"{page_address}sweeps/tiny")
-    plot = settled(tab).locator("#picture-search_parallel .plot")
-    every = tab.locator("#trials tbody tr").count()
-    plot.evaluate("it => it.scrollIntoView({ block: 'center' })")
-    low, high = plot.evaluate(AT_AXIS, [0, [0.5, 1.05]])
-    tab.mouse.move(low[0] - 10, low[1])
-    tab.mouse.down()
-    tab.mouse.move(high[0] + 10, high[1], steps=5)
-    tab.mouse.up()
-    expect(tab).to_have_url(re.compile(r"where=score:[\d.]+\.\.$"))
-    rows = tab.locator("#trials tbody tr")
-    expect(rows).not_to_have_count(every)
-    assert 0 < rows.count() < every
-    again = settled(tab).locator("#picture-search_parallel .plot")
-    assert again.evaluate("it => it.layout.shapes.filter(one => one.line.width > 2).length") == 1
-
-    again.evaluate("it => it.scrollIntoView({ block: 'center' })")
-    (middle,) = again.evaluate(AT_AXIS, [0.5, [0.5]])
-    tab.mouse.dblclick(*middle)
-    expect(tab).to_have_url(f"{page_address}sweeps/tiny")
-    expect(rows).to_have_count(every)

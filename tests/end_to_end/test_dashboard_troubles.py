@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 from cse_platform.leaderboard.store import open_store as open_store
 
 expect.set_options(timeout=60_000)
+pytestmark = pytest.mark.slow
 
 
 class Served(NamedTuple):
@@ -75,7 +76,6 @@ def test_no_store_yet_and_then_there_is_one(
     expect(settled(tab).get_by_role("heading", level=1)).to_have_text("Leaderboard")
 
 
-@pytest.mark.slow
 def test_a_store_that_goes_while_the_page_is_open_and_comes_back(
     served: Served, tab: Page, swept, wrong: list[str]
 ) -> None:
