@@ -48,14 +48,14 @@ def cached(cache: Path, tiny_bert: Path, hub_id: str, revision: str, names: list
     return snapshot
 
 
-@pytest.mark.parametrize("name", SHORT_NAMES)
-def test_short_names_stand_for_hub_ids(name: str) -> None:
-    source = resolve_backbone(name)
-    assert source.name == name
-    assert isinstance(source.model, str)
-    assert source.model.count("/") == 1
-    assert source.revision is None or len(source.revision) == 40
-    assert source.pooler == ("cls" if "cse-" in name else "avg")
+def test_short_names_stand_for_hub_ids() -> None:
+    for name in SHORT_NAMES:
+        source = resolve_backbone(name)
+        assert source.name == name
+        assert isinstance(source.model, str)
+        assert source.model.count("/") == 1
+        assert source.revision is None or len(source.revision) == 40
+        assert source.pooler == ("cls" if "cse-" in name else "avg")
 
 
 REVISION = "86b5e0934494bd15c9632b12f734a8a67f723594"
@@ -108,9 +108,10 @@ def test_a_folder_carries_its_own_pooler(tiny_bert: Path, tmp_path: Path) -> Non
         assert own_pooling(resolve_backbone(str(folder)), folder) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
+def test_poolings_that_are_not_ours(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_bert, tmp_path / "mine")
+    (folder / "1_Pooling").mkdir()
+    for text, problem in (
         ('{"pooling_mode": "lasttoken"}', "pools in a way that is not among cls, avg, avg_top2"),
         ('{"pooling_mode_max_tokens": true}', "pools in a way that is not among"),
         (
@@ -119,32 +120,26 @@ def test_a_folder_carries_its_own_pooler(tiny_bert: Path, tmp_path: Path) -> Non
         ),
         ("[]", "is not a pooling configuration"),
         ("{", "is not a pooling configuration"),
-    ],
-)
-def test_poolings_that_are_not_ours(
-    text: str, problem: str, tiny_bert: Path, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(tiny_bert, tmp_path / "mine")
-    (folder / "1_Pooling").mkdir()
-    (folder / "1_Pooling" / "config.json").write_text(text)
-    with pytest.raises(BackboneError, match=problem):
-        resolve_backbone(str(folder))
+    ):
+        (folder / "1_Pooling" / "config.json").write_text(text)
+        with pytest.raises(BackboneError, match=problem):
+            resolve_backbone(str(folder))
 
 
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [
+def test_unknown_names(tmp_path: Path) -> None:
+    file = tmp_path / "model.bin"
+    file.write_bytes(b"")
+    for name, problem in (
         ("brt-base", r"no backbone 'brt-base'\. Did you mean 'bert-base'\? Known: mini, bert-base"),
         ("BERT-Large", r"Did you mean 'bert-large'\?"),
         ("zzz", r"no backbone 'zzz'\. Known: mini"),
         ("two words/x", r"no backbone 'two words/x'\. Known"),
         ("a/b/c", r"backbone 'a/b/c': a/b/c is not a folder"),
         ("./here", r"backbone '\./here': here is not a folder"),
-    ],
-)
-def test_unknown_names(name: str, problem: str) -> None:
-    with pytest.raises(BackboneError, match=problem):
-        resolve_backbone(name)
+        (str(file), r"model\.bin is not a folder"),
+    ):
+        with pytest.raises(BackboneError, match=problem):
+            resolve_backbone(name)
 
 
 def test_an_owner_that_is_a_folder_was_meant_as_one(
@@ -157,30 +152,17 @@ def test_an_owner_that_is_a_folder_was_meant_as_one(
         resolve_backbone("models/mine")
 
 
-@pytest.mark.parametrize(
-    ("lacking", "problem"),
-    [
+def test_folders_that_are_not_whole(tiny_bert: Path, tmp_path: Path) -> None:
+    for lacking, problem in (
         ("config.json", r"has no config\.json"),
         ("model.safetensors", r"has no weights; expected model\.safetensors"),
         ("tokenizer.json", r"has no tokenizer; expected tokenizer\.json"),
-    ],
-)
-def test_folders_that_are_not_whole(
-    lacking: str, problem: str, tiny_bert: Path, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(tiny_bert, tmp_path / "mine")
-    (folder / lacking).unlink()
-    with pytest.raises(BackboneError, match=problem):
-        resolve_backbone(str(folder))
-    with pytest.raises(BackboneError, match=problem):
-        weights_sha256(folder)
-
-
-def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
-    file = tmp_path / "model.bin"
-    file.write_bytes(b"")
-    with pytest.raises(BackboneError, match=r"model\.bin is not a folder"):
-        resolve_backbone(str(file))
+    ):
+        folder = shutil.copytree(tiny_bert, tmp_path / lacking)
+        (folder / lacking).unlink()
+        for use in (resolve_backbone, weights_sha256):
+            with pytest.raises(BackboneError, match=problem):
+                use(folder if use is weights_sha256 else str(folder))
 
 
 def test_what_has_to_be_fetched_cannot_be_offline(offline: Path) -> None:

@@ -1,42 +1,17 @@
 """CompCSE's aggregations by hand-worked value, by property, and by what they refuse."""
 
-from functools import partial
-from itertools import product
-from typing import get_args
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cse_methods.losses.composition import Aggregation, aggregate, leading, projection_width
+from cse_methods.losses.composition import Aggregation, aggregate, leading
 
 
 def drawn(seed: int, *, count: int) -> list[Tensor]:
     draw = torch.Generator().manual_seed(seed)
     return list(torch.randn(count, 3, 5, generator=draw, dtype=torch.float64))
-
-
-def projection(aggregation: Aggregation, parts: int, width: int) -> Tensor | None:
-    many = projection_width(aggregation, parts)
-    draw = torch.Generator().manual_seed(parts)
-    return torch.randn(width, many * width, generator=draw, dtype=torch.float64) if many else None
-
-
-@pytest.mark.parametrize(
-    ("aggregation", "parts"),
-    [
-        *product(get_args(Aggregation), [2]),
-        *product(["sum", "average", "concat-halves", "concat-project"], [3, 4]),
-    ],
-)
-def test_gradients_of_compositions(aggregation: Aggregation, parts: int) -> None:
-    matrix = projection(aggregation, parts, 5)
-    tracked = [part.requires_grad_() for part in drawn(5, count=parts)]
-    compose = partial(aggregate, aggregation=aggregation, projection=matrix)
-    assert compose(tracked).shape == (3, 5)
-    assert torch.autograd.gradcheck(lambda *given: compose(given), tracked)
 
 
 def test_compositions_by_hand() -> None:

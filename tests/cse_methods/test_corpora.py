@@ -108,11 +108,10 @@ def test_empty_lines_are_dropped_and_counted(tmp_path: Path) -> None:
     assert corpus.dropped == 2
 
 
-@pytest.mark.parametrize("content", [b"", b"\n \n"])
-@pytest.mark.parametrize("drop_empty", [False, True])
-def test_no_sentence_is_refused(tmp_path: Path, content: bytes, drop_empty: bool) -> None:
-    with pytest.raises(DataError, match=r"a\.txt: no sentences"):
-        load(tmp_path / "a.txt", content, drop_empty=drop_empty)
+def test_no_sentence_is_refused(tmp_path: Path) -> None:
+    for content, drop_empty in ((b"", False), (b"\n \n", False), (b"\n \n", True)):
+        with pytest.raises(DataError, match=r"a\.txt: no sentences"):
+            load(tmp_path / "a.txt", content, drop_empty=drop_empty)
 
 
 def test_the_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
