@@ -17,6 +17,21 @@ if TYPE_CHECKING:
     from cse_platform.tracking.events import Event
 
 
+RESAMPLES = 400
+"""What pages and figures show is compared with what the leaderboard computes, by as many draws."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_resamples() -> Iterator[None]:
+    """Comparisons and ranks from fewer resamples than in use, which take seconds."""
+    from cse_platform.leaderboard import comparisons, ranking
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (comparisons, ranking):
+            patch.setattr(module, "_RESAMPLES", RESAMPLES)
+        yield
+
+
 @pytest.fixture(scope="session")
 def lab_url(filled_file: Path) -> str:
     """The leaderboard of `two_methods`; whoever changes it copies it before."""

@@ -18,6 +18,7 @@ def page(paper_file: Path) -> FlaskClient:
     return create_app(f"sqlite:///{paper_file}").test_client()
 
 
+@pytest.mark.slow
 def test_the_list_leads_to_tables_with_numbers(page: FlaskClient) -> None:
     source = told(page, "/papers")
     [first, *_] = body(source)
@@ -30,9 +31,12 @@ def test_the_list_leads_to_tables_with_numbers(page: FlaskClient) -> None:
     links = re.findall(r'<a href="(/papers/[^"]+)"', source)
     assert len(links) == len(set(links)) == 35  # without figures, table 9 and the papers' own lines
     assert "/papers/compcse/figure2" not in links and "/papers/rankcse/table9" not in links
-    for link in links[::12]:
+    for link in links[::20]:
         assert page.get(link).status_code == 200
     assert '<a href="/papers" aria-current="page">Papers</a>' in page.get("/papers").text
+    listed = csv.DictReader(io.StringIO(page.get("/as/csv/papers").text))
+    [table5] = [one for one in listed if (one["paper"], one["table"]) == ("whitenedcse", "table5")]
+    assert (table5["cells_filled"], table5["gpu_hours_left"]) == ("3", "1.0")
 
 
 def test_a_table_has_the_cells_of_the_command(page: FlaskClient) -> None:
@@ -57,9 +61,6 @@ def test_files_of_both(page: FlaskClient) -> None:
     assert answer.headers["Content-Disposition"] == "attachment; filename=whitenedcse-table5.csv"
     verdicts = [row["verdict"] for row in csv.DictReader(io.StringIO(answer.text))]
     assert verdicts == ["above", "within noise", "noise not known", ""]
-    listed = csv.DictReader(io.StringIO(page.get("/as/csv/papers").text))
-    [table5] = [one for one in listed if (one["paper"], one["table"]) == ("whitenedcse", "table5")]
-    assert (table5["cells_filled"], table5["gpu_hours_left"]) == ("3", "1.0")
     assert page.get("/as/doc/papers").status_code == 400
 
 

@@ -17,6 +17,7 @@ from cse_dashboards.page.app import serve
 SERVE = "import sys; from cse_dashboards.page.app import serve; serve(sys.argv[1], port=0)"
 
 
+@pytest.mark.slow
 def test_it_says_where_it_listens_and_ends_by_an_interrupt(lab_url: str) -> None:
     command = [sys.executable, "-u", "-c", SERVE, lab_url]
     with interruptible():

@@ -54,7 +54,7 @@ def test_an_empty_store(filled: Callable[..., FlaskClient]) -> None:
         assert "this leaderboard holds none yet" in said
 
 
-@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("begun", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_running_sweep_without_results(
     filled: Callable[..., FlaskClient],
     sweep_started: Callable[..., SweepStarted],

@@ -25,7 +25,10 @@ TRIAL = "a" * 64
             marks=pytest.mark.slow,
         ),
         (4, 2, 2, "The 4 positives are from 2 encodings under dropout, each taken 2 times"),
-        (3, 3, 1, "raw ones of the same encoding are equal and add no diversity"),
+        pytest.param(
+            *(3, 3, 1, "raw ones of the same encoding are equal and add no diversity"),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_an_encoding_is_whitened_as_often_as_in_training(

@@ -2,23 +2,32 @@
 
 import csv
 import re
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from cse_dashboards import export
 from cse_dashboards.cli import main
 from cse_dashboards.errors import ImageError
-from cse_dashboards.export import export_sweep
 from cse_dashboards.picture_html import LIBRARY
-from cse_dashboards.report import chapters, render_report, rows_of
+from cse_dashboards.report import Chapter, chapters, render_report, rows_of
 from cse_platform.errors import NotFoundError, OutputError
 from cse_platform.leaderboard import Leaderboard
 
-CHAPTERS = ["Ranking", "Search", "Hyperparameters", "Dev curves", "Beside other methods"]
+CHAPTERS = [
+    "Ranking",
+    "Search",
+    "Hyperparameters",
+    "Dev curves",
+    "Beside other methods",
+    "Embeddings",
+]
 
 
 @dataclass(frozen=True)
@@ -26,24 +35,38 @@ class Exported:
     """A folder with a report, and what its command said."""
 
     folder: Path
+    chapters: Sequence[Chapter]
     out: str
     err: str
 
 
 @pytest.fixture(scope="module")
 def exported(lab: Leaderboard, tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    folder = tmp_path_factory.mktemp("exported") / "out"
-    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
-        export_sweep(lab, "simcse", folder, form="html")
-    return Exported(folder, out.getvalue(), err.getvalue())
+    folder, made = tmp_path_factory.mktemp("exported") / "out", list[Chapter]()
+
+    def note_chapters(*asked: Any, **choices: Any) -> Iterator[Chapter]:
+        for chapter in chapters(*asked, **choices):
+            made.append(chapter)
+            yield chapter
+
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(StringIO()) as out,
+        redirect_stderr(StringIO()) as err,
+    ):
+        patch.setattr(export, "chapters", note_chapters)
+        export.export_sweep(lab, "simcse", folder, form="html")
+    return Exported(folder, made, out.getvalue(), err.getvalue())
 
 
 def test_the_sweeps_own_row_comes_first(lab: Leaderboard) -> None:
     assert [row.method for row in rows_of(lab, "sncse")] == ["sncse", "hicl", "simcse"]
 
 
-def test_a_report_has_its_chapters_and_needs_nothing_from_elsewhere(lab: Leaderboard) -> None:
-    made = list(chapters(lab, "simcse"))
+def test_a_report_has_its_chapters_and_needs_nothing_from_elsewhere(
+    lab: Leaderboard, exported: Exported
+) -> None:
+    made = exported.chapters
     assert [chapter.title for chapter in made] == CHAPTERS
     pictures = [picture for chapter in made for picture in chapter.pictures]
     assert all((one.figure is None) == (one.missing is not None) for one in pictures)
@@ -88,14 +111,14 @@ def test_what_cannot_be_written_leaves_no_folder(
     lab: Leaderboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(NotFoundError, match="simcsee"):
-        export_sweep(lab, "simcsee", tmp_path / "out", form="html")
+        export.export_sweep(lab, "simcsee", tmp_path / "out", form="html")
     monkeypatch.setenv("BROWSER_PATH", "/no/such/browser")
     with pytest.raises(ImageError, match="BROWSER_PATH names no file: '/no/such/browser'"):
-        export_sweep(lab, "simcse", tmp_path / "out", form="svg")
+        export.export_sweep(lab, "simcse", tmp_path / "out", form="svg")
     assert not (tmp_path / "out").exists()
     (tmp_path / "mine.txt").write_text("kept")
     with pytest.raises(OutputError, match="not empty"):
-        export_sweep(lab, "simcse", tmp_path, form="html")
+        export.export_sweep(lab, "simcse", tmp_path, form="html")
 
 
 def test_the_command_names_the_way_out(tmp_path: Path) -> None:
