@@ -40,7 +40,7 @@ class Guided(Objective):
         return {"distance": (self.projection(own) - given).square().mean()}
 
 
-@pytest.mark.parametrize("dropout", [False, True])
+@pytest.mark.parametrize("dropout", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_trial_leaves_it_as_its_checkpoint_has_it(
     dropout: bool, tiny_bert: Path, tmp_path: Path
 ) -> None:

@@ -1,7 +1,5 @@
 """Every general part of the loop in one method, which keeps the contract of all methods."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -14,7 +12,13 @@ from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.settings import record_reads
-from cse_methods.testing import CHECKS, RecordedRun, TrainedOnce
+from cse_methods.testing import (
+    CHECKS,
+    RecordedRun,
+    TrainedOnce,
+    differs_with_another_seed,
+    repeats_with_one_seed,
+)
 from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.loop import train
 from cse_methods.training.objective import Objective
@@ -64,14 +68,17 @@ def train_everything(config: TrainingConfig, run: Run) -> dict[str, float]:
     return train(config, run, corpus=corpus, objective=lambda student: Everything(student, guide))
 
 
-@pytest.fixture(scope="session", params=["tiny_bert", "tiny_roberta"])
+@pytest.fixture(
+    scope="module",
+    params=["tiny_bert", pytest.param("tiny_roberta", marks=pytest.mark.slow)],
+)
 def trained(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> TrainedOnce:
     config = TrainingConfig.model_validate(
         {
             "backbone": str(request.getfixturevalue(request.param)),
-            "corpus": "builtin",
+            "corpus": {"name": "builtin", "first": 60},
             "data": "builtin",
             "dev": {"checkpoint": "sickr", "search": "sickr", "also": []},
             "pooler": "avg",
@@ -92,9 +99,20 @@ def trained(
     return TrainedOnce(method, config, run, train_everything(recorded, run), frozenset(read))
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_the_contract(check: Callable[[TrainedOnce], None], trained: TrainedOnce) -> None:
-    check(trained)
+DEAR = (repeats_with_one_seed, differs_with_another_seed)
+"""That other methods are checked for, too, and that train once more each."""
+
+
+def test_the_contract(trained: TrainedOnce) -> None:
+    for check in CHECKS:
+        if check not in DEAR:
+            check(trained)
+
+
+@pytest.mark.slow
+def test_the_rest_of_the_contract(trained: TrainedOnce) -> None:
+    for check in DEAR:
+        check(trained)
 
 
 def test_what_was_trained_is_kept(trained: TrainedOnce) -> None:

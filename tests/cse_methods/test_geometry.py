@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cse_methods.data.dev_sets import load_dev_set
@@ -35,6 +35,7 @@ def test_effective_rank_of_a_line_is_1_and_of_a_ball_the_dimension() -> None:
     assert math.isnan(effective_rank(torch.ones(4, 3) / 3))
 
 
+@settings(max_examples=10)
 @given(st.integers(0, 2**16), st.integers(2, 12))
 def test_mean_cosine_is_the_mean_over_all_pairs(seed: int, count: int) -> None:
     points = torch.randn(count, 5, generator=torch.Generator().manual_seed(seed))

@@ -19,7 +19,7 @@ from cse_methods.papers.hicl import HiCL, HiCLConfig
 from cse_methods.papers.simcse import SimCSE, SimCSEConfig
 from cse_methods.papers.sncse import SNCSE, SNCSEConfig
 from cse_methods.registry import get_method
-from cse_methods.training.objective import Objective, TwoViews
+from cse_methods.training.objective import Objective
 from cse_methods.training.sliced import SlicedStudent
 from cse_methods.training.student import Batch, Student
 
@@ -93,73 +93,53 @@ def test_one_segment_a_sentence_and_alpha_0_is_the_base(base: str, tiny_bert: Pa
         assert sliced == pytest.approx(plain, rel=1e-4, abs=1e-9)  # the margin, where there is one
 
 
-@pytest.mark.parametrize("weighted", [True, False])
-@pytest.mark.parametrize("special", [0, 2])
-def test_sentences_are_the_means_of_their_segments(
-    special: int, weighted: bool, tiny_bert: Path
-) -> None:
+def test_sentences_are_the_means_of_their_segments(tiny_bert: Path) -> None:
     """Of the lengths 5 and 11, at 4 pieces a segment and at 2 beside the special ones."""
-    student, _ = started("simcse", tiny_bert, dropout=0)
-    sliced = SlicedStudent(student, length=4, special=special, weighted=weighted)
-    contents = [list(range(10, 15)), list(range(20, 31))]
-    segments_of_both = sliced.encode_segments(contents, student.encoder.template)
-    (pooled,) = segments_of_both.sentences
-    size, expected = 4 - special, []
-    for content in contents:
-        segments = [content[i : i + size] for i in range(0, len(content), size)]
-        (vectors,) = student.encode(segments, student.encoder.template)
-        weights = [len(s) + special if weighted else 1 for s in segments]
-        expected.append(torch.tensor(np.average(vectors.detach(), axis=0, weights=weights)))
-    assert_close(pooled, torch.stack(expected).float())
-    assert segments_of_both.sequence.tolist() == [0] * -(-5 // size) + [1] * -(-11 // size)
+    for special in (0, 2):
+        for weighted in (True, False):
+            student, _ = started("simcse", tiny_bert, dropout=0)
+            sliced = SlicedStudent(student, length=4, special=special, weighted=weighted)
+            contents = [list(range(10, 15)), list(range(20, 31))]
+            segments_of_both = sliced.encode_segments(contents, student.encoder.template)
+            (pooled,) = segments_of_both.sentences
+            size, expected = 4 - special, []
+            for content in contents:
+                segments = [content[i : i + size] for i in range(0, len(content), size)]
+                (vectors,) = student.encode(segments, student.encoder.template)
+                weights = [len(s) + special if weighted else 1 for s in segments]
+                expected.append(torch.tensor(np.average(vectors.detach(), axis=0, weights=weights)))
+            assert_close(pooled, torch.stack(expected).float())
+            assert segments_of_both.sequence.tolist() == [0] * -(-5 // size) + [1] * -(-11 // size)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
+def test_the_losses_of_segments_and_sentences(tiny_bert: Path) -> None:
+    table: list[dict[str, str]] = [
         {},
         {"negatives_from": "same_view"},
         {"same_sequence_segments": "negative"},
         {"same_sequence_segments": "positive"},
         {"negatives": "averaging"},
-    ],
-)
-def test_the_losses_of_segments_and_sentences(settings: dict[str, str], tiny_bert: Path) -> None:
-    student, _ = started("simcse", tiny_bert, dropout=0.1)
-    torch.manual_seed(3)
-    sliced = SlicedStudent(student, length=5, special=0, weighted=True)
-    plain = student.encoder.template
-    segments = sliced.encode_segments(student.pieces(SENTENCES, plain), plain, plain)
-    (whole, other), (first, second) = segments.sentences, segments.views
-    sequence = segments.sequence
-    view: Any = settings.get("negatives_from", "other_view")
-    local: dict[str, Any] = {"same_sequence": settings.get("same_sequence_segments", "neither")}
-    local |= {"negatives": settings.get("negatives", "summation"), "negatives_from": view}
-    expected = {
-        "global": 0.5 * info_nce(whole, other, temperature=0.1, negatives_from=view),
-        "local": 0.2 * local_contrast(first, second, sequence, temperature=0.1, **local),
-        "entailment": 0.3 * entailment(first, whole, sequence, temperature=0.1),
-    }
-    weights = {"alpha": 0.2, "beta": 0.3, "temperature": 0.1, "slicing_length": 5}
-    student, hicl = started("simcse", tiny_bert, **weights, **settings)
-    torch.manual_seed(3)
-    assert numbers(hicl(student, BATCH)) == pytest.approx(numbers(expected), rel=1e-5)
-
-
-class EncodesMoreFirst(SimCSE):
-    """A base that encodes something else before anybody has encoded its two views."""
-
-    def views(self, student: Any, batch: Batch) -> TwoViews:
+    ]
+    for settings in table:
+        student, _ = started("simcse", tiny_bert, dropout=0.1)
+        torch.manual_seed(3)
+        sliced = SlicedStudent(student, length=5, special=0, weighted=True)
         plain = student.encoder.template
-        student.encode(student.pieces(NEGATIONS[:3], plain), plain, plain)
-        return super().views(student, batch)
-
-
-def test_the_order_in_which_a_base_encodes_does_not_matter(tiny_bert: Path) -> None:
-    student, hicl = started("simcse", tiny_bert, dropout=0, slicing_length=6, beta=0.1)
-    expected = numbers(hicl(student, BATCH))
-    other = HiCL(hicl.config, EncodesMoreFirst(hicl.config))
-    assert numbers(other(student, BATCH)) == expected
+        segments = sliced.encode_segments(student.pieces(SENTENCES, plain), plain, plain)
+        (whole, other), (first, second) = segments.sentences, segments.views
+        sequence = segments.sequence
+        view: Any = settings.get("negatives_from", "other_view")
+        local: dict[str, Any] = {"same_sequence": settings.get("same_sequence_segments", "neither")}
+        local |= {"negatives": settings.get("negatives", "summation"), "negatives_from": view}
+        expected = {
+            "global": 0.5 * info_nce(whole, other, temperature=0.1, negatives_from=view),
+            "local": 0.2 * local_contrast(first, second, sequence, temperature=0.1, **local),
+            "entailment": 0.3 * entailment(first, whole, sequence, temperature=0.1),
+        }
+        weights = {"alpha": 0.2, "beta": 0.3, "temperature": 0.1, "slicing_length": 5}
+        student, hicl = started("simcse", tiny_bert, **weights, **settings)
+        torch.manual_seed(3)
+        assert numbers(hicl(student, BATCH)) == pytest.approx(numbers(expected), rel=1e-5)
 
 
 def test_repetitions_stay_within_their_segment(tiny_bert: Path) -> None:
@@ -224,7 +204,7 @@ def test_repeated_rows_fit_the_model(tiny_bert: Path) -> None:
     assert {len(row) for row in batches[0]} == {64}
 
 
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", [pytest.param("simcse", marks=pytest.mark.slow), *BASES[1:]])
 def test_training_hands_its_base_what_it_needs(
     base: str, tiny_bert: Path, tmp_path: Path, new_run: Callable[..., Any]
 ) -> None:
@@ -256,16 +236,14 @@ def test_defaults_follow_the_base() -> None:
         assert config.ingredients() == {}
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
+def test_what_is_refused() -> None:
+    table: list[tuple[dict[str, Any], str]] = [
         ({"queue_size": 8}, "queue_size=8 has no effect with base: simcse"),
         ({"base": "esimcse", "margin_low": 0.2}, "margin_low=0.2 has no effect with base: esimcse"),
         ({"base": "sncse", "momentum": 0.9}, "momentum=0.9 has no effect with base: sncse"),
         ({"alpha": 0.8, "beta": 0.3}, "alpha=0.8 and beta=0.3 add up to more than 1"),
         ({"pooler": "mask"}, "the pooler mask needs a prompt"),
-    ],
-)
-def test_what_is_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        HiCLConfig.model_validate({"backbone": "mini", "corpus": "builtin"} | settings)
+    ]
+    for settings, message in table:
+        with pytest.raises(ValidationError, match=message):
+            HiCLConfig.model_validate({"backbone": "mini", "corpus": "builtin"} | settings)

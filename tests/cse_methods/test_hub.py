@@ -73,7 +73,7 @@ def test_a_cut_line_goes_on_where_it_was_cut(own_hub: LoopbackHub) -> None:
 
 
 @pytest.mark.usefixtures("no_waiting")
-@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("status", [429, 503])
 def test_a_hub_that_is_busy_for_a_moment_is_asked_again(
     own_hub: LoopbackHub, texts: HubFile, status: int
 ) -> None:
@@ -103,18 +103,16 @@ def test_a_refusal_says_the_way_out(own_hub: LoopbackHub, status: int, way_out: 
     assert way_out.format(url=own_hub.url, page="") in str(of_model.value)
 
 
-@pytest.mark.parametrize(
-    ("file", "told"),
-    [
+@pytest.mark.usefixtures("texts")
+def test_what_the_hub_has_not_is_named() -> None:
+    table: list[tuple[HubFile, str]] = [
         (HubFile("lab/none", "corpus.txt", "main"), "it has no repository lab/none, or a private"),
         (HubFile("lab/texts", "none.txt", "main"), "lab/texts has no such file"),
         (HubFile("lab/texts", "corpus.txt", "v2"), "lab/texts has no such revision"),
-    ],
-)
-@pytest.mark.usefixtures("texts")
-def test_what_the_hub_has_not_is_named(file: HubFile, told: str) -> None:
-    with pytest.raises(DataError, match=told):
-        file.fetch()
+    ]
+    for file, told in table:
+        with pytest.raises(DataError, match=told):
+            file.fetch()
 
 
 def test_offline_the_cache_is_enough_or_the_lack_is_named(
@@ -142,6 +140,7 @@ def test_a_full_disk_is_no_fault_of_the_hub() -> None:
     assert explain_hub_error(full, "lab/texts", kind="datasets").endswith("No space left on device")
 
 
+@pytest.mark.slow
 def test_two_processes_fetch_a_file_once(
     loopback_hub: LoopbackHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,5 @@
 """IS-BERT by hand, and what it keeps at test."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +23,15 @@ def settings(backbone: Path, **given: Any) -> dict[str, Any]:
     return places | {"batch_size": 8, "max_steps": 2, "eval_steps": 1} | given
 
 
-def test_the_information_by_hand() -> None:
-    """Two sentences of one and two pieces: own products 1 and 0, 2; others 0, 0 and 1."""
-    tokens = torch.tensor([[[1.0, 0.0], [9.0, 9.0]], [[0.0, 0.0], [1.0, 2.0]]])
-    mask = torch.tensor([[1, 0], [1, 1]])
-    positive, negative = mutual_information(tokens, mask, torch.eye(2))
-    below = [math.log(2) - math.log1p(math.exp(-product)) for product in (1, 0, 2)]
-    above = [math.log1p(math.exp(product)) - math.log(2) for product in (0, 0, 1)]
-    assert positive.item() == pytest.approx(sum(below) / 3)
-    assert negative.item() == pytest.approx(sum(above) / 3)
-
-
-@pytest.mark.parametrize(
-    ("tokens", "mask", "sentences"),
-    [((1, 2, 3), (1, 2), (1, 3)), ((2, 2, 3), (2, 3), (2, 3)), ((2, 2, 3), (2, 2), (2, 4))],
-)
-def test_shapes_that_do_not_match(
-    tokens: tuple[int, ...], mask: tuple[int, ...], sentences: tuple[int, ...]
-) -> None:
-    with pytest.raises(ValueError, match=r"B >= 2, got \("):
-        mutual_information(torch.ones(tokens), torch.ones(mask), torch.ones(sentences))
+def test_shapes_that_do_not_match() -> None:
+    table: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = [
+        ((1, 2, 3), (1, 2), (1, 3)),
+        ((2, 2, 3), (2, 3), (2, 3)),
+        ((2, 2, 3), (2, 2), (2, 4)),
+    ]
+    for tokens, mask, sentences in table:
+        with pytest.raises(ValueError, match=r"B >= 2, got \("):
+            mutual_information(torch.ones(tokens), torch.ones(mask), torch.ones(sentences))
 
 
 def test_the_convolutions_are_trained_and_saved(tiny_bert: Path, tmp_path: Path) -> None:
@@ -66,16 +54,14 @@ def test_the_convolutions_have_a_learning_rate_of_their_own(tiny_bert: Path) -> 
     assert (group.modules, group.learning_rate_factor) == ([objective.convolution], 50)
 
 
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
+def test_settings_that_it_cannot_have(tiny_bert: Path) -> None:
+    table: list[tuple[Any, str]] = [
         ({"pooler": "cls"}, "isbert averages the vectors"),
         ({"test_pooler": "avg_top2"}, "leave test_pooler out"),
         ({"kernel_sizes": []}, "kernel_sizes"),
         ({"kernel_sizes": [2]}, "kernel_sizes"),
         ({"kernel_sizes": [3, 3]}, r"each kernel size stands once, got \[3, 3\]"),
-    ],
-)
-def test_settings_that_it_cannot_have(given: Any, problem: str, tiny_bert: Path) -> None:
-    with pytest.raises(ValidationError, match=problem):
-        ISBERTConfig.model_validate(settings(tiny_bert, **given))
+    ]
+    for given, problem in table:
+        with pytest.raises(ValidationError, match=problem):
+            ISBERTConfig.model_validate(settings(tiny_bert, **given))

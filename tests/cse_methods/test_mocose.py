@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.papers.mocose import MoCoSE, MoCoSEConfig
 from cse_methods.training.student import Batch, Student
 
-SENTENCES = list(builtin_corpus()[:8])
+SENTENCES = [f"Number {n} thanks the pilot{' in the garden' * (n % 4)}." for n in range(8)]
 
 
 def started(backbone: Path, **settings: Any) -> tuple[Student, MoCoSE]:

@@ -27,23 +27,23 @@ def list_modules(folder: Path, *modules: tuple[str, str]) -> None:
     (folder / "modules.json").write_text(json.dumps(listed))
 
 
-@pytest.mark.parametrize(
-    ("modules", "found"),
-    [
+def test_modules_that_are_not_ours(tmp_path: Path) -> None:
+    """Nothing else is asked of such a folder: it may well have no configuration of ours."""
+    table: list[tuple[list[tuple[str, str]], str]] = [
         ([("Transformer", "0_Transformer"), ("Pooling", "1_Pooling")], "Transformer in 0_Transf"),
         ([("StaticEmbedding", ".")], "StaticEmbedding; expected are"),
         ([("Transformer", ""), ("WeightedLayerPooling", "1_W")], "WeightedLayerPooling in 1_W;"),
         ([("Transformer", ""), ("Dense", "1_Dense"), ("Pooling", "2_Pooling")], "Dense in 1_Dense"),
         ([("Transformer", "")], "Transformer; expected are"),
-    ],
-)
-def test_modules_that_are_not_ours(
-    modules: list[tuple[str, str]], found: str, tmp_path: Path
-) -> None:
-    """Nothing else is asked of such a folder: it may well have no configuration of ours."""
-    list_modules(tmp_path, *((f"sentence_transformers.models.{k}", path) for k, path in modules))
-    with pytest.raises(UnknownModelError, match=f"has modules that are not read here: .*{found}"):
-        resolve_backbone(str(tmp_path))
+    ]
+    for modules, found in table:
+        list_modules(
+            tmp_path, *((f"sentence_transformers.models.{k}", path) for k, path in modules)
+        )
+        with pytest.raises(
+            UnknownModelError, match=f"has modules that are not read here: .*{found}"
+        ):
+            resolve_backbone(str(tmp_path))
 
 
 def test_a_model_s_own_code_is_not_ours(tiny_bert: Path, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """What authors call things, by hand."""
 
-import pytest
-
 from cse_methods.names import (
     PAPER_PAGES,
     backbone_name,
@@ -13,15 +11,13 @@ from cse_methods.names import (
 from cse_methods.registry import get_method, own_methods
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
+def test_hyperparameters() -> None:
+    table: list[tuple[str, str]] = [
         *(("gamma", "γ"), ("tau2", "τ₂"), ("learning_rate", "lr"), ("negative_tau", "negative τ")),
         *(("batch_size", "batch size"), ("d0", "d0"), ("alphabet", "alphabet")),
-    ],
-)
-def test_hyperparameters(name: str, shown: str) -> None:
-    assert hyperparameter_name(name) == shown
+    ]
+    for name, shown in table:
+        assert hyperparameter_name(name) == shown
 
 
 def test_what_has_no_other_name_keeps_its_own() -> None:

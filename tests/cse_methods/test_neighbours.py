@@ -1,5 +1,6 @@
 """Batches of similar sentences: the right neighbours, found once, and the same after a resume."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,10 @@ from cse_methods.training.neighbours import (
 )
 from cse_methods.training.teachers import TeacherRanking, TeacherSpec
 
-CORPUS = load_corpus([CorpusSpec(name="builtin", first=30)], "builtin")
+
+@functools.cache
+def corpus() -> Corpus:
+    return load_corpus([CorpusSpec(name="builtin", first=30)], "builtin")
 
 
 @pytest.fixture
@@ -37,9 +41,9 @@ def test_the_nearest_are_those_of_the_teacher_s_cosines(
     at_once: int, tiny_bert: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cse_methods.training.neighbours._COSINES_AT_ONCE", at_once)
-    nearest = nearest_sentences(TeacherSpec(model=str(tiny_bert)), CORPUS, max_length=16)
+    nearest = nearest_sentences(TeacherSpec(model=str(tiny_bert)), corpus(), max_length=16)
     assert nearest.shape == (30, MOST_NEIGHBOURS)
-    vectors = load_encoder(str(tiny_bert)).encode(CORPUS.sentences, max_length=16)
+    vectors = load_encoder(str(tiny_bert)).encode(corpus().sentences, max_length=16)
     unit = torch.nn.functional.normalize(vectors, dim=1)
     cosines = (unit @ unit.T).fill_diagonal_(-2)
     found = cosines.gather(1, torch.from_numpy(nearest.astype(np.int64)))
@@ -49,13 +53,13 @@ def test_the_nearest_are_those_of_the_teacher_s_cosines(
 
 def test_they_are_found_once_for_a_teacher_and_a_corpus(tiny_bert: Path, cache: Path) -> None:
     teacher = TeacherSpec(model=str(tiny_bert))
-    nearest_sentences(teacher, CORPUS, max_length=16)
+    nearest_sentences(teacher, corpus(), max_length=16)
     (file,) = cache.glob("neighbours/*.npy")
     written = file.stat().st_mtime_ns
-    nearest_sentences(teacher, CORPUS, max_length=16)
+    nearest_sentences(teacher, corpus(), max_length=16)
     assert file.stat().st_mtime_ns == written
-    nearest_sentences(teacher, CORPUS, max_length=8)
-    nearest_sentences(teacher, Corpus("four", CORPUS.sentences[:4], "b2"), max_length=16)
+    nearest_sentences(teacher, corpus(), max_length=8)
+    nearest_sentences(teacher, Corpus("four", corpus().sentences[:4], "b2"), max_length=16)
     shapes = sorted(np.load(one).shape for one in cache.glob("neighbours/*.npy"))
     assert shapes == [(4, 3), (30, MOST_NEIGHBOURS), (30, MOST_NEIGHBOURS)]
 
@@ -105,7 +109,7 @@ def test_rankcse_trains_on_them(
     }
     method = get_method("rankcse")
     method.train(method.config.model_validate(settings), new_run(seed=5))
-    nearest = nearest_sentences(TeacherSpec(model=str(tiny_bert)), CORPUS, max_length=16)
+    nearest = nearest_sentences(TeacherSpec(model=str(tiny_bert)), corpus(), max_length=16)
     order = np.random.default_rng([5, 0]).permutation(30)
     expected = [with_neighbours(order[place : place + 8], nearest[:, :3]) for place in (0, 8)]
     assert batches == [batch.tolist() for batch in expected]

@@ -68,29 +68,25 @@ def written(tmp_path: Path) -> Callable[..., OwnPairs]:
     return write
 
 
-@pytest.mark.parametrize("ending", WRITERS)
-def test_every_format_holds_the_same_pairs(written: Callable[..., OwnPairs], ending: str) -> None:
-    pairs = load_own_pairs(written(WRITERS[ending](ROWS), f"my{ending}"))
-    assert (pairs.task, pairs.source) == ("my", "file")
-    assert (pairs.first[3], pairs.second[3], pairs.gold[3]) == ("猫 3, ok", 'Ein "Hund" 3', 1.5)
-    assert pairs.sha256 == load_own_pairs(written(as_csv(ROWS), "my.csv")).sha256
+def test_every_format_holds_the_same_pairs(written: Callable[..., OwnPairs]) -> None:
+    for ending in WRITERS:
+        pairs = load_own_pairs(written(WRITERS[ending](ROWS), f"my{ending}"))
+        assert (pairs.task, pairs.source) == ("my", "file")
+        assert (pairs.first[3], pairs.second[3], pairs.gold[3]) == ("猫 3, ok", 'Ein "Hund" 3', 1.5)
+        assert pairs.sha256 == load_own_pairs(written(as_csv(ROWS), "my.csv")).sha256
 
 
-@pytest.mark.parametrize(
-    ("header", "columns"),
-    [
+def test_columns_are_found_or_stated(written: Callable[..., OwnPairs]) -> None:
+    table: list[tuple[tuple[str, ...], Any]] = [
         ((), None),
         (("Sentence_A", "sentence_B", "relatedness_score"), None),
         (("TEXT1", "text2", "label"), None),
         (("frase", "otra", "nota"), ("frase", "otra", "nota")),
         (("frase", "otra", "nota"), (1, 2, 3)),
-    ],
-)
-def test_columns_are_found_or_stated(
-    written: Callable[..., OwnPairs], header: tuple[str, ...], columns: Any
-) -> None:
-    found = load_own_pairs(written(as_tsv(ROWS, header), columns=columns))
-    assert found.sha256 == load_own_pairs(written(as_tsv(ROWS))).sha256
+    ]
+    for header, columns in table:
+        found = load_own_pairs(written(as_tsv(ROWS, header), columns=columns))
+        assert found.sha256 == load_own_pairs(written(as_tsv(ROWS))).sha256
 
 
 def test_columns_by_number_in_the_layout_of_stsb(written: Callable[..., OwnPairs]) -> None:
@@ -105,26 +101,21 @@ def test_a_score_stands_before_a_label(written: Callable[..., OwnPairs]) -> None
     assert load_own_pairs(written(text, "my.jsonl")).gold[-1] == 5
 
 
-@pytest.mark.parametrize(
-    ("scores", "scale", "gold"),
-    [
+def test_a_scale_is_found_and_said(written: Callable[..., OwnPairs]) -> None:
+    table: list[tuple[Callable[[int], float], str, Callable[[int], float]]] = [
         (lambda n: n / 10, "0 to 1 (found)", lambda n: n / 2),
         (lambda n: n / 5 - 1, "-1 to 1 (found)", lambda n: n / 2),
         (lambda n: n / 2, "0 to 5 (found)", lambda n: n / 2),
         (lambda n: 1 + n * 0.4, "1 to 5 (found)", lambda n: n / 2),
         (lambda n: n * 0.3, "0 to 3 (found)", lambda n: n / 2),
         (lambda n: n * 10, "0 to 100 (found)", lambda n: n / 2),
-    ],
-)
-def test_a_scale_is_found_and_said(
-    written: Callable[..., OwnPairs],
-    scores: Callable[[int], float],
-    scale: str,
-    gold: Callable[[int], float],
-) -> None:
-    spec = written(as_tsv([(a, b, scores(n)) for n, (a, b, _) in enumerate(ROWS)]))
-    assert describe_own_pairs(spec).endswith(f"my.tsv, scores {scale}")
-    np.testing.assert_allclose(load_own_pairs(spec).gold, [gold(n) for n in range(11)], atol=1e-12)
+    ]
+    for scores, scale, gold in table:
+        spec = written(as_tsv([(a, b, scores(n)) for n, (a, b, _) in enumerate(ROWS)]))
+        assert describe_own_pairs(spec).endswith(f"my.tsv, scores {scale}")
+        np.testing.assert_allclose(
+            load_own_pairs(spec).gold, [gold(n) for n in range(11)], atol=1e-12
+        )
 
 
 def test_a_stated_scale_is_taken(written: Callable[..., OwnPairs]) -> None:
@@ -155,30 +146,13 @@ def edited(number: int, line: str) -> bytes:
 
 BROKEN: dict[str, tuple[str, bytes, str]] = {
     "no such format": ("my.txt", b"a\tb\t1\n", r"my\.txt: .*expected \.csv, \.tsv"),
-    "nothing in it": ("my.tsv", b"", r"my\.tsv: no rows"),
     "a header alone": ("my.tsv", as_tsv([]), r"my\.tsv: 0 pairs, expected at least 10"),
     "few pairs": ("my.tsv", as_tsv(ROWS[:9]), r"my\.tsv: 9 pairs, expected at least 10"),
     "a missing column": ("my.tsv", edited(4, "a\tb"), r"line 4: 2 columns, .* has 3"),
-    "two columns": ("my.tsv", b"a\tb\nc\td\n", r"line 1: 2 columns, expected two sentences"),
-    "no score's name": ("my.tsv", as_tsv(ROWS, ("sentence1", "sentence2", "x")), r"line 1: 'x' is"),
     "an unusual header": ("my.tsv", as_tsv(ROWS, ("a", "b", "c")), r"line 1: 'c' .*columns: \["),
-    "unusual keys": ("my.jsonl", b'{"a": "x", "b": "y", "c": 1}', r"line 1: the columns a, b, c"),
     "a word for a score": ("my.tsv", edited(5, "a\tb\thigh"), r"line 5: the score is 'high'"),
-    "NaN": ("my.tsv", edited(5, "a\tb\tNaN"), r"line 5: the score is 'NaN'; expected a number"),
-    "infinity": ("my.tsv", edited(5, "a\tb\tinf"), r"line 5: the score is 'inf'"),
     "no score": ("my.tsv", edited(5, "a\tb\t "), r"line 5: the score is ''; .*leave out pairs"),
-    "a decimal comma": (
-        "my.tsv",
-        edited(5, "a\tb\t3,5"),
-        "line 5: the score is '3,5'; write 3.5",
-    ),
     "true": ("my.jsonl", as_jsonl(ROWS).replace(b"2.5", b"true"), r"line 6: the score is True"),
-    "an empty sentence": ("my.tsv", edited(3, " \tb\t1"), r"line 3: the first sentence is empty"),
-    "null for a sentence": (
-        "my.jsonl",
-        as_jsonl([*ROWS[:5], ("a", None, 1.0), *ROWS[5:]]),  # type: ignore[list-item]
-        r"line 6: the second sentence is empty",
-    ),
     "a number for a sentence": (
         "my.jsonl",
         as_jsonl([*ROWS[:5], ("a", 3, 1.0), *ROWS[5:]]),  # type: ignore[list-item]
@@ -195,19 +169,10 @@ BROKEN: dict[str, tuple[str, bytes, str]] = {
         edited(7, "caf\xe9\tb\t1").decode().encode("latin-1", "replace"),
         "line 7",
     ),
-    "UTF-16": ("my.tsv", as_tsv(ROWS).decode().encode("utf-16"), "line 1: byte 0xff is not UTF-8"),
     "commas in a TSV": ("my.tsv", as_csv(ROWS), r"line 1: separated by commas.* \.csv"),
     "tabs in a CSV": ("my.csv", as_tsv(ROWS), r"line 1: separated by tabs.* \.tsv"),
-    "semicolons": ("my.csv", as_tsv(ROWS).replace(b"\t", b";").replace(b",", b""), "semicolons"),
-    "a bare comma": (
-        "my.csv",
-        as_csv(ROWS) + b"a, b,c,1\n",
-        "line 13: 4 columns, .*quotes",
-    ),
     "an open quote": ("my.csv", as_csv(ROWS) + b'"a,b,1\n', r"line 13: no CSV .*close each quote"),
-    "a quote within": ("my.csv", as_csv(ROWS) + b'"a"x,b,1\n', r"line 13: no CSV"),
     "no JSON": ("my.jsonl", as_jsonl(ROWS) + b"\n{]\n", r"line 12: expected one JSON object"),
-    "a JSON list": ("my.jsonl", b'["a", "b", 1]\n', r"line 1: expected one JSON object"),
     "a key that lacks": (
         "my.jsonl",
         as_jsonl(ROWS) + b'\n{"sentence1": "a", "score": 1}',
@@ -217,28 +182,24 @@ BROKEN: dict[str, tuple[str, bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", BROKEN)
-def test_a_broken_file_is_one_sentence(written: Callable[..., OwnPairs], case: str) -> None:
-    name, content, match = BROKEN[case]
-    with pytest.raises(DataError, match=match) as caught:
-        load_own_pairs(written(content, name))
-    assert name in str(caught.value)
-    assert "\n" not in str(caught.value)
+def test_a_broken_file_is_one_sentence(written: Callable[..., OwnPairs]) -> None:
+    for case in BROKEN:
+        name, content, match = BROKEN[case]
+        with pytest.raises(DataError, match=match) as caught:
+            load_own_pairs(written(content, name))
+        assert name in str(caught.value)
+        assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("stated", "match"),
-    [
+def test_what_is_stated_wrongly(written: Callable[..., OwnPairs]) -> None:
+    table: list[tuple[dict[str, Any], str]] = [
         ({"columns": ("sentence1", "sentence2", "scor")}, "no column 'scor'.*Did you mean 'score'"),
         ({"columns": (1, 2, 4)}, "line 1: no column 4; there are 3"),
         ({"scale": (0, 4)}, "line 11: the score 4.5 is off the stated scale, 0 to 4"),
-    ],
-)
-def test_what_is_stated_wrongly(
-    written: Callable[..., OwnPairs], stated: dict[str, Any], match: str
-) -> None:
-    with pytest.raises(DataError, match=match):
-        load_own_pairs(written(as_tsv(ROWS), **stated))
+    ]
+    for stated, match in table:
+        with pytest.raises(DataError, match=match):
+            load_own_pairs(written(as_tsv(ROWS), **stated))
 
 
 def test_a_file_of_the_hub(kept_from_hub: Callable[[HubFile], Path]) -> None:
@@ -259,7 +220,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         load_own_pairs(OwnPairs(file=str(tmp_path / "gone.tsv")))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 @given(content=st.binary(max_size=200), ending=st.sampled_from(sorted(WRITERS)))
 def test_any_bytes_are_read_or_refused_in_one_sentence(
     written: Callable[..., OwnPairs], content: bytes, ending: str
@@ -273,7 +234,7 @@ def test_any_bytes_are_read_or_refused_in_one_sentence(
 TEXT = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=8)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10)
 @given(texts=st.lists(st.tuples(TEXT, TEXT), min_size=10, max_size=12))
 def test_what_is_written_is_read_in_every_format(
     written: Callable[..., OwnPairs], texts: list[tuple[str, str]]

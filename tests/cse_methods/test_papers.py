@@ -28,82 +28,56 @@ def test_simcse_defaults_are_the_released_script_s() -> None:
     config = SimCSEConfig.model_validate({"backbone": "bert-base", "corpus": "wiki1m"})
     assert config.temperature == 0.05
     assert config.encoders() == ("bert-base",)
-    with pytest.raises(ValidationError, match="greater than 0"):
-        SimCSEConfig.model_validate({"backbone": "mini", "corpus": "builtin", "temperature": 0})
+    assert rankcse(teachers=TWO).encoders() == ("mini", "mini", "bert-base")
 
 
-def test_rankcse_needs_a_teacher() -> None:
-    with pytest.raises(ValidationError, match=r"teachers\s+Field required"):
-        rankcse()
-    with pytest.raises(ValidationError, match=r"teachers\s+Value should have at least 1 item"):
-        rankcse(teachers=[])
+def test_one_teacher_in_any_form() -> None:
+    table: list[Any] = ["mini", ["mini"], {"model": "mini"}, [{"model": "mini"}]]
+    for teachers in table:
+        config = rankcse(teachers=teachers)
+        assert [teacher.model for teacher in config.teachers] == ["mini"]
+        assert config.weights == (1,)
+        assert "alpha" not in config.hyperparameters()
 
 
-@pytest.mark.parametrize("teachers", ["mini", ["mini"], {"model": "mini"}, [{"model": "mini"}]])
-def test_one_teacher_in_any_form(teachers: Any) -> None:
-    config = rankcse(teachers=teachers)
-    assert [teacher.model for teacher in config.teachers] == ["mini"]
-    assert config.weights == (1,)
-    assert "alpha" not in config.hyperparameters()
-
-
-@pytest.mark.parametrize(
-    ("settings", "weights"),
-    [
+def test_weights_of_the_teachers() -> None:
+    table: list[tuple[dict[str, Any], tuple[float, ...]]] = [
         ({"teachers": TWO}, (1 / 3, 2 / 3)),
-        ({"teachers": TWO, "alpha": None}, (1 / 3, 2 / 3)),
         ({"teachers": TWO, "alpha": 0.25}, (0.25, 0.75)),
         ({"teachers": TWO, "alpha": 0}, (0, 1)),
         ({"teachers": TWO, "teacher_weights": [1, 2]}, (1, 2)),
         ({"teachers": THREE}, (1 / 3, 1 / 3, 1 / 3)),
         ({"teachers": THREE, "teacher_weights": [0.5, 0.3, 0.2]}, (0.5, 0.3, 0.2)),
-    ],
-)
-def test_weights_of_the_teachers(settings: dict[str, Any], weights: tuple[float, ...]) -> None:
-    assert rankcse(**settings).weights == pytest.approx(weights)
+    ]
+    for settings, weights in table:
+        assert rankcse(**settings).weights == pytest.approx(weights)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
+def test_what_rankcse_refuses() -> None:
+    table: list[tuple[dict[str, Any], str]] = [
         ({"teachers": ONE, "alpha": 0.5}, "alpha=0.5 weighs two teachers, got 1; leave it out"),
         ({"teachers": THREE, "alpha": 0.5}, "got 3; give teacher_weights instead"),
         ({"teachers": TWO, "alpha": 0.5, "teacher_weights": [1, 1]}, "not both"),
         ({"teachers": TWO, "teacher_weights": [1]}, "1 weights for 2 teachers"),
-        ({"teachers": TWO, "teacher_weights": [2, -1]}, "greater than or equal to 0"),
-        ({"teachers": TWO, "alpha": 1.5}, "less than or equal to 1"),
         ({"teachers": ONE, "rank_loss": "listmle", "tau3": 0.05}, "tau3=0.05 has no effect"),
-        ({"teachers": ONE, "rank_loss": "ranknet"}, "'listnet' or 'listmle'"),
-        ({"teachers": ONE, "tau2": 0}, "greater than 0"),
-        ({"teachers": ONE, "beta": -1}, "greater than or equal to 0"),
-        ({"teachers": ONE, "temperature": 0.05}, "Extra inputs are not permitted"),
-    ],
-)
-def test_what_rankcse_refuses(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        rankcse(**settings)
+    ]
+    for settings, message in table:
+        with pytest.raises(ValidationError, match=message):
+            rankcse(**settings)
 
 
-@pytest.mark.parametrize(
-    ("settings", "tau3", "exclude_positive"),
-    [
+def test_defaults_that_follow_the_rank_loss() -> None:
+    table: list[tuple[dict[str, Any], float | None, bool]] = [
         ({}, 0.0125, True),
         ({"tau3": 0.05}, 0.05, True),
         ({"exclude_positive": False}, 0.0125, False),
         ({"rank_loss": "listmle"}, None, False),
         ({"rank_loss": "listmle", "exclude_positive": True}, None, True),
-    ],
-)
-def test_defaults_that_follow_the_rank_loss(
-    settings: dict[str, Any], tau3: float | None, exclude_positive: bool
-) -> None:
-    config = rankcse(teachers=ONE, **settings)
-    assert config.exclude_positive == exclude_positive
-    assert config.hyperparameters().get("tau3") == tau3
-
-
-def test_rankcse_reads_its_teachers_too() -> None:
-    assert rankcse(teachers=TWO).encoders() == ("mini", "mini", "bert-base")
+    ]
+    for settings, tau3, exclude_positive in table:
+        config = rankcse(teachers=ONE, **settings)
+        assert config.exclude_positive == exclude_positive
+        assert config.hyperparameters().get("tau3") == tau3
 
 
 def test_the_ranking_is_the_weighted_sum_of_the_teachers_cosines(
@@ -131,7 +105,8 @@ def test_beta_and_gamma_weigh_what_is_added_to_simcse(
 ) -> None:
     """Before the first step, all three trials stand at the same point."""
     monkeypatch.setenv("CSE_CACHE", str(tmp_path))
-    origin = {"backbone": str(tiny_bert), "corpus": "builtin", "data": "builtin", "max_steps": 1}
+    corpus = {"name": "builtin", "first": 30}
+    origin = {"backbone": str(tiny_bert), "corpus": corpus, "data": "builtin", "max_steps": 1}
     dev = {"dev": {"checkpoint": "sickr", "search": "sickr", "also": []}, "batch_size": 8}
     ranked = origin | dev | {"teachers": str(tiny_roberta), "tau1": 0.1}
     trials = {

@@ -25,19 +25,15 @@ def test_pieces_are_doubled_in_place() -> None:
             repeat_pieces([7, 8], [position])
 
 
-@pytest.mark.parametrize(
-    ("bounds", "rate", "by_length"),
-    [
+def test_the_most_that_is_repeated() -> None:
+    table: list[tuple[RepetitionBounds, float, dict[int, int]]] = [
         ("released", 0.32, {2: 0, 3: 0, 6: 0, 7: 1, 32: 9, 64: 9}),
         ("paper", 0.32, {2: 0, 3: 1, 4: 2, 8: 2, 12: 3, 32: 10, 64: 20}),
         ("paper", 1.0, {5: 3, 32: 30}),
-    ],
-)
-def test_the_most_that_is_repeated(
-    bounds: RepetitionBounds, rate: float, by_length: dict[int, int]
-) -> None:
-    found = {length: most_repeats(length, rate=rate, bounds=bounds) for length in by_length}
-    assert found == by_length
+    ]
+    for bounds, rate, by_length in table:
+        found = {length: most_repeats(length, rate=rate, bounds=bounds) for length in by_length}
+        assert found == by_length
 
 
 @given(content=contents, length=st.integers(1, 40))
@@ -46,19 +42,6 @@ def test_slices_are_full_but_for_the_last(content: list[int], length: int) -> No
     assert [piece for segment in segments for piece in segment] == content
     assert all(len(segment) == length for segment in segments[:-1])
     assert len(segments) == 1 + max(len(content) - 1, 0) // length
-
-
-@given(content=contents, count=st.integers(1, 6))
-def test_parts_are_even_and_the_longer_ones_first(content: list[int], count: int) -> None:
-    parts = cut_parts(content, count)
-    if len(content) < count:
-        assert parts == [content] * count
-        return
-    sizes = [len(part) for part in parts]
-    assert [piece for part in parts for piece in part] == content
-    assert len(parts) == count
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[0] - sizes[-1] <= 1
 
 
 def test_parts_by_hand() -> None:

@@ -26,9 +26,8 @@ X86 = "processor\t: 0\nflags\t\t: fpu sse2 {}\n\nprocessor\t: 1\nflags\t\t: fpu\
 ARM = "processor\t: 0\nFeatures\t: fp asimd {}\nCPU architecture: 8\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_what_a_processor_says_of_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table: list[tuple[str | None, str]] = [
         (X86.format("avx512_bf16"), "bf16"),
         (X86.format("amx_bf16 amx_tile"), "bf16"),
         (X86.format("avx512_fp16"), "fp32"),
@@ -36,25 +35,24 @@ ARM = "processor\t: 0\nFeatures\t: fp asimd {}\nCPU architecture: 8\n"
         (ARM.format("asimdhp"), "fp32"),
         ("", "fp32"),
         (None, "fp32"),
-    ],
-)
-def test_what_a_processor_says_of_itself(
-    text: str | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "cpuinfo"
-    if text is not None:
-        file.write_text(text, "utf-8")
-    monkeypatch.setattr("cse_methods.precision._CPU_INFO", file)
-    assert auto_precision(gpu=False) == expected
+    ]
+    for text, expected in table:
+        file = tmp_path / "cpuinfo"
+        if text is not None:
+            file.write_text(text, "utf-8")
+        monkeypatch.setattr("cse_methods.precision._CPU_INFO", file)
+        assert auto_precision(gpu=False) == expected
 
 
-@pytest.mark.parametrize("units", [True, False])
-def test_a_gpu_is_asked_where_there_is_one(units: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert auto_precision(gpu=True) == "bf16"
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda *, including_emulation: units)
-    assert auto_precision(gpu=True) == auto_precision() == ("bf16" if units else "fp32")
+def test_a_gpu_is_asked_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for units in (True, False):
+        monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+        assert auto_precision(gpu=True) == "bf16"
+        monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+        monkeypatch.setattr(
+            "torch.cuda.is_bf16_supported", lambda *, including_emulation, units=units: units
+        )
+        assert auto_precision(gpu=True) == auto_precision() == ("bf16" if units else "fp32")
 
 
 def test_a_configuration_has_what_auto_became() -> None:
@@ -76,8 +74,10 @@ def test_a_dev_point_is_in_the_precision_of_its_trial(tiny_bert: Path) -> None:
     assert 0 < (vectors - encoder.encode(sentences)).abs().max() < 0.05
     found = {
         arithmetic: DevSuite(
-            DevSelection(also=()), data="builtin", arithmetic=arithmetic
-        ).similarities(encoder)["stsb"]
+            DevSelection(checkpoint="sickr", search="sickr", also=()),
+            data="builtin",
+            arithmetic=arithmetic,
+        ).similarities(encoder)["sickr"]
         for arithmetic in ARITHMETICS
     }
     assert found["fp32"].dtype == found["bf16"].dtype == torch.float32
@@ -98,14 +98,14 @@ def test_tf32_is_told_by_what_was_asked_for() -> None:
     assert configured(tf32=False).hyperparameters()["tf32"] is False
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_a_family_that_has_no_half_precision(precision: str, tmp_path: Path) -> None:
-    tiny_families.save_tiny("deberta", tmp_path)
-    settings = {"backbone": str(tmp_path), "corpus": "builtin", "max_length": 16}
-    told = f"family 'deberta', which does not run in {precision}; set precision: fp32"
-    with pytest.raises(BackboneError, match=told):
-        check_encoder(str(tmp_path), precision=precision)
-    with pytest.raises(BackboneError, match=told):
-        Student.from_config(SimCSEConfig.model_validate(settings | {"precision": precision}))
-    check_encoder(str(tmp_path), precision="fp32")
-    Student.from_config(SimCSEConfig.model_validate(settings))
+def test_a_family_that_has_no_half_precision(tmp_path: Path) -> None:
+    for precision in ("bf16", "fp16"):
+        tiny_families.save_tiny("deberta", tmp_path)
+        settings = {"backbone": str(tmp_path), "corpus": "builtin", "max_length": 16}
+        told = f"family 'deberta', which does not run in {precision}; set precision: fp32"
+        with pytest.raises(BackboneError, match=told):
+            check_encoder(str(tmp_path), precision=precision)
+        with pytest.raises(BackboneError, match=told):
+            Student.from_config(SimCSEConfig.model_validate(settings | {"precision": precision}))
+        check_encoder(str(tmp_path), precision="fp32")
+        Student.from_config(SimCSEConfig.model_validate(settings))

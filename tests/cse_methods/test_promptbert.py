@@ -10,14 +10,11 @@ from pydantic import ValidationError
 from torch.testing import assert_close
 from transformers import AutoModel, AutoTokenizer
 
-from cse_methods.data.builtin.pairs import builtin_corpus
-from cse_methods.encoders.bare_template import denoise, template_positions
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.encoders.template import Template
 from cse_methods.papers.promptbert import PromptBERT, PromptBERTConfig
 from cse_methods.training.student import Batch, Student
 
-SENTENCES = list(builtin_corpus()[:6])
+SENTENCES = [f"Number {n} thanks the pilot{' in the garden' * (n % 4)}." for n in range(6)]
 PROMPTS = ["This sentence : ' {} ' means [MASK].", "The sentence : ' {} ' means [MASK]."]
 
 
@@ -34,7 +31,7 @@ def loss(student: Student, objective: PromptBERT) -> torch.Tensor:
     return objective(student, Batch(SENTENCES, np.arange(len(SENTENCES))))["contrastive"]
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("attention", ["sdpa", pytest.param("eager", marks=pytest.mark.slow)])
 def test_the_loss_is_that_of_the_library_s_model(attention: str, tiny_folder: Path) -> None:
     """Row by row, with the bare template at positions written out by hand."""
     student, objective = started(tiny_folder, dropout=0.0, attention=attention)
@@ -123,16 +120,6 @@ def test_a_stop_ends_a_sentence_at_test_time(tiny_roberta: Path, tmp_path: Path)
             assert template.text(ended) == f" {ended}"
     kept = load_encoder(str(tmp_path)).encode(SENTENCES)
     assert torch.equal(kept, student.encoder.encode(SENTENCES))
-
-
-def test_positions_and_lengths_by_hand() -> None:
-    template = Template((7, 8, 9), (5, 6))
-    assert template_positions(template, 0) == [0, 1, 2, 3, 4]
-    assert template_positions(template, 3, first=2) == [2, 3, 4, 8, 9]
-    bare = torch.tensor([[1.0], [2.0]])
-    assert denoise(torch.tensor([[5.0], [5.0]]), bare, [1, 0]).tolist() == [[3.0], [4.0]]
-    with pytest.raises(ValueError, match="expected 1 lengths, one a vector, got 2"):
-        denoise(torch.ones(1, 1), bare, [1, 0])
 
 
 def test_what_has_no_effect_is_refused(tiny_bert: Path) -> None:

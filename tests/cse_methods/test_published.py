@@ -171,23 +171,26 @@ def in_order(columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(columns, key=lambda column: (column["backbone"], str(column["variant"])))
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_every_column_is_the_paper_s(method: str, shared: Path) -> None:
+def test_every_column_is_the_paper_s(shared: Path) -> None:
     """Every number of the shared table, the searched space too, and nothing beside them."""
-    ours = [
-        {name: getattr(column, name) for name in ("backbone", "variant", "settings", "searched")}
-        for column in get_method(method).published
-    ]
-    expected = list(columns_of(method, shared))
-    assert expected
-    assert in_order(ours) == in_order(expected)
+    for method in METHODS:
+        ours = [
+            {
+                name: getattr(column, name)
+                for name in ("backbone", "variant", "settings", "searched")
+            }
+            for column in get_method(method).published
+        ]
+        expected = list(columns_of(method, shared))
+        assert expected
+        assert in_order(ours) == in_order(expected)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_every_column_says_where_it_comes_from(method: str) -> None:
-    columns = published_settings(method)
-    assert columns == get_method(method).published
-    assert all(column.source for column in columns)
+def test_every_column_says_where_it_comes_from() -> None:
+    for method in METHODS:
+        columns = published_settings(method)
+        assert columns == get_method(method).published
+        assert all(column.source for column in columns)
 
 
 def test_every_table_has_a_method() -> None:
@@ -221,9 +224,8 @@ def test_a_table_by_hand(table: Path) -> None:
     assert second.searched == {"tau": (0.5,), "length": {"low": 16, "high": 40}}
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "problem"),
-    [
+def test_a_malformed_table_is_named_with_its_line(table: Path) -> None:
+    malformed: list[tuple[str, int, str]] = [
         ("backbone,variant,name,value,source\n", 1, "expected backbone, .*, got .*'name'"),
         (HEAD + "mini,,tau,1,t\nmini,,tau2,1\n", 3, "expected backbone, .*, got .*'tau2', '1'"),
         (HEAD + "mini,,tau,,t\n", 2, "expected backbone, .* source, got"),
@@ -234,31 +236,30 @@ def test_a_table_by_hand(table: Path) -> None:
         (HEAD + "mini,beta>0,tau,1,t\n", 2, "a variant of NAME=VALUE;NAME=VALUE, got 'beta>0'"),
         (HEAD + "mini,,search_tau,1..,t\n", 2, "a range LOW..HIGH of numbers, got '1..'"),
         (HEAD + "mini,,search_tau,1..2..3,t\n", 2, "a range LOW..HIGH of numbers, got"),
-    ],
-)
-def test_a_malformed_table_is_named_with_its_line(
-    table: Path, text: str, line: int, problem: str
-) -> None:
-    table.write_text(text)
-    with pytest.raises(ValueError, match=rf"toy\.csv, line {line}: .*{problem}"):
-        read_published(table)
+    ]
+    for text, line, problem in malformed:
+        table.write_text(text)
+        with pytest.raises(ValueError, match=rf"toy\.csv, line {line}: .*{problem}"):
+            read_published(table)
 
 
 AS_RELEASED = {"pooler": "cls", "whitening": False}
 
 
-@pytest.mark.parametrize(
-    "name", ["diffcse-bert-base", "voidism/diffcse-bert-base-uncased-sts", "diffcse-bert-base@v1"]
-)
-def test_a_released_encoder_is_its_system_on_the_backbone_it_was_trained_from(name: str) -> None:
-    found = released_encoder("untrained", name, AS_RELEASED)
-    assert found is not None
-    assert (found.label, found.trained_from) == ("diffcse (released)", "bert-base")
-    assert method_name(found.label) == "DiffCSE (released)"
-    assert released_encoder("simcse", name, AS_RELEASED) is None
-    assert released_encoder("untrained", name, AS_RELEASED | {"pooler": "avg"}) is None
-    assert released_encoder("untrained", name, AS_RELEASED | {"whitening": True}) is None
-    assert released_encoder("untrained", "bert-base", AS_RELEASED) is None
+def test_a_released_encoder_is_its_system_on_the_backbone_it_was_trained_from() -> None:
+    for name in (
+        "diffcse-bert-base",
+        "voidism/diffcse-bert-base-uncased-sts",
+        "diffcse-bert-base@v1",
+    ):
+        found = released_encoder("untrained", name, AS_RELEASED)
+        assert found is not None
+        assert (found.label, found.trained_from) == ("diffcse (released)", "bert-base")
+        assert method_name(found.label) == "DiffCSE (released)"
+        assert released_encoder("simcse", name, AS_RELEASED) is None
+        assert released_encoder("untrained", name, AS_RELEASED | {"pooler": "avg"}) is None
+        assert released_encoder("untrained", name, AS_RELEASED | {"whitening": True}) is None
+        assert released_encoder("untrained", "bert-base", AS_RELEASED) is None
 
 
 def test_released_encoders_by_the_backbone_they_were_trained_from() -> None:

@@ -63,31 +63,32 @@ def one_by_one(encoder: Encoder) -> Tensor:
     return torch.cat([encoder.encode([sentence]) for sentence in SENTENCES])
 
 
-@pytest.mark.parametrize("name", ["full_code", "oracle_relu_masked"])
-def test_reference_vectors(name: str, golden: Callable[[str], Any]) -> None:
+def test_reference_vectors(golden: Callable[[str], Any]) -> None:
     """IS-BERT's sentence vectors, as they follow from the vectors of word pieces."""
-    case = golden(f"isbert_{name}_a")
-    width, sizes = case.inputs["x"].shape[2], case.params["kernel_sizes"]
-    layer = TokenConvolution(
-        width,
-        case.params["channels"],
-        sizes,
-        relu=case.params["relu"],
-        mask_padding=case.params["zero_padding_vectors"],
-    ).double()
-    names = {f"convs.{n}.{one}": f"{s}{k}" for n, k in enumerate(sizes) for one, s in PARTS}
-    layer.load_state_dict({name: case.inputs[key].detach() for name, key in names.items()})
-    mask = case.inputs["attention_mask"]
-    local = layer(case.inputs["x"], mask)
-    pooled = (local * mask[:, :, None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
-    np.testing.assert_allclose(pooled.detach(), case.outputs["global"], rtol=1e-9)
+    for name in ("full_code", "oracle_relu_masked"):
+        case = golden(f"isbert_{name}_a")
+        width, sizes = case.inputs["x"].shape[2], case.params["kernel_sizes"]
+        layer = TokenConvolution(
+            width,
+            case.params["channels"],
+            sizes,
+            relu=case.params["relu"],
+            mask_padding=case.params["zero_padding_vectors"],
+        ).double()
+        names = {f"convs.{n}.{one}": f"{s}{k}" for n, k in enumerate(sizes) for one, s in PARTS}
+        layer.load_state_dict({name: case.inputs[key].detach() for name, key in names.items()})
+        mask = case.inputs["attention_mask"]
+        local = layer(case.inputs["x"], mask)
+        pooled = (local * mask[:, :, None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
+        np.testing.assert_allclose(pooled.detach(), case.outputs["global"], rtol=1e-9)
 
 
 PARTS = (("weight", "W"), ("bias", "b"))
 
 
-@pytest.mark.parametrize("switches", [OWN, THEIRS], ids=["own", "theirs"])
-@pytest.mark.parametrize("pooler", ["avg", "cls"])
+@pytest.mark.parametrize(
+    ("switches", "pooler"), [(OWN, "avg"), pytest.param(THEIRS, "cls", marks=pytest.mark.slow)]
+)
 def test_a_convolution_comes_back(
     switches: dict[str, bool], pooler: Pooler, tiny_folder: Path, tmp_path: Path
 ) -> None:
@@ -140,10 +141,11 @@ def test_poolers_of_several_layers_are_refused(tiny_bert: Path) -> None:
         convolved(tiny_bert, "avg_top2")
 
 
-@pytest.mark.parametrize("sizes", [(), (2,), (3, 0)])
-def test_lengths_that_change_the_number_of_vectors(sizes: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="expected odd kernel sizes"):
-        TokenConvolution(4, 2, sizes)
+def test_lengths_that_change_the_number_of_vectors() -> None:
+    table: list[tuple[int, ...]] = [(), (2,), (3, 0)]
+    for sizes in table:
+        with pytest.raises(ValueError, match="expected odd kernel sizes"):
+            TokenConvolution(4, 2, sizes)
 
 
 def test_a_kind_of_one_s_own(stretch: type[Stretch], tiny_bert: Path, tmp_path: Path) -> None:

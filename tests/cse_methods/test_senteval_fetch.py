@@ -39,7 +39,7 @@ def states(folder: Path) -> set[str]:
     return {check.state for check in check_files(folder)}
 
 
-@pytest.mark.parametrize("prefix", ["", ".", "downstream", "SentEval/data/downstream"])
+@pytest.mark.parametrize("prefix", ["", "SentEval/data/downstream"])
 def test_paths_are_known_by_their_end(
     kept_from_hub: Place, counted_data: Path, tmp_path: Path, prefix: str
 ) -> None:
@@ -141,10 +141,8 @@ def test_the_corpus(kept_from_hub: Place, tmp_path: Path) -> None:
     assert len(file.read_bytes()) == 5_000_000
 
 
-@pytest.mark.parametrize("name", KNOWN["wiki1m"].local_names)
-def test_a_whole_corpus_is_kept_under_either_name(
-    kept_from_hub: Place, tmp_path: Path, name: str
-) -> None:
+def test_a_whole_corpus_is_kept_under_its_other_name(kept_from_hub: Place, tmp_path: Path) -> None:
+    name = KNOWN["wiki1m"].local_names[-1]
     file = tmp_path / "corpus" / name
     file.parent.mkdir()
     file.write_text("Own.\n" * 1_000_000)

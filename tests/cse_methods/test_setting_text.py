@@ -2,8 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, create_model
 from ruamel.yaml import YAML
@@ -32,9 +31,8 @@ def field(annotation: Any, **told: Any) -> Setting:
     return create_model("Model", x=(annotation, Field(**told))), "x"
 
 
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [
+def test_kinds_by_hand() -> None:
+    table: list[tuple[Setting, str]] = [
         (field(float, gt=0), "number > 0"),
         (field(float, ge=0, lt=1), "number >= 0, < 1"),
         (field(int | None, ge=4, le=512, default=None), "whole number >= 4, <= 512 or null"),
@@ -44,16 +42,19 @@ def field(annotation: Any, **told: Any) -> Setting:
         (field(Literal["z+"] | int), "z+ or whole number"),
         (field(tuple[str, str]), "[text, text]"),
         (field(tuple[Annotated[float, Field(ge=0)], ...] | None), "[number >= 0, …] or null"),
-        (field(Literal["a"] | dict[int, Annotated[float, Field(ge=0)]]),
-         "a or a mapping to number >= 0"),
+        (
+            field(Literal["a"] | dict[int, Annotated[float, Field(ge=0)]]),
+            "a or a mapping to number >= 0",
+        ),
         (field(list[Named], min_length=2), "[{name, size}, …], 2 or more"),
-        ((MethodConfig, "corpus"),
-         "text or [{name, drop_empty, split_at, column, columns}, …], 1 or more"),
+        (
+            (MethodConfig, "corpus"),
+            "text or [{name, drop_empty, split_at, column, columns}, …], 1 or more",
+        ),
         ((MethodConfig, "dev"), "{checkpoint, search, also}"),
-    ],
-)  # fmt: skip
-def test_kinds_by_hand(kind: Setting, words: str) -> None:
-    assert kind_of(*kind) == words
+    ]
+    for kind, words in table:
+        assert kind_of(*kind) == words
 
 
 def test_choices_by_hand() -> None:
@@ -62,19 +63,27 @@ def test_choices_by_hand() -> None:
     assert choices_of(*field(float)) == []
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "null"), (True, "true"), (3e-5, "3e-05"), (1.0, "1"), (1 / 3, "0.333333"),
-        ("z+", "z+"), ("null", "'null'"), ("it's", "'it''s'"), ("3", "'3'"), ("", "''"),
-        ((0.05, "avg"), "[0.05, avg]"), ({"low": 16, "high": None}, "{low: 16, high: null}"),
+def test_values_by_hand() -> None:
+    table: list[tuple[Any, str]] = [
+        (None, "null"),
+        (True, "true"),
+        (3e-5, "3e-05"),
+        (1.0, "1"),
+        (1 / 3, "0.333333"),
+        ("z+", "z+"),
+        ("null", "'null'"),
+        ("it's", "'it''s'"),
+        ("3", "'3'"),
+        ("", "''"),
+        ((0.05, "avg"), "[0.05, avg]"),
+        ({"low": 16, "high": None}, "{low: 16, high: null}"),
         (Named(name="a"), "{name: a, size: 1}"),
-    ],
-)  # fmt: skip
-def test_values_by_hand(value: Any, text: str) -> None:
-    assert yaml_text(value) == text
+    ]
+    for value, text in table:
+        assert yaml_text(value) == text
 
 
+@settings(max_examples=30)
 @given(VALUES)
 def test_yaml_reads_a_value_back(value: Any) -> None:
     assert YAML(typ="safe", pure=True).load(yaml_text(value)) == value

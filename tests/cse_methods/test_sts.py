@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
 
@@ -42,6 +42,7 @@ def test_by_hand() -> None:
     assert found["spearman"] == pytest.approx(2 / math.sqrt(10 * 9.5))
 
 
+@settings(max_examples=15)
 @given(st.integers(0, 2**16), st.integers(4, 40))
 def test_agrees_with_scipy_with_ties(seed: int, pairs: int) -> None:
     rng = np.random.default_rng(seed)

@@ -128,39 +128,39 @@ def test_training_pulls_positives_nearer_than_negatives(
     assert near.mean() > torch.cosine_similarity(anchors, negatives).mean()
 
 
-@pytest.mark.parametrize("head", [True, False])
-def test_the_head_stays_at_test_time(tiny_bert: Path, head: bool) -> None:
-    config = configured(backbone=str(tiny_bert), head=head)
-    student = Student.from_config(config)
-    encoder = SupervisedSimCSE(config, Corpus("", [], "")).evaluation_encoder(student)
-    assert encoder.post_pooling == ([student.head] if head else [])
+def test_the_head_stays_at_test_time(tiny_bert: Path) -> None:
+    for head in (True, False):
+        config = configured(backbone=str(tiny_bert), head=head)
+        student = Student.from_config(config)
+        encoder = SupervisedSimCSE(config, Corpus("", [], "")).evaluation_encoder(student)
+        assert encoder.post_pooling == ([student.head] if head else [])
 
 
-@pytest.mark.parametrize(
-    ("settings", "datum"),
-    [
+def test_data_and_switch_have_to_fit() -> None:
+    table: list[tuple[dict[str, Any], str]] = [
         ({"supervision": None}, "a.csv has 3 columns, and this method trains on single sentences"),
         ({"supervision": "pairs"}, "a.csv has 3 columns, and 2 columns are needed"),
         ({"corpus": "builtin"}, "builtin has single sentences, and 3 columns are needed"),
         ({"corpus": ["wiki1m", {"name": "a.csv", "columns": [1, 2, 3]}]}, "wiki1m has single"),
         ({"supervision": "quads"}, "'pairs' or 'triples'"),
-        ({"supervision": "pairs", "columns": ["x", "y"], "hard_negative_weight": 1.0},
-         "hard_negative_weight=1.0 has no effect"),
-    ],
-)  # fmt: skip
-def test_data_and_switch_have_to_fit(settings: dict[str, Any], datum: str) -> None:
-    with pytest.raises(ValidationError, match=datum):
-        configured(**settings)
+        (
+            {"supervision": "pairs", "columns": ["x", "y"], "hard_negative_weight": 1.0},
+            "hard_negative_weight=1.0 has no effect",
+        ),
+    ]
+    for settings, datum in table:
+        with pytest.raises(ValidationError, match=datum):
+            configured(**settings)
 
 
-@pytest.mark.parametrize("method", sorted(set(available_methods()) - {"simcse"}))
-def test_methods_of_single_sentences_take_no_columns(method: str) -> None:
-    corpus = {"name": "a.csv", "columns": ["x", "y"]}
-    needed = {"rankcse": {"teachers": ["mini"]}, "dclr": {"complementary_model": "mini"}}
-    needed["diffcse"] = {"generator": "mini"}
-    settings = needed.get(method, {}) | {"backbone": "mini", "corpus": corpus}
-    with pytest.raises(ValidationError, match=r"a\.csv has 2 columns"):
-        get_method(method).config.model_validate(settings)
+def test_methods_of_single_sentences_take_no_columns() -> None:
+    for method in sorted(set(available_methods()) - {"simcse"}):
+        corpus = {"name": "a.csv", "columns": ["x", "y"]}
+        needed = {"rankcse": {"teachers": ["mini"]}, "dclr": {"complementary_model": "mini"}}
+        needed["diffcse"] = {"generator": "mini"}
+        settings = needed.get(method, {}) | {"backbone": "mini", "corpus": corpus}
+        with pytest.raises(ValidationError, match=r"a\.csv has 2 columns"):
+            get_method(method).config.model_validate(settings)
 
 
 def test_unsupervised_trials_keep_their_settings() -> None:

@@ -68,18 +68,6 @@ def test_a_corpus_of_several_chunks(
     np.testing.assert_allclose(vectors, expected.numpy(), rtol=1e-4, atol=1e-5)
 
 
-def test_the_second_call_only_reads(
-    tiny_bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "cse_methods.training.teachers")
-    teacher = TeacherSpec(model=str(tiny_bert))
-    first = teacher_vectors(teacher, CORPUS, max_length=16, cache=tmp_path)
-    assert encodings(caplog) == 1
-    again = teacher_vectors(teacher, CORPUS, max_length=16, cache=tmp_path)
-    assert encodings(caplog) == 1
-    np.testing.assert_array_equal(first, again)
-
-
 def test_many_callers_one_encoding(
     tiny_bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -166,8 +154,3 @@ def test_a_cache_that_cannot_be_a_folder(tiny_bert: Path, tmp_path: Path) -> Non
     cache = tmp_path / "taken" / "cache"
     with pytest.raises(BackboneError, match=f"cannot store .+ in {cache}: Not a directory"):
         teacher_vectors(TeacherSpec(model=str(tiny_bert)), CORPUS, max_length=16, cache=cache)
-
-
-def test_an_unknown_teacher(tmp_path: Path) -> None:
-    with pytest.raises(BackboneError, match=r"no backbone 'simcse-brt-base'\. Did you mean"):
-        teacher_vectors(TeacherSpec(model="simcse-brt-base"), CORPUS, max_length=8, cache=tmp_path)

@@ -25,19 +25,17 @@ def test_a_row_is_what_stands_before_the_sentence_and_after() -> None:
     assert len(template) == 3
 
 
-@pytest.mark.parametrize(
-    ("sentence", "text"),
-    [
+def test_in_a_prompt_a_sentence_ends_and_begins_a_word() -> None:
+    table: list[tuple[str, str]] = [
         ("Rain falls", " Rain falls ."),
         ("Rain falls.", " Rain falls."),
         ('"Rain"', ' "Rain"'),
         ("雨。", " 雨。 ."),  # the code's marks are those of ASCII
         ("", " "),
-    ],
-)
-def test_in_a_prompt_a_sentence_ends_and_begins_a_word(sentence: str, text: str) -> None:
-    assert Template((), (), prompted=True, stop=SPACED_STOP).text(sentence) == text
-    assert Template((), ()).text(sentence) == sentence
+    ]
+    for sentence, text in table:
+        assert Template((), (), prompted=True, stop=SPACED_STOP).text(sentence) == text
+        assert Template((), ()).text(sentence) == sentence
 
 
 @pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
@@ -58,16 +56,21 @@ def test_the_plain_template_is_the_tokenizer_s_own(tiny_roberta: Path) -> None:
     assert plain_template(tokenizer)(content) == tokenizer("Rain falls.")["input_ids"]
 
 
-@pytest.mark.parametrize(
-    "words",
-    ["{}", "[MASK]", "[MASK] {}", "{} {} [MASK]", "{} [MASK] [MASK]", "[MASK] {} [MASK]", ""],
-)
-def test_what_is_no_prompt(words: str) -> None:
-    problem = "expected {} for the sentence and after it [MASK], each once"
-    assert prompt_problem(words) == f"prompt {words!r}: {problem}"
-    with pytest.raises(BackboneError, match="each once"):
-        prompt_template(words, tokenizer=SimpleNamespace(mask_token_id=4))
-    assert prompt_problem(PROMPT) is None
+def test_what_is_no_prompt() -> None:
+    for words in (
+        "{}",
+        "[MASK]",
+        "[MASK] {}",
+        "{} {} [MASK]",
+        "{} [MASK] [MASK]",
+        "[MASK] {} [MASK]",
+        "",
+    ):
+        problem = "expected {} for the sentence and after it [MASK], each once"
+        assert prompt_problem(words) == f"prompt {words!r}: {problem}"
+        with pytest.raises(BackboneError, match="each once"):
+            prompt_template(words, tokenizer=SimpleNamespace(mask_token_id=4))
+        assert prompt_problem(PROMPT) is None
 
 
 def test_a_prompt_needs_a_mask_to_pool_at() -> None:

@@ -5,12 +5,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-import hypothesis
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 from torch import Tensor
 from torch.testing import assert_close
@@ -95,14 +92,6 @@ def test_the_learning_rate_warms_up_and_follows_its_schedule() -> None:
     assert [plan.learning_rate_factor(step) for step in range(7)] == [0, 1 / 2, 1, 1, 1, 1, 1]
     plan = schedule(max_steps=6, learning_rate_schedule={"4": 0.25, "1": 0.5})
     assert [plan.learning_rate_factor(step) for step in range(6)] == [1, 1, 0.5, 0.5, 0.5, 0.25]
-
-
-@hypothesis.settings(max_examples=30)
-@given(steps=st.integers(1, 200), ratio=st.floats(0, 0.99))
-def test_the_learning_rate_is_never_negative_nor_above_its_peak(steps: int, ratio: float) -> None:
-    plan = schedule(max_steps=steps, warmup_ratio=ratio)
-    assert all(0 <= plan.learning_rate_factor(step) <= 1 for step in range(steps + 1))
-    assert plan.learning_rate_factor(plan.warmup) == (1 if plan.warmup < steps else 0)
 
 
 def orders(state: Any, *, until: int) -> list[list[int]]:
@@ -216,7 +205,8 @@ def test_all_groups_are_clipped_together(precision: str, tiny_bert: Path) -> Non
 
 def resumes_bit_for_bit(settings: dict[str, Any], new_run: Callable[..., Any]) -> Any:
     """Train SimCSE once, and again from its first checkpoint; gives the curve."""
-    config = simcse.SimCSEConfig.model_validate(settings)
+    corpus = {"name": "builtin", "first": 40}
+    config = simcse.SimCSEConfig.model_validate(settings | {"corpus": corpus})
     run = new_run()
     get_method("simcse").train(config, run)
     assert all(math.isfinite(value) for point in run.curve.values() for value in point.values())
@@ -281,7 +271,7 @@ def test_chunks_are_encoded_again_under_their_own_dropout(tiny_bert: Path) -> No
     [
         {"precision": "bf16"},
         {"precision": "fp16", "gradient_accumulation": 2},
-        {"precision": "fp16", "max_grad_norm": None},
+        pytest.param({"precision": "fp16", "max_grad_norm": None}, marks=pytest.mark.slow),
     ],
     ids=lambda others: "-".join(map(str, others.values())),
 )
@@ -328,15 +318,6 @@ def test_a_loss_that_is_not_a_number_ends_the_trial(
     with pytest.raises(TrainingError, match=message):
         train(config, run, corpus=CORPUS, objective=lambda _: Failing())
     assert list(run.curve) == [0]
-
-
-def test_a_learning_rate_that_ruins_a_real_trial(
-    small_dev: dict[str, Any], new_run: Callable[..., Any]
-) -> None:
-    plain = settings("mini", learning_rate=1e6).model_dump()
-    config = simcse.SimCSEConfig.model_validate(plain | {"dev": small_dev})
-    with pytest.raises(TrainingError, match=r"^diverged: the loss is nan at step 2, "):
-        get_method("simcse").train(config, new_run())
 
 
 class Tempered(Objective):
@@ -436,7 +417,7 @@ def test_a_mean_of_dev_sets_picks_the_checkpoint(
         assert metrics["dev/stsb_sickr_mean"] == sum(both) / 2
 
 
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("order", [pytest.param((0, 1), marks=pytest.mark.slow), (1, 0)])
 def test_the_better_of_two_encoders_is_kept(
     order: tuple[int, int],
     tiny_bert: Path,

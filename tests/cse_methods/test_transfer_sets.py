@@ -56,9 +56,9 @@ def edited(number: int, line: str) -> Edit:
     return lambda lines: [*lines[:number], line, *lines[number + 1 :]]
 
 
-@pytest.mark.parametrize(
-    ("task", "train", "dev", "test"),
-    [
+@pytest.mark.slow
+def test_real_files(shared: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table: list[tuple[TransferTask, dict[int, int], int | None, int | None]] = [
         ("mr", {0: 5331, 1: 5331}, None, None),
         ("cr", {0: 1368, 1: 2407}, None, None),
         ("subj", {0: 5000, 1: 5000}, None, None),
@@ -66,26 +66,18 @@ def edited(number: int, line: str) -> Edit:
         ("sst2", {0: 29780, 1: 37569}, 872, 1821),
         ("trec", {0: 86, 1: 1162, 2: 1250, 3: 1223, 4: 835, 5: 896}, None, 500),
         ("mrpc", {0: 1323, 1: 2753}, None, 1725),
-    ],
-)
-def test_real_files(
-    shared: Path,
-    task: TransferTask,
-    train: dict[int, int],
-    dev: int | None,
-    test: int | None,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    data = str(shared / "data")
-    found, tested = load_transfer_set(task, data), load_test_part(task, data)
-    assert dict(enumerate(np.bincount(found.train.labels))) == train
-    assert (found.dev and len(found.dev.labels)) == dev
-    assert (tested and len(tested.labels)) == test
-    lengths = [len(sentence.split()) for sentence in found.train.first]
-    assert lengths == sorted(lengths)
-    assert found.train.first.count("") == {"cr": 4, "mpqa": 3}.get(task, 0)
-    assert not caplog.records
-    assert missing_transfer_sets(data) == []
+    ]
+    for task, train, dev, test in table:
+        data = str(shared / "data")
+        found, tested = load_transfer_set(task, data), load_test_part(task, data)
+        assert dict(enumerate(np.bincount(found.train.labels))) == train
+        assert (found.dev and len(found.dev.labels)) == dev
+        assert (tested and len(tested.labels)) == test
+        lengths = [len(sentence.split()) for sentence in found.train.first]
+        assert lengths == sorted(lengths)
+        assert found.train.first.count("") == {"cr": 4, "mpqa": 3}.get(task, 0)
+        assert not caplog.records
+        assert missing_transfer_sets(data) == []
 
 
 def test_a_byte_of_trec_that_is_no_utf8(shared: Path) -> None:
@@ -128,9 +120,8 @@ def test_a_blank_line_is_an_empty_sentence(tmp_path: Path) -> None:
     assert (train.first[0], train.labels[0], len(train.labels)) == ("", 1, 3775)
 
 
-@pytest.mark.parametrize(
-    ("task", "number", "line", "message"),
-    [
+def test_a_malformed_line_is_named(tmp_path: Path) -> None:
+    table: list[tuple[TransferTask, int, str, str]] = [
         ("sst2", 3, "no class", "sentiment-train, line 4: 1 columns, expected 2"),
         ("sst2", 3, "fine\t2", "sentiment-train, line 4: class '2' is none of 0, 1"),
         ("sst2", 3, "\t1", "sentiment-train, line 4: the sentence is empty"),
@@ -139,14 +130,11 @@ def test_a_blank_line_is_an_empty_sentence(tmp_path: Path) -> None:
         ("trec", 9, "HUM:ind ", "train_5500.label, line 10: the sentence is empty"),
         ("mrpc", 2, "1\t7\t8\tA .", "paraphrase_train.txt, line 3: 4 columns, expected 5"),
         ("mrpc", 2, "1\t7\t8\tA .\t", "paraphrase_train.txt, line 3: the second sentence is empty"),
-    ],
-)
-def test_a_malformed_line_is_named(
-    tmp_path: Path, task: TransferTask, number: int, line: str, message: str
-) -> None:
-    data = write(tmp_path, task, edited(number, line))
-    with pytest.raises(DataError, match=message):
-        load_transfer_set(task, data)
+    ]
+    for task, number, line, message in table:
+        data = write(tmp_path, task, edited(number, line))
+        with pytest.raises(DataError, match=message):
+            load_transfer_set(task, data)
 
 
 @KINDS
@@ -165,19 +153,19 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
         load_transfer_set("sst2", data)
 
 
-@pytest.mark.parametrize("task", TRANSFER_TASKS)
-def test_training_opens_no_test_file(tmp_path: Path, task: TransferTask) -> None:
-    data = write(tmp_path, task)
-    whole = load_transfer_set(task, data)
-    if task in FOLDED:
-        assert load_test_part(task, data) is None
-        return
-    (tmp_path / TEST_FILES[task].path).unlink()
-    assert load_transfer_set(task, data).sha256 == whole.sha256
-    with pytest.raises(
-        DataError, match=rf"{TEST_FILES[task].path}: no such file, and {task} is read"
-    ):
-        load_test_part(task, data)
+def test_training_opens_no_test_file(tmp_path: Path) -> None:
+    for task in TRANSFER_TASKS:
+        data = write(tmp_path, task)
+        whole = load_transfer_set(task, data)
+        if task in FOLDED:
+            assert load_test_part(task, data) is None
+            return
+        (tmp_path / TEST_FILES[task].path).unlink()
+        assert load_transfer_set(task, data).sha256 == whole.sha256
+        with pytest.raises(
+            DataError, match=rf"{TEST_FILES[task].path}: no such file, and {task} is read"
+        ):
+            load_test_part(task, data)
 
 
 def test_a_missing_training_file_is_named_before_the_start(tmp_path: Path) -> None:
@@ -189,14 +177,14 @@ def test_a_missing_training_file_is_named_before_the_start(tmp_path: Path) -> No
         missing_transfer_sets(str(tmp_path))
 
 
-@pytest.mark.parametrize("task", TRANSFER_TASKS)
-def test_builtin_sets_have_parts_without_a_sentence_in_common(task: TransferTask) -> None:
-    known, test = load_transfer_set(task, "builtin"), load_test_part(task, "builtin")
-    parts = [part for part in (known.train, known.dev, test) if part is not None]
-    assert len(parts) == 1 + (task == "sst2") + (task not in FOLDED)
-    assert sum(len(part.labels) for part in parts) == len({s for p in parts for s in p.first})
-    for part in parts:
-        assert len(set(np.bincount(part.labels))) == 1
-        assert (part.second is not None) == (task == "mrpc")
-    assert builtin_rows.__wrapped__(task, "train") == builtin_rows(task, "train")
-    assert not known.train.labels.flags.writeable
+def test_builtin_sets_have_parts_without_a_sentence_in_common() -> None:
+    for task in TRANSFER_TASKS:
+        known, test = load_transfer_set(task, "builtin"), load_test_part(task, "builtin")
+        parts = [part for part in (known.train, known.dev, test) if part is not None]
+        assert len(parts) == 1 + (task == "sst2") + (task not in FOLDED)
+        assert sum(len(part.labels) for part in parts) == len({s for p in parts for s in p.first})
+        for part in parts:
+            assert len(set(np.bincount(part.labels))) == 1
+            assert (part.second is not None) == (task == "mrpc")
+        assert builtin_rows.__wrapped__(task, "train") == builtin_rows(task, "train")
+        assert not known.train.labels.flags.writeable

@@ -1,5 +1,6 @@
 """The baselines: plain poolers, and whitening as a dense layer at the end."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,12 @@ from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import TrainingError
 from cse_methods.papers.untrained import UntrainedConfig, train
 
-SENTENCES = list(builtin_corpus()[:200])
 DEV = {"checkpoint": "sickr", "search": "sickr", "also": []}
+
+
+@functools.cache
+def sentences() -> list[str]:
+    return list(builtin_corpus()[:200])
 
 
 def configured(backbone: Path | str = "mini", **settings: Any) -> UntrainedConfig:
@@ -28,7 +33,7 @@ def configured(backbone: Path | str = "mini", **settings: Any) -> UntrainedConfi
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
     file = tmp_path_factory.mktemp("corpus") / "sentences.txt"
-    file.write_text("".join(f"{sentence}\n" for sentence in SENTENCES), encoding="utf-8")
+    file.write_text("".join(f"{sentence}\n" for sentence in sentences()), encoding="utf-8")
     return str(file)
 
 
@@ -36,8 +41,10 @@ def kept_vectors(run: Any, sentences: list[str]) -> torch.Tensor:
     return load_encoder(str(run.folder / "1" / BEST_FOLDER)).encode(sentences)
 
 
-@pytest.mark.parametrize("dimensions", [5, 32])
-@pytest.mark.parametrize("max_length", [6, 32])
+@pytest.mark.parametrize(
+    ("dimensions", "max_length"),
+    [(5, 6), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((5, 32), (32, 6)))],
+)
 def test_whitening_by_hand(
     dimensions: int, max_length: int, tiny_bert: Path, corpus: str, new_run: Callable[..., Any]
 ) -> None:
@@ -45,7 +52,7 @@ def test_whitening_by_hand(
     settings = {"corpus": corpus, "pooler": "avg", "max_length": max_length}
     train(configured(tiny_bert, whitening=True, dimensions=dimensions, **settings), run)
     backbone = load_encoder(str(tiny_bert), pooler="avg")
-    seen = backbone.encode(SENTENCES, max_length=max_length).double().numpy()
+    seen = backbone.encode(sentences(), max_length=max_length).double().numpy()
     values, axes = np.linalg.eigh(np.cov(seen.T, bias=True))
     # Behind a LayerNorm the 32 coordinates have 31 axes.
     chosen = np.argsort(-values)[: min(dimensions, 31)]
@@ -57,17 +64,7 @@ def test_whitening_by_hand(
     np.testing.assert_allclose(np.abs(vectors.numpy()), np.abs(expected), rtol=1e-2, atol=2e-3)
 
 
-def test_what_the_statistics_are_of_is_white(
-    tiny_bert: Path, corpus: str, new_run: Callable[..., Any]
-) -> None:
-    run = new_run()
-    train(configured(tiny_bert, corpus=corpus, whitening=True, max_length=64), run)
-    vectors = kept_vectors(run, SENTENCES)
-    assert_close(vectors.mean(0), torch.zeros(31), atol=1e-3, rtol=0)
-    assert_close(torch.cov(vectors.T, correction=0), torch.eye(31), atol=1e-2, rtol=0)
-
-
-@pytest.mark.parametrize("pooler", ["cls", "avg", "avg_top2", "avg_first_last"])
+@pytest.mark.parametrize("pooler", ["cls", "avg_first_last"])
 def test_without_whitening_nothing_changes(
     pooler: str, tiny_bert: Path, new_run: Callable[..., Any]
 ) -> None:
@@ -75,7 +72,7 @@ def test_without_whitening_nothing_changes(
     returned = train(configured(tiny_bert, pooler=pooler), run)
     assert run.curve[1] == returned == {"train/progress": 1.0} | run.curve[0]
     backbone = load_encoder(str(tiny_bert), pooler=pooler)  # type: ignore[arg-type]
-    assert_close(kept_vectors(run, SENTENCES[:4]), backbone.encode(SENTENCES[:4]))
+    assert_close(kept_vectors(run, sentences()[:4]), backbone.encode(sentences()[:4]))
 
 
 def test_a_seed_draws_the_sentences_that_are_seen(
@@ -100,16 +97,12 @@ def test_one_sentence_cannot_be_whitened(
         train(configured(tiny_bert, corpus=str(alone), whitening=True), new_run())
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
+def test_what_is_refused() -> None:
+    table: list[tuple[dict[str, Any], str]] = [
         ({"dimensions": 8}, "dimensions=8 has no effect with whitening: False"),
         ({"whitening_sentences": 8}, "whitening_sentences=8 has no effect"),
-        ({"whitening": True, "whitening_sentences": 1}, "greater than or equal to 2"),
         ({"pooler": "mask"}, "the pooler mask needs a prompt"),
-        ({"learning_rate": 1e-5}, "Extra inputs are not permitted"),
-    ],
-)
-def test_what_is_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        configured(**settings)
+    ]
+    for settings, message in table:
+        with pytest.raises(ValidationError, match=message):
+            configured(**settings)

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import cse_methods
 
 SCRIPT = """
@@ -30,7 +32,8 @@ class Run:
 
 method = get_method("simcse")
 config = method.config(
-    backbone=backbone, corpus="builtin", data="builtin", batch_size=4, max_steps=2
+    backbone=backbone, corpus="builtin", data="builtin", batch_size=4, max_steps=2,
+    dev={"checkpoint": "sickr", "search": "sickr", "also": []},
 )
 assert method.train(config, Run())["train/progress"] > 0
 assert Run.steps == [0, 2], Run.steps
@@ -39,6 +42,7 @@ assert not machinery, machinery
 """
 
 
+@pytest.mark.slow
 def test_a_method_trains(tiny_bert: Path) -> None:
     root = Path(cse_methods.__path__[0]).parent
     done = subprocess.run(
