@@ -85,10 +85,12 @@ def test_a_search_leaves_a_region_where_trials_fail(tmp_path: Path, kind: str) -
 @pytest.mark.parametrize(
     ("kind", "at_once"),
     [
-        ("auto", 1),
         ("tpe", 8),
         *slow(
-            ("auto", 8), ("tpe", 1), *((kind, n) for kind in ("cmaes", "nsgaii") for n in (1, 8))
+            ("auto", 1),
+            ("auto", 8),
+            ("tpe", 1),
+            *((kind, n) for kind in ("cmaes", "nsgaii") for n in (1, 8)),
         ),
     ],
 )

@@ -70,7 +70,10 @@ def test_draws_are_scipys_at_a_real_size() -> None:
     assert draws == pytest.approx(plain_draws(task_pairs, 70, 3), abs=1e-9)
 
 
-@pytest.mark.parametrize("groups", [None, np.minimum(np.arange(2**15 + 5), 9)])
+@pytest.mark.parametrize(
+    "groups",
+    [pytest.param(None, marks=pytest.mark.slow), np.minimum(np.arange(2**15 + 5), 9)],
+)
 def test_draws_are_scipys_beyond_narrow_integers(groups: NDArray[np.intp] | None) -> None:
     # Of ten groups, the last has nearly all pairs: a resample can have several times as many.
     task_pairs = replace(made_pairs(2**15 + 5, 2, levels=3), groups=groups)
