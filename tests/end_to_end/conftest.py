@@ -7,7 +7,7 @@ and `cluster`.
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,11 +146,10 @@ def run_here(cluster: str) -> Iterator[RunHere]:
         yield run
 
 
-@pytest.fixture(scope="module")
-def run_for_all(cluster: str) -> Iterator[RunHere]:
-    """The same for a sweep that several tests of a module look at."""
-    with _sweeps_on(cluster) as run:
-        yield run
+@pytest.fixture(scope="session")
+def sweeps_on() -> Callable[[str], AbstractContextManager[RunHere]]:
+    """Runs `cse-sweep` in this process, on a cluster, until the context is closed."""
+    return _sweeps_on
 
 
 @pytest.fixture

@@ -70,9 +70,12 @@ def test_the_report_draws_all_its_figures_without_a_network(
     assert wrong == []
 
 
-@pytest.mark.slow  # it encodes for the embeddings once more
-def test_single_figures_are_images_with_their_numbers(export, browser, tmp_path: Path) -> None:
-    missing = missing_of(export("tiny", tmp_path, "--format", "svg"))
+@pytest.mark.slow
+def test_figures_are_images_with_their_numbers_of_chosen_sentences(export, tmp_path: Path) -> None:
+    asked = ["A man is lifting weights in a garage.", "A man is lifting weights."]
+    options = [word for sentence in asked for word in ("--sentence", sentence)]
+    missing = missing_of(export("tiny", tmp_path, "--format", "svg", *options, "--query", "nobody"))
+    assert "'nobody' has fewer than 3 targets" in missing["case_study"]
     images = list((tmp_path / "figures").glob("*.svg"))
     assert {image.stem for image in images} > ALWAYS
     assert not {image.stem for image in images} & set(missing)
@@ -81,14 +84,6 @@ def test_single_figures_are_images_with_their_numbers(export, browser, tmp_path:
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         head, *numbers = csv.reader(image.with_suffix(".csv").read_text().splitlines())
         assert head and numbers, image
-
-
-@pytest.mark.slow  # it encodes for the embeddings once more
-def test_sentences_and_rows_are_chosen(export, tmp_path: Path) -> None:
-    asked = ["A man is lifting weights in a garage.", "A man is lifting weights."]
-    options = [word for sentence in asked for word in ("--sentence", sentence)]
-    missing = missing_of(export("tiny", tmp_path, *options, "--query", "nobody"))
-    assert "'nobody' has fewer than 3 targets" in missing["case_study"]
     rows = csv.DictReader((tmp_path / "figures/heat_map.csv").read_text().splitlines())
     assert {row["sentence"] for row in rows} == set(asked)
     refused = export("tiny", tmp_path / "other", "--beside", "nomethod")

@@ -83,7 +83,7 @@ def looking_stage(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def ran(run_for_all, new_sweep, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+def ran(cluster: str, sweeps_on, new_sweep, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """One trial is complete, one fails, one is pruned, and the last is the best, with two seeds."""
     import ray
 
@@ -113,9 +113,9 @@ def ran(run_for_all, new_sweep, tmp_path_factory: pytest.TempPathFactory) -> Ran
         file.write(planted)
 
     rays = {"dumps": ray.cloudpickle.dumps, "loads": ray.cloudpickle.loads, "dump": plant}
-    with pytest.MonkeyPatch.context() as patch:
+    with sweeps_on(cluster) as run, pytest.MonkeyPatch.context() as patch:
         patch.setattr("ray.tune.experiment.trial.cloudpickle", SimpleNamespace(**rays))
-        result = run_for_all(replace(sweep, file=stages))
+        result = run(replace(sweep, file=stages))
     unread, looks = (replace(sweep, file=stages, name=one["sweep"]) for one in later)
     assert result.exit_code == 1 and "'looks'" in result.stderr.splitlines()[-1], result.output
     return Ran(sweep, unread, looks, result.stdout, folder / "trace")
@@ -179,7 +179,8 @@ def test_models_beyond_the_best_are_deleted_and_everything_says_so(
     trials = ran.sweep.history().trials.values()
     (gone,) = [one for one in trials if one.model_deleted]
     kept = {folder.name for folder in (ran.sweep.runs / "artifacts" / "models").iterdir()}
-    assert kept == {one.key[:16] for one in list(trials)[3:]}
+    others = ran.unread.history().trials.values()
+    assert kept == {one.key[:16] for one in (*list(trials)[3:], *others)}
     for command, words in ((evaluate, [gone.key]), (leaderboard, ["show", gone.key])):
         said = ran.asked(command, *words).output
         assert "it was deleted on" in said and "reproduce" in said
