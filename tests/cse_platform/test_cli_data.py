@@ -83,7 +83,7 @@ def test_fetch_says_what_the_archive_lacks(kept_from_hub: Place, counted_data: P
     assert "Error: " in result.stderr and str(counted_data) in result.stderr
 
 
-def test_fetch_offline_says_why(kept_from_hub: Place, tmp_path: Path) -> None:
+def test_fetch_offline_says_why(kept_from_hub: Place, counted_data: Path, tmp_path: Path) -> None:
     kept_from_hub(ARCHIVE)
     result = run("fetch", tmp_path / "own")
     assert result.exit_code == 1
@@ -91,6 +91,10 @@ def test_fetch_offline_says_why(kept_from_hub: Place, tmp_path: Path) -> None:
     for name in ("senteval.tar", "wiki1m_for_simcse.txt"):
         assert f"cannot fetch {name} of princeton-nlp/datasets-for-simcse" in result.stderr
     assert "Traceback" not in result.stderr
+    result = run("fetch", counted_data)  # which lacks the corpus alone
+    assert result.exit_code == 1
+    assert "lacking in" not in result.stdout
+    assert "cannot fetch wiki1m_for_simcse.txt" in result.stderr
 
 
 def test_the_cache_is_shown_and_cleared(tmp_path: Path) -> None:
@@ -107,19 +111,11 @@ def test_the_cache_is_shown_and_cleared(tmp_path: Path) -> None:
     assert ["teachers", "vectors", "of", "frozen", "teachers", "0", "0.0"] in after
 
 
-def test_a_corpus_that_cannot_be_had_is_a_failure(kept_from_hub: Place, counted_data: Path) -> None:
-    kept_from_hub(ARCHIVE)
-    result = run("fetch", counted_data)
-    assert result.exit_code == 1
-    assert "lacking in" not in result.stdout
-    assert "cannot fetch wiki1m_for_simcse.txt" in result.stderr
-
-
-@pytest.mark.parametrize("arguments", [[], ["check"], ["fetch"]])
-def test_every_help_has_an_example(arguments: list[str]) -> None:
-    result = run(*arguments, "--help")
-    assert result.exit_code == 0
-    assert "cse-data check data" in result.stdout or "cse-data fetch data" in result.stdout
+def test_every_help_has_an_example() -> None:
+    for arguments in ([], ["check"], ["fetch"]):
+        result = run(*arguments, "--help")
+        assert result.exit_code == 0
+        assert "cse-data check data" in result.stdout or "cse-data fetch data" in result.stdout
 
 
 def test_help_needs_no_heavy_library() -> None:
@@ -146,6 +142,10 @@ def test_lengths_count_special_pieces_too(tmp_path: Path) -> None:
         ["1", "16.667%"],
     ]
     assert "texts.txt: 6 sentences in word pieces of mini." in result.stdout
+    cases = ((["nosuch"], "no corpus 'nosuch'"), (["builtin", "--backbone", "x"], "'x'"))
+    for options, datum in cases:
+        result = run("lengths", *options)
+        assert (result.exit_code, result.stdout) == (1, "") and datum in result.stderr
 
 
 @pytest.mark.slow  # the corpus has a million lines, and no other number of them passes
@@ -158,13 +158,6 @@ def test_lengths_of_a_papers_corpus_stand_beside_the_papers(tmp_path: Path) -> N
     head, _, first, *_ = result.stdout.splitlines()
     assert head.split()[-2:] == ["hicl", "table2"]
     assert first.split()[-3:] == ["1,000,000", "100.000%", "76.031%"]
-
-
-def test_lengths_of_what_is_not_there() -> None:
-    cases = ((["nosuch"], "no corpus 'nosuch'"), (["builtin", "--backbone", "x"], "'x'"))
-    for options, datum in cases:
-        result = run("lengths", *options)
-        assert (result.exit_code, result.stdout) == (1, "") and datum in result.stderr
 
 
 def test_what_two_files_share(tmp_path: Path) -> None:

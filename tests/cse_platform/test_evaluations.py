@@ -185,41 +185,33 @@ def test_similarities_are_found_again(with_trials: Store) -> None:
 
 
 def test_gold_is_kept_once_and_cosines_by_identity(with_trials: Store) -> None:
+    """Dev pairs of the same task, too, are asked for by identity."""
     other = np.array([0.0, 0.5, 0.5], np.float32)
-    tell(with_trials, pairs(), pairs(identity="e2"), pairs(identity="e2", cosines=other))
+    dev = np.array([0.0, 0.25, 0.5], np.float32)
+    tell(with_trials, pairs(), pairs(split="dev", identity="d", cosines=dev, data_sha256="d2"))
     with with_trials.session() as session:
-        [stored] = session.scalars(select(PairSetRecord))
+        assert similarities(session, "c0-42", "sts12").split == "test"
+        found = similarities(session, "c0-42", "sts12", "d")
+        assert (found.split, found.cosines.tolist()) == ("dev", [0.0, 0.25, 0.5])
+    tell(with_trials, pairs(identity="e2"), pairs(identity="e2", cosines=other))
+    with with_trials.session() as session:
+        [stored, _] = session.scalars(select(PairSetRecord).order_by(PairSetRecord.split.desc()))
         assert (stored.task, stored.split, stored.pairs) == ("sts12", "test", 3)
         assert similarities(session, "c0-42", "sts12", "e1").cosines[2] == 1
         assert similarities(session, "c0-42", "sts12", "e2").cosines[2] == 0.5
         assert similarities(session, "c0-42", "sts12", identity="e2").gold[2] == 5
 
 
-def test_dev_pairs_of_the_same_task_are_asked_for_by_identity(with_trials: Store) -> None:
-    dev = np.array([0.0, 0.25, 0.5], np.float32)
-    space = pairs(split="dev", identity="space", cosines=dev, data_sha256="d2")
-    tell(with_trials, pairs(), space)
-    with with_trials.session() as session:
-        assert similarities(session, "c0-42", "sts12").split == "test"
-        found = similarities(session, "c0-42", "sts12", "space")
-    assert (found.split, found.cosines.tolist()) == ("dev", [0.0, 0.25, 0.5])
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        (("c1-42", "sts12"), "trial 'c1-42' has no similarities on 'sts12'; cse-evaluate on"),
-        (("c0-42", "sts13"), "trial 'c0-42' has no similarities on 'sts13'; cse-evaluate on"),
-        (("c0-42", "sts12", "e9"), "on 'sts12' under identity 'e9'; cse-evaluate on"),
-        (("c0-42", "sts12"), "on 'sts12' under several identities; name one of e1, e2"),
-    ],
-)
-def test_similarities_that_are_not_there(
-    with_trials: Store, asked: tuple[str, ...], message: str
-) -> None:
+def test_similarities_that_are_not_there(with_trials: Store) -> None:
     tell(with_trials, pairs(), pairs(identity="e2"))
-    with pytest.raises(QueryError, match=message), with_trials.session() as session:
-        similarities(session, *asked)
+    for asked, message in {
+        ("c1-42", "sts12"): "trial 'c1-42' has no similarities on 'sts12'; cse-evaluate on",
+        ("c0-42", "sts13"): "trial 'c0-42' has no similarities on 'sts13'; cse-evaluate on",
+        ("c0-42", "sts12", "e9"): "on 'sts12' under identity 'e9'; cse-evaluate on",
+        ("c0-42", "sts12"): "on 'sts12' under several identities; name one of e1, e2",
+    }.items():
+        with pytest.raises(QueryError, match=message), with_trials.session() as session:
+            similarities(session, *asked)
 
 
 def test_releases_oldest_first(with_trials: Store) -> None:

@@ -36,47 +36,35 @@ def two_trials(
     return board
 
 
-@pytest.mark.parametrize("prefix", ["0a1b2c3d", "0A1B2C3D", "0a1b2c3d0000", FIRST])
-def test_a_prefix_names_a_trial(two_trials: Store, prefix: str) -> None:
-    assert is_trial_reference(prefix)
+def test_a_prefix_or_a_number_in_a_sweep_names_a_trial(two_trials: Store) -> None:
+    prefixes = ("0a1b2c3d", "0A1B2C3D", "0a1b2c3d0000", FIRST)
+    assert [one for one in prefixes if not is_trial_reference(one)] == []
     with two_trials.session() as session:
-        found = find_trial(session, prefix)
-    assert (found.key, found.sweep, found.seed, found.configuration) == (FIRST, "first", 42, "c0")
+        assert {find_trial(session, one).key for one in prefixes} == {FIRST}
+        found = find_trial(session, prefixes[0])
+        numbers = {"first#0": FIRST, "first#1": SECOND, "again#0": FIRST}
+        assert {one: find_trial(session, one).key for one in numbers} == numbers
+        keys = {FIRST: FIRST, SECOND: SECOND, SECOND[:16]: None, "1" * 64: None, "": None}
+        trials = {key: trial_of_key(session, key) for key in keys}
+    assert (found.sweep, found.seed, found.configuration) == ("first", 42, "c0")
     assert (found.method, found.backbone, found.model) == ("rankcse", "mini", "/models/one")
+    assert {key: trial and trial.key for key, trial in trials.items()} == keys
 
 
-@pytest.mark.parametrize(
-    ("reference", "key"), [("first#0", FIRST), ("first#1", SECOND), ("again#0", FIRST)]
-)
-def test_a_number_in_a_sweep_names_a_trial(two_trials: Store, reference: str, key: str) -> None:
-    with two_trials.session() as session:
-        assert find_trial(session, reference).key == key
+NONE = {
+    "0a1b2": "by the first 6 or more of its key's .* or by SWEEP#NUMBER, got '0a1b2'",
+    "": "got ''",
+    "0a1b2_": "got '0a1b2_'",
+    "simcse%": "got 'simcse%'",
+    "first#": "got 'first#'",
+    "first#2": "sweep 'first' has no trial 2; its last one is first#1",
+    "frist#0": "no sweep 'frist' on this leaderboard; did you mean 'first'",
+    "0a1b2c4": "no trial's key begins with '0a1b2c4'",
+    "0a1b2c": "'0a1b2c' begins the keys of several trials .0a1b2c3d00…, 0a1b2c3eff….; write",
+}
 
 
-@pytest.mark.parametrize(
-    ("prefix", "message"),
-    [
-        ("0a1b2", "by the first 6 or more of its key's .* or by SWEEP#NUMBER, got '0a1b2'"),
-        ("", "got ''"),
-        ("0a1b2_", "got '0a1b2_'"),
-        ("simcse%", "got 'simcse%'"),
-        ("first#", "got 'first#'"),
-        ("first#2", "sweep 'first' has no trial 2; its last one is first#1"),
-        ("frist#0", "no sweep 'frist' on this leaderboard; did you mean 'first'"),
-        ("0a1b2c4", "no trial's key begins with '0a1b2c4'"),
-        ("0a1b2c", "'0a1b2c' begins the keys of several trials .0a1b2c3d00…, 0a1b2c3eff….; write"),
-    ],
-)
-def test_a_prefix_that_names_none(two_trials: Store, prefix: str, message: str) -> None:
-    with pytest.raises(QueryError, match=message), two_trials.session() as session:
-        find_trial(session, prefix)
-
-
-@pytest.mark.parametrize(
-    ("key", "found"),
-    [(FIRST, FIRST), (SECOND, SECOND), (SECOND[:16], None), ("1" * 64, None), ("", None)],
-)
-def test_only_the_whole_key_will_do(two_trials: Store, key: str, found: str | None) -> None:
-    with two_trials.session() as session:
-        trial = trial_of_key(session, key)
-    assert (trial and trial.key) == found
+def test_a_prefix_that_names_none(two_trials: Store) -> None:
+    for prefix, message in NONE.items():
+        with pytest.raises(QueryError, match=message), two_trials.session() as session:
+            find_trial(session, prefix)
