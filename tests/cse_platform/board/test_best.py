@@ -37,7 +37,7 @@ orders = st.randoms(use_true_random=False)
 @given(found=seeds_of_configurations, order=orders)
 @example(found=[[0.1, 0.2, 0.3], [0.3, 0.2, 0.1], [0.7], [0.7]], order=Random(1))
 @example(found=[[0.7], [0.3], [0.1 + 0.2], [0.7]], order=Random(2))
-@settings(max_examples=8)
+@settings(max_examples=4)
 def test_the_sweep_selects_what_the_leaderboard_shows(
     found, order, sweep_started, trial_life
 ) -> None:

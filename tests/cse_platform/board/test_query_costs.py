@@ -105,7 +105,7 @@ def costs_of(url: str, *, sweeps: int, trials: int, old: bool = False) -> dict[s
     fill(url, sweeps=range(1, sweeps), trials=trials)
     with open_store(url) as store:
         return {
-            name: steps_of(store, lambda ask=ask: ask(Leaderboard(store)))  # type: ignore[misc]
+            name: steps_of(store, lambda ask=ask: ask(Leaderboard(store)))
             for name, ask in QUESTIONS.items()
         }
 
