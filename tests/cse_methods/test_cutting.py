@@ -67,14 +67,12 @@ def test_a_segment_that_grows_alone_is_cut_again(tiny_roberta: Path) -> None:
     assert cut(tokenizer, "She pilot", 4) == ["She", "pilo", "t"]
 
 
-@pytest.mark.parametrize(
-    ("count", "expected"), [(1, [1]), (30, [30]), (31, [30, 1]), (90, [30] * 3)]
-)
-def test_special_pieces_count(mini: Any, count: int, expected: list[int]) -> None:
-    assert [len(one.split()) for one in cut(mini, words(count), 32)] == expected
+def test_special_pieces_count(mini: Any) -> None:
+    for count, expected in ((1, [1]), (30, [30]), (31, [30, 1]), (90, [30] * 3)):
+        assert [len(one.split()) for one in cut(mini, words(count), 32)] == expected
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(sentences=st.lists(TEXT | WORDS.map(" ".join), max_size=4), length=st.integers(4, 12))
 def test_nothing_is_lost_and_all_fits(both: list[Any], sentences: list[str], length: int) -> None:
     stripped = [text for sentence in sentences if (text := sentence.strip())]
@@ -88,7 +86,7 @@ def test_nothing_is_lost_and_all_fits(both: list[Any], sentences: list[str], len
             assert fits or len(segment) == 1
 
 
-@settings(deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(sentence=WORDS.map(" ".join), length=st.integers(4, 12))
 def test_a_segment_is_a_substring_and_order_holds(mini: Any, sentence: str, length: int) -> None:
     place = 0
@@ -122,8 +120,8 @@ def test_a_corpus_is_cut_where_it_says_so(tmp_path: Path) -> None:
 
 
 def test_the_builtin_corpus_can_be_cut() -> None:
-    specs = [CorpusSpec(name="builtin", split_at=8)]
-    assert len(load_corpus(specs, "builtin", backbone="mini").sentences) > 6000
+    specs = [CorpusSpec(name="builtin", split_at=8, first=200)]
+    assert len(load_corpus(specs, "builtin", backbone="mini").sentences) > 200
 
 
 def test_pieces_need_a_backbone() -> None:

@@ -85,31 +85,30 @@ def test_what_is_hashed_of_a_selection_without_files_stays_what_it_was() -> None
     ]
 
 
-@pytest.mark.parametrize(
-    ("dev", "words"),
-    [
-        ({"search": "./sts12.tsv"}, ["sts12.tsv", "'sts12'", "rename the file"]),
-        ({"search": "./dev.tsv"}, ["'dev'", "rename the file"]),
-        ({"also": ["a/my.tsv", "b/my.csv"]}, ["a/my.tsv and b/my.csv", "'my'", "rename one"]),
-        (
-            {"search": {"file": "my.tsv", "scale": [0, 5]}, "also": ["./my.tsv"]},
-            ["my.tsv is named twice", "scale"],
-        ),
-        ({"search": "./meine Sätze.tsv"}, ["'meine Sätze'", "ASCII letters"]),
-        ({"search": {"columns": [1, 2, 3]}}, ["file", "columns, scale"]),
-        ({"search": {"file": "my.tsv", "column": [1, 2, 3]}}, ["column", "columns, scale"]),
-        ({"search": {"file": "my.tsv", "scale": [5, 0]}}, ["scale", "[5.0, 0.0]"]),
-        ({"search": "my"}, ["'my'", "'stsb'", "./my-dev.tsv"]),
-        ({"search": []}, ["one or more dev sets"]),
-        ({"search": ["stsb", "sickr", "stsb"]}, ["each once", "['stsb', 'sickr', 'stsb']"]),
-        ({"search": ["stsb", "sikcr"]}, ["'sikcr'", "'sickr'"]),
-        ({"checkpoint": ["stsb", "sikcr"]}, ["'sikcr'", "'sickr'"]),
-        ({"checkpoint": []}, ["one or more dev sets"]),
-    ],
-)
-def test_refusals(dev: dict[str, Any], words: list[str]) -> None:
-    said = refusal(**dev)
-    assert all(word in said for word in words), said
+REFUSED: list[tuple[dict[str, Any], list[str]]] = [
+    ({"search": "./sts12.tsv"}, ["sts12.tsv", "'sts12'", "rename the file"]),
+    ({"search": "./dev.tsv"}, ["'dev'", "rename the file"]),
+    ({"also": ["a/my.tsv", "b/my.csv"]}, ["a/my.tsv and b/my.csv", "'my'", "rename one"]),
+    (
+        {"search": {"file": "my.tsv", "scale": [0, 5]}, "also": ["./my.tsv"]},
+        ["my.tsv is named twice", "scale"],
+    ),
+    ({"search": "./meine Sätze.tsv"}, ["'meine Sätze'", "ASCII letters"]),
+    ({"search": {"columns": [1, 2, 3]}}, ["file", "columns, scale"]),
+    ({"search": {"file": "my.tsv", "column": [1, 2, 3]}}, ["column", "columns, scale"]),
+    ({"search": {"file": "my.tsv", "scale": [5, 0]}}, ["scale", "[5.0, 0.0]"]),
+    ({"search": "my"}, ["'my'", "'stsb'", "./my-dev.tsv"]),
+    ({"search": []}, ["one or more dev sets"]),
+    ({"search": ["stsb", "sickr", "stsb"]}, ["each once", "['stsb', 'sickr', 'stsb']"]),
+    ({"search": ["stsb", "sikcr"]}, ["'sikcr'", "'sickr'"]),
+    ({"checkpoint": ["stsb", "sikcr"]}, ["'sikcr'", "'sickr'"]),
+    ({"checkpoint": []}, ["one or more dev sets"]),
+]
+
+
+def test_refusals() -> None:
+    said = [(refusal(**dev), words) for dev, words in REFUSED]
+    assert [row for row in said if not all(word in row[0] for word in row[1])] == []
 
 
 @pytest.fixture

@@ -91,18 +91,6 @@ def test_reference_cases(
         golden(name).is_reproduced_by(KINDS[kind])
 
 
-def test_the_first_step_without_bias_correction_by_hand() -> None:
-    """m = 0.1 * 2, v = 0.001 * 4: 0.2 / 0.0632456 = 3.16228 learning rates."""
-    given = {
-        "param0": torch.ones(1, dtype=torch.float64),
-        "gradients": torch.full((1, 1), 2.0, dtype=torch.float64),
-    }
-    make = partial(UncorrectedAdamW, lr=0.1, eps=1e-12, weight_decay=1.0)
-    assert descend(make, given).item() == pytest.approx(0.9 * (1 - 0.316228), abs=1e-6)
-    make = partial(make, decays="before")
-    assert descend(make, given).item() == pytest.approx(0.9 - 0.316228, abs=1e-6)
-
-
 def test_parameters_of_one_kind_are_one_group() -> None:
     block = nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3), nn.Linear(3, 2))
     frozen, own = nn.Linear(2, 2).requires_grad_(False), nn.Linear(4, 4)
