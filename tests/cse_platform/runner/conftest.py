@@ -8,7 +8,7 @@ from typing import Any
 import cheap as _registers_it  # noqa: F401
 import optuna
 import pytest
-from in_process import InProcessExecutor, Score, lucky
+from in_process import InProcessExecutor, NewDrive, NewSpec, Score, lucky
 from quick_optuna import quick_optuna as quick_optuna
 
 from cse_methods.contract import Method
@@ -163,8 +163,6 @@ class Drive(InProcessExecutor):
                     assert there.value == trial.best_value
 
 
-NewSpec = Callable[..., SweepSpec]
-NewDrive = Callable[..., Drive]
 NewStore = Callable[[Path], str]
 
 
@@ -200,8 +198,7 @@ def identity(new_spec: NewSpec, cheap: Method) -> Identity:
     return Identity(new_spec(), cheap, DevData(new_spec()))
 
 
-@pytest.fixture
-def new_drive(
+def _drives(
     identity: Identity, empty_leaderboard: NewStore, empty_search: NewStore
 ) -> Iterator[NewDrive]:
     """Starts a driver in a folder; `leaderboard` names the folder of another one's database."""
@@ -228,3 +225,8 @@ def new_drive(
         drive.lease.close()
     for board in boards:
         board.close()
+
+
+new_drive = pytest.fixture(_drives)
+shared_drive = pytest.fixture(_drives, scope="module")
+"""The same for a sweep that the tests of a file share."""

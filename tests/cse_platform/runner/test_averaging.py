@@ -1,11 +1,12 @@
 """The average of a configuration's seeds: a trial of its own, and never one of the seeds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
+from in_process import NewDrive, NewSpec
 
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.filters import Filters
@@ -30,9 +31,6 @@ from cse_platform.tracking.events import EVENT, TrialFinished, TrialPoint, Trial
 from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.journal import read_journal
 
-NewSpec = Callable[..., SweepSpec]
-NewDrive = Callable[..., Any]
-
 HOT = 0.4
 """The best temperature."""
 
@@ -44,7 +42,7 @@ def hot(values: Mapping[str, Any], seed: int, step: int) -> float:
 
 def averaging(new_spec: NewSpec, **changes: Any) -> SweepSpec:
     return new_spec(
-        space={"temperature": [0.1, 0.2, 0.3, HOT]},
+        space={"temperature": [0.2, 0.3, HOT]},
         search={"sampler": {"kind": "grid"}, "trials": None},
         seeds={"confirm": {"top": 2, "seeds": [0, 1], "average": True}},
         keep={"models": 1},
@@ -79,7 +77,7 @@ def driven(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> Any:
 
 
 def test_an_average_is_a_trial_with_a_configuration_of_its_own(driven: Any) -> None:
-    assert driven.spec.planned == 4 + 2 * 2 + 2
+    assert driven.spec.planned == 3 + 2 * 2 + 2
     wanted = find_averageable(driven.state)
     assert [(seeds[0].values["temperature"], len(seeds)) for seeds in wanted] == [
         (HOT, 3),
@@ -91,7 +89,7 @@ def test_an_average_is_a_trial_with_a_configuration_of_its_own(driven: Any) -> N
     assert {trial.values["temperature"] for trial in seeds} == {HOT}
     assert averaged.seed == 0  # whichever sweep trained which of them first
     assert averaged.configuration not in {trial.configuration for trial in seeds}
-    assert (averaged.role, averaged.state, averaged.number) == ("confirm", "COMPLETE", 8)
+    assert (averaged.role, averaged.state, averaged.number) == ("confirm", "COMPLETE", 7)
     assert [len(found) for found in find_averageable(driven.state)] == [3]  # of the other one
 
     spec, history = driven.spec, driven.history
@@ -99,6 +97,39 @@ def test_an_average_is_a_trial_with_a_configuration_of_its_own(driven: Any) -> N
     assert chosen_trials(history, spec, top=1) == [*best_configurations(history)[0], averaged]
     assert averaged not in surplus_models(history, spec, configurations=1)
     driven.assert_sound()
+    check_its_rows(driven, averaged, seeds)
+
+
+def check_its_rows(driven: Any, averaged: TrialHistory, seeds: list[TrialHistory]) -> None:
+    """The leaderboard shows it in a row of its own."""
+    values = [trial.best_value for trial in seeds]
+    driven.close()
+    with driven.state.leaderboard.session() as session:
+        [row] = board_rows(session)
+        assert (row.configuration.hash, row.n) == (seeds[0].configuration, 3)
+        for filters in (Filters(), Filters(sweep="small")):
+            own, trained = board_rows(session, filters, averages=True)
+            assert (own.configuration.hash, own.n) == (averaged.configuration, 1)
+            assert own.shown_method == "cheap (average of 3 seeds)"
+            assert own.averages is not None
+            assert own.averages.dev_mean == pytest.approx(fmean(values))
+            assert (trained.shown_method, trained.averages) == ("cheap", None)
+            every = board_rows(session, filters, averages=True, per_configuration=True)
+            assert len(every) == 4
+            assert len(board_rows(session, filters, per_configuration=True)) == 3
+
+        history = search_history(session, "small", limit=100)
+        assert averaged.key not in {trial.key for trial in history.trials}
+        assert len(tried_configurations(session, "small")[1]) == 3
+        group = {"method": "cheap", "backbone": "mini", "dev_identity": own.dev.identity}
+        leading = leading_configurations(session, **group, but="other", limit=9)
+        assert len(leading) == 3 and leading[0].seeds == 3
+        best = best_kept_trial(session, **group)
+        assert best is not None and (best.key, best.averages) == (averaged.key, 3)
+        told = trial_details(session, averaged.key)
+        assert [trial.seed for trial in told.averages] == [0, 1, 42]
+        assert told.siblings == ()
+        assert told.shown_seed == "the average of the weights of seeds 0, 1, 42"
 
 
 def test_an_average_below_its_best_seed_has_no_model_and_is_not_chosen(driven: Any) -> None:
@@ -106,6 +137,20 @@ def test_an_average_below_its_best_seed_has_no_model_and_is_not_chosen(driven: A
     assert averaged.model is None
     assert averaged not in chosen_trials(driven.history, driven.spec, top=1)
     assert len(find_averageable(driven.state)) == 1  # it is not made again
+    # Other trials are written as before.
+    driven.close()
+    events = [event for _, event in read_journal(driven.folder / "journal.jsonl")]
+    started = [event for event in events if isinstance(event, TrialStarted)]
+    told = {event.trial: EVENT.dump_json(event).decode() for event in started}
+    assert [trial for trial, text in told.items() if "averages" in text] == [averaged.key]
+    assert "average" not in averaging_off(driven.spec).model_dump_json()
+
+
+def averaging_off(spec: SweepSpec) -> SweepSpec:
+    confirm = spec.seeds.confirm
+    assert confirm is not None
+    seeds = spec.seeds.model_copy(update={"confirm": confirm.model_copy(update={"average": False})})
+    return spec.model_copy(update={"seeds": seeds})
 
 
 def test_what_lacks_a_model_is_not_averaged(driven: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -138,7 +183,7 @@ def test_a_record_that_was_cut_off_is_made_again(
     assert again.history.trials[task.key].state == "FAIL"
     assert list_trials_to_retry(again.history, "another environment") == []
     averaged = record_made_up(again, better=True)
-    assert (averaged.key, averaged.number, averaged.state) == (task.key, 8, "COMPLETE")
+    assert (averaged.key, averaged.number, averaged.state) == (task.key, 7, "COMPLETE")
     again.close()
 
     last = new_drive(tmp_path, averaging(new_spec), score=hot)  # which refuses nothing
@@ -162,53 +207,3 @@ def test_a_further_seed_makes_another_average(
     assert len(second.averages) == 4 and set(first.averages) < set(second.averages)
     chosen = chosen_trials(longer.history, longer.spec, top=1)
     assert second in chosen and longer.history.trials[first.key] not in chosen
-
-
-def test_the_leaderboard_shows_it_in_a_row_of_its_own(driven: Any) -> None:
-    averaged = record_made_up(driven, better=True)
-    seeds = seeds_of(driven, averaged)
-    values = [trial.best_value for trial in seeds]
-    driven.close()
-    with driven.state.leaderboard.session() as session:
-        [row] = board_rows(session)
-        assert (row.configuration.hash, row.n) == (seeds[0].configuration, 3)
-        for filters in (Filters(), Filters(sweep="small")):
-            own, trained = board_rows(session, filters, averages=True)
-            assert (own.configuration.hash, own.n) == (averaged.configuration, 1)
-            assert own.shown_method == "cheap (average of 3 seeds)"
-            assert own.averages is not None
-            assert own.averages.dev_mean == pytest.approx(fmean(values))
-            assert (trained.shown_method, trained.averages) == ("cheap", None)
-            every = board_rows(session, filters, averages=True, per_configuration=True)
-            assert len(every) == 5
-            assert len(board_rows(session, filters, per_configuration=True)) == 4
-
-        history = search_history(session, "small", limit=100)
-        assert averaged.key not in {trial.key for trial in history.trials}
-        assert len(tried_configurations(session, "small")[1]) == 4
-        group = {"method": "cheap", "backbone": "mini", "dev_identity": own.dev.identity}
-        leading = leading_configurations(session, **group, but="other", limit=9)
-        assert len(leading) == 4 and leading[0].seeds == 3
-        best = best_kept_trial(session, **group)
-        assert best is not None and (best.key, best.averages) == (averaged.key, 3)
-        told = trial_details(session, averaged.key)
-        assert [trial.seed for trial in told.averages] == [0, 1, 42]
-        assert told.siblings == ()
-        assert told.shown_seed == "the average of the weights of seeds 0, 1, 42"
-
-
-def test_other_trials_are_written_as_before(driven: Any) -> None:
-    averaged = record_made_up(driven, better=False)
-    driven.close()
-    events = [event for _, event in read_journal(driven.folder / "journal.jsonl")]
-    started = [event for event in events if isinstance(event, TrialStarted)]
-    told = {event.trial: EVENT.dump_json(event).decode() for event in started}
-    assert [trial for trial, text in told.items() if "averages" in text] == [averaged.key]
-    assert "average" not in averaging_off(driven.spec).model_dump_json()
-
-
-def averaging_off(spec: SweepSpec) -> SweepSpec:
-    confirm = spec.seeds.confirm
-    assert confirm is not None
-    seeds = spec.seeds.model_copy(update={"confirm": confirm.model_copy(update={"average": False})})
-    return spec.model_copy(update={"seeds": seeds})

@@ -1,6 +1,5 @@
 """Backups of stores that are written to: restored, they agree with the journals, or come to."""
 
-import gzip
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -12,27 +11,24 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from in_process import NewDrive, NewSpec
 from sqlalchemy import create_engine, update
 
 from cse_platform.cli.leaderboard import main
-from cse_platform.control.annotations import annotate, annotations_journal
-from cse_platform.copies import copy_sqlite, restore_postgres
+from cse_platform.copies import restore_postgres
 from cse_platform.errors import BackupError, StoreError
-from cse_platform.leaderboard.annotations import last_written
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.tables import SweepLeaseRecord
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import sweep_folder
 from cse_platform.tracking.events import Event, TrialPoint
-from cse_platform.tracking.journal import Journal, compress_journal, restore_journal
+from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.recorder import Recorder
 from cse_platform.upkeep import backup
 from cse_platform.upkeep.backup import MANIFEST, UNFINISHED, Places, back_up, restore
 from cse_platform.upkeep.catch_up import catch_up
 
-NewSpec = Callable[..., SweepSpec]
-NewDrive = Callable[..., Any]
 Contents = Callable[[Store], dict[str, list[Any]]]
 
 
@@ -105,6 +101,7 @@ def test_a_restored_sweep_goes_on_as_if_nothing_had_been(
     again.close()
 
 
+@pytest.mark.slow
 def test_older_stores_are_caught_up_from_the_journals(
     cut: Any, tmp_path: Path, drive_in: Callable[..., Any], new_spec: NewSpec, contents: Contents
 ) -> None:
@@ -131,6 +128,7 @@ def test_older_stores_are_caught_up_from_the_journals(
     assert states == {t.number: (t.state, t.params) for t in undisturbed.state.search.study.trials}
 
 
+@pytest.mark.slow
 def test_no_store_is_ahead_of_its_journal_while_a_driver_writes(
     tmp_path: Path,
     board: Store,
@@ -184,6 +182,7 @@ def url_for(kind: str, runs: Path) -> str:
     return engine.url.set(database=name).render_as_string(hide_password=False)
 
 
+@pytest.mark.slow
 def test_nothing_is_overwritten(cut: Any, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
@@ -207,6 +206,7 @@ def test_nothing_is_overwritten(cut: Any, tmp_path: Path) -> None:
         back_up(places_in(runs), tmp_path / "backup")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["leaderboard.db", "runs/sweeps/small/journal.jsonl"])
 def test_a_file_that_is_not_what_was_backed_up_is_refused(
     cut: Any, tmp_path: Path, name: str
@@ -222,6 +222,7 @@ def test_a_file_that_is_not_what_was_backed_up_is_refused(
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.slow
 def test_what_was_killed_is_not_whole_and_is_done_again(
     cut: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,44 +250,7 @@ def test_what_was_killed_is_not_whole_and_is_done_again(
         assert (other / name).read_bytes() == (folder / name).read_bytes()
 
 
-def test_a_sweep_that_is_archived_meanwhile_is_in_the_backup(
-    cut: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs, folder = tmp_path / "runs", tmp_path / "second"
-    journal = cut.folder / "journal.jsonl"
-    whole, copy_file = journal.read_bytes(), shutil.copyfile
-    (runs / "sweeps" / "a").mkdir()
-    (runs / "sweeps" / "a" / "note").touch()
-
-    def archive_first(*places: Any) -> None:
-        if journal.exists():
-            compress_journal(journal)
-        copy_file(*places)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(shutil, "copyfile", archive_first)
-        patch.setattr(backup, "_copy_store", lambda *_: "")
-        back_up(places_in(runs), folder)
-    other = tmp_path / "other"
-    restore(folder, places_in(other), only=["journals"])
-    with gzip.open(sweep_folder(other, "small") / "journal.jsonl.gz") as text:
-        assert text.read() == whole
-
-
-def test_an_older_journal_does_not_come_before_an_archived_one(cut: Any, tmp_path: Path) -> None:
-    runs, journal = tmp_path / "runs", cut.folder / "journal.jsonl"
-    whole = journal.read_bytes()
-    compress_journal(journal)
-    restore(tmp_path / "backup", places_in(runs), only=["journals"])
-    assert not journal.exists()
-    restore_journal(journal)
-    assert journal.read_bytes() == whole
-    journal.write_bytes(whole.splitlines(keepends=True)[0])
-    compress_journal(journal)
-    with pytest.raises(BackupError, match=rf"overwrite {journal}\.gz;"):
-        restore(tmp_path / "backup", places_in(runs), only=["journals"])
-
-
+@pytest.mark.slow
 def test_another_kind_of_store_and_a_newer_backup_are_refused(cut: Any, tmp_path: Path) -> None:
     server = "postgresql+psycopg://lab:hidden@127.0.0.1:1/leaderboard"
     with pytest.raises(BackupError, match=r"leaderboard\.db cannot be restored into") as caught:
@@ -303,6 +267,7 @@ def test_another_kind_of_store_and_a_newer_backup_are_refused(cut: Any, tmp_path
         restore(tmp_path / "backup", places_in(tmp_path / "other"))
 
 
+@pytest.mark.slow
 def test_the_commands(cut: Any, tmp_path: Path) -> None:
     runs, copy, other = tmp_path / "runs", tmp_path / "copy", tmp_path / "other"
     assert run("backup", copy, "--runs", runs).exit_code == 0
@@ -321,6 +286,7 @@ def test_the_commands(cut: Any, tmp_path: Path) -> None:
     assert run("--runs", other, "--json").output == shown[0]
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_journal_that_is_older_than_the_leaderboard_is_told(
     cut: Any, tmp_path: Path
 ) -> None:
@@ -332,43 +298,7 @@ def test_a_copy_of_a_journal_that_is_older_than_the_leaderboard_is_told(
     assert line.startswith(f"{journal}: leaderboard lacks ") and "not the newest copy" in line
 
 
-def test_a_sweep_whose_folder_is_a_link_is_backed_up(cut: Any, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "other disk"
-    cut.folder.rename(elsewhere)
-    cut.folder.symlink_to(elsewhere)
-    back_up(places_in(cut.folder.parents[1]), tmp_path / "linked")
-    copy = tmp_path / "linked" / "runs" / "sweeps" / "small" / "journal.jsonl"
-    assert copy.read_bytes() == (elsewhere / "journal.jsonl").read_bytes()
-
-
-def test_an_archived_sweep_that_the_leaderboard_lacks_is_told(cut: Any, tmp_path: Path) -> None:
-    runs = cut.folder.parents[1]
-    journal = cut.folder / "journal.jsonl"
-    compress_journal(journal)
-    assert catch_up(f"sqlite:///{runs / 'leaderboard.db'}", runs) == []
-    [line] = catch_up(f"sqlite:///{tmp_path / 'new.db'}", runs)
-    assert f"{journal}.gz" in line and "gunzip" in line
-
-
-def test_notes_are_caught_up_where_all_sweeps_are_archived_and_told_if_not(
-    cut: Any, tmp_path: Path
-) -> None:
-    runs, older = tmp_path / "runs", tmp_path / "older.db"
-    (runs / "mlflow.db").unlink(missing_ok=True)
-    url, journal = f"sqlite:///{runs / 'leaderboard.db'}", annotations_journal(runs)
-    let_leases_run_out(url)
-    copy_sqlite(runs / "leaderboard.db", older)
-    for note in ("worth a look", "worth a second look"):
-        annotate(url, runs, "small", note=note)
-    compress_journal(cut.folder / "journal.jsonl")
-    assert catch_up(f"sqlite:///{older}", runs) == []
-    with open_store(f"sqlite:///{older}") as board, board.session() as session:
-        assert last_written(session, "sweep", "small") is not None
-    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
-    [line] = catch_up(f"sqlite:///{older}", runs)
-    assert str(journal) in line and "not the newest copy" in line
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["lab:hidden@db/x", "lab@db/x?password=hidden&sslmode=require"])
 def test_no_password_is_on_the_command_line_of_a_tool(
     tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
@@ -382,6 +312,7 @@ def test_no_password_is_on_the_command_line_of_a_tool(
     assert password == "hidden" and "hidden" not in " ".join(words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "leaderboard_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
 )

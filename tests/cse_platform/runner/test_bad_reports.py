@@ -1,18 +1,17 @@
 """What a worker sends that is no report: it fails its trial, and the sweep goes on."""
 
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import bad
 import pytest
+from in_process import NewDrive, NewSpec
 
 from cse_platform.runner.failures import failure_from_report, report_of
 from cse_platform.runner.requests import Requests
 from cse_platform.runner.trial_outputs import TrialOutputs
 from cse_platform.runner.tune import Hooks
-from cse_platform.sweep.spec import SweepSpec
 
 GOOD = {"step": 2, "dev/stsb_spearman": 0.5}
 SENT = {
@@ -23,50 +22,54 @@ SENT = {
 
 
 @pytest.fixture
-def heard(
-    tmp_path: Path, new_drive: Callable[..., Any], new_spec: Callable[..., SweepSpec]
-) -> tuple[Any, Hooks, Any]:
-    """A sweep of one trial that runs, what Ray calls with its results, and Ray's trial."""
-    drive = new_drive(tmp_path, new_spec(search={"trials": 1}))
-    (plan,) = drive.start()
+def heard(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> tuple[Any, Hooks]:
+    """A sweep with room for many trials at once, and what Ray calls with their results."""
+    search = {"trials": None, "budget": {"time": "100d"}, "give_up_after": 99}
+    drive = new_drive(tmp_path, new_spec(search=search))
     requests = Requests(drive.state.leaderboard, drive.spec.sweep)
     outputs = TrialOutputs(drive.folder, str(tmp_path / "ray"))
-    hooks = Hooks(drive.planner, drive.results, requests, outputs)
-    hooks.keys["ray's"] = plan.key
-    return drive, hooks, SimpleNamespace(trial_id="ray's", storage=None)
+    return drive, Hooks(drive.planner, drive.results, requests, outputs)
 
 
-@pytest.mark.parametrize("way", SENT)
-def test_a_malformed_report_ends_its_trial(heard: tuple[Any, Hooks, Any], way: str) -> None:
-    drive, hooks, ray_trial = heard
-    assert hooks.scheduler.on_trial_result(None, ray_trial, SENT[way]) == "STOP"
-    hooks.scheduler.on_trial_complete(None, ray_trial, {})
-    assert hooks.broken is None
-    (trial,) = drive.history.trials.values()
-    assert (trial.state, trial.curve) == ("FAIL", {})
+def started(drive: Any, hooks: Hooks) -> tuple[str, Any]:
+    """The key of a trial that has just begun, and Ray's own trial."""
+    (plan,) = drive.start()
+    hooks.keys[plan.key] = plan.key
+    return plan.key, SimpleNamespace(
+        trial_id=plan.key, storage=None, error_file=None, run_metadata=SimpleNamespace()
+    )
+
+
+def test_a_malformed_report_ends_its_trial_and_a_raised_error_is_told_in_a_line(
+    heard: tuple[Any, Hooks],
+) -> None:
+    drive, hooks = heard
+    wrong = []
+    for way, sent in SENT.items():
+        key, ray_trial = started(drive, hooks)
+        answer = hooks.scheduler.on_trial_result(None, ray_trial, sent)
+        hooks.scheduler.on_trial_complete(None, ray_trial, {})
+        del drive.running[key]
+        trial = drive.history.trials[key]
+        if (answer, hooks.broken, trial.state, trial.curve) != ("STOP", None, "FAIL", {}):
+            wrong.append(way)
+    for way, error in bad.RAISED.items():
+        key, _ = started(drive, hooks)
+        failure = failure_from_report(report_of(error), drive.state.method)
+        drive.results.record_failure(key, failure)
+        del drive.running[key]
+        trial = drive.history.trials[key]
+        told = (failure.end, bool(failure.said), trial.state, trial.error)
+        if told != ("error", True, "FAIL", failure.said):
+            wrong.append(way)
+    assert not wrong
     drive.close()  # the stores take it
 
 
-@pytest.mark.parametrize(
-    "sent", [{"failure": {"said": 1}}, {"failure/x": 1}, {"waits": [1]}, {"output/text": 1}]
-)
-def test_what_only_looks_like_a_word_of_the_worker_ends_nothing(
-    heard: tuple[Any, Hooks, Any], sent: dict[str, Any]
-) -> None:
-    _, hooks, ray_trial = heard
-    assert hooks.scheduler.on_trial_result(None, ray_trial, sent) == "CONTINUE"
-    ray_trial.error_file, ray_trial.run_metadata = None, SimpleNamespace()
-    hooks.scheduler.on_trial_error(None, ray_trial)
-    assert hooks.broken is None
-
-
-@pytest.mark.parametrize("error", bad.RAISED.values(), ids=bad.RAISED)
-def test_whatever_a_method_raises_is_told_in_a_line(
-    heard: tuple[Any, Hooks, Any], error: BaseException
-) -> None:
-    drive, _, _ = heard
-    failure = failure_from_report(report_of(error), drive.state.method)
-    assert failure.end == "error" and failure.said
-    drive.results.record_failure(next(iter(drive.history.trials)), failure)
-    (trial,) = drive.history.trials.values()
-    assert (trial.state, trial.error) == ("FAIL", failure.said)
+def test_what_only_looks_like_a_word_of_the_worker_ends_nothing(heard: tuple[Any, Hooks]) -> None:
+    drive, hooks = heard
+    _, ray_trial = started(drive, hooks)
+    for sent in ({"failure": {"said": 1}}, {"failure/x": 1}, {"waits": [1]}, {"output/text": 1}):
+        assert hooks.scheduler.on_trial_result(None, ray_trial, sent) == "CONTINUE"
+        hooks.scheduler.on_trial_error(None, ray_trial)
+        assert hooks.broken is None, sent

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import NewDrive, NewSpec
 
 from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard.statistics.searches import LEAST_TRIALS
@@ -19,8 +20,6 @@ from cse_platform.tracking.events import Event, SweepRequested, TrialFinished, T
 from cse_platform.tracking.history import SearchEffort
 from cse_platform.tracking.journal import read_journal
 
-NewSpec = Callable[..., SweepSpec]
-NewDrive = Callable[..., Any]
 Life = Callable[..., list[Event]]
 
 AT_ONCE = {"time": 1e-9}
@@ -51,6 +50,8 @@ def test_time_ends_the_search_and_further_seeds_follow(
     ]
     assert drive.history.spent == "1e-09s of trials"
     drive.close()
+    kinds = [event.kind for _, event in read_journal(tmp_path / "journal.jsonl")]
+    assert kinds.count("search_ended") == 1
     with (
         open_store(f"sqlite:///{tmp_path / 'leaderboard.db'}") as board,
         board.session() as session,
@@ -117,11 +118,11 @@ def test_improvement_ends_the_search(
 def test_the_improvement_is_one_of_feasible_trials(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
-    budget = {"budget": {"improvement": 0.001}, "trials": LEAST_TRIALS + 3}
+    budget = {"budget": {"improvement": 0.001}, "trials": LEAST_TRIALS + 1}
     spec = new_spec(search={**budget, "constraints": ["stsb <= 0.4"]})
     drive = new_drive(tmp_path, spec, score=lambda values, seed, step: 0.5)
     drive.run()
-    assert (len(roles(drive)), drive.history.spent) == (LEAST_TRIALS + 3, None)
+    assert (len(roles(drive)), drive.history.spent) == (LEAST_TRIALS + 1, None)
 
 
 def test_gpu_hours_count_what_has_ended_and_what_runs(
@@ -171,28 +172,16 @@ def test_time_is_that_in_which_the_search_runs(trial_life: Life, sweep_started: 
     assert effort.gpu_seconds == 10.0
 
 
-@pytest.mark.parametrize(
-    ("budget", "count", "trials"),
-    [
+def test_trials_within_a_budget() -> None:
+    pace = Pace(10.0, at_once=2, gpu=0.5)
+    for budget, count, trials in (
         (None, 7, 7),
         ({"time": 100}, None, 20),
         ({"time": 100}, 7, 7),
         ({"gpu_hours": 1}, None, 720),
         ({"time": 100, "gpu_hours": 0.01}, None, 7.2),
         ({"improvement": 0.1}, None, None),
-    ],
-)
-def test_trials_within_a_budget(budget: Any, count: int | None, trials: float | None) -> None:
-    pace = Pace(10.0, at_once=2, gpu=0.5)
-    known = None if budget is None else Budget.model_validate(budget)
-    assert pace.trials_within(known, count=count) == (trials and pytest.approx(trials))
-
-
-def test_the_journal_says_which_budget_it_was(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    drive = new_drive(tmp_path, limited(new_spec, AT_ONCE))
-    drive.run()
-    drive.close()
-    kinds = [event.kind for _, event in read_journal(tmp_path / "journal.jsonl")]
-    assert kinds.count("search_ended") == 1
+    ):
+        known = None if budget is None else Budget.model_validate(budget)
+        found = pace.trials_within(known, count=count)
+        assert found == (trials and pytest.approx(trials)), budget

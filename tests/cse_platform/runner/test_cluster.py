@@ -8,13 +8,13 @@ import pytest
 from cse_platform.runner import ray_process as cluster
 
 
-@pytest.mark.parametrize("address", [None, "127.0.0.1:6379"])
 def test_workers_of_this_machine_find_a_python_below_a_blank(
-    address: str | None, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/home/a b/.venv/bin/python3")
-    [command] = cluster.worker_environment(address).values()  # Ray hands it to a shell
-    assert shlex.split(command) == [sys.executable]
+    for address in (None, "127.0.0.1:6379"):
+        [command] = cluster.worker_environment(address).values()  # Ray hands it to a shell
+        assert shlex.split(command) == [sys.executable]
 
 
 def test_elsewhere_and_for_plain_paths_ray_knows_best(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,19 +2,16 @@
 once the code, the data or the environment is another one."""
 
 import copy
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import NewDrive, NewSpec
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.sweep.identity import Identity
-from cse_platform.sweep.spec import SweepSpec
 
-NewSpec = Callable[..., SweepSpec]
-NewDrive = Callable[..., Any]
 UNKNOWN_TOO = "unknown code too"
 
 
@@ -45,11 +42,12 @@ def finish(drive: Any) -> dict[str, str | None]:
 def test_trials_of_the_same_code_are_reused(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
-    first = finish(new_drive(tmp_path / "a", new_spec()))
-    lab = tmp_path / "a"
-    again = finish(new_drive(tmp_path / "b", new_spec(sweep="other"), leaderboard=lab))
+    two, lab = {"trials": 2}, tmp_path / "a"
+    first = finish(new_drive(lab, new_spec(search=two)))
+    other, third = (new_spec(sweep=name, search=two) for name in ("other", "third"))
+    again = finish(new_drive(tmp_path / "b", other, leaderboard=lab))
     assert again == dict.fromkeys(first, "small")
-    fresh = new_drive(tmp_path / "c", new_spec(sweep="third"), leaderboard=lab, reuse="nothing")
+    fresh = new_drive(tmp_path / "c", third, leaderboard=lab, reuse="nothing")
     assert finish(fresh) == dict.fromkeys(first)
 
 
@@ -74,18 +72,20 @@ def test_other_code_is_another_trial(
 def test_trials_of_unknown_code_are_reused_only_when_asked(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, unknown_code: Identity
 ) -> None:
-    first = finish(new_drive(tmp_path / "a", new_spec(), identity=unknown_code))
+    two = {"trials": 2}
+    first = finish(new_drive(tmp_path / "a", new_spec(search=two), identity=unknown_code))
     lab = tmp_path / "a"
-    fresh = finish(new_drive(tmp_path / "b", new_spec(sweep="b"), leaderboard=lab))
-    assert not first.keys() & fresh.keys()
-    lab_of_unknown = tmp_path / "c"
-    finish(new_drive(lab_of_unknown, new_spec(), identity=unknown_code))
-    spec = new_spec(sweep="d", space={"kind": ["a", "b"]}, search={"trials": 4})
     asked = new_drive(
-        tmp_path / "d", new_spec(sweep="d"), leaderboard=lab_of_unknown, reuse=UNKNOWN_TOO
+        tmp_path / "d", new_spec(sweep="d", search=two), leaderboard=lab, reuse=UNKNOWN_TOO
     )
     assert finish(asked) == dict.fromkeys(first, "small")
     assert {trial.code for trial in asked.history.trials.values()} == {None}
+    fresh = finish(new_drive(tmp_path / "b", new_spec(sweep="b", search=two), leaderboard=lab))
+    assert not first.keys() & fresh.keys()
+    other = new_spec(sweep="other", search=two)
+    never = new_drive(tmp_path / "c", other, leaderboard=lab, identity=unknown_code)
+    assert set(finish(never).values()) == {None}
+    spec = new_spec(sweep="d", space={"kind": ["a", "b"]}, search={"trials": 4})
     # A configuration that is proposed again gets another seed, though its hash is another one.
     old = tmp_path / "e"
     finish(
@@ -97,44 +97,31 @@ def test_trials_of_unknown_code_are_reused_only_when_asked(
     assert len(set(tried)) == len(tried) == 4
 
 
-def test_code_that_cannot_be_known_is_never_reused_without_a_word(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, unknown_code: Identity
-) -> None:
-    finish(new_drive(tmp_path / "a", new_spec(), identity=unknown_code))
-    spec = new_spec(sweep="other")
-    drive = new_drive(tmp_path / "b", spec, leaderboard=tmp_path / "a", identity=unknown_code)
-    assert set(finish(drive).values()) == {None}
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"code": {"cheap": "0" * 64}}, "cheap"),
-        ({"corpus_sha256": "0"}, "corpus"),
-        ({"dev_sha256": {"stsb": "0", "sickr": "0"}}, "dev data"),
-    ],
-)
-@pytest.mark.parametrize("complete", [True, False])
 def test_a_sweep_of_other_content_is_refused_and_the_change_is_named(
-    tmp_path: Path,
-    new_drive: NewDrive,
-    new_spec: NewSpec,
-    identity: Identity,
-    change: dict[str, Any],
-    named: str,
-    complete: bool,
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, identity: Identity
 ) -> None:
-    drive = new_drive(tmp_path, new_spec())
-    if complete:
-        drive.run()
-    else:
-        drive.start()
-    drive.close()
-    changed = copy.copy(identity)
-    for name, value in change.items():
-        setattr(changed, name, value)
-    with pytest.raises(SweepRefusedError, match=f"{named}.*--set sweep=NEWNAME"):
-        new_drive(tmp_path, new_spec(), identity=changed)
+    """Whether the sweep is complete or was cut off."""
+    spec, changes = (
+        new_spec(search={"trials": 1}),
+        {
+            "cheap": {"code": {"cheap": "0" * 64}},
+            "corpus": {"corpus_sha256": "0"},
+            "dev data": {"dev_sha256": {"stsb": "0", "sickr": "0"}},
+        },
+    )
+    for complete in (False, True):
+        drive = new_drive(tmp_path, spec)
+        if complete:
+            drive.run()
+        else:
+            drive.start()
+        drive.close()
+        for named, change in changes.items():
+            changed = copy.copy(identity)
+            for name, value in change.items():
+                setattr(changed, name, value)
+            with pytest.raises(SweepRefusedError, match=f"{named}.*--set sweep=NEWNAME"):
+                new_drive(tmp_path, spec, identity=changed)
 
 
 def test_a_file_that_a_setting_names_is_content_too(
@@ -145,7 +132,7 @@ def test_a_file_that_a_setting_names_is_content_too(
     words = tmp_path / "words.txt"
     words.write_text("one")
     monkeypatch.setattr(CheapConfig, "files", lambda self: (self.gate,))
-    spec = new_spec(fixed={"gate": str(words)})
+    spec = new_spec(fixed={"gate": str(words)}, search={"trials": 1})
     drive = new_drive(tmp_path, spec)
     drive.run()
     drive.close()

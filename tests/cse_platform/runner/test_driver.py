@@ -2,16 +2,12 @@
 
 import math
 import signal
-import subprocess
-import sys
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from in_process import InProcessExecutor
+from in_process import InProcessExecutor, NewDrive, NewSpec
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.driver import refuse_older_copy
@@ -19,7 +15,6 @@ from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.requests import Requests
 from cse_platform.runner.stages import Stage, StageDisplay, run_stage
 from cse_platform.signals import interrupt_handler_kept
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.events import SweepFinished, SweepStarted
 from cse_platform.tracking.journal import Journal
@@ -27,8 +22,8 @@ from cse_platform.tracking.journal import Journal
 
 def test_ctrl_c_right_after_the_start_was_recorded(
     tmp_path: Path,
-    new_drive: Callable[..., Any],
-    new_spec: Callable[..., SweepSpec],
+    new_drive: NewDrive,
+    new_spec: NewSpec,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spec = new_spec()
@@ -49,7 +44,7 @@ def test_ctrl_c_right_after_the_start_was_recorded(
 
 
 def test_an_older_copy_of_the_journal_is_refused_before_anything_is_written(
-    tmp_path: Path, new_drive: Callable[..., Any], new_spec: Callable[..., SweepSpec]
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
     drive, path = new_drive(tmp_path, new_spec()), tmp_path / "journal.jsonl"
     older = path.read_bytes()
@@ -66,7 +61,7 @@ def test_an_older_copy_of_the_journal_is_refused_before_anything_is_written(
 
 @pytest.mark.parametrize(("score", "fails"), [(math.nan, True), (0.5, False)])
 def test_a_stage_fails_if_it_completes_no_trial(
-    tmp_path: Path, new_spec: Callable[..., SweepSpec], score: float, fails: bool
+    tmp_path: Path, new_spec: NewSpec, score: float, fails: bool
 ) -> None:
     spec = new_spec(search={"give_up_after": 9})
     stage = Stage(spec, sweep_stores(spec, runs=tmp_path, environment={}))
@@ -75,14 +70,3 @@ def test_a_stage_fails_if_it_completes_no_trial(
     refused = pytest.raises(SweepRefusedError, match=r"no trial .*'small'")
     with refused if fails else nullcontext():
         run_stage(stage, executor, display, silent, reuse="nothing")
-
-
-def test_a_sweep_starts_without_torch_and_scipys_statistics() -> None:
-    """Each takes a second to import, and the trials of a sweep run in other processes."""
-    code = (
-        "import sys, cse_platform.cli.run\n"
-        "heavy = {'torch', 'transformers', 'scipy.stats', 'mlflow'} & set(sys.modules)\n"
-        "assert not heavy, heavy"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

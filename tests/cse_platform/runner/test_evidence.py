@@ -1,33 +1,40 @@
 """What a search takes over from earlier sweeps: once, and the same after a resume."""
 
-from collections.abc import Callable
+import shutil
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
+from in_process import NewDrive, NewSpec
 
 from cse_platform.errors import NotFoundError, SweepRefusedError
 from cse_platform.leaderboard.searches import leading_configurations
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import leader_notes
 
-NewSpec = Callable[..., SweepSpec]
-NewDrive = Callable[..., Any]
-
 
 def colder_is_better(values: Any, seed: int, step: int) -> float:
     return float(0.8 - 0.5 * values["temperature"])
 
 
-@pytest.fixture
-def earlier(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> Any:
+@pytest.fixture(scope="module")
+def complete(
+    tmp_path_factory: pytest.TempPathFactory, shared_drive: NewDrive, new_spec: NewSpec
+) -> Any:
     """A complete sweep of twelve trials; the best is the coldest."""
     spec = new_spec(sweep="earlier", search={"trials": 12, "seed": 5})
-    drive = new_drive(tmp_path, spec, score=colder_is_better)
+    drive = shared_drive(tmp_path_factory.mktemp("earlier"), spec, score=colder_is_better)
     drive.run()
     drive.close()
     return drive
+
+
+@pytest.fixture
+def earlier(complete: Any, tmp_path: Path) -> Any:
+    """The same, with its stores in the test's own folder."""
+    shutil.copytree(complete.folder, tmp_path, dirs_exist_ok=True)
+    return complete
 
 
 def coldest(drive: Any, count: int) -> list[float]:
@@ -41,7 +48,7 @@ def tried(drive: Any) -> list[float]:
 def test_the_best_of_earlier_sweeps_are_tried_first(
     earlier: Any, tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
-    spec = new_spec(search={"trials": 5, "start_from": ["leaderboard"]})
+    spec = new_spec(search={"trials": 4, "start_from": ["leaderboard"]})
     drive = new_drive(tmp_path / "own", spec, leaderboard=tmp_path, score=colder_is_better)
     drive.run()
     best = coldest(earlier, 3)
@@ -115,19 +122,13 @@ def test_the_sampler_learns_from_other_sweeps(
 ) -> None:
     """Its first trials are where the other's best were; alone it begins at random."""
     means = []
-    for name, search in (("taught", LEARNING), ("alone", {**LEARNING, "learn_from": []})):
+    for name, search in (("alone", {**LEARNING, "learn_from": []}), ("taught", LEARNING)):
         drive = learning(tmp_path / name, new_drive, new_spec(sweep=name, search=search))
         drive.run()
         means.append(fmean(tried(drive)))
         assert len(tried(drive)) == 8
-    assert 2 * means[0] < means[1]
-
-
-def test_what_is_learned_is_no_trial_of_the_sweep(
-    earlier: Any, tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    drive = learning(tmp_path / "own", new_drive, new_spec(search=LEARNING))
-    drive.run()
+    assert 2 * means[1] < means[0]
+    # What is learned is no trial of the sweep.
     drive.assert_sound()
     study = drive.study()
     assert [trial.number for trial in study.trials] == list(range(8))
@@ -146,18 +147,19 @@ def test_after_a_kill_the_sampler_knows_the_same(
     earlier: Any, tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
     """Though the other sweep has gone on: the configurations are those of an undisturbed sweep."""
-    calm = learning(tmp_path / "calm", new_drive, new_spec(sweep="calm", search=LEARNING))
+    search = LEARNING | {"trials": 5}
+    calm = learning(tmp_path / "calm", new_drive, new_spec(sweep="calm", search=search))
     calm.run()
-    spec = new_spec(search=LEARNING)
+    spec = new_spec(search=search)
     cut = learning(tmp_path / "cut", new_drive, spec)
-    for _ in range(3):
+    for _ in range(2):
         (plan,) = cut.start()
         while plan.key in cut.running:
             cut.advance(plan.key)
     (plan,) = cut.start()
     cut.report(plan.key, 0)
     cut.close()
-    more = new_drive(tmp_path, earlier.spec.with_budget(20), score=colder_is_better)
+    more = new_drive(tmp_path, earlier.spec.with_budget(15), score=colder_is_better)
     more.run()
     more.close()
     again = learning(tmp_path / "cut", new_drive, spec)
@@ -187,28 +189,12 @@ def test_what_can_be_learned(
     assert len(other) == len(inside) and not any(one.alike for one in other)
 
 
-@pytest.mark.parametrize(
-    ("name", "space", "error", "text"),
-    [
-        ("earlyer", {}, NotFoundError, r"did you mean 'earlier'\?"),
-        (
-            "earlier",
-            {"space": {"temperature": {"low": 2.0, "high": 3.0}}},
-            SweepRefusedError,
-            "none of its 12 complete configurations",
-        ),
-    ],
-)
 def test_what_cannot_be_learned(
-    earlier: Any,
-    tmp_path: Path,
-    new_drive: NewDrive,
-    new_spec: NewSpec,
-    name: str,
-    space: dict[str, Any],
-    error: type[Exception],
-    text: str,
+    earlier: Any, tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
-    spec = new_spec(search=LEARNING | {"learn_from": [name]}, **space)
-    with pytest.raises(error, match=text):
-        learning(tmp_path / "own", new_drive, spec)
+    unknown = new_spec(search=LEARNING | {"learn_from": ["earlyer"]})
+    with pytest.raises(NotFoundError, match=r"did you mean 'earlier'\?"):
+        learning(tmp_path / "unknown", new_drive, unknown)
+    elsewhere = new_spec(search=LEARNING, space={"temperature": {"low": 2.0, "high": 3.0}})
+    with pytest.raises(SweepRefusedError, match="none of its 12 complete configurations"):
+        learning(tmp_path / "elsewhere", new_drive, elsewhere)

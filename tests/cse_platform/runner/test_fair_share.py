@@ -1,9 +1,8 @@
 """Whether a sweep leaves its next free slot to another job of the cluster."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import count
 
-import pytest
 from ray.core.generated.autoscaler_pb2 import ClusterResourceState
 from ray.core.generated.common_pb2 import LABEL_OPERATOR_IN, LABEL_OPERATOR_NOT_IN
 
@@ -51,39 +50,32 @@ class Cluster:
         return [turns.yields() for _ in range(looks)]
 
 
-@pytest.mark.parametrize(
-    ("own", "other", "expected"), [(4, 0, True), (3, 1, True), (2, 2, False), (1, 0, False)]
-)
-def test_another_comes_first_until_shares_are_equal(own: int, other: int, expected: bool) -> None:
-    cluster = Cluster()
-    cluster.hold(OWN, slots=own)
-    cluster.hold(OTHER, slots=other)
-    cluster.hold(THIRD, slots=4 - own - other)
-    assert cluster.yields() == [False]  # nobody waits
-    cluster.wait(OWN, 1)
-    assert cluster.yields() == [False]
-    cluster.wait(OTHER, 1)
-    assert cluster.yields() == [expected]
+def test_another_comes_first_until_shares_are_equal() -> None:
+    for own, other, expected in ((4, 0, True), (3, 1, True), (2, 2, False), (1, 0, False)):
+        cluster = Cluster()
+        cluster.hold(OWN, slots=own)
+        cluster.hold(OTHER, slots=other)
+        cluster.hold(THIRD, slots=4 - own - other)
+        assert cluster.yields() == [False]  # nobody waits
+        cluster.wait(OWN, 1)
+        assert cluster.yields() == [False]
+        cluster.wait(OTHER, 1)
+        assert cluster.yields() == [expected], (own, other)
 
 
-@pytest.mark.parametrize(
-    ("bundles", "expected"),
-    [
+def test_a_group_that_would_not_fit_all_the_same_gets_nothing() -> None:
+    for bundles, expected in (
         ([1, 1], True),  # two of three slots are left, one is kept
         ([2], True),
         ([1, 1, 1], False),
         ([4], False),  # what the third job holds would have to be free, too
         ([40], False),
-    ],
-)
-def test_a_group_that_would_not_fit_all_the_same_gets_nothing(
-    bundles: Sequence[float], expected: bool
-) -> None:
-    cluster = Cluster()
-    cluster.hold(OWN, slots=3)
-    cluster.hold(THIRD, slots=1)
-    cluster.wait(OTHER, *bundles)
-    assert cluster.yields() == [expected]
+    ):
+        cluster = Cluster()
+        cluster.hold(OWN, slots=3)
+        cluster.hold(THIRD, slots=1)
+        cluster.wait(OTHER, *bundles)
+        assert cluster.yields() == [expected], bundles
 
 
 def test_a_bundle_needs_its_slots_on_one_node() -> None:
@@ -95,20 +87,17 @@ def test_a_bundle_needs_its_slots_on_one_node() -> None:
     assert cluster.yields() == [False]
 
 
-@pytest.mark.parametrize(
-    ("labels", "expected"),
-    [
+def test_a_group_waits_for_the_nodes_that_it_names() -> None:
+    for labels, expected in (
         ((LABEL_OPERATOR_IN, "node 0"), True),
         ((LABEL_OPERATOR_IN, "none"), False),  # a sweep that yields itself
         ((LABEL_OPERATOR_NOT_IN, "node 0"), False),  # a sweep that could use a further node
         ((LABEL_OPERATOR_NOT_IN, "node 1"), True),
-    ],
-)
-def test_a_group_waits_for_the_nodes_that_it_names(labels: tuple[int, str], expected: bool) -> None:
-    cluster = Cluster()
-    cluster.hold(OWN, slots=4)
-    cluster.wait(OTHER, 1, labels=labels)
-    assert cluster.yields() == [expected]
+    ):
+        cluster = Cluster()
+        cluster.hold(OWN, slots=4)
+        cluster.wait(OTHER, 1, labels=labels)
+        assert cluster.yields() == [expected], labels
 
 
 def test_a_group_that_leaves_free_what_it_fits_into_is_not_waited_for_for_ever() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import NewSpec
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.confirmation import chosen_trials
@@ -15,7 +16,6 @@ from cse_platform.tracking.events import SweepFinished, SweepStarted
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal
 
-NewSpec = Callable[..., SweepSpec]
 Stage = Callable[..., History]
 
 TAKES = {"kind": "b", "depth": {"best_of": "early", "example": 1}}

@@ -51,13 +51,11 @@ def test_whatever_is_not_there_has_a_problem_and_hides_nothing_else(asked: NodeQ
     assert not lacking & there
 
 
-@pytest.mark.parametrize(
-    ("error", "lacks", "says"),
-    [
-        (RuntimeEnvSetupError("pip\nERROR: no wheel\n"), "numpy 2.0", "numpy 2.0,.*[(]no wheel[)]"),
+def test_a_node_that_cannot_answer_gets_a_reason() -> None:
+    no_wheel = RuntimeEnvSetupError("pip\nERROR: no wheel\n")
+    for error, lacks, says in (
+        (no_wheel, "numpy 2.0", "numpy 2.0,.*[(]no wheel[)]"),
         (RuntimeEnvSetupError("no agent"), "", "code .*[(]no agent[)]"),
         (ImportError("no cse_platform"), "", "no cse_platform; install cse-platform "),
-    ],
-)
-def test_a_node_that_cannot_answer_gets_a_reason(error: Exception, lacks: str, says: str) -> None:
-    assert re.search(says, explain_no_answer(error, lacks))
+    ):
+        assert re.search(says, explain_no_answer(error, lacks))

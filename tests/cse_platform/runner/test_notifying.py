@@ -1,24 +1,22 @@
 """People are told what becomes of a sweep, and nobody learns their addresses."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hook_server import Hook
+from in_process import NewDrive, NewSpec
 from pydantic import SecretStr, ValidationError
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.notifying import Notifier, refuse_unknown_services
 from cse_platform.secrets import mask_text
 from cse_platform.sweep.problems import format_value
-from cse_platform.sweep.spec import SweepSpec
 
 pytest.importorskip("apprise")
 
 
 def test_stalled_trials_and_stores_that_stay_down_are_told_once(
-    tmp_path: Path, new_drive: Callable[..., Any], new_spec: Callable[..., SweepSpec], hook: Hook
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, hook: Hook
 ) -> None:
     drive = new_drive(tmp_path, new_spec())
     (trial,) = drive.start()
@@ -48,7 +46,7 @@ def test_service_that_does_not_answer_fails_nothing(caplog: pytest.LogCaptureFix
     assert "hook-4711" not in caplog.text
 
 
-def test_url_is_shown_nowhere(new_spec: Callable[..., SweepSpec]) -> None:
+def test_url_is_shown_nowhere(new_spec: NewSpec) -> None:
     url = "slak://hook-4712/abc"
     with pytest.raises(ValidationError):
         new_spec(notify=url)  # no list

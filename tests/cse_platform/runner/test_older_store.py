@@ -7,12 +7,12 @@ the method `cheap` with two complete trials, one that runs, and one test score.
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import NewDrive, NewSpec
 
 from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
@@ -21,9 +21,6 @@ from cse_platform.leaderboard.store import upgrade_store
 from cse_platform.sweep.spec import SweepSpec
 
 OLDER = Path(__file__).parents[2] / "fixtures" / "older_stores"
-
-NewSpec = Callable[..., SweepSpec]
-NewDrive = Callable[..., Any]
 
 
 @pytest.fixture
@@ -86,6 +83,7 @@ def test_it_shows_the_same_rows(upgraded: Path) -> None:
         assert [one.who for one in board.trial(scored.key).test_accesses] == ["ann"]
 
 
+@pytest.mark.slow
 def test_it_is_refused_and_left_as_it_is_until_it_is_upgraded(
     older: Path, spec: SweepSpec, new_drive: NewDrive
 ) -> None:
@@ -98,6 +96,7 @@ def test_it_is_refused_and_left_as_it_is_until_it_is_upgraded(
         assert [*store.iterdump()] == before
 
 
+@pytest.mark.slow
 def test_it_resumes(
     upgraded: Path, spec: SweepSpec, new_drive: NewDrive, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

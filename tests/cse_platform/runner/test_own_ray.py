@@ -64,11 +64,8 @@ print(json.dumps([ray.get(see.options(num_gpus=gpus).remote()) for gpus in (0, 0
 """
 
 
-@pytest.mark.parametrize(
-    "older",
-    [pytest.param(True, marks=pytest.mark.slow), False],
-    ids=["a token of Ray's own", "no token yet"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("older", [True, False], ids=["a token of Ray's own", "no token yet"])
 def test_it_listens_on_the_loopback_and_keeps_its_token_to_itself(
     tmp_path: Path, older: bool
 ) -> None:
@@ -114,17 +111,10 @@ def test_a_trial_without_a_gpu_sees_none() -> None:
     assert json.loads(seen.stdout) == ["", "0", "0"]
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({}, {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}),
-        ({"PYTORCH_ALLOC_CONF": ""}, {"PYTORCH_ALLOC_CONF": ""}),
-        ({"PYTORCH_CUDA_ALLOC_CONF": ""}, {"PYTORCH_CUDA_ALLOC_CONF": ""}),
-    ],
-)
 def test_the_memory_of_a_gpu_is_not_split_unless_the_environment_says_how(
-    given: dict[str, str], expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(os, "environ", dict(given))
-    prepare_gpus()
-    assert os.environ == expected
+    for given in ({"PYTORCH_ALLOC_CONF": ""}, {"PYTORCH_CUDA_ALLOC_CONF": ""}, {}):
+        monkeypatch.setattr(os, "environ", dict(given))
+        prepare_gpus()
+        assert os.environ == (given or {"PYTORCH_ALLOC_CONF": "expandable_segments:True"})

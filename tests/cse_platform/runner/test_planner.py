@@ -1,22 +1,19 @@
 """What runs next: the search within its budget, further seeds, and what other sweeps have."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import NewDrive, NewSpec
 from stored_trials import trials_of
 
 from cse_methods.contract import Method
 from cse_platform.leaderboard.store import open_store
 from cse_platform.sweep.identity import DevData, Identity
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialReused
 from cse_platform.tracking.journal import read_journal
-
-NewSpec = Callable[..., SweepSpec]
-NewDrive = Callable[..., Any]
 
 FOUR: dict[str, Any] = {"kind": ["a", "b"], "temperature": [0.1, 0.2]}
 
@@ -30,12 +27,11 @@ def roles(drive: Any) -> list[tuple[int, str, int]]:
     return [(t.number, t.role, t.seed) for t in drive.history.trials.values()]
 
 
-@pytest.mark.parametrize("capacity", [1, 2, 5])
 def test_the_budget_is_spent_and_the_capacity_respected(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, capacity: int
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
-    drive = new_drive(tmp_path, new_spec(), capacity=capacity)
-    assert len(drive.start()) == min(capacity, 3)
+    drive = new_drive(tmp_path, new_spec(), capacity=2)
+    assert len(drive.start()) == 2
     assert drive.planner.next() is None
     drive.run()
     assert roles(drive) == [(0, "search", 42), (1, "search", 42), (2, "search", 42)]
@@ -58,7 +54,16 @@ def test_a_larger_budget_extends_and_a_smaller_one_starts_nothing(
     assert third.start() == [] and third.state.finished
 
 
-@pytest.mark.parametrize("sampler", ["random", "tpe", "gp", "cmaes", "qmc", "nsgaii", "nsgaiii"])
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        "random",
+        *(
+            pytest.param(sampler, marks=pytest.mark.slow)
+            for sampler in ("tpe", "gp", "cmaes", "qmc", "nsgaii", "nsgaiii")
+        ),
+    ],
+)
 def test_a_configuration_that_is_proposed_again_gets_another_seed(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, sampler: str
 ) -> None:
@@ -237,9 +242,9 @@ def fail_all(drive: Any, *causes: str) -> None:
 def test_a_search_of_which_all_trials_fail_alike_is_given_up(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
-    spec = new_spec(search={"trials": 9})
+    spec = new_spec(search={"trials": 4})
     drive = new_drive(tmp_path, spec)
-    fail_all(drive, *["no GPU"] * 9)
+    fail_all(drive, *["no GPU"] * 4)
     assert [trial.state for trial in drive.history.trials.values()] == ["FAIL"] * 3
     assert drive.state.gave_up == "no GPU"
     drive.close()
@@ -251,14 +256,15 @@ def test_a_search_of_which_all_trials_fail_alike_is_given_up(
     assert {trial.state for trial in mended.history.trials.values()} == {"COMPLETE"}
 
 
-@pytest.mark.parametrize("causes", [["a", "a", "b"], ["a", "a"]])
 def test_other_failures_are_no_reason_to_give_up(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, causes: list[str]
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
-    drive = new_drive(tmp_path, new_spec(search={"trials": 9}))
-    fail_all(drive, *causes)
-    drive.run_until_idle()
-    fail_all(drive, *["a"] * 3)
+    drive = new_drive(tmp_path, new_spec(search={"trials": 8}))
+    fail_all(drive, "a", "a", "b")
+    for plan in drive.start():
+        while plan.key in drive.running:
+            drive.advance(plan.key)
+    fail_all(drive, *["a"] * 4)
     assert drive.state.gave_up is None
 
 

@@ -1,13 +1,14 @@
 """What a sweep says while it runs, by hand on sweeps with made-up scores."""
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from in_process import NewDrive, NewSpec
 from rich.console import Console
 
 from cse_platform.cli import progress
@@ -15,11 +16,7 @@ from cse_platform.cli.progress import SweepLog, SweepProgress, watching
 from cse_platform.cli.sweep_lines import trial_line
 from cse_platform.forecast.time_left import span, time_left
 from cse_platform.render.terminal import Silence
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import now
-
-NewSpec = Callable[..., SweepSpec]
-NewDrive = Callable[..., Any]
 
 SPACE = {"temperature": [0.123456], "kind": ["b"]}
 
@@ -95,18 +92,10 @@ def test_the_time_left_is_an_interval_that_narrows(drive: Any) -> None:
     assert view.summary().endswith(f" · {span(known)} left")
     drive.run()
     assert view.time_left() is None
-
-
-def test_a_finished_trial_is_one_line(drive: Any) -> None:
-    drive.run()
-    view = progress_of(drive)
-    first, repeat = view.trials
-    assert trial_line(first, errors=None) == (
-        "trial   0 COMPLETE dev  54.00 at step 4  seed 42  temperature=0.123 kind=b"
-    )
-    assert trial_line(repeat, errors=None) == (
-        "trial   1 COMPLETE dev  54.00 at step 4  seed 43  temperature=0.123 kind=b"
-    )
+    assert [trial_line(trial, errors=None) for trial in view.trials] == [
+        f"trial   {number} COMPLETE dev  54.00 at step 4  seed {seed}  temperature=0.123 kind=b"
+        for number, seed in enumerate((42, 43))
+    ]
 
 
 def test_a_failed_trial_says_where_to_look(drive: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,18 +112,6 @@ def test_a_failed_trial_says_where_to_look(drive: Any, monkeypatch: pytest.Monke
         "trial   0 FAIL     dev         seed 42  temperature=0.123 kind=b: ValueError: "
         f"[enforce fail] /x (key {trial.key[:8]}, traceback {traceback})"
     )
-
-
-def test_further_seeds_are_planned_for(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    """Seed 42 is the search's own, and there are no more than two configurations."""
-    confirm = {"confirm": {"top": 3, "seeds": [42, 0, 1]}}
-    drive = new_drive(tmp_path, new_spec(search={"trials": 2}, seeds=confirm))
-    view = progress_of(drive)
-    assert view.planned == 2 + 2 * 2
-    drive.run()
-    assert len(view.trials) == 6
 
 
 def test_what_is_taken_over_counts_and_has_a_best(
@@ -212,16 +189,16 @@ def test_a_live_table_on_a_terminal(drive: Any, monkeypatch: pytest.MonkeyPatch)
     assert "temperature=0.123 kind=b" in out.getvalue()
 
 
-@pytest.mark.parametrize("terminal", [True, False])
 def test_what_is_refused_before_the_first_trial_has_no_summary(
-    drive: Any, terminal: bool, monkeypatch: pytest.MonkeyPatch
+    drive: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "LOOK_SECONDS", 0.001)
-    out = io.StringIO()
-    console = Console(file=out, force_terminal=terminal, width=100, height=30)
-    with watching(drive.state, console, errors=drive.folder / "errors"):
-        pass
-    assert ("elapsed" in out.getvalue().rpartition("\x1b")[2]) is False
+    for terminal in (True, False):
+        out = io.StringIO()
+        console = Console(file=out, force_terminal=terminal, width=100, height=30)
+        with watching(drive.state, console, errors=drive.folder / "errors"):
+            pass
+        assert "elapsed" not in out.getvalue().rpartition("\x1b")[2]
 
 
 SEVEN = {
@@ -230,41 +207,35 @@ SEVEN = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def seven(drive: Any) -> Any:
-    """Two trials of seven searched settings; the second still runs."""
+SHORT = ("listnet", "2.23e-05", "0.025", "0.05", "0.642", "2", "0.5")
+
+
+def test_seven_settings_leave_the_other_columns_whole(drive: Any) -> None:
+    """Of two trials; the second still runs."""
     drive.start()
-    drive.advance(next(iter(drive.running)))
     while len(drive.history.trials) < 2:
         drive.advance(next(iter(drive.running)))
         drive.start()
     for trial in drive.history.trials.values():
         trial.searched, trial.values = tuple(SEVEN), SEVEN
-    return drive
-
-
-@pytest.mark.parametrize("width", [80, 120, 200])
-def test_seven_settings_leave_the_other_columns_whole(seven: Any, width: int) -> None:
-    _, head, running, complete, best, *full = shown(seven, width)
-    assert head.split() == ["trial", "state", "step", "dev", "best", "seed", "settings"]
-    assert running.split()[:4] == ["1", "starting", "0", "43"]
-    assert complete.split()[:6] == ["0", "complete", "4", "54.00", "54.00", "42"]
-    assert all(len(line) <= width for line in shown(seven, width))
-    settings = complete[head.index("settings") :].split()
     whole = [f"{name}={value}" for name, value in zip(SEVEN, SHORT, strict=True)]
-    assert settings == whole or (settings.pop(), settings) == ("…", whole[: len(settings)])
-    assert len(settings) == {80: 1, 120: 5, 200: 7}[width]
-    assert best.startswith("best: trial 0, dev 54.00, seed 42")
-    assert " ".join(full).split() == whole
-
-
-SHORT = ("listnet", "2.23e-05", "0.025", "0.05", "0.642", "2", "0.5")
+    for width, count in {80: 1, 120: 5, 200: 7}.items():
+        _, head, running, complete, best, *full = shown(drive, width)
+        assert head.split() == ["trial", "state", "step", "dev", "best", "seed", "settings"]
+        assert running.split()[:4] == ["1", "starting", "0", "43"]
+        assert complete.split()[:6] == ["0", "complete", "4", "54.00", "54.00", "42"]
+        assert all(len(line) <= width for line in shown(drive, width))
+        settings = complete[head.index("settings") :].split()
+        assert settings == whole or (settings.pop(), settings) == ("…", whole[: len(settings)])
+        assert len(settings) == count
+        assert best.startswith("best: trial 0, dev 54.00, seed 42")
+        assert " ".join(full).split() == whole
 
 
 def test_a_low_terminal_keeps_the_best(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
-    drive = new_drive(tmp_path, new_spec(space=SPACE, search={"trials": 20}), score=rising)
+    drive = new_drive(tmp_path, new_spec(space=SPACE, search={"trials": 13}), score=rising)
     drive.run()
     assert len(shown(drive, 80, 40)) == 1 + 1 + 12 + 2
     low = shown(drive, 80, 10)
@@ -278,6 +249,7 @@ def test_confirmed_configurations_are_shown_in_full(
     confirm = {"confirm": {"top": 2, "seeds": [0]}}
     spec = new_spec(search={"sampler": "random", "trials": 3, "seed": 1}, seeds=confirm)
     drive = new_drive(tmp_path, spec)
+    assert progress_of(drive).planned == 3 + 2
     drive.run()
     picked = [t for t in drive.history.trials.values() if t.role == "confirm"]
     text = "\n".join(shown(drive, 200))

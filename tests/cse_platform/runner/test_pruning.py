@@ -1,19 +1,15 @@
 """What stops a trial in a sweep: the rule `curve`, its evidence, and what is said of it."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import NewDrive, NewSpec
 
 from cse_platform.leaderboard.trials import complete_curves
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialFinished
 from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.journal import read_journal
-
-NewSpec = Callable[..., SweepSpec]
-NewDrive = Callable[..., Any]
 
 CURVE = {"kind": "curve", "startup_trials": 4, "chance": 0.9}
 GOOD, BAD = (0.6, 0.61), (0.2, 0.21)
@@ -46,23 +42,19 @@ def experienced(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> Any:
     return drive
 
 
-def test_a_trial_that_cannot_be_the_best_is_stopped(experienced: Any) -> None:
-    bad, good = ran(experienced, BAD), ran(experienced, (0.6, 0.65))
+def test_a_trial_that_cannot_be_the_best_is_stopped_also_after_a_kill(
+    experienced: Any, new_drive: NewDrive
+) -> None:
+    bad = ran(experienced, BAD)
     assert (bad.state, bad.step, bad.best_value) == ("PRUNED", 2, 0.2)
     assert bad.why is not None and "4 complete curves" in bad.why
-    assert (good.state, good.why) == ("COMPLETE", None)
     told = experienced.study().trials[4]
     assert (told.state.name, told.intermediate_values) == ("PRUNED", {2: 0.2})
     events = [event for _, event in read_journal(experienced.folder / "journal.jsonl")]
     assert [e.why for e in events if isinstance(e, TrialFinished) and e.state == "PRUNED"] == [
         bad.why
     ]
-
-
-def test_after_a_kill_the_rule_knows_what_it_knew(
-    experienced: Any, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    """Also of the trial that was running: it goes on, and is judged by its whole curve."""
+    # After a kill, a trial that was running goes on, and is judged by its whole curve.
     (plan,) = experienced.start()
     experienced.report(plan.key, 0, **{"dev/stsb_spearman": 0.9})
     experienced.close()
@@ -71,6 +63,8 @@ def test_after_a_kill_the_rule_knows_what_it_knew(
     assert same.key == plan.key
     assert went_on(again, same.key, (2, 4), BAD).state == "PRUNED"
     assert ran(again, BAD).state == "PRUNED"
+    good = ran(again, (0.6, 0.65))
+    assert (good.state, good.why) == ("COMPLETE", None)
 
 
 def test_a_collapsed_trial_is_stopped_at_once(
@@ -105,10 +99,11 @@ def earlier(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> Any:
     return drive
 
 
-def test_curves_of_other_sweeps_count(
+def test_curves_of_other_sweeps_with_the_same_method_backbone_dev_data_and_corpus_count(
     earlier: Any, tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
     """One trial of its own sets the bar."""
+    check_evidence(new_drive(tmp_path / "first", new_spec(sweep="x"), leaderboard=tmp_path))
     drive = new_drive(tmp_path / "own", new_spec(pruner=CURVE), leaderboard=tmp_path)
     assert ran(drive, GOOD).state == "COMPLETE"
     assert ran(drive, BAD).state == "PRUNED"
@@ -116,11 +111,8 @@ def test_curves_of_other_sweeps_count(
     assert [ran(alone, curve).state for curve in (GOOD, BAD)] == ["COMPLETE"] * 2
 
 
-def test_what_is_evidence(
-    earlier: Any, tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    """The same method, backbone, dev data and corpus; the newest first."""
-    drive = new_drive(tmp_path / "own", new_spec(), leaderboard=tmp_path)
+def check_evidence(drive: Any) -> None:
+    """The newest first."""
     dev = drive.state.identity.dev
     same = {
         "method": "cheap", "backbone": "mini", "dev_identity": dev["identity"],

@@ -1,15 +1,10 @@
 """Further seeds during the search: within its budget, in the study as they went, and resumed."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from cse_platform.sweep.spec import SweepSpec
-
-NewSpec = Callable[..., SweepSpec]
-NewDrive = Callable[..., Any]
+from in_process import NewDrive, NewSpec
 
 TRIALS, CUT_AT = 15, 11
 SEEDS = {"search": 42, "repeats": True, "confirm": {"top": 1, "seeds": [0]}}
@@ -31,7 +26,12 @@ def _read_study(drive: Any) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("sampler", "lost"), [("random", "nothing"), ("auto", "nothing"), ("tpe", "the search store")]
+    ("sampler", "lost"),
+    [
+        ("random", "nothing"),
+        pytest.param("auto", "nothing", marks=pytest.mark.slow),
+        pytest.param("tpe", "the search store", marks=pytest.mark.slow),
+    ],
 )
 def test_repeats_are_trials_of_the_search_and_of_its_study(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, sampler: str, lost: str
@@ -70,8 +70,8 @@ def test_repeats_are_trials_of_the_search_and_of_its_study(
 def test_without_it_a_search_tries_configurations_alone(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
-    drive = new_drive(tmp_path, new_spec(search={"sampler": "random", "trials": TRIALS}))
-    _run_until(drive, TRIALS)
+    drive = new_drive(tmp_path, new_spec(search={"sampler": "random", "trials": 12}))
+    _run_until(drive, 12)
     assert {trial.role for trial in drive.history.trials.values()} == {"search"}
 
 

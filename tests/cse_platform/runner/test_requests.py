@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import pytest
 from cheap import CheapConfig, train
+from in_process import NewDrive, NewSpec
 from pydantic import model_validator
 
 from cse_methods.contract import Paper
@@ -15,11 +16,7 @@ from cse_platform.leaderboard.ingest.sweep_events import add_request, waiting_re
 from cse_platform.leaderboard.tables import SweepRequestRecord
 from cse_platform.runner.requests import Requests, act_on
 from cse_platform.sweep.identity import DevData, Identity
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import SweepRequested
-
-NewSpec = Callable[..., SweepSpec]
-NewDrive = Callable[..., Any]
 
 
 @pytest.fixture
@@ -122,15 +119,14 @@ def test_raised_budget_outlives_the_driver(
     assert drive.history.asked_trials == 4
 
 
-@pytest.mark.parametrize("killed", [False, True])
 def test_enqueued_configuration_is_tried_next_and_beside_the_search(
-    drive: Any, restarted: Callable[[Any], Any], killed: bool
+    drive: Any, restarted: Callable[[Any], Any]
 ) -> None:
+    """Also after a kill."""
     (first,) = drive.start()
     act(drive, asked("enqueue", values={"temperature": 0.125}))
-    if killed:
-        drive = restarted(drive)
-        assert [trial.key for trial in drive.start()] == [first.key]
+    drive = restarted(drive)
+    assert [trial.key for trial in drive.start()] == [first.key]
     drive.advance(first.key)
     while drive.running:
         drive.advance(first.key)

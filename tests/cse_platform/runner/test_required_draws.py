@@ -1,20 +1,17 @@
 """Draws under `require`: every trial satisfies it, and none is spent on finding that out."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
+from in_process import NewSpec
 from optuna.distributions import FloatDistribution
-from search_studies import alone, asked, in_memory, lived, opened, score, tell_live
+from search_studies import alone, asked, in_memory, opened
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.search.proposals import preview
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import point_to_try
-
-NewSpec = Callable[..., SweepSpec]
 
 SPACE: dict[str, Any] = {
     "x": {"low": 0.0, "high": 1.0},
@@ -34,6 +31,7 @@ SAMPLERS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: sampler["kind"])
 @pytest.mark.parametrize("require", [HALF, CORNER], ids=["half", "corner"])
 def test_every_trial_satisfies_and_is_told_truly(
@@ -51,19 +49,7 @@ def test_every_trial_satisfies_and_is_told_truly(
     assert in_memory(spec, 16) == points
 
 
-def test_a_stop_changes_nothing_where_draws_are_refused(tmp_path: Path, new_spec: NewSpec) -> None:
-    sampler = {"kind": "tpe", "startup_trials": 3}
-    spec = new_spec(space=SPACE, require=HALF, search={"sampler": sampler})
-    found = []
-    for _ in range(8):
-        search = opened(tmp_path, spec)
-        proposal = search.ask()
-        found.append(proposal.assignment)
-        tell_live(search, lived(proposal.number, [score(proposal.assignment)], state="COMPLETE"))
-    assert found == in_memory(spec, 8)
-    assert len(alone(tmp_path).trials) == 8
-
-
+@pytest.mark.slow
 def test_what_a_start_point_leaves_open_is_drawn_so_that_it_holds(
     tmp_path: Path, new_spec: NewSpec
 ) -> None:
@@ -76,6 +62,7 @@ def test_what_a_start_point_leaves_open_is_drawn_so_that_it_holds(
     assert [trial.params for trial in alone(tmp_path).trials] == points
 
 
+@pytest.mark.slow
 def test_what_is_put_in_by_hand_has_to_satisfy(new_spec: NewSpec) -> None:
     spec = new_spec(space=SPACE, require=["x >= y"])
     assert point_to_try(spec, {"x": 0.5, "y": 0.4}) == {"x": 0.5, "y": 0.4}

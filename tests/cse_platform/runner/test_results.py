@@ -2,21 +2,17 @@
 
 import math
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import NewDrive, NewSpec
 from slow_storage import slow_storage
 
 from cse_methods.contract import BEST_FOLDER
 from cse_platform.runner.failure_policy import MAX_CRASHES
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialFinished
 from cse_platform.tracking.journal import read_journal
-
-NewSpec = Callable[..., SweepSpec]
-NewDrive = Callable[..., Any]
 
 
 @pytest.fixture
@@ -27,14 +23,28 @@ def one(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> tuple[Any, st
     return drive, plan.key
 
 
+@pytest.fixture
+def many(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> Any:
+    """A sweep of nine trials, which begin when they are asked for."""
+    return new_drive(tmp_path, new_spec(search={"trials": 9, "give_up_after": 9}))
+
+
+def begun(drive: Any) -> str:
+    """The key of the next trial."""
+    drive.running.clear()
+    (plan,) = drive.start()
+    return str(plan.key)
+
+
 def point(drive: Any, key: str, step: int, value: float, **metrics: float) -> bool:
     return bool(drive.report(key, step, **{"dev/stsb_spearman": value, **metrics}))
 
 
-def finished(drive: Any) -> TrialFinished:
-    """The one end in the journal."""
+def finished(drive: Any, key: str | None = None) -> TrialFinished:
+    """The one end in the journal, or that of a trial."""
     events = [event for _, event in read_journal(drive.folder / "journal.jsonl")]
-    (end,) = [event for event in events if isinstance(event, TrialFinished)]
+    ends = [event for event in events if isinstance(event, TrialFinished)]
+    (end,) = [event for event in ends if key in (None, event.trial)]
     return end
 
 
@@ -89,20 +99,20 @@ def test_reports_do_not_wait_for_storage(one: tuple[Any, str]) -> None:
     assert places[0].is_dir() is False
 
 
-@pytest.mark.parametrize("end", ["COMPLETE", "PRUNED", "FAIL"])
-def test_an_ended_trial_keeps_no_training_state(one: tuple[Any, str], end: str) -> None:
-    drive, key = one
-    point(drive, key, 2, 0.5)
-    if end == "COMPLETE":
-        drive.complete(key)
-    elif end == "PRUNED":
-        drive.results.stop(key)
-        drive.results.record_end(key)
-    else:
-        drive.fail(key, "ValueError: no", crashed=False)
-    drive.state.deletions.close()
-    assert finished(drive).state == end
-    assert not list((drive.folder / "checkpoints").rglob(BEST_FOLDER))
+def test_an_ended_trial_keeps_no_training_state(many: Any) -> None:
+    for end in ("COMPLETE", "PRUNED", "FAIL"):
+        key = begun(many)
+        point(many, key, 2, 0.5)
+        if end == "COMPLETE":
+            many.complete(key)
+        elif end == "PRUNED":
+            many.results.stop(key)
+            many.results.record_end(key)
+        else:
+            many.fail(key, "ValueError: no", crashed=False)
+        assert finished(many, key).state == end
+    many.state.deletions.close()
+    assert not list((many.folder / "checkpoints").rglob(BEST_FOLDER))
 
 
 def test_what_goes_on_keeps_its_checkpoint_and_what_a_kill_left_is_deleted(
@@ -166,99 +176,77 @@ def test_a_checkpoint_that_is_told_later_is_gone_on_from(
     again.assert_sound()
 
 
-@pytest.mark.parametrize(
-    ("step", "metrics", "error"),
-    [
-        (2, {"dev/stsb_spearman": 1.5},
-         "it reported dev/stsb_spearman = 1.5 at step 2, no fraction"),
-        (2, {"dev/stsb_spearman": -math.inf},
+def test_a_report_that_means_nothing_ends_the_trial(many: Any) -> None:
+    for metrics, error in (
+        ({"dev/stsb_spearman": 1.5}, "it reported dev/stsb_spearman = 1.5 at step 2, no fraction"),
+        ({"dev/stsb_spearman": -math.inf},
          "it reported dev/stsb_spearman = -inf at step 2, no fraction"),
-        (2, {"train/loss": 1.0}, "it reported no dev/stsb_spearman at step 2"),
-    ],
-)  # fmt: skip
-def test_a_report_that_means_nothing_ends_the_trial(
-    one: tuple[Any, str], step: int, metrics: dict[str, float], error: str
-) -> None:
-    drive, key = one
-    point(drive, key, 0, 0.5)
-    assert drive.results.point(key, step=step, metrics=metrics) is True
-    drive.results.record_end(key)
-    assert (finished(drive).state, finished(drive).error) == ("FAIL", error)
-    assert drive.history.trials[key].curve == {0: 0.5}
-    drive.assert_sound()
-    drive.close()  # and SQL takes it all
+        ({"train/loss": 1.0}, "it reported no dev/stsb_spearman at step 2"),
+    ):  # fmt: skip
+        key = begun(many)
+        point(many, key, 0, 0.5)
+        assert many.results.point(key, step=2, metrics=metrics) is True
+        many.results.record_end(key)
+        assert (finished(many, key).state, finished(many, key).error) == ("FAIL", error)
+        assert many.history.trials[key].curve == {0: 0.5}
+    many.close()  # and SQL takes it all
+    many.assert_sound()
 
 
-def test_no_number_is_a_failure(one: tuple[Any, str]) -> None:
-    drive, key = one
+def test_what_is_no_number_is_never_the_best(many: Any) -> None:
+    none = begun(many)
     for step in (0, 2, 4):
-        point(drive, key, step, math.nan)
-    drive.results.record_end(key)
-    end = finished(drive)
+        point(many, none, step, math.nan)
+    many.results.record_end(none)
+    end = finished(many, none)
     assert (end.state, end.best_step, end.best_value) == ("FAIL", None, None)
     assert end.error == "it reported no dev score that is a number"
-    drive.close()
-    assert drive.study().trials[0].state.name == "FAIL"
-
-
-def test_a_checkpoint_without_a_best_encoder_leaves_no_empty_model(one: tuple[Any, str]) -> None:
-    drive, key = one
-    point(drive, key, 2, math.nan)
-    (Path(drive.history.trials[key].checkpoint[1]) / BEST_FOLDER).rmdir()
-    drive.complete(key)
-    assert finished(drive).state == "FAIL"
-    assert not (drive.folder / "models").exists()
-
-
-def test_one_number_among_others_is_the_best(one: tuple[Any, str]) -> None:
-    drive, key = one
+    empty = begun(many)
+    point(many, empty, 2, math.nan)
+    (Path(many.history.trials[empty].checkpoint[1]) / BEST_FOLDER).rmdir()
+    many.complete(empty)
+    assert finished(many, empty).state == "FAIL"
+    assert not (many.folder / "models").exists()
+    one = begun(many)
     for step, value in ((2, math.nan), (4, 0.3), (6, math.nan)):
-        point(drive, key, step, value)
-    drive.results.record_end(key)
-    assert (finished(drive).state, finished(drive).best_value) == ("COMPLETE", 0.3)
-    drive.close()
+        point(many, one, step, value)
+    many.results.record_end(one)
+    assert (finished(many, one).state, finished(many, one).best_value) == ("COMPLETE", 0.3)
+    many.close()
+    assert [trial.state.name for trial in many.study().trials] == ["FAIL", "FAIL", "COMPLETE"]
 
 
-@pytest.fixture
-def two(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> tuple[Any, str]:
-    """A sweep with a strict pruner whose first trial was good, and the key of its second."""
+def test_which_trials_a_strict_pruner_ends(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    """A pruned trial keeps its curve, also where its process died while it was being stopped."""
     pruner = {"kind": "median", "startup_trials": 1}
-    drive = new_drive(tmp_path, new_spec(search={"trials": 2}, pruner=pruner))
-    (first,) = drive.start()
+    drive = new_drive(tmp_path, new_spec(search={"trials": 5}, pruner=pruner))
+    good = begun(drive)
     for step in (0, 2, 4):
-        point(drive, first.key, step, 0.8)
-    drive.results.record_end(first.key)
-    (second,) = drive.start()
-    point(drive, second.key, 0, 0.1)
-    return drive, second.key
-
-
-@pytest.mark.parametrize("died", [False, True])
-def test_a_pruned_trial_keeps_its_curve(two: tuple[Any, str], died: bool) -> None:
-    """Also where its process died while it was being stopped."""
-    drive, key = two
-    assert point(drive, key, 2, 0.2) is True
-    if died:
-        drive.fail(key, "SIGTERM", crashed=True)
-    else:
-        drive.results.record_end(key)
-    trial = drive.history.trials[key]
-    assert (trial.state, trial.curve, trial.best_value) == ("PRUNED", {0: 0.1, 2: 0.2}, 0.2)
+        point(drive, good, step, 0.8)
+    drive.results.record_end(good)
+    for died in (False, True):
+        key = begun(drive)
+        assert [point(drive, key, step, value) for step, value in ((0, 0.1), (2, 0.2))] == [
+            False,
+            True,
+        ]
+        if died:
+            drive.fail(key, "SIGTERM", crashed=True)
+        else:
+            drive.results.record_end(key)
+        trial = drive.history.trials[key]
+        assert (trial.state, trial.curve, trial.best_value) == ("PRUNED", {0: 0.1, 2: 0.2}, 0.2)
     drive.assert_sound()
-
-
-def test_a_pruned_trial_without_a_number_has_failed(two: tuple[Any, str]) -> None:
-    drive, key = two
-    assert point(drive, key, 2, math.nan) is True
-    drive.results.record_end(key)
-    assert drive.history.trials[key].state == "FAIL"
-
-
-def test_the_last_step_is_never_pruned(two: tuple[Any, str]) -> None:
-    drive, key = two
-    assert point(drive, key, 4, 0.2) is False
-    drive.results.record_end(key)
-    assert drive.history.trials[key].state == "COMPLETE"
+    without = begun(drive)
+    assert point(drive, without, 2, math.nan) is True
+    drive.results.record_end(without)
+    assert drive.history.trials[without].state == "FAIL"
+    last = begun(drive)
+    assert point(drive, last, 4, 0.2) is False  # the last step is never pruned
+    drive.results.record_end(last)
+    assert drive.history.trials[last].state == "COMPLETE"
 
 
 def test_further_seeds_are_never_pruned(

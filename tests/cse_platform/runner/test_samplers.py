@@ -2,13 +2,14 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, get_args
 
 import optuna
 import pytest
+from in_process import NewSpec
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
 from search_studies import in_memory, lived, opened, score, tell_live
@@ -17,9 +18,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from cse_platform.search.samplers.cmaes import ReplayedCmaEs
 from cse_platform.search.samplers.gp import NoisyGp
 from cse_platform.sweep.samplers import Sampler
-from cse_platform.sweep.spec import SweepSpec
-
-NewSpec = Callable[..., SweepSpec]
 
 KINDS = {options().kind: options for options in get_args(get_args(Sampler)[0])}
 
@@ -74,26 +72,47 @@ def label(sampler: Any) -> str:
     return "-".join(map(str, sampler.values()))
 
 
-@pytest.mark.parametrize("sampler", [{"kind": "random"}, {"kind": "qmc"}, *LEARNING], ids=label)
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        {"kind": "tpe", "startup_trials": 3},
+        *(
+            pytest.param(sampler, marks=pytest.mark.slow)
+            for sampler in ({"kind": "random"}, {"kind": "qmc"}, *LEARNING)
+        ),
+    ],
+    ids=label,
+)
 def test_a_search_goes_on_after_each_stop_as_without_one(
     tmp_path: Path, new_spec: NewSpec, sampler: dict[str, Any]
 ) -> None:
     """The driver ends after each trial. Another seed makes another search."""
-    search = {"sampler": sampler, "trials": 11}
+    trials = 5 if sampler.get("startup_trials") == 3 else 11
+    search = {"sampler": sampler, "trials": trials}
     spec = new_spec(space=MIXED, search=search)
-    undisturbed = in_memory(spec, 11)
+    undisturbed = in_memory(spec, trials)
     found = []
-    for _ in range(11):
+    for _ in range(trials):
         study = opened(tmp_path, spec)
         proposal = study.ask()
         found.append(proposal.assignment)
         tell_live(study, lived(proposal.number, [score(proposal.assignment)], state="COMPLETE"))
     assert found == undisturbed
-    assert in_memory(new_spec(space=MIXED, search=search | {"seed": 2}), 11) != undisturbed
+    assert in_memory(new_spec(space=MIXED, search=search | {"seed": 2}), trials) != undisturbed
 
 
-@pytest.mark.parametrize("sampler", LEARNING, ids=label)
-@pytest.mark.parametrize("space", [PLANE, MIXED], ids=["plane", "mixed"])
+@pytest.mark.parametrize(
+    ("sampler", "space"),
+    [
+        (LEARNING[0], PLANE),
+        (LEARNING[2], PLANE),
+        *(
+            pytest.param(sampler, space, marks=pytest.mark.slow)
+            for space in (PLANE, MIXED)
+            for sampler in LEARNING
+        ),
+    ],
+)
 def test_what_learns_comes_nearer(
     new_spec: NewSpec, sampler: dict[str, Any], space: dict[str, Any]
 ) -> None:
@@ -102,14 +121,18 @@ def test_what_learns_comes_nearer(
     assert sum(scores[-20:]) / 20 > sum(scores[:10]) / 10 + 0.05
 
 
-@pytest.mark.parametrize("sampler", [{"kind": "random"}, {"kind": "tpe"}], ids=label)
-def test_a_comparison_decides_what_takes_part(new_spec: NewSpec, sampler: dict[str, Any]) -> None:
-    points = in_memory(new_spec(space=COMPARED, search={"sampler": sampler}), 24)
+def test_a_comparison_decides_what_takes_part(new_spec: NewSpec) -> None:
+    search = {"sampler": {"kind": "tpe", "startup_trials": 8}}
+    points = in_memory(new_spec(space=COMPARED, search=search), 16)
     assert {"depth" in point for point in points} == {True, False}
     assert all(("depth" in point) == (point["x"] > 0.5) for point in points)
 
 
-@pytest.mark.parametrize("sampler", LEARNING, ids=label)
+@pytest.mark.parametrize(
+    "sampler",
+    [LEARNING[0], *(pytest.param(one, marks=pytest.mark.slow) for one in LEARNING[1:])],
+    ids=label,
+)
 def test_what_learns_does_not_stay_with_its_best_point(
     new_spec: NewSpec, sampler: dict[str, Any]
 ) -> None:
@@ -120,6 +143,7 @@ def test_what_learns_does_not_stay_with_its_best_point(
     assert (len(times), max(times.values())) == (6, 3)
 
 
+@pytest.mark.slow
 def test_a_gaussian_process_does_not_stay_in_a_corner(new_spec: NewSpec) -> None:
     """The best point of the space: after three trials there it tries others, by chance."""
     space = {"x": {"low": 0.5, "high": 1.0}, "y": {"low": 0.0, "high": 0.5}}
@@ -129,21 +153,27 @@ def test_a_gaussian_process_does_not_stay_in_a_corner(new_spec: NewSpec) -> None
     assert len({str(point) for point in points}) >= 25
 
 
-def test_every_option_has_a_case() -> None:
-    known = {(kind, name) for kind, model in KINDS.items() for name in model.model_fields}
-    assert {(kind, name) for kind, name in known if name != "kind"} == set(OPTIONS)
+@pytest.mark.parametrize(
+    "kinds",
+    [("cmaes", "qmc"), pytest.param(tuple(KINDS), marks=pytest.mark.slow)],
+    ids=["two kinds", "all"],
+)
+def test_every_option_has_an_effect(new_spec: NewSpec, kinds: tuple[str, ...]) -> None:
+    known = {(kind, name) for kind, options in KINDS.items() for name in options.model_fields}
+    assert {one for one in known if one[1] != "kind"} == OPTIONS.keys()
 
+    @cache
+    def found(kind: str, how: str, **option: Any) -> str:
+        few = {"population": 4} if "population" in KINDS[kind].model_fields else {}
+        search = {"sampler": {"kind": kind, **few, **option}, "trials": 24}
+        space = STEPS if how == "steps" else PLANE
+        return str(in_memory(new_spec(space=space, search=search), 24, how))
 
-@pytest.mark.parametrize(("kind", "option"), OPTIONS)
-def test_every_option_has_an_effect(new_spec: NewSpec, kind: str, option: str) -> None:
-    value, how = OPTIONS[kind, option]
-    few: dict[str, Any] = {"population": 4} if "population" in KINDS[kind].model_fields else {}
-    space = STEPS if how == "steps" else PLANE
-    found = [
-        in_memory(new_spec(space=space, search={"sampler": sampler, "trials": 24}), 24, how)
-        for sampler in ({"kind": kind, **few}, {"kind": kind, **few, option: value})
+    assert not [
+        (kind, option)
+        for (kind, option), (value, how) in OPTIONS.items()
+        if kind in kinds and found(kind, how, **{option: value}) == found(kind, how)
     ]
-    assert found[0] != found[1]
 
 
 def test_a_sequence_fills_the_space_evenly(new_spec: NewSpec) -> None:
@@ -155,7 +185,14 @@ def test_a_sequence_fills_the_space_evenly(new_spec: NewSpec) -> None:
     assert [point["kind"] for point in points].count("a") == 8
 
 
-@pytest.mark.parametrize("options", [{}, {"with_margin": True}, {"use_separable_cma": True}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        pytest.param({"with_margin": True}, marks=pytest.mark.slow),
+        pytest.param({"use_separable_cma": True}, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_cmaes_moves_as_optunas_own_and_keeps_no_pickle(options: dict[str, Any]) -> None:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -202,6 +239,7 @@ def test_a_gaussian_process_learns_from_pruned_trials() -> None:
     assert modelled(NoisyGp(seed=1, n_startup_trials=5)) == {"x", "y"}
 
 
+@pytest.mark.slow
 def test_a_lucky_score_is_no_goal_once_it_is_known_to_be_luck() -> None:
     """A hill around the middle of a grid, and a corner that had a lucky score and a usual one.
 

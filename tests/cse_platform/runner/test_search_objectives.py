@@ -1,11 +1,12 @@
 """Several objectives and constraints: what the study is told, and what a sweep then chooses."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import NewDrive, NewSpec
 from optuna.storages import RDBStorage
 from search_studies import alone, asked, opened
 
@@ -18,11 +19,8 @@ from cse_platform.runner.confirmation import (
     pareto_front,
     to_confirm,
 )
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted, TrialState
 from cse_platform.tracking.history import History
-
-NewSpec = Callable[..., SweepSpec]
 
 TWO = {"objectives": ["stsb", {"name": "seconds", "direction": "minimize"}]}
 EVEN = {"constraints": ["uniformity <= -1.5", "seconds <= 3600"]}
@@ -83,11 +81,8 @@ def test_the_study_has_the_values_and_directions(tmp_path: Path, new_spec: NewSp
     assert search.ask().assignment  # the sampler takes what it was told
 
 
-@pytest.mark.parametrize("objectives", [{}, TWO])
-def test_the_study_knows_which_trials_are_infeasible(
-    tmp_path: Path, new_spec: NewSpec, objectives: dict[str, Any]
-) -> None:
-    search = opened(tmp_path, new_spec(search=EVEN | objectives))
+def test_the_study_knows_which_trials_are_infeasible(tmp_path: Path, new_spec: NewSpec) -> None:
+    search = opened(tmp_path, new_spec(search=EVEN))
     asked(search, 3)
     found = history(
         ended(0, 0.9, uniformity=-1.0),
@@ -103,6 +98,7 @@ def test_the_study_knows_which_trials_are_infeasible(
     assert [one.number for one in alone(tmp_path).best_trials] == [2]
 
 
+@pytest.mark.slow
 def test_tpe_turns_away_from_what_is_infeasible(tmp_path: Path, new_spec: NewSpec) -> None:
     """The higher temperature, the higher the score, and above 0.5 every trial is infeasible."""
     space = {"temperature": {"low": 0.01, "high": 1.0}}
@@ -123,7 +119,16 @@ def test_tpe_turns_away_from_what_is_infeasible(tmp_path: Path, new_spec: NewSpe
     assert bound < free / 2
 
 
-@pytest.mark.parametrize("kind", ["tpe", "gp", "qmc", "random", "nsgaii", "nsgaiii", "auto"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "tpe",
+        *(
+            pytest.param(kind, marks=pytest.mark.slow)
+            for kind in ("gp", "qmc", "random", "nsgaii", "nsgaiii", "auto")
+        ),
+    ],
+)
 def test_samplers_take_objectives_and_constraints(
     tmp_path: Path, new_spec: NewSpec, kind: str
 ) -> None:
@@ -145,19 +150,17 @@ def _early(kind: str) -> dict[str, Any]:
     return {"kind": kind, **({"population": 4} if "nsga" in kind else {"startup_trials": 4})}
 
 
-@pytest.mark.parametrize("killed_after", ["the constraint", "nothing"])
 def test_what_the_study_missed_is_told_once(
-    tmp_path: Path, new_spec: NewSpec, killed_after: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, new_spec: NewSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The driver is killed after the constraint."""
     spec = new_spec(search=TWO | EVEN)
     search = opened(tmp_path, spec)
     asked(search, 1)
     told = history(ended(0, 0.5, uniformity=-1.0))
-    if killed_after == "the constraint":
-        monkeypatch.setattr(RDBStorage, "set_trial_state_values", _killed)
-        with pytest.raises(KeyboardInterrupt):
-            search.reconcile(told)
-        monkeypatch.undo()
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(RDBStorage, "set_trial_state_values", _killed)
+        search.reconcile(told)
     again = opened(tmp_path, spec)
     again.reconcile(told)
     again.reconcile(told)
@@ -187,7 +190,7 @@ def test_a_configuration_is_feasible_by_the_mean_of_its_seeds() -> None:
     assert best_configurations(three, constraints=["uniformity <= -1.5"]) == []
 
 
-def test_the_lower_bound_over_seeds_orders_configurations() -> None:
+def test_the_lower_bound_over_seeds_orders_configurations(new_spec: NewSpec) -> None:
     """Means 0.60 and 0.58; one varies by 0.1 and the other by 0.01. A single seed comes last."""
     values = {"wide": (0.5, 0.7), "narrow": (0.57, 0.59), "single": (0.9,)}
     trials = [
@@ -198,26 +201,19 @@ def test_the_lower_bound_over_seeds_orders_configurations() -> None:
     found = history(*trials)
     assert numbers(best_configurations(found)) == [0, 10, 20]
     assert numbers(best_configurations(found, value="lower_bound")) == [10, 0, 20]
-
-
-def test_evaluation_and_the_end_go_by_the_lower_bound(new_spec: NewSpec) -> None:
-    trials = [
-        ended(10 * place + seed, value, configuration=name, seed=seed)
-        for place, (name, found) in enumerate({"wide": (0.5, 0.7), "narrow": (0.57, 0.59)}.items())
-        for seed, value in enumerate(found)
-    ]
-    found = history(*trials)
+    # So do evaluation and the end.
+    several = history(*trials[:4])
     by_mean, by_bound = new_spec(), new_spec(seeds={"value": "lower_bound"})
-    assert [one.number for one in chosen_trials(found, by_mean, top=1)] == [0, 1]
-    assert [one.number for one in chosen_trials(found, by_bound, top=1)] == [10, 11]
-    assert len(list(best_lines(by_mean, found))) == 1
-    _, line = best_lines(by_bound, found)
+    assert [one.number for one in chosen_trials(several, by_mean, top=1)] == [0, 1]
+    assert [one.number for one in chosen_trials(several, by_bound, top=1)] == [10, 11]
+    assert len(list(best_lines(by_mean, several))) == 1
+    _, line = best_lines(by_bound, several)
     # t with 1 df at 95 % is 6.3138, and s / sqrt 2 is 0.01.
     assert line.startswith("best by lower bound: 51.69, mean 58.00 over 2 seeds (trial 10")
 
 
 def test_an_infeasible_trial_is_marked_while_the_sweep_runs(
-    tmp_path: Path, new_drive: Callable[..., Any], new_spec: NewSpec
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
     bound = {"trials": 2, "constraints": ["sickr >= 0.3"]}
     drive = new_drive(tmp_path, new_spec(search=bound))
@@ -251,16 +247,16 @@ def test_the_front_is_over_feasible_means(new_spec: NewSpec) -> None:
     assert "stsb 60.00, seconds 30 s (trial 0" in lines[2]
 
 
-def test_where_nothing_is_feasible_the_end_says_so(new_spec: NewSpec) -> None:
-    spec = new_spec(search=EVEN)
-    (line,) = best_lines(spec, history(ended(0, 0.9, uniformity=-1.0)))
-    assert "uniformity <= -1.5 and seconds <= 3600" in line
-    assert list(best_lines(spec, history())) == []
-
-
-def test_a_seed_that_keeps_a_bound_does_not_make_its_configuration_keep_it(
+def test_the_end_names_a_feasible_configuration_or_says_that_there_is_none(
     new_spec: NewSpec,
 ) -> None:
+    """One whose seeds keep a bound on average."""
+    spec, infeasible = new_spec(search=EVEN), ended(0, 0.9, uniformity=-1.0)
+    (line,) = best_lines(spec, history(infeasible))
+    assert "uniformity <= -1.5 and seconds <= 3600" in line
+    assert list(best_lines(spec, history())) == []
+    (line,) = best_lines(spec, history(infeasible, ended(1, 0.5)))
+    assert line.startswith("best dev stsb: 50.00 at step 2 (trial 1")
     trials = [
         ended(n, 0.5 + n / 10, uniformity=u, configuration="c", seed=n)
         for n, u in enumerate((-1.6, -1.2))
@@ -269,14 +265,8 @@ def test_a_seed_that_keeps_a_bound_does_not_make_its_configuration_keep_it(
     assert line.startswith("no configuration keeps")
 
 
-def test_the_best_line_is_of_a_feasible_trial(new_spec: NewSpec) -> None:
-    found = history(ended(0, 0.9, uniformity=-1.0), ended(1, 0.5))
-    (line,) = best_lines(new_spec(search=EVEN), found)
-    assert line.startswith("best dev stsb: 50.00 at step 2 (trial 1")
-
-
 def test_a_trial_that_lacks_what_is_wanted_fails_at_its_first_trained_step(
-    tmp_path: Path, new_drive: Callable[..., Any], new_spec: NewSpec
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
     objectives = ["stsb", "dev/sikcr_spearman"]
     drive = new_drive(tmp_path, new_spec(search={"trials": 1, "objectives": objectives}))
@@ -292,7 +282,7 @@ def test_a_trial_that_lacks_what_is_wanted_fails_at_its_first_trained_step(
 
 
 def test_a_trial_whose_objective_is_no_number_has_failed(
-    tmp_path: Path, new_drive: Callable[..., Any], new_spec: NewSpec
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
     drive = new_drive(
         tmp_path, new_spec(search={"trials": 1, "objectives": ["stsb", "uniformity"]})

@@ -3,18 +3,13 @@
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
+from in_process import NewDrive, NewSpec
 
 from cse_platform.errors import StoreLostError
-from cse_platform.sweep.spec import SweepSpec
-
-NewSpec = Callable[..., SweepSpec]
-NewDrive = Callable[..., Any]
 
 
 def test_a_store_that_is_down_stops_new_trials_and_is_made_up_for(
@@ -43,6 +38,7 @@ def test_a_store_that_is_down_stops_new_trials_and_is_made_up_for(
     drive.assert_sound()
 
 
+@pytest.mark.slow
 def test_a_store_that_hangs_is_left_alone_for_a_while(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
@@ -64,6 +60,7 @@ def test_a_store_that_hangs_is_left_alone_for_a_while(
     drive.assert_sound()
 
 
+@pytest.mark.slow
 def test_a_search_store_that_comes_back_without_a_trial_is_filled_by_the_next_start(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:

@@ -1,29 +1,31 @@
 """A search store that is lost, or an older copy, is filled again; another journal's is refused."""
 
 import shutil
-import sqlite3
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
+from in_process import NewDrive, NewSpec
 from search_studies import alone, asked, lived, opened, tell_live
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import FailureCause, SweepRequested
-
-NewDrive = Callable[..., Any]
-NewSpec = Callable[..., SweepSpec]
 
 SPACE: dict[str, Any] = {
     "temperature": {"low": 0.01, "high": 1.0, "log": True},
     "kind": ["a", "b"],
     "depth": {"low": 1, "high": 9, "when": {"kind": "b"}},
 }
-TRIALS, LOST_AT, COPIED_AT = 10, 6, 3
+TRIALS, LOST_AT, COPIED_AT = 8, 6, 3
+SAMPLERS: list[Any] = [
+    "random",
+    "qmc",
+    {"kind": "tpe", "startup_trials": 3},
+    {"kind": "gp", "startup_trials": 3},
+    {"kind": "cmaes", "population": 4},
+]
 
 
 def _go_on(drive: Any, trials: int) -> None:
@@ -48,16 +50,12 @@ def _told(study: optuna.Study) -> list[Mapping[str, Any]]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("lost", ["all of it", "what is new"])
+@pytest.mark.parametrize("lost", ["all of it", pytest.param("what is new", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "sampler",
     [
-        "random",
-        "qmc",
-        {"kind": "tpe", "startup_trials": 3},
-        {"kind": "gp", "startup_trials": 3},
-        {"kind": "cmaes", "population": 4},
         {"kind": "nsgaii", "population": 3},
+        *(pytest.param(sampler, marks=pytest.mark.slow) for sampler in SAMPLERS),
     ],
     ids=str,
 )
@@ -110,6 +108,7 @@ def test_what_was_tried_again_and_put_in_comes_back(tmp_path: Path, new_spec: Ne
     assert study.begin("r", values) == 0 and study.retry(0) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cause", ["trial", "machine"])
 def test_a_study_of_another_journal_is_refused(
     tmp_path: Path, new_spec: NewSpec, cause: FailureCause
@@ -122,25 +121,3 @@ def test_a_study_of_another_journal_is_refused(
         opened(tmp_path, new_spec(), journal="second")
     assert asked(opened(tmp_path, new_spec(sweep="other"), journal="second"), 1)
     assert asked(opened(tmp_path, new_spec(), journal="first"), 1)
-
-
-def test_a_study_of_an_earlier_version_is_taken_by_the_journal_that_it_fits(
-    tmp_path: Path, new_spec: NewSpec
-) -> None:
-    search = opened(tmp_path, new_spec(), journal="first")
-    (assignment,) = asked(search, 1)
-    history = lived(0, [0.1, 0.5], state="COMPLETE")
-    (trial,) = history.trials.values()
-    trial.values, trial.searched = assignment, tuple(assignment)
-    tell_live(search, history)
-    asked(search, 1)  # begun, and not started
-    with closing(sqlite3.connect(tmp_path / "search.db")) as store, store:
-        store.execute("DELETE FROM study_user_attributes WHERE key = 'journal'")
-    with pytest.raises(SweepRefusedError, match="another journal"):
-        opened(tmp_path, new_spec(), journal="second")  # whose sweep has run nothing
-    trial.values = {**assignment, "temperature": 0.123}
-    with pytest.raises(SweepRefusedError, match="another journal"):
-        opened(tmp_path, new_spec(), journal="second", history=history)
-    trial.values = assignment
-    opened(tmp_path, new_spec(), journal="first", history=history)
-    assert alone(tmp_path).user_attrs["journal"] == "first"

@@ -13,6 +13,7 @@ from zipfile import ZipFile
 
 import grimp
 import pytest
+from in_process import NewSpec
 from outside_methods import keep_registry, lay_metadata
 
 from cse_methods.code_hash import code_hashes
@@ -28,7 +29,6 @@ from cse_platform.runner.cluster.pinned_packages import (
     list_lacking,
 )
 from cse_platform.runner.cluster.shipping import Shipment, shipment_of
-from cse_platform.sweep.spec import SweepSpec
 
 METHOD = """
 from pathlib import Path
@@ -106,7 +106,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def shipped(site: Path, new_spec: Callable[..., SweepSpec]) -> Callable[[], Shipment]:
+def shipped(site: Path, new_spec: NewSpec) -> Callable[[], Shipment]:
     spec = new_spec(method="shipped", space={}, fixed={}, backbone="mini")
     return lambda: shipment_of([spec])
 
@@ -149,9 +149,7 @@ def test_nothing_else_of_the_user_s_folder_travels(shipped: Callable[[], Shipmen
     assert not any("__pycache__" in name or "direct_url" in name for name in ours.namelist())
 
 
-def test_the_base_of_a_method_of_ours_travels(
-    site: Path, new_spec: Callable[..., SweepSpec]
-) -> None:
+def test_the_base_of_a_method_of_ours_travels(site: Path, new_spec: NewSpec) -> None:
     (site / "shipped" / "method.py").write_text(BASE)
     fixed = {"teachers": "mini", "base": "shipped"}
     spec = new_spec(method="rankcse", space={}, fixed=fixed, backbone="mini")
@@ -186,9 +184,7 @@ def test_an_outside_method_s_own_requirements_are_pinned(shipped: Callable[[], S
     assert packages["pytest"] == version("pytest")
     assert packages["numpy"] == version("numpy")
     assert not {"ray", "torch", "never-installed", "absent-package"} & packages.keys()
-
-
-def test_what_was_installed_from_a_folder_is_not_asked_of_an_index() -> None:
+    # What was installed from a folder is not asked of an index.
     assert find_pinned(["cse-platform", "numpy"]) == {"numpy": version("numpy")}
 
 
@@ -199,6 +195,7 @@ def test_a_machine_lacks_what_it_has_in_another_version() -> None:
     assert {"Python", "torch"} < there.keys()
 
 
+@pytest.mark.slow
 def test_the_packages_of_a_trial_are_those_that_its_modules_import() -> None:
     """Also within functions, which import what most trials do not need."""
     processes = ("worker", "measuring", "scorer")

@@ -2,16 +2,14 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from in_process import InProcessExecutor
+from in_process import InProcessExecutor, NewSpec
 
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store import open_store
 from cse_platform.runner.driver import SweepDriver
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.journal import Journal
 
@@ -36,9 +34,7 @@ def filled(folder: Path) -> Path:
     return folder
 
 
-def test_corpus_and_dev_sets_are_opened_once(
-    new_spec: Callable[..., SweepSpec], tmp_path: Path
-) -> None:
+def test_corpus_and_dev_sets_are_opened_once(new_spec: NewSpec, tmp_path: Path) -> None:
     data, opened, watching = filled(tmp_path / "data"), Counter[str](), True
 
     def count(event: str, arguments: tuple[Any, ...]) -> None:

@@ -2,11 +2,11 @@
 
 import io
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import NewDrive, NewSpec
 
 from cse_platform.cli import following
 from cse_platform.cli.following import FollowedSweep
@@ -14,11 +14,7 @@ from cse_platform.cli.progress import SweepProgress
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.store import Store
 from cse_platform.runner.driver import warnings_recorded
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking import journal
-
-NewSpec = Callable[..., SweepSpec]
-NewDrive = Callable[..., Any]
 
 
 @pytest.fixture

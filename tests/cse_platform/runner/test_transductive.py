@@ -1,10 +1,9 @@
 """Trials on the texts of test sets: on record as an opening, marked, and apart from clean ones."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from in_process import NewDrive, NewSpec
 
 from cse_methods.contract import Method
 from cse_methods.data.corpus_spec import CorpusSpec
@@ -12,7 +11,6 @@ from cse_methods.evaluation.test_sets.texts import hand_out_texts
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.references import describe_row, named_rows
 from cse_platform.sweep.identity import DevData, Identity, dev_identity
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TestAccessed, TrialPoint, TrialStarted
 from cse_platform.tracking.journal import read_journal
 
@@ -21,8 +19,8 @@ CORPUS = {"name": "sts12", "transductive": True}
 
 def test_trials_are_marked_and_stand_apart(
     tmp_path: Path,
-    new_drive: Callable[..., Any],
-    new_spec: Callable[..., SweepSpec],
+    new_drive: NewDrive,
+    new_spec: NewSpec,
     cheap: Method,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,21 +1,17 @@
-"""What a trial's worker does before a line of the method runs."""
+"""What the processes of a sweep import: nothing that they do not use."""
 
 import subprocess
 import sys
 
-SCRIPT = """
+BEFORE_THE_METHOD = """
 import sys
 import cse_platform.runner.worker
 heavy = {"torch", "transformers", "sklearn", "mlflow", "optuna", "sqlalchemy"} & set(sys.modules)
 assert not heavy, heavy
 """
-
-
-TRAINED = """
-import sys
+A_TRIAL = """
 import tempfile
 from pathlib import Path
-import cse_platform.runner.worker
 from cse_methods.testing import train_once
 short = {"backbone": "mini", "max_steps": 1, "dev": {"checkpoint": "sickr", "search": "sickr"}}
 train_once("simcse", short, folder=Path(tempfile.mkdtemp()))
@@ -23,13 +19,22 @@ unused = {"mlflow", "optuna", "sqlalchemy", "alembic", "sklearn", "plotly", "dat
 assert not unused & set(sys.modules), unused & set(sys.modules)
 """
 """Ray itself imports pandas."""
+THE_DRIVER = """
+import sys, cse_platform.cli.run
+heavy = {"torch", "transformers", "scipy.stats", "mlflow"} & set(sys.modules)
+assert not heavy, heavy
+"""
 
 
-def test_a_trial_imports_nothing_that_it_does_not_use() -> None:
-    done = subprocess.run([sys.executable, "-c", TRAINED], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def test_a_worker_imports_no_torch_before_the_method_does_and_then_only_what_it_uses() -> None:
+    run(BEFORE_THE_METHOD + A_TRIAL)
 
 
-def test_a_worker_imports_no_torch_before_the_method_does() -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
+def test_a_sweep_starts_without_torch_and_scipys_statistics() -> None:
+    """Each takes a second to import, and the trials of a sweep run in other processes."""
+    run(THE_DRIVER)
+
+
+def run(code: str) -> None:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
