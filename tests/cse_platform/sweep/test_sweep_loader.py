@@ -139,16 +139,9 @@ ONE_PROBLEM = [
     ("search: {trials: 4}", "search: {trials: 0}", [
         "line 11, search.trials: expected at least 1, got 0",
     ]),
-    ("search: {trials: 4}", "search: {trials: true}", [
-        "line 11, search.trials: expected a whole number, got true",
-    ]),
     ("search: {trials: 4}", "search: {trials: 4, sampler: tpee}", [
         "line 11, search.sampler: expected 'tpe', 'gp', 'cmaes', 'qmc', 'random', 'grid', "
         "'nsgaii', 'nsgaiii' or 'auto', got 'tpee'; did you mean 'tpe'?",
-    ]),
-    ("search: {trials: 4}", "search: {trials: 4, sampler: {kind: cma}}", [
-        "line 11, search.sampler.kind: expected 'tpe', 'gp', 'cmaes', 'qmc', 'random', 'grid', "
-        "'nsgaii', 'nsgaiii' or 'auto', got 'cma'; did you mean 'cmaes'?",
     ]),
     ("search: {trials: 4}", "search: {trials: 4, sampler: {kind: tpe, startup: 3}}", [
         "line 11, search.sampler.startup: no such key; did you mean 'startup_trials'?",
@@ -164,9 +157,6 @@ ONE_PROBLEM = [
     ("search: {trials: 4}", "search:\n  sampler: grid", [
         "line 7, space.temperature: a grid needs choices, whole numbers or a step",
     ]),
-    ("search: {trials: 4}", "search: {trials: 4, hours: 6}", [
-        "line 11, search.hours: no such key; did you mean 'trials'?",
-    ]),
     ("{low: 1e-2, high: 0.1, log: true}", "{min: 1, max: 2}", [
         "line 7, space.temperature: expected a list of choices, {choices: [...]} or {low: ..., "
         "high: ...}, got {\"min\": 1, \"max\": 2}; write 'low' for 'min' and 'high' for 'max'",
@@ -180,7 +170,6 @@ ONE_PROBLEM = [
         "line 1, sweep: expected at most 100 letters, digits, '-', '_' and '.', "
         "the first a letter or digit, got 'a/b'",
     ]),
-    ("sweep: toy-mini", "sweep: 3", ["line 1, sweep: expected text, got 3"]),
     ("sweep: toy-mini", "seep: toy-mini", [
         "line 1: the key 'sweep' is missing",
         "line 1, seep: no such key; did you mean 'sweep'?",
@@ -189,17 +178,7 @@ ONE_PROBLEM = [
         "line 4, corpus.part: no such key; known: column, columns, drop_empty, first, "
         "name, split_at, transductive",
     ]),
-    ("log: true", "log: true, setp: 3", [
-        "line 7, space.temperature.setp: no such key; did you mean 'step'?",
-    ]),
-    ("1e-2", "0.0", [
-        "line 7, space.temperature: a log scale needs low > 0, got low=0.0",
-    ]),
     ("low: 1e-2", "low: x", ["line 7, space.temperature.low: expected a number, got 'x'"]),
-    ("[listnet, listmle]", "0.5", [
-        "line 8, space.rank_loss: expected a list of choices, {choices: [...]} or "
-        "{low: ..., high: ...}, got 0.5",
-    ]),
     ("[listnet, listmle]", "\n  - listnet\n  - listmel", [
         "line 10, space.rank_loss.1: expected 'listnet' or 'listmle', got 'listmel'; "
         "did you mean 'listmle'?",
@@ -209,26 +188,14 @@ ONE_PROBLEM = [
         "line 9, space.tau3.when.rank_loss: a condition needs a dimension with choices, "
         "and this one is a range; compare it, as in '> 0'",
     ]),
-    ("{rank_loss: listnet}", "{rank_loss: '> 0'}", [
-        "line 9, space.tau3.when.rank_loss: a comparison needs numbers, and this dimension is "
-        '["listnet", "listmle"]',
-    ]),
-    ("{rank_loss: listnet}", "{rank_loss: listnet, views: '> few'}", [
-        "line 9, space.tau3.when.views: expected a comparison with a number, such as '> 0', "
-        "got '> few'",
-    ]),
     ("{low: 2, high: 4}", "{low: 2, high: 9}", [
         "line 10, space.views.high: expected at most 8, got 9",
     ]),
     ("{low: 2, high: 4}", "{low: 2, high: 4.5}", [
         "line 10, space.views: a whole number; write low, high and step as such, got 2 to 4.5",
     ]),
-    ("{low: 2, high: 4}", "[2, 2]", ["line 10, space.views.1: 2 is listed twice; leave one out"]),
     ("views:", "lr:", [
         "line 10, space.lr: method 'toy' has no setting 'lr'; did you mean 'learning_rate'?",
-    ]),
-    ("views:", "veiws:", [
-        "line 10, space.veiws: method 'toy' has no setting 'veiws'; did you mean 'views'?",
     ]),
     ("{epochs: 2}", "{views: 2}", [
         "line 10, space.views: 'views' stands under 'fixed' too; keep one of the two",
@@ -238,26 +205,14 @@ ONE_PROBLEM = [
         "for every trial",
     ]),
     ("{epochs: 2}", '{epochs: "2"}', ["line 5, fixed.epochs: expected a number, got '2'"]),
-    ("{epochs: 2}", "{epochs: .nan}", ["line 5, fixed.epochs: expected a finite number, got .nan"]),
     ("{epochs: 2}", "{teachers: [a, {model: b, pooler: max}]}", [
         "line 5, fixed.teachers.1.pooler: expected 'cls' or 'avg', got 'max'",
-    ]),
-    ("{epochs: 2}", "{teachers: [{best: {method: toy}}]}", [
-        "line 5, fixed.teachers.0: expected {best: {method: …, backbone: …}}, "
-        'got {"best": {"method": "toy"}}',
     ]),
     (", when: {rank_loss: listnet}", "", [
         "line 9, space.tau3: tau3=0.1 has no effect with rank_loss: listmle",
     ]),
-    ("{rank_loss: listnet}", "{rank_loss: listnit}", [
-        "line 9, space.tau3.when.rank_loss: expected 'listnet' or 'listmle', got 'listnit'; "
-        "did you mean 'listnet'?",
-    ]),
     ("  temperature: {low: 1e-2, high: 0.1, log: true}\n", "", [
         "line 1: method 'toy' needs 'temperature'; give it under 'fixed' or 'space'",
-    ]),
-    ("fixed: {epochs: 2}", "fixed: {epochs: 2}\nfixed: {}", [
-        "line 6, fixed: a second 'fixed'; the first is on line 5",
     ]),
     ("trials: 4", "budget: {time: soon}", [
         "line 11, search.budget.time: expected a time such as 90s, 20min, 2h or 1d, got 'soon'",
@@ -312,9 +267,9 @@ ONE_PROBLEM = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("old", "new", "expected"), ONE_PROBLEM)
-def test_each_problem_in_its_words(tmp_path: Path, old: str, new: str, expected: list[str]) -> None:
-    assert problems(tmp_path, edited(old, new)) == [f"  {line}" for line in expected]
+def test_each_problem_in_its_words(tmp_path: Path) -> None:
+    for old, new, expected in ONE_PROBLEM:
+        assert problems(tmp_path, edited(old, new)) == [f"  {line}" for line in expected], new
 
 
 SECTIONS = [
@@ -355,9 +310,9 @@ SECTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("section", "expected"), SECTIONS)
-def test_each_section_in_its_words(tmp_path: Path, section: str, expected: str) -> None:
-    assert problems(tmp_path, f"{GOOD}{section}\n") == [f"  line 12, {expected}"]
+def test_each_section_in_its_words(tmp_path: Path) -> None:
+    for section, expected in SECTIONS:
+        assert problems(tmp_path, f"{GOOD}{section}\n") == [f"  line 12, {expected}"], section
 
 
 UNMEASURED = "no trial measures 'secnods'; did you mean 'seconds'?"
@@ -381,15 +336,13 @@ AIMS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("aims", "expected"), AIMS)
-def test_objectives_and_constraints_that_mean_nothing(
-    tmp_path: Path, aims: str, expected: list[str]
-) -> None:
-    text = edited("search: {trials: 4}", f"search: {{trials: 4, {aims}}}")
-    found = problems(tmp_path, text)
-    assert len(found) == len(expected)
-    for line, start in zip(found, expected, strict=True):
-        assert line.startswith(f"  line 11, {start}"), line
+def test_objectives_and_constraints_that_mean_nothing(tmp_path: Path) -> None:
+    for aims, expected in AIMS:
+        text = edited("search: {trials: 4}", f"search: {{trials: 4, {aims}}}")
+        found = problems(tmp_path, text)
+        assert len(found) == len(expected)
+        for line, start in zip(found, expected, strict=True):
+            assert line.startswith(f"  line 11, {start}"), line
 
 
 def test_a_pruner_needs_one_objective(tmp_path: Path) -> None:
