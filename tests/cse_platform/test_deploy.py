@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
-import pytest
 from click import Command, Context
 from ruamel.yaml import YAML
 
@@ -58,6 +56,8 @@ def test_launcher() -> None:
 
 
 def test_pods_of_kubernetes() -> None:
+    import kubernetes_validate
+
     for template in pods():
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}, **template}
         kubernetes_validate.validate(pod, "1.33", strict=True)
@@ -82,14 +82,14 @@ def test_the_image_has_what_servers_need() -> None:
     assert {"cluster", "postgres"} <= set(installed.split(","))
 
 
-@pytest.mark.parametrize("name", ["compose.yaml", "rayjob.yaml"])
-def test_sweeps_are_asked_for_as_the_command_understands_it(name: str) -> None:
+def test_sweeps_are_asked_for_as_the_command_understands_it() -> None:
     run = main.get_command(Context(main), "run")
     assert isinstance(run, Command)
-    commands = list(commands_in(name))
-    assert commands
-    for file, *options in commands:
-        run.make_context("run", [str(ROOT / "sweeps" / Path(file).name), *options])
+    for name in ("compose.yaml", "rayjob.yaml"):
+        commands = list(commands_in(name))
+        assert commands, name
+        for file, *options in commands:
+            run.make_context("run", [str(ROOT / "sweeps" / Path(file).name), *options])
 
 
 def test_slurm_script_is_a_script() -> None:

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 from sqlalchemy import text
 
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
@@ -29,17 +27,6 @@ ENDS = ("COMPLETE", "PRUNED", "FAIL")
 ACTS = ["point", "point", "point", "resume", "restart", "reuse", "test", *ENDS]
 Acts = list[tuple[str, int, str, int]]
 Arrivals = list[tuple[str, int]]
-
-acts = st.lists(
-    st.tuples(
-        st.sampled_from("ab"),  # whose journal
-        st.integers(0, 2),  # which trial
-        st.sampled_from(ACTS),
-        st.integers(0, 4),  # dev score, quarters of an hour
-    ),
-    max_size=24,
-)
-arrivals = st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 6)), max_size=12)
 
 
 @pytest.mark.parametrize("order", ["ababa", "bbaaa"])
@@ -140,19 +127,27 @@ class Writer:
         return [opened, self.trial_evaluated(of["trial"], scores, sweep=self.sweep)]
 
 
-@dataclass
-class Lab:
-    """What the journals of two sweeps are made with, and the leaderboards they arrive at."""
+def draw(seed: int) -> tuple[Acts, list[Arrivals]]:
+    """What two drivers do, and two orders in which their journals arrive, drawn by number."""
+    rng = random.Random(seed)
+    acts = [
+        (rng.choice("ab"), rng.randrange(3), rng.choice(ACTS), rng.randrange(5)) for _ in range(24)
+    ]
+    orders = [[(rng.choice("ab"), rng.randint(1, 6)) for _ in range(8)] for _ in range(2)]
+    return acts, orders
 
-    new_board: Callable[[], Store]
-    filled: Callable[..., Store]
-    contents: Contents
-    check_counters: Callable[[Store], None]
-    writers: Callable[[bool], dict[str, Writer]]
 
-    def journals_of(self, acts: Acts, one_name: bool) -> dict[str, Writer]:
-        """Both journals, written by drivers that act so."""
-        writers = self.writers(one_name)
+@pytest.fixture
+def written(
+    sweep_started: Started, trial_life: Life, trial_evaluated: Started
+) -> Callable[[Acts, bool], dict[str, Writer]]:
+    """Makes the journals of two drivers that act so; both can be of one sweep."""
+
+    def write(acts: Acts, one_name: bool) -> dict[str, Writer]:
+        writers = {
+            name: Writer("a" if one_name else name, trial_life, sweep_started, trial_evaluated)
+            for name in "ab"
+        }
         for second, (name, trial, what, value) in enumerate(acts):
             writers[name].act(trial, what, value, START + timedelta(seconds=second))
         for writer in writers.values():
@@ -162,82 +157,59 @@ class Lab:
                 writer.events.append(end)
         return writers
 
-    def held_by(self, board: Store, one_name: bool) -> dict[str, list[Any]]:
-        """What a leaderboard holds; of one sweep, its trials' numbers follow from the order."""
-        return self.contents(board) | ({"links": []} if one_name else {})
+    return write
 
 
-@pytest.fixture
-def lab(
-    new_board: Callable[[], Store],
-    filled: Callable[..., Store],
-    contents: Contents,
-    check_counters: Callable[[Store], None],
-    sweep_started: Started,
-    trial_life: Life,
-    trial_evaluated: Started,
-) -> Lab:
-    def writers(one_name: bool) -> dict[str, Writer]:
-        return {
-            name: Writer("a" if one_name else name, trial_life, sweep_started, trial_evaluated)
-            for name in "ab"
-        }
-
-    return Lab(new_board, filled, contents, check_counters, writers)
-
-
-def assert_order_does_not_matter(
-    lab: Lab, acts: Acts, orders: Sequence[Arrivals], one_name: bool
-) -> None:
-    """Both journals can be of one sweep, as after its folder was deleted."""
-    writers = lab.journals_of(acts, one_name)
-    journals = {name: list(enumerate(writer.events, 1)) for name, writer in writers.items()}
-    held = []
-    for order in orders:
-        with lab.new_board() as board:
-            deal(board, journals, order)
-            held.append(lab.held_by(board, one_name))
-            lab.check_counters(board)
-            assert_whole_attempts(board, [writer.attempts for writer in writers.values()])
-    assert held[0] == held[1]
+def without_numbers(held: dict[str, list[Any]], one_name: bool) -> dict[str, list[Any]]:
+    """Of one sweep, the numbers of its trials follow from which journal came first."""
+    return held | ({"links": []} if one_name else {})
 
 
 @pytest.mark.parametrize("one_name", [False, True])
-def test_the_order_of_two_journals_does_not_matter(lab: Lab, one_name: bool) -> None:
-    """Of acts drawn by number, always the same; the whole property takes a minute."""
-    for seed in range(2):
-        draw = random.Random(10 * seed + one_name)
-        acts = [
-            (draw.choice("ab"), draw.randrange(3), draw.choice(ACTS), draw.randrange(5))
-            for _ in range(24)
-        ]
-        orders = [[(draw.choice("ab"), draw.randint(1, 6)) for _ in range(8)] for _ in range(2)]
-        assert_order_does_not_matter(lab, acts, orders, one_name)
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 20), marks=pytest.mark.slow)])
+def test_the_order_of_two_journals_does_not_matter(
+    written: Callable[[Acts, bool], dict[str, Writer]],
+    new_board: Callable[[], Store],
+    contents: Contents,
+    check_counters: Callable[[Store], None],
+    one_name: bool,
+    seeds: range,
+) -> None:
+    for seed in seeds:
+        acts, orders = draw(2 * seed + one_name)
+        writers = written(acts, one_name)
+        journals = {name: list(enumerate(writer.events, 1)) for name, writer in writers.items()}
+        held = []
+        for order in orders:
+            with new_board() as board:
+                deal(board, journals, order)
+                held.append(without_numbers(contents(board), one_name))
+                check_counters(board)
+                assert_whole_attempts(board, [writer.attempts for writer in writers.values()])
+        assert held[0] == held[1], seed
 
 
 @pytest.mark.slow
-@given(acts=acts, one=arrivals, other=arrivals, one_name=st.booleans())
-@settings(
-    max_examples=15,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
-)
-def test_two_journals_in_any_order_or_merged(
-    lab: Lab, acts: Acts, one: Arrivals, other: Arrivals, one_name: bool
+@pytest.mark.parametrize("one_name", [False, True])
+def test_two_journals_may_arrive_at_two_leaderboards_that_are_merged(
+    written: Callable[[Acts, bool], dict[str, Writer]],
+    filled: Callable[..., Store],
+    contents: Contents,
+    check_counters: Callable[[Store], None],
+    one_name: bool,
 ) -> None:
-    """They may also arrive at two leaderboards that are merged."""
-    assert_order_does_not_matter(lab, acts, [one, other], one_name)
-    writers = lab.journals_of(acts, one_name)
-    apart = [lab.filled(writer.events, journal=name) for name, writer in writers.items()]
-    merge(apart[0], apart[1])
-    merge(apart[1], apart[0])
-    whole = lab.filled(writers["a"].events, journal="a")
-    deal(whole, {"b": list(enumerate(writers["b"].events, 1))}, [])
-    for board in (*apart, whole):
-        assert lab.held_by(board, one_name) == lab.held_by(whole, one_name)
-        lab.check_counters(board)
-        board.close()
+    for seed in range(8):
+        writers = written(draw(seed)[0], one_name)
+        apart = [filled(writer.events, journal=name) for name, writer in writers.items()]
+        merge(apart[0], apart[1])
+        merge(apart[1], apart[0])
+        whole = filled(writers["a"].events, journal="a")
+        deal(whole, {"b": list(enumerate(writers["b"].events, 1))}, [])
+        expected = without_numbers(contents(whole), one_name)
+        for board in (*apart, whole):
+            assert without_numbers(contents(board), one_name) == expected
+            check_counters(board)
+            board.close()
 
 
 def deal(board: Store, journals: dict[str, Entries], order: Sequence[tuple[str, int]]) -> None:

@@ -21,7 +21,7 @@ heed_sigterm()
 try:
     hit = Hit()
     del hit
-    threading.Event().wait(30)
+    threading.Event().wait(300)
     print("lost")
 except KeyboardInterrupt:
     print("heard")
@@ -65,11 +65,9 @@ def test_it_works_where_sigint_is_ignored() -> None:
             interrupt()
 
 
-@pytest.mark.parametrize(
-    "script",
-    [HIT_IN_A_FINALISER, HIT_WHILE_A_CONNECTION_CLOSES],
-    ids=["a finaliser", "a connection's end"],
-)
-def test_ctrl_c_that_hits_tidying_up_is_heard_and_prints_nothing(script: str) -> None:
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert (ran.stdout, ran.stderr) == ("heard\n", "")
+def test_ctrl_c_that_hits_tidying_up_is_heard_and_prints_nothing() -> None:
+    for script in (HIT_IN_A_FINALISER, HIT_WHILE_A_CONNECTION_CLOSES):
+        ran = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        )
+        assert (ran.stdout, ran.stderr) == ("heard\n", "")
