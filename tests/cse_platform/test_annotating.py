@@ -47,7 +47,8 @@ def test_each_kind_of_store_keeps_and_filters(
     board: Store, leaderboard_url: str, history: list[Event], tmp_path: Path
 ) -> None:
     apply_events(board, history)
-    for subject, tag in (("first", "s"), (A[:8], "c"), ("2aaaaaaa", "t")):
+    subjects = {"first": "s", A[:8]: "c", "2aaaaaaa": "t", f"rankcse@{B[:8]}": "r", "first#2": "n"}
+    for subject, tag in subjects.items():
         annotate(leaderboard_url, tmp_path / "runs", subject, tags={tag: True}, star=True)
     annotate(leaderboard_url, tmp_path / "runs", "2aaaaaaa", tags={"t": False}, note="new")
     with open_leaderboard(leaderboard_url) as found:
@@ -58,7 +59,7 @@ def test_each_kind_of_store_keeps_and_filters(
             }
             for tag in found.catalogue().tags
         }
-        assert held == {"smoke": {A, B}, "s": {A, B}, "c": {A}}
+        assert held == {"smoke": {A, B}, "s": {A, B}, "c": {A}, "r": {B}, "n": {A}}
         assert found.rows(Filters(tag="t")) == []
         assert found.trial("2aaaaaaa").written.note.text == "new"
 
@@ -74,7 +75,9 @@ def says(runs: Path) -> Iterator[Says]:
     return invoke
 
 
-def test_what_is_written_of_a_trial_is_shown_with_who_did(says: Says, runs: Path) -> None:
+def test_what_is_written_is_shown_with_who_did_until_it_is_taken_away(
+    says: Says, runs: Path
+) -> None:
     words = ("--note", "falls after 500", "--tag", "odd", "--star")
     assert says("annotate", "1aaaaaaa", *words).exit_code == 0
     shown = says("show", "1aaaaaaa").output
@@ -83,9 +86,19 @@ def test_what_is_written_of_a_trial_is_shown_with_who_did(says: Says, runs: Path
     told = json.loads(says("show", "1aaaaaaa", "--json").output)
     assert told["written"]["note"]["text"] == "falls after 500"
     assert told["written"]["star"]["who"] == user_and_host()
+    says("annotate", "first", "--tag", "paper", "--star", "--note", "[bold]for the paper")
+    said = says("status", "first", command="sweep").output
+    for text in ("paper, smoke", "[bold]for the paper", "first ★"):
+        assert text in said
+    says("annotate", "first", "--untag", "paper", "--untag", "smoke", "--no-star", "--note", "")
+    with open_leaderboard(runs) as board:
+        found = board.sweep("first")
+        assert "paper" not in board.catalogue().tags
+    assert found.tags == ("smoke",)  # of the sweep's file
+    assert (found.written.note, found.written.star) == (None, None)
 
 
-@pytest.mark.parametrize("subject", ["first", f"rankcse@{A[:8]}", A[:8], "first#2", "3aaaaaaa"])
+@pytest.mark.parametrize("subject", ["first", A[:8], "3aaaaaaa"])
 def test_a_star_on_a_row_s_sweep_or_configuration_or_trial(says: Says, subject: str) -> None:
     assert says("annotate", subject, "--tag", "mine", "--star", "--note", "so so").exit_code == 0
     rows = json.loads(says("--all", "--tag", "mine", "--json").output)
@@ -96,13 +109,6 @@ def test_a_star_on_a_row_s_sweep_or_configuration_or_trial(says: Says, subject: 
     assert all(row["starred"] is not of_sweep for row in rows)
     assert all(row["notes"] == ([] if of_sweep else ["so so"]) for row in rows)
     assert ("★" in says("--all").output) is not of_sweep
-
-
-def test_status_of_a_sweep_has_its_tags_its_note_and_its_star(says: Says) -> None:
-    says("annotate", "first", "--tag", "paper", "--star", "--note", "[bold]for the paper")
-    said = says("status", "first", command="sweep").output
-    for text in ("paper, smoke", "[bold]for the paper", "first ★"):
-        assert text in said
 
 
 def test_without_mlflow_it_is_written_and_said(says: Says, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,37 +143,19 @@ def test_a_note_of_many_lines_keeps_tables_whole(says: Says) -> None:
     assert told["written"]["note"]["text"] == long.strip()
 
 
-def test_what_is_taken_away_is_gone_and_tags_of_the_file_stay(says: Says, runs: Path) -> None:
-    says("annotate", "first", "--tag", "paper", "--star", "--note", "for the paper")
-    says("annotate", "first", "--untag", "paper", "--untag", "smoke", "--no-star", "--note", "")
-    with open_leaderboard(runs) as board:
-        found = board.sweep("first")
-        assert "paper" not in board.catalogue().tags
-    assert found.tags == ("smoke",)
-    assert (found.written.note, found.written.star) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("words", "says_why"),
-    [
-        (["annotate", "frist", "--star"], "is not a sweep"),
-        (["annotate", "rankcse@cccc", "--star"], "neither a configuration"),
-        (["annotate", "first", "--tag", "two words"], "letters"),
-        (["annotate", "first", "--note", "x" * 4001], "4000"),
-    ],
-)
-def test_what_means_nothing_is_refused(
-    says: Says, runs: Path, words: list[str], says_why: str
-) -> None:
-    result = says(*words)
-    assert (result.exit_code, says_why in result.stderr) == (1, True)
+def test_what_means_nothing_is_refused(says: Says, runs: Path) -> None:
+    for words, code, why in (
+        (["frist", "--star"], 1, "is not a sweep"),
+        (["rankcse@cccc", "--star"], 1, "neither a configuration"),
+        (["first", "--tag", "two words"], 1, "letters"),
+        (["first", "--note", "x" * 4001], 1, "4000"),
+        (["first"], 2, ""),
+        (["first", "--tag", "a", "--untag", "a"], 2, ""),
+    ):
+        result = says("annotate", *words)
+        assert (result.exit_code, why in result.stderr) == (code, True), words
     with open_leaderboard(runs) as board:
         assert board.sweep("first").tags == ("smoke",)
-
-
-@pytest.mark.parametrize("words", [[], ["--tag", "a", "--untag", "a"]])
-def test_nothing_or_a_contradiction_is_misuse(says: Says, words: list[str]) -> None:
-    assert says("annotate", "first", *words).exit_code == 2
 
 
 def test_neither_a_secret_nor_what_steers_a_terminal_is_kept(says: Says) -> None:
@@ -179,36 +167,30 @@ def test_neither_a_secret_nor_what_steers_a_terminal_is_kept(says: Says) -> None
 
 
 def test_a_leaderboard_made_anew_gets_them_from_their_journal(
-    says: Says, runs: Path, history: list[Event]
+    says: Says, runs: Path, history: list[Event], empty_leaderboard: Callable[[Path], str]
 ) -> None:
+    """And a journal of the sweep that is applied anew takes nothing away."""
     says("annotate", "1aaaaaaa", "--note", "old", "--star")
     says("annotate", "1aaaaaaa", "--note", "new", "--tag", "odd")
     before = says("show", "1aaaaaaa", "--json").output
     for file in runs.glob("leaderboard.db*"):
         file.unlink()
-    url = f"sqlite:///{runs / 'leaderboard.db'}"
+    url = empty_leaderboard(runs / "leaderboard.db")
     replay_annotations(url, runs, "cse")
     with open_store(url) as board:
         apply_events(board, history)
     assert says("show", "1aaaaaaa", "--json").output == before
-
-
-def test_a_journal_of_the_sweep_that_is_applied_anew_takes_nothing_away(
-    says: Says, runs: Path, history: list[Event]
-) -> None:
-    says("annotate", "first", "--tag", "paper")
-    with open_store(f"sqlite:///{runs / 'leaderboard.db'}") as board:
+    with open_store(url) as board:
         apply_events(board, history, journal="another")
-    with open_leaderboard(runs) as board:
-        assert board.sweep("first").tags == ("paper", "smoke")
+    assert says("show", "1aaaaaaa", "--json").output == before
 
 
+@pytest.mark.slow
 def test_merging_brings_them_over_and_the_later_one_stands(
     says: Says, runs: Path, tmp_path_factory, empty_leaderboard: Callable[[Path], str]
 ) -> None:
     other = tmp_path_factory.mktemp("other")
-    with open_store(empty_leaderboard(other / "leaderboard.db")):
-        pass
+    empty_leaderboard(other / "leaderboard.db")
     says("annotate", "first", "--note", "first", "--star")
 
     def merge() -> None:

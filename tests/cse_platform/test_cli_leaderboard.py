@@ -104,17 +104,14 @@ def test_json_holds_fractions(runs: Path) -> None:
     assert (simcse["dev_mean"], simcse["dev_std"], simcse["dev_interval"]) == (0.5, None, None)
 
 
-@pytest.mark.parametrize(
-    ("form", "found"),
-    [
-        ("markdown", "| rankcse | mini | **75.50** ±0.71 |"),
-        ("latex", r"rankcse & mini & \textbf{75.50}$_{\pm 0.71}$ & {[}69.15, 81.85]"),
-        ("html", "rankcse</th>"),
-        ("csv", "rankcse,mini,rankcse-mini,"),
-    ],
-)
-def test_other_forms(runs: Path, form: str, found: str) -> None:
-    assert found in run("--runs", runs, "--format", form).stdout
+def test_other_forms(runs: Path) -> None:
+    for form, found in {
+        "markdown": "| rankcse | mini | **75.50** ±0.71 |",
+        "latex": r"rankcse & mini & \textbf{75.50}$_{\pm 0.71}$ & {[}69.15, 81.85]",
+        "html": "rankcse</th>",
+        "csv": "rankcse,mini,rankcse-mini,",
+    }.items():
+        assert found in run("--runs", runs, "--format", form).stdout, form
 
 
 def test_published_numbers_stand_beside_ours_or_alone(runs: Path, tmp_path: Path) -> None:
@@ -133,27 +130,23 @@ def test_published_numbers_stand_beside_ours_or_alone(runs: Path, tmp_path: Path
     )
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_one_table_of_a_paper_is_chosen(runs: Path, tmp_path: Path, there: bool) -> None:
-    def ask(tables: str) -> Result:
-        return run("--runs", runs if there else tmp_path / "none", "--published", tables, "--json")
+def test_one_table_of_a_paper_is_chosen(runs: Path, tmp_path: Path) -> None:
+    def ask(tables: str, *words: object) -> Result:
+        return run("--runs", runs, "--published", tables, *words)
 
-    def sources(tables: str) -> set[str]:
-        rows = json.loads(ask(tables).stdout)
+    def sources(tables: str, folder: Path) -> set[str]:
+        rows = json.loads(ask(tables, "--runs", folder, "--json").stdout)
         return {source for row in rows if row["published"] for source in row["sources"]}
 
-    assert sources("rankcse:2") == sources("RankCSE:table2") == {"rankcse table2"}
-    assert sources("rankcse:5,compcse:1") == {"rankcse table5", "compcse table1"}
+    assert sources("rankcse:2", runs) == {"rankcse table2"}
+    assert sources("RankCSE:table2", tmp_path / "none") == {"rankcse table2"}
+    assert sources("rankcse:5,compcse:1", runs) == {"rankcse table5", "compcse table1"}
     for tables, nearest in (("rankcs:2", "'rankcse'"), ("rankcse:table22", "'table2'")):
-        assert (ask(tables).exit_code, f"did you mean {nearest}" in ask(tables).stderr) == (1, True)
-
-
-def test_a_chosen_table_without_such_scores_is_said(runs: Path) -> None:
-    def unshown(*tasks: str) -> bool:
-        done = run("--runs", runs, "--published", "rankcse:3", *tasks)
-        return done.exit_code == 0 and "No row of rankcse:3" in done.stderr
-
-    assert (unshown(), unshown("--tasks", "transfer")) == (True, False)
+        refused = ask(tables)
+        assert (refused.exit_code, f"did you mean {nearest}" in refused.stderr) == (1, True)
+    for words, is_unshown in (((), True), (("--tasks", "transfer"), False)):
+        done = ask("rankcse:3", *words)
+        assert (done.exit_code, "No row of rankcse:3" in done.stderr) == (0, is_unshown)
 
 
 def test_a_file_of_published_numbers(runs: Path, tmp_path: Path) -> None:
@@ -175,39 +168,47 @@ def test_a_papers_table(runs: Path) -> None:
     assert (unknown.exit_code, "table2" in unknown.stderr) == (1, True)
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["--paper", "rankcse"], ["--paper", "--table"]),
-        (["--compare", "a", "b", "--compare-all"], ["--compare", "--compare-all"]),
-        (["--compare", "a", "b", "--sort", "n"], ["--compare", "--sort"]),
-        (["--all", "show", "abcdef"], ["cse-leaderboard show"]),
-        (["--since", "yesterday"], ["'yesterday'"]),
-    ],
-)
-def test_misuse(runs: Path, words: list[str], named: list[str]) -> None:
-    result = run(*words)
-    assert result.exit_code == 2
-    assert [word for word in named if word not in result.stderr] == []
+MISUSE = {
+    "--paper rankcse": ["--paper", "--table"],
+    "--compare a b --compare-all": ["--compare", "--compare-all"],
+    "--compare a b --sort n": ["--compare", "--sort"],
+    "--all show abcdef": ["cse-leaderboard show"],
+    "--since yesterday": ["'yesterday'"],
+    "--runs here --store sqlite:///other.db": ["--runs", "--store"],
+    "--json --csv": ["two formats"],
+    "--csv --format json": ["two formats"],
+}
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--compare", "bert", "rankcse"], "'bert'"),
-        (["--compare", "rankcse", "simcse"], "'rankcse' has no test scores of sts"),
-        (["--compare-all"], "sts"),
-        (["--sort", "speed"], "'speed'"),
-    ],
-)
-def test_refusals_are_one_sentence(runs: Path, words: list[str], told: str) -> None:
-    result = run("--runs", runs, *words)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert told in result.stderr
-    assert result.stderr.count("\n") == 1
+def test_misuse() -> None:
+    for words, named in MISUSE.items():
+        result = run(*words.split())
+        assert result.exit_code == 2, words
+        assert [word for word in named if word not in result.stderr] == []
+    twice = run("--json", "--format", "json", "--runs", "nowhere")
+    assert twice.exit_code == 1  # there is no leaderboard
+
+
+def test_refusals_are_one_sentence(runs: Path, tmp_path: Path) -> None:
+    for words, told in {
+        "--compare bert rankcse": "'bert'",
+        "--compare rankcse simcse": "'rankcse' has no test scores of sts",
+        "--compare-all": "sts",
+        "--sort speed": "'speed'",
+        "--method simsce": "did you mean 'simcse'?",
+        "--method SimCSE": "did you mean 'simcse'?",
+        "--backbone bert-bse": "did you mean 'bert-base'?",
+        f"--runs {tmp_path}/none": f"sqlite:///{tmp_path}/none/leaderboard.db",
+    }.items():
+        result = run("--runs", runs, *words.split())
+        assert (result.exit_code, result.stdout) == (1, ""), words
+        assert result.stderr.startswith("Error: ") and told in result.stderr
+        assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "none").exists()
 
 
 def test_every_command_has_an_example() -> None:
+    assert "cse-leaderboard --backbone bert-base" in run("-h").stdout
     for name, command in main.commands.items():
         told = run(name, "--help").stdout
         assert f"cse-leaderboard {name} " in told, name
@@ -224,49 +225,38 @@ def test_csv_holds_the_same_numbers(runs: Path) -> None:
     assert json.loads(rows[0]["values"]) == listed[0]["configuration"]["values"]
 
 
-@pytest.mark.parametrize(
-    ("filters", "methods"),
-    [
-        (["--backbone", "bert-base"], ["simcse"]),
-        (["--method", "rankcse"], ["rankcse"]),
-        (["--sweep", "simcse-bert"], ["simcse"]),
-        (["--method", "rankcse", "--all"], ["rankcse", "rankcse"]),
-    ],
-)
-def test_filters(runs: Path, filters: list[str], methods: list[str]) -> None:
-    rows = json.loads(run("--runs", runs, "--json", *filters).stdout)
-    assert [row["method"] for row in rows] == methods
+def test_filters(runs: Path) -> None:
+    expected = {
+        "--backbone bert-base": ["simcse"],
+        "--backbone mini,bert-base": ["rankcse", "simcse"],
+        "--method rankcse": ["rankcse"],
+        "--sweep simcse-bert": ["simcse"],
+        "--method rankcse --all": ["rankcse", "rankcse"],
+    }
+    for filters, methods in expected.items():
+        rows = json.loads(run("--runs", runs, "--json", *filters.split()).stdout)
+        assert [row["method"] for row in rows] == methods, filters
 
 
 def test_a_filter_that_matches_nothing_says_what_is_there(runs: Path) -> None:
-    result = run("--runs", runs, "--backbone", "roberta-large", "--json")
-    assert (result.exit_code, json.loads(result.stdout)) == (0, [])
     there = ("bert-base", "mini", "rankcse", "simcse", "rankcse-mini", "simcse-bert")
-    assert [name for name in ("'roberta-large'", *there) if name not in result.stderr] == []
+    for filters, named in (
+        (("--backbone", "roberta-large"), ("'roberta-large'", *there)),
+        (("--method", "hicl"), ("No complete trial of method 'hicl'",)),
+    ):
+        result = run("--runs", runs, *filters, "--json")
+        assert (result.exit_code, json.loads(result.stdout)) == (0, [])
+        assert [name for name in named if name not in result.stderr] == []
+    done = run("--runs", runs, "--backbone", "bert-base,bert-bse", "--published", "--json")
+    assert {row["backbone"] for row in json.loads(done.stdout)} == {"bert-base"}
 
 
-def test_a_missing_leaderboard_is_one_sentence_and_is_not_made(tmp_path: Path) -> None:
-    result = run("--runs", tmp_path / "none")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("Error: ")
-    assert f"sqlite:///{tmp_path}/none/leaderboard.db" in result.stderr
-    assert result.stderr.count("\n") == 1
-    assert not (tmp_path / "none").exists()
-
-
-def test_the_default_is_the_folder_runs_here(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_typed_folder_wins_over_the_environment_and_the_default(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(runs.parent)
     assert len(json.loads(run("--json").stdout)) == 2
-
-
-def test_runs_and_store_together_are_misuse(runs: Path) -> None:
-    result = run("--runs", runs, "--store", "sqlite:///other.db")
-    assert result.exit_code == 2
-    assert "--runs" in result.stderr and "--store" in result.stderr
-
-
-def test_a_typed_folder_wins_over_the_environment(runs: Path, tmp_path: Path) -> None:
-    missing = f"sqlite:///{tmp_path / 'missing.db'}"
+    missing = f"sqlite:///{runs / 'missing.db'}"
     assert run("--json", CSE_STORE=missing).exit_code == 1
     assert run("--json", "--runs", runs, CSE_STORE=missing).exit_code == 0
 
@@ -289,55 +279,17 @@ def test_ctrl_c_is_exit_code_130() -> None:
     assert CliRunner().invoke(interrupted, []).exit_code == 130
 
 
-def test_help_has_an_example_and_imports_nothing_heavy() -> None:
-    code = (
-        "import sys\n"
+def test_help_imports_nothing_heavy_and_a_reader_that_goes_away_is_no_error(runs: Path) -> None:
+    file = runs.parent / "read.py"
+    file.write_text(
+        "import contextlib, io, sys\n"
         "from cse_platform.cli.leaderboard import main\n"
-        "main(['-h'], standalone_mode=False)\n"
+        "with contextlib.redirect_stdout(io.StringIO()):\n"
+        "    main(['-h'], standalone_mode=False)\n"
         "heavy = {'torch', 'ray', 'mlflow', 'numpy', 'scipy', 'sqlalchemy', 'rich', 'pydantic'}\n"
         "assert not heavy & set(sys.modules)\n"
+        "main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "cse-leaderboard --backbone bert-base" in done.stdout
-
-
-def test_a_reader_that_goes_away_is_no_error(runs: Path) -> None:
-    code = "from cse_platform.cli.leaderboard import main; main()"
-    shell = f"'{sys.executable}' -c '{code}' --runs '{runs}' --json | head -c 1"
+    shell = f"'{sys.executable}' '{file}' --runs '{runs}' --json | head -c 1"
     done = subprocess.run(shell, shell=True, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("[", "")
-
-
-@pytest.mark.parametrize(
-    "formats", [["--json", "--csv"], ["--csv", "--format", "json"], ["--json", "--format", "latex"]]
-)
-def test_two_formats_are_misuse(formats: list[str]) -> None:
-    result = CliRunner().invoke(main, formats)
-    assert result.exit_code == 2
-    assert "two formats" in result.stderr
-
-
-def test_one_format_said_twice_is_fine(tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["--json", "--format", "json", "--runs", str(tmp_path)])
-    assert result.exit_code == 1  # there is no leaderboard
-
-
-def test_a_name_that_nobody_knows_is_refused_with_the_nearest(runs: Path) -> None:
-    for option, name, meant in (
-        ("--method", "simsce", "simcse"),
-        ("--method", "SimCSE", "simcse"),
-        ("--backbone", "bert-bse", "bert-base"),
-    ):
-        done = run("--runs", runs, option, name)
-        assert (done.exit_code, done.stdout) == (1, "")
-        assert f"did you mean {meant!r}?" in done.stderr
-    empty = run("--runs", runs, "--method", "hicl", "--json")
-    assert (empty.exit_code, json.loads(empty.stdout)) == (0, [])
-    assert "No complete trial of method 'hicl'" in empty.stderr
-
-
-def test_several_backbones_are_asked_for_with_commas(runs: Path) -> None:
-    shown = run("--runs", runs, "--backbone", "mini,bert-base", "--json")
-    assert {row["backbone"] for row in json.loads(shown.stdout)} == {"mini", "bert-base"}
-    done = run("--runs", runs, "--backbone", "bert-base,bert-bse", "--published", "--json")
-    assert {row["backbone"] for row in json.loads(done.stdout)} == {"bert-base"}

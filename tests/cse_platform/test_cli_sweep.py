@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,6 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 from stored_trials import apply_events
 
-from cse_dashboards.cli import main as dashboard
-from cse_platform.cli.data import main as data
-from cse_platform.cli.evaluate import main as evaluate
-from cse_platform.cli.leaderboard import main as leaderboard
 from cse_platform.cli.sweep import main
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
@@ -91,24 +88,28 @@ def test_help_needs_no_heavy_library() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize(
-    ("command", "stream"), [("sweep", "stdout"), ("evaluate", "stderr")]
-)  # JSON has standard output for itself
-def test_a_log_has_a_line_before_heavy_libraries_are_read(command: str, stream: str) -> None:
-    code = (
-        "import sys; sys.modules.update(dict.fromkeys(['torch', 'pydantic', 'ray']))\n"
-        f"from cse_platform.cli.{command} import main; main(['something'])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "ModuleNotFoundError" in done.stderr  # it reads them next
-    assert getattr(done, stream).startswith("reading something")
+def test_a_log_has_a_line_before_heavy_libraries_are_read() -> None:
+    """JSON has standard output for itself."""
+    for command, stream in (("sweep", "stdout"), ("evaluate", "stderr")):
+        code = (
+            "import sys; sys.modules.update(dict.fromkeys(['torch', 'pydantic', 'ray']))\n"
+            f"from cse_platform.cli.{command} import main; main(['something'])"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert "ModuleNotFoundError" in done.stderr  # it reads them next
+        assert getattr(done, stream).startswith("reading something")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["run", "--help"]])
-def test_every_help_has_an_example(typed: Typed, arguments: list[str]) -> None:
-    result = typed(*arguments)
-    assert result.exit_code == 0
-    assert "Example" in result.output and "cse-sweep sweeps/" in result.output
+def test_every_command_has_a_version_and_help_an_example(typed: Typed) -> None:
+    for arguments in (["--help"], ["-h"], ["run", "--help"]):
+        result = typed(*arguments)
+        assert result.exit_code == 0
+        assert "Example" in result.output and "cse-sweep sweeps/" in result.output
+    for name in ("sweep", "leaderboard", "data", "evaluate", "dashboard"):
+        module = "cse_dashboards.cli" if name == "dashboard" else f"cse_platform.cli.{name}"
+        name = f"cse-{name}"
+        result = CliRunner().invoke(import_module(module).main, ["--version"], prog_name=name)
+        assert (result.exit_code, result.output) == (0, f"{name} {version('cse-platform')}\n")
 
 
 def test_a_dry_run_shows_ten_configurations_and_writes_nothing(
@@ -134,11 +135,6 @@ def test_a_sweep_is_read_from_standard_input(typed: Typed, write: Callable[..., 
     assert "standard input is not a sweep:\n  line 3, method: " in result.output
 
 
-def test_a_file_can_be_named_like_a_command(typed: Typed, write: Callable[..., str]) -> None:
-    assert "12 trials" in typed(f"./{write('run')}", "--dry-run").output
-    assert typed("run", "--dry-run").exit_code == 2
-
-
 def test_the_command_line_changes_the_file(typed: Typed, write: Callable[..., str]) -> None:
     result = typed(
         write(), "--dry-run", "--trials", "3", "--set", "sweep=other",
@@ -148,35 +144,35 @@ def test_the_command_line_changes_the_file(typed: Typed, write: Callable[..., st
     assert head == "other: simcse on mini, 3 trials"
     assert len(drawn) == 3 and all("temperature=0.07 " in line for line in drawn)
     assert typed(write(), "--trials", "0").exit_code == 2
+    assert "12 trials" in typed(f"./{write('run')}", "--dry-run").output
+    assert typed("run", "--dry-run").exit_code == 2  # the command, without a file
 
 
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
+def test_what_is_wrong_is_one_message_and_exit_code_1(
+    typed: Typed, write: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"trails": 3}, "trails"),
         ({"method": "simsce"}, "Did you mean 'simcse'?"),
         ({"backbone": "brt-base"}, "Did you mean 'bert-base'?"),
         ({"data": "nowhere"}, "'nowhere'"),
         ({"evaluate": {"top": 1, "tasks": ["sst"]}}, "Did you mean 'sst2'?"),
         ({"fixed": {"batch_size": 1}}, "fixed.batch_size"),
-    ],
-)
-def test_what_is_wrong_is_one_message_and_exit_code_1(
-    typed: Typed, write: Callable[..., str], tmp_path: Path, changes: dict[str, Any], told: str
-) -> None:
-    file = write(**changes)
+    ]
+    for changes, told in wrong:
+        file = write(**changes)
+        for how in (["--dry-run"], []):
+            result = typed(file, *how)
+            assert result.exit_code == 1
+            assert result.stderr.startswith("Error: ") and told in result.stderr, changes
+            assert all(line.endswith("…") for line in result.stdout.splitlines())
+    monkeypatch.setenv("CSE_MLFLOW_URI", "sqlite:///runs/search.db")
     for how in (["--dry-run"], []):
-        result = typed(file, *how)
+        result = typed(write(), *how)
         assert result.exit_code == 1
-        assert result.stderr.startswith("Error: ") and told in result.stderr
-        assert all(line.endswith("…") for line in result.stdout.splitlines())
+        assert "'search'" in result.stderr and "'mlflow'" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == [file]
-
-
-def test_a_file_that_is_not_there(typed: Typed) -> None:
-    result = typed("nowhere.yaml")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("Error: nowhere.yaml: ")
+    assert typed("nowhere.yaml").stderr.startswith("Error: nowhere.yaml: ")
 
 
 def test_what_the_hub_has_is_listed_and_offline_refused(
@@ -191,16 +187,6 @@ def test_what_the_hub_has_is_listed_and_offline_refused(
         assert result.exit_code == 1
         assert result.stderr.startswith("Error: sweep.yaml ") and "--offline: " in result.stderr
         assert "encoder bert-large" in result.stderr
-
-
-def test_two_stores_in_one_database_are_refused(
-    typed: Typed, write: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CSE_MLFLOW_URI", "sqlite:///runs/search.db")
-    for how in (["--dry-run"], []):
-        result = typed(write(), *how)
-        assert result.exit_code == 1
-        assert "'search'" in result.stderr and "'mlflow'" in result.stderr
 
 
 def test_a_dry_run_says_that_a_sweep_of_that_name_was_another(
@@ -222,17 +208,12 @@ def test_a_dry_run_says_that_a_sweep_of_that_name_was_another(
     assert "search.seed = 1" in result.stderr and "--set sweep=" in result.stderr
 
 
-def test_a_best_encoder_of_an_earlier_stage_is_taken_on_trust(
-    typed: Typed, write: Callable[..., str]
+def test_a_best_encoder_is_of_an_earlier_stage_or_of_the_leaderboard(
+    typed: Typed, write: Callable[..., str], tmp_path: Path
 ) -> None:
     result = typed(write(content={"stages": [SWEEP, TAUGHT]}), "--dry-run")
     assert result.exit_code == 0
     assert "taught: rankcse on mini, 12 trials" in result.output
-
-
-def test_a_best_encoder_that_is_nowhere_is_refused(
-    typed: Typed, write: Callable[..., str], tmp_path: Path
-) -> None:
     file = write(content=TAUGHT)
     result = typed(file, "--dry-run")
     assert result.exit_code == 1
@@ -276,30 +257,16 @@ def test_status_lists_sweeps_and_their_states(
     assert records[0]["best"]["value"] == 0.75
 
 
-@pytest.mark.parametrize(
-    ("best", "untrained", "said"), [(0.4, 0.5, True), (0.5, 0.5, False), (0.6, 0.5, False)]
-)
-def test_a_sweep_below_its_untrained_backbone_says_so(
-    trial_life: Callable[..., list[Event]], best: float, untrained: float, said: bool
-) -> None:
+def test_a_sweep_below_its_untrained_backbone_says_so(trial_life: Callable[..., Any]) -> None:
     from cse_platform.cli.run import below_untrained
 
-    *events, end = trial_life(0, {0: untrained, 10: best})
-    history = History([*events, end.model_copy(update={"best_value": best})])
-    (trial,) = history.trials.values()
-    text = below_untrained(trial)
-    assert (text is not None) == said
-    assert text is None or ("50.00" in text and "learning rate" in text)
-
-
-COMMANDS = {"cse-sweep": main, "cse-leaderboard": leaderboard, "cse-data": data,
-            "cse-evaluate": evaluate, "cse-dashboard": dashboard}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_a_version(name: str) -> None:
-    result = CliRunner().invoke(COMMANDS[name], ["--version"], prog_name=name)
-    assert (result.exit_code, result.output) == (0, f"{name} {version('cse-platform')}\n")
+    for best, is_said in ((0.4, True), (0.5, False), (0.6, False)):
+        *events, end = trial_life(0, {0: 0.5, 10: best})
+        history = History([*events, end.model_copy(update={"best_value": best})])
+        (trial,) = history.trials.values()
+        text = below_untrained(trial)
+        assert (text is not None) == is_said, best
+        assert text is None or ("50.00" in text and "learning rate" in text)
 
 
 def test_a_sweep_is_submitted_to_a_folder_of_the_cluster(
@@ -312,35 +279,27 @@ def test_a_sweep_is_submitted_to_a_folder_of_the_cluster(
     assert refused.stderr.startswith("Error: --runs runs: expected the absolute path")
 
 
-@pytest.mark.parametrize(
-    ("state", "code", "follow"),
-    [
-        (JobState(False, None, ("log", "sweep tiny has begun"), ""), 0, True),
-        (JobState(True, 0, ("log", "nothing left to do"), ""), 0, False),
-        (JobState(True, 7, ("log", "no disk"), ""), 1, False),
-        (JobState(True, None, (), "never started"), 1, False),
-    ],
-)
 def test_a_submission_says_how_its_job_stands(
-    typed: Typed,
-    write: Callable[..., str],
-    monkeypatch: pytest.MonkeyPatch,
-    state: JobState,
-    code: int,
-    follow: bool,
+    typed: Typed, write: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that has begun can be followed; of one that has ended the log is shown."""
-    server = MagicMock(spec=JobServer, url="http://head:8265")
-    server.running.return_value, server.python.return_value = None, "python"
-    server.states.return_value = iter([state])
-    monkeypatch.setattr("cse_platform.cli.submitting.JobServer", lambda _: server)
-    done = typed("submit", write(), "--address", "head", "--runs", "/lab/runs", "--no-ship")
-    assert done.exit_code == code, done.output
-    assert ("cse-sweep status tiny" in done.stdout) == follow
-    if state.has_ended:
-        assert "\n".join(state.lines) in done.output
-    if code:
-        assert str(state.exit_code or state.why) in done.stderr
+    for state, code in (
+        (JobState(False, None, ("log", "sweep tiny has begun"), ""), 0),
+        (JobState(True, 0, ("log", "nothing left to do"), ""), 0),
+        (JobState(True, 7, ("log", "no disk"), ""), 1),
+        (JobState(True, None, (), "never started"), 1),
+    ):
+        server = MagicMock(spec=JobServer, url="http://head:8265")
+        server.running.return_value, server.python.return_value = None, "python"
+        server.states.return_value = iter([state])
+        monkeypatch.setattr("cse_platform.cli.submitting.JobServer", lambda _, one=server: one)
+        done = typed("submit", write(), "--address", "head", "--runs", "/lab/runs", "--no-ship")
+        assert done.exit_code == code, done.output
+        assert ("cse-sweep status tiny" in done.stdout) == (not state.has_ended)
+        if state.has_ended:
+            assert "\n".join(state.lines) in done.output
+        if code:
+            assert str(state.exit_code or state.why) in done.stderr
 
 
 def test_a_sweep_ends_with_its_own_result_and_then_all_others(

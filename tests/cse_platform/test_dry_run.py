@@ -10,15 +10,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from stored_trials import apply_events
 
 from cse_methods.contract import TrainingConfig
-from cse_methods.data.corpora import Corpus
-from cse_methods.registry import get_method
 from cse_platform.cli.dry_run import disk_bytes, gigabytes
 from cse_platform.cli.sweep import main
-from cse_platform.forecast.measured import measured_seconds
 from cse_platform.forecast.time_left import span, time_left, with_ray
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.trials import past_trials
 from cse_platform.tracking.events import Event
@@ -53,6 +50,21 @@ def dry_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Re
     return run
 
 
+@pytest.fixture
+def remember(
+    tmp_path: Path,
+    empty_leaderboard: Callable[[Path], str],
+    sweep_started: Callable[..., Event],
+) -> Callable[..., None]:
+    """Writes past trials to the leaderboard of that folder."""
+
+    def fill(*events: Event) -> None:
+        with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
+            apply_events(board, [sweep_started(), *events])
+
+    return fill
+
+
 def told(result: Result, name: str) -> str:
     """The line of that name; empty where there is none."""
     assert result.exit_code == 0, result.output
@@ -70,29 +82,30 @@ def test_it_tells_what_a_run_would_take(dry_run: Callable[..., Result], tmp_path
     expected = disk_bytes("mini", trials=6, at_once=1)
     assert expected and gigabytes(expected) in told(result, "disk")
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.yaml"]
+    refused = CliRunner().invoke(main, ["sweep.yaml"])  # a run on a machine that is too small
+    assert refused.exit_code == 1
+    assert "1000 CPU" in refused.stderr and "--address" in refused.stderr
+    assert CliRunner().invoke(main, ["sweep.yaml", "--probe"]).exit_code == 2
+    result = dry_run(pruner={"kind": "median", "min_step": 500}, **NOT_HERE)
+    assert "pruner.min_step is 500" in told(result, "note")
 
 
-def test_a_machine_that_is_too_small_is_refused_by_a_run(
-    dry_run: Callable[..., Result],
-) -> None:
-    dry_run(**NOT_HERE)
-    result = CliRunner().invoke(main, ["sweep.yaml"])
-    assert result.exit_code == 1
-    assert "1000 CPU" in result.stderr and "--address" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("content", "datum"),
-    [(b"one\n\ntwo\n", "line 2"), (b"one\n\xff\n", "line 2: byte 0xff"), (b"one\ntwo\n", "2 sen")],
-    ids=["empty line", "encoding", "batch above the corpus"],
-)
-def test_it_opens_the_corpus(
-    dry_run: Callable[..., Result], tmp_path: Path, content: bytes, datum: str
-) -> None:
-    (tmp_path / "mine.txt").write_bytes(content)
-    result = dry_run(corpus="mine.txt")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("Error: ") and datum in result.stderr
+def test_it_opens_the_corpus(dry_run: Callable[..., Result], tmp_path: Path) -> None:
+    cases = {b"one\n\ntwo\n": "line 2", b"one\n\xff\n": "line 2: byte 0xff", b"one\ntwo\n": "2 sen"}
+    for content, datum in cases.items():
+        (tmp_path / "mine.txt").write_bytes(content)
+        result = dry_run(corpus="mine.txt")
+        assert result.exit_code == 1
+        assert result.stderr.startswith("Error: ") and datum in result.stderr, content
+    for name, line, datum in (
+        ("mine.txt", "自然语言处理很有意思", "unknown to backbone mini"),
+        ("mine.csv", "A dog runs in the park.", "mine.csv is taken as plain text"),
+    ):
+        lines = [f"{line} {number}" for number in range(60)]
+        (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
+        assert datum in told(dry_run(corpus=name, **NOT_HERE), "note")
+        result = CliRunner().invoke(main, ["sweep.yaml"])  # a run says it before it is refused
+        assert "note: " in result.stderr and datum in result.stderr
 
 
 def test_every_problem_is_told_at_once(dry_run: Callable[..., Result], tmp_path: Path) -> None:
@@ -141,55 +154,34 @@ def test_a_seed_that_the_search_has_is_no_further_one(dry_run: Callable[..., Res
     assert "seeds.confirm has no seed but 42" in told(none, "note")
 
 
-def test_what_does_nothing_is_noted(dry_run: Callable[..., Result]) -> None:
-    result = dry_run(pruner={"kind": "median", "min_step": 500}, **NOT_HERE)
-    assert "pruner.min_step is 500" in told(result, "note")
-
-
 def test_where_a_search_starts_is_told(
-    dry_run: Callable[..., Result],
-    tmp_path: Path,
-    empty_leaderboard: Callable[[Path], str],
-    sweep_started: Callable[..., Event],
-    trial_life: Life,
+    dry_run: Callable[..., Result], remember: Callable[..., None], trial_life: Life
 ) -> None:
     search = {**SWEEP["search"], "start_from": ["leaderboard"]}
     nothing = dry_run(search=search, **NOT_HERE)
     assert re.match("start_from: .* no other trial of simcse$", told(nothing, "note"))
     past = trial_life(0, {10: 0.7}, method="simcse", values={"temperature": 0.06})
-    with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
-        tell(board, [sweep_started(), *past])
+    remember(*past)
     result = dry_run(search=search, **NOT_HERE)
     assert "note: start_from: number 1 on mini, of first (dev 70.00, 1 seed)\n" in result.output
     assert "temperature=0.06 is not in space.temperature" in result.output
     assert "  temperature=0.05\n" in result.output
 
 
-@pytest.mark.parametrize(
-    ("name", "line", "datum"),
-    [
-        ("mine.txt", "自然语言处理很有意思", "unknown to backbone mini"),
-        ("mine.csv", "A dog runs in the park.", "mine.csv is taken as plain text"),
-    ],
-)
-def test_a_doubtful_corpus_is_noted(
-    name: str, line: str, datum: str, dry_run: Callable[..., Result], tmp_path: Path
+def test_a_trial_is_measured_where_none_is_known(
+    dry_run: Callable[..., Result], tmp_path: Path
 ) -> None:
-    lines = [f"{line} {number}" for number in range(60)]
-    (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
-    assert datum in told(dry_run(corpus=name, **NOT_HERE), "note")
-    result = CliRunner().invoke(main, ["sweep.yaml"])  # a run says it before it is refused
-    assert "note: " in result.stderr and datum in result.stderr
-
-
-def test_a_supervised_trial_is_measured(dry_run: Callable[..., Result], tmp_path: Path) -> None:
+    """A supervised one here."""
     rows = [f"sentence {n},another {n},no sentence {n}\n" for n in range(20)]
     (tmp_path / "nli.csv").write_text("a,b,c\n" + "".join(rows))
     corpus = {"name": "nli.csv", "columns": ["a", "b", "c"]}
-    fixed = {"batch_size": 4, "supervision": "triples"}
+    fixed = {"batch_size": 4, "supervision": "triples", "max_steps": 4}
+    unknown = dry_run(corpus=corpus, fixed=fixed)
+    assert told(unknown, "time").endswith("unknown; --probe measures it")
     result = dry_run("--probe", corpus=corpus, fixed=fixed)
     assert told(result, "corpus") == "nli.csv, 20 rows of 3 sentences"
-    assert "from 2 steps" in told(result, "time")
+    measured = r"6 trials, \d+ at once: .* (s|min|h) \(from 2 steps on this machine, .*\)"
+    assert re.fullmatch(measured, told(result, "time"))
     refused = dry_run(corpus=corpus, fixed={"batch_size": 4})
     assert refused.exit_code == 1
     assert "nli.csv has 3 columns" in refused.stderr and "supervision" in refused.stderr
@@ -207,22 +199,17 @@ def test_stores_are_asked(dry_run: Callable[..., Result], tmp_path: Path) -> Non
     assert "127.0.0.1:9" in result.stderr and "secret" not in result.stderr
 
 
-def test_a_trial_is_measured_where_none_is_known(dry_run: Callable[..., Result]) -> None:
-    fixed = {"batch_size": 2, "max_steps": 4}
-    assert told(dry_run(fixed=fixed), "time").endswith("unknown; --probe measures it")
-    line = told(dry_run("--probe", fixed=fixed), "time")
-    assert re.fullmatch(
-        r"6 trials, \d+ at once: .* (s|min|h) \(from 2 steps on this machine, .*\)", line
-    )
-
-
+@pytest.mark.slow
 def test_a_longer_trial_is_measured_as_longer() -> None:
+    from cse_methods.data.corpora import Corpus
+    from cse_methods.registry import get_method
+    from cse_platform.forecast.measured import measured_seconds
+
     method = get_method("simcse")
-    config = method.config.model_validate(
-        {"backbone": "mini", "corpus": "builtin", "data": "builtin", "batch_size": 4}
-    )
+    settings = {"backbone": "mini", "corpus": "builtin", "data": "builtin", "batch_size": 2}
+    config = method.config.model_validate(settings)
     assert isinstance(config, TrainingConfig)
-    corpus = Corpus("some", [f"sentence {number}" for number in range(50)], "")
+    corpus = Corpus("some", [f"sentence {number}" for number in range(20)], "")
     few, many = (
         measured_seconds(method, config, corpus=corpus, steps=steps, threads=1)
         for steps in (1, 1_000_000)
@@ -237,26 +224,19 @@ def ran(
     return [*events, finish.model_copy(update={"wall_seconds": seconds, "gpus": gpus})]
 
 
-def tell(board: Store, events: list[Event]) -> None:
-    sink = LeaderboardSink(board)
-    sink.apply("first", list(enumerate(events, start=sink.position("first") + 1)))
-
-
 def test_past_trials_of_the_kind(
     board: Store, sweep_started: Callable[..., Event], trial_life: Life
 ) -> None:
     """Complete ones of the method on the backbone, with or without a GPU; newest first."""
-    tell(
-        board,
-        [
-            sweep_started(),
-            *ran(trial_life, 0, 100.0),
-            *ran(trial_life, 1, 200.0),
-            *ran(trial_life, 2, 300.0, gpus=0.5),
-            *ran(trial_life, 3, 400.0, backbone="bert-base"),
-            *ran(trial_life, 4, 500.0, state="PRUNED"),
-        ],
-    )
+    events = [
+        sweep_started(),
+        *ran(trial_life, 0, 100.0),
+        *ran(trial_life, 1, 200.0),
+        *ran(trial_life, 2, 300.0, gpus=0.5),
+        *ran(trial_life, 3, 400.0, backbone="bert-base"),
+        *ran(trial_life, 4, 500.0, state="PRUNED"),
+    ]
+    apply_events(board, events)
     with board.session() as session:
         cpu = past_trials(session, method="simcse", backbone="mini", gpu=False)
         assert [(one.wall_seconds, one.step) for one in cpu] == [(200.0, 50), (100.0, 50)]
@@ -266,11 +246,7 @@ def test_past_trials_of_the_kind(
 
 
 def test_hours_come_from_past_trials(
-    dry_run: Callable[..., Result],
-    tmp_path: Path,
-    empty_leaderboard: Callable[[Path], str],
-    sweep_started: Callable[..., Event],
-    trial_life: Life,
+    dry_run: Callable[..., Result], remember: Callable[..., None], trial_life: Life
 ) -> None:
     """Ours goes through 6,000 sentences, past ones through 50 steps of 64 in 320 s.
 
@@ -278,8 +254,7 @@ def test_hours_come_from_past_trials(
     """
     late, *others = ran(trial_life, 1, 320.0)
     begun = late.model_copy(update={"time": late.time - timedelta(seconds=120)})
-    with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
-        tell(board, [sweep_started(), *ran(trial_life, 0, 320.0), begun, *others])
+    remember(*ran(trial_life, 0, 320.0), begun, *others)
     line = told(dry_run(**NOT_HERE), "time")
     expected = span(with_ray(time_left([600.0, 120 + 375.0], trials=6, at_once=1)))
     assert line == f"6 trials, 1 at once: {expected} (from 2 past trials, and the start of Ray)"
@@ -288,15 +263,10 @@ def test_hours_come_from_past_trials(
 
 
 def test_a_budget_says_how_many_trials_there_is_room_for(
-    dry_run: Callable[..., Result],
-    tmp_path: Path,
-    empty_leaderboard: Callable[[Path], str],
-    sweep_started: Callable[..., Event],
-    trial_life: Life,
+    dry_run: Callable[..., Result], remember: Callable[..., None], trial_life: Life
 ) -> None:
     """A trial takes 600 s: six of them an hour; and then two further seeds."""
-    with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
-        tell(board, [sweep_started(), *ran(trial_life, 0, 320.0), *ran(trial_life, 1, 320.0)])
+    remember(*ran(trial_life, 0, 320.0), *ran(trial_life, 1, 320.0))
     search = {"sampler": "random", "budget": {"time": "1h"}}
     result = dry_run(search=search, **NOT_HERE)
     assert result.output.splitlines()[0].startswith("tiny: simcse on mini, 1h of trials")
@@ -307,8 +277,3 @@ def test_a_budget_says_how_many_trials_there_is_room_for(
     assert told(more, "time").startswith("6 trials, 1 at once")
     gain = {"sampler": "random", "budget": {"improvement": 0.001}}
     assert " each " in told(dry_run(search=gain, **NOT_HERE), "time")
-
-
-def test_a_probe_belongs_to_a_dry_run(dry_run: Callable[..., Result]) -> None:
-    dry_run(**NOT_HERE)
-    assert CliRunner().invoke(main, ["sweep.yaml", "--probe"]).exit_code == 2

@@ -9,8 +9,6 @@ import psycopg
 import pytest
 from alembic import command
 from click.testing import CliRunner
-from optuna import create_study, get_all_study_summaries, load_study
-from optuna.exceptions import StorageInternalError
 from ruamel.yaml import YAML
 from sqlalchemy import create_engine, make_url, select
 from stored_trials import apply_events
@@ -26,7 +24,6 @@ from cse_platform.leaderboard.schemas import PREVIOUS_REVISION
 from cse_platform.leaderboard.store import open_store, upgrade_store
 from cse_platform.leaderboard.tables import AnnotationRecord, SweepRequestRecord
 from cse_platform.leaderboard.upgrade import alembic_config, open_migration
-from cse_platform.search.storage import open_search_store
 from cse_platform.tracking.events import Event
 from cse_platform.tracking.journal import Journal
 
@@ -209,6 +206,11 @@ def test_logins_of_the_compose_file_own_their_databases_and_no_more(server: str)
 
 
 def test_a_search_store_is_shared_alike(server: str) -> None:
+    from optuna import create_study, get_all_study_summaries, load_study
+    from optuna.exceptions import StorageInternalError
+
+    from cse_platform.search.storage import open_search_store
+
     grant(server)
     open_search_store(url_as(server, "own'er")).engine.dispose()
     storage = open_search_store(url_as(server, "ann"))
