@@ -111,10 +111,11 @@ def test_improvement_ends_the_search(
         tmp_path, limited(new_spec, {"improvement": 0.001}), score=lambda values, seed, step: 0.5
     )
     drive.run()
-    assert len(roles(drive)) == LEAST_TRIALS
+    assert roles(drive) == ["search"] * LEAST_TRIALS  # none is repeated unless `seeds` says so
     assert "adds 0 points, fewer than 0.1" in drive.history.spent
 
 
+@pytest.mark.slow
 def test_the_improvement_is_one_of_feasible_trials(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:

@@ -59,7 +59,9 @@ def test_an_older_copy_of_the_journal_is_refused_before_anything_is_written(
     assert path.read_bytes() == older != newest
 
 
-@pytest.mark.parametrize(("score", "fails"), [(math.nan, True), (0.5, False)])
+@pytest.mark.parametrize(
+    ("score", "fails"), [(math.nan, True), pytest.param(0.5, False, marks=pytest.mark.slow)]
+)
 def test_a_stage_fails_if_it_completes_no_trial(
     tmp_path: Path, new_spec: NewSpec, score: float, fails: bool
 ) -> None:

@@ -67,14 +67,6 @@ def test_repeats_are_trials_of_the_search_and_of_its_study(
     assert _read_study(resumed) == _read_study(drive)
 
 
-def test_without_it_a_search_tries_configurations_alone(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    drive = new_drive(tmp_path, new_spec(search={"sampler": "random", "trials": 12}))
-    _run_until(drive, 12)
-    assert {trial.role for trial in drive.history.trials.values()} == {"search"}
-
-
 def test_a_configuration_with_a_failed_seed_gets_no_more(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
