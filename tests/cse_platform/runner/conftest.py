@@ -166,12 +166,21 @@ class Drive(InProcessExecutor):
 NewStore = Callable[[Path], str]
 
 
-@pytest.fixture(scope="session", autouse=True)
+READ_ONCE = {
+    name: cache(getattr(driver, name))
+    for name in ("sweep_provenance", "code_diffs", "collect_method_code")
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
 def read_once() -> Iterator[None]:
-    """What git and the installed packages say of the code is the same for all sweeps here."""
+    """What git and the installed packages say of the code is the same for all sweeps here.
+
+    It is undone after each module: tests of other rooms may run in this process, too.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("sweep_provenance", "code_diffs", "collect_method_code"):
-            patch.setattr(driver, name, cache(getattr(driver, name)))
+        for name, read in READ_ONCE.items():
+            patch.setattr(driver, name, read)
         yield
 
 
