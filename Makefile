@@ -2,10 +2,10 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# In four processes, because tests of sweeps wait for most of their time; each takes 1 to 2 GB. Tests
+# In three processes, because tests of sweeps wait for most of their time; each takes 1 to 2 GB. Tests
 # that share something dear are a group, which one process runs. Bytecode is kept, whatever the
 # environment says, because tests start many processes.
-PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 4 --dist loadgroup --no-loadscope-reorder
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help

@@ -48,6 +48,7 @@ def average_by_hand(seeds: list[TrialHistory]) -> float:
     return DevSuite(DevSelection(), data="builtin").evaluate(first)["dev/stsb_spearman"]
 
 
+@pytest.mark.slow
 def test_the_seeds_of_a_confirmation_are_averaged(
     run_in_process: Callable[..., Any], new_sweep: Callable[..., Sweep], tmp_path: Path
 ) -> None:

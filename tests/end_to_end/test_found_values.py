@@ -26,6 +26,7 @@ def of_stages(folder: Path, *stages: Any) -> Sweep:
     return Sweep(file, folder / "runs", stages[-1]["sweep"])
 
 
+@pytest.mark.slow
 def test_an_earlier_stage_that_finds_better_is_refused_with_the_way_out(
     run_in_process: Callable[..., Any], new_sweep: Callable[..., Sweep], tmp_path: Path
 ) -> None:

@@ -39,6 +39,7 @@ def study_of(sweep: Sweep) -> Any:
     return optuna.load_study(study_name=sweep.name, storage=sweep.stores["search"])
 
 
+@pytest.mark.slow
 def test_the_mean_of_two_dev_sets(run_in_process, new_sweep, tmp_path: Path) -> None:
     sweep = new_sweep(tmp_path, dev=BOTH)
     result = run_in_process(sweep)

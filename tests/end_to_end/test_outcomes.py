@@ -301,6 +301,7 @@ def results_of(joined: None, tmp_path: Path) -> Callable[..., Any]:
     return run
 
 
+@pytest.mark.slow
 def test_ones_own_script_goes_on_from_tunes_checkpoint(results_of: Callable[..., Any]) -> None:
     from ray import tune
 

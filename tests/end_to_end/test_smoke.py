@@ -64,6 +64,7 @@ def rows(store: Path, query: str) -> list[tuple[Any, ...]]:
         return opened.execute(query).fetchall()
 
 
+@pytest.mark.slow
 def test_a_file_is_rehearsed_in_a_folder_of_its_own(
     rehearse: Callable[..., Result], tmp_path: Path
 ) -> None:

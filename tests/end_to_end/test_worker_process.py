@@ -91,6 +91,7 @@ def cheap(**changes: Any) -> Trial:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_trials_of_one_process_do_not_see_each_other(joined: None, tmp_path: Path) -> None:
     same, failing, stopped = cheap(), cheap(temperature=9.0), cheap(kind="b", stop=True)
     kept = run([same, stopped, same, failing, same], tmp_path, reuse=True)

@@ -98,6 +98,7 @@ def test_a_process_that_scores_outlives_the_trials_of_the_next_stage() -> None:
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 
+@pytest.mark.slow
 def test_a_trial_without_a_gpu_sees_none() -> None:
     """Ray itself shows it all GPUs of the node, as a pretended one here."""
     seen = subprocess.run(
