@@ -79,3 +79,39 @@ def test_nothing_keeps_a_view_from_a_reader(
         for view in VIEWS:
             tab.goto(page_address + view.format(best=best_trial))
             assert_accessible(settled(tab))
+
+
+def pressed_until(tab: Page, selector: str, key: str = "Tab") -> None:
+    """Presses the key until what is selected has the focus."""
+    for _ in range(60):
+        tab.keyboard.press(key)
+        if tab.locator(f"{selector}:focus").count():
+            return
+    raise AssertionError(f"{key} does not lead to {selector}")
+
+
+@pytest.mark.slow
+def test_keyboard_alone_leads_to_a_filter_and_a_trial(
+    tab: Page, page_address: str, best_trial: str
+) -> None:
+    tab.goto(page_address)
+    settled(tab).keyboard.press("Tab")
+    expect(tab.get_by_role("link", name="Skip to content")).to_be_focused()
+    tab.keyboard.press("Enter")
+    tab.keyboard.press("Tab")
+    expect(tab.get_by_label("Method")).to_be_focused()
+    tab.keyboard.press("Tab")
+    expect(tab.get_by_label("Backbone")).to_be_focused()
+    tab.keyboard.press("ArrowDown")
+    expect(tab.get_by_label("Backbone")).to_have_value("mini")
+    pressed_until(tab, "summary")
+    tab.keyboard.press("Space")
+    pressed_until(tab, "input[name=every]")
+    tab.keyboard.press("Space")
+    pressed_until(tab, "button[type=submit]", "Shift+Tab")
+    tab.keyboard.press("Enter")
+    expect(tab).to_have_url(f"{page_address}?backbone=mini&sort=dev&every=yes")
+    settled(tab)
+    pressed_until(tab, f"a[href='/trials/{best_trial[:8]}']")
+    tab.keyboard.press("Enter")
+    expect(tab.get_by_role("heading", level=1)).to_have_text(f"Trial {best_trial[:8]}")

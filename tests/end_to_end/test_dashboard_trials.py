@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from browser import settled
 from playwright.sync_api import Page, expect
 
@@ -53,3 +54,22 @@ def test_ticked_trials_are_carried_and_compared(tab: Page, page_address: str) ->
     expect(form.get_by_text("2 selected")).to_be_visible()
     form.get_by_role("button", name="Compare").click()
     tab.wait_for_url(re.compile(r"/compare\?rows="))
+
+
+@pytest.mark.slow
+def test_without_scripts_links_and_forms_do_the_same(
+    browser, page_address: str, wrong: list[str]
+) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(f"{page_address}sweeps/tiny")
+    assert numbers(tab) == ["#4", "#3", "#2", "#1", "#0"]
+    form = tab.get_by_role("form", name="Trials that are shown")
+    form.get_by_label("Only where").select_option("temperature")
+    form.get_by_label("is", exact=True).fill("0.05")
+    form.get_by_role("button", name="Show").click()
+    expect(tab.get_by_role("list", name="Conditions")).to_contain_text("temperature 0.05")
+    tab.locator("#by-number").click()
+    assert numbers(tab) == sorted(numbers(tab))
+    expect(tab.get_by_role("list", name="Conditions")).to_contain_text("temperature 0.05")
+    context.close()

@@ -11,6 +11,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from loopback_hub import LoopbackHub
 from processes import SECONDS, environment, script
@@ -18,10 +20,13 @@ from processes import SECONDS, environment, script
 from cse_methods.data.dev_sets import DEV_TABLES, load_dev_set
 from cse_methods.data.senteval import ARCHIVE
 from cse_methods.encoders.backbones import resolve_backbone
+from cse_platform.sweep.yaml_file import read_yaml
 
 pytestmark = pytest.mark.slow
 
 SWEEP = Path(__file__).parents[2] / "sweeps/rankcse.yaml"
+RELEASED = SWEEP.with_name("released.yaml")
+PCL = "qiyuw/pcl-bert-base-uncased"
 BRIEF = {
     "corpus": "{name: wiki1m, first: 512}",  # teachers read all of it
     "search.trials": 1,
@@ -38,15 +43,14 @@ BRIEF = {
 @pytest.fixture
 def whole_hub(loopback_hub: LoopbackHub, shared: Path) -> LoopbackHub:
     """All that the sweep names, in the form and size that the real hub has it in."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     mini = Path(str(resolve_backbone("mini").model))
-    for name in ("bert-base", "simcse-bert-base", "simcse-bert-large"):
+    for name in ("bert-base", "simcse-bert-base", "simcse-bert-large", "diffcse-bert-base", PCL):
         backbone = resolve_backbone(name)
         loopback_hub.revisions[str(backbone.model)] = {str(backbone.revision)}
         for file in (file for file in mini.iterdir() if file.is_file()):
-            loopback_hub.put("models", str(backbone.model), file.name, file.read_bytes())
+            other = b"\n" if (name, file.name) == (PCL, "config.json") else b""  # another encoder
+            content = file.read_bytes() + other
+            loopback_hub.put("models", str(backbone.model), file.name, content)
     for task, table in DEV_TABLES.items():
         pairs = load_dev_set(task, str(shared / "data"))
         values = (column[: table.pairs] for column in (pairs.first, pairs.second, pairs.gold))
@@ -97,3 +101,30 @@ def test_a_shipped_sweep_runs_from_an_empty_cache(whole_hub: LoopbackHub, tmp_pa
     offline = command(whole_hub, home, "cse-sweep", str(SWEEP), runs, *again, HF_HUB_OFFLINE="1")
     assert offline.returncode == 0, offline.stdout + offline.stderr
     assert len(whole_hub.asked) == asked
+
+
+def test_released_encoders_stand_in_the_papers_tables(
+    whole_hub: LoopbackHub, tmp_path: Path
+) -> None:
+    """Two stages of the shipped file, on STS alone: the transfer tasks take minutes on a CPU."""
+    file, runs, home = tmp_path / "released.yaml", f"--runs={tmp_path / 'runs'}", tmp_path / "home"
+    home.mkdir()
+    systems = {"diffcse-bert-base": "diffcse", PCL: "pcl"}
+    stages = read_yaml(RELEASED.read_text()).data["stages"]
+    brief = {"resources": {"cpu": 1}, "evaluate": {"top": 1, "tasks": ["sts"]}}
+    chosen = [{**one, **brief} for one in stages if one["backbone"] in systems]
+    file.write_text(json.dumps({"stages": chosen}))  # JSON is YAML
+    done = command(whole_hub, home, "cse-sweep", str(file), runs)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    words = ("cse-leaderboard", runs, "--backbone", "bert-base")
+    rows = json.loads(command(whole_hub, home, *words, "--json").stdout)
+    assert {row["backbone"]: row["released"] for row in rows} == systems
+    assert {(row["method"], row["trained_from"]) for row in rows} == {("untrained", "bert-base")}
+    shown = command(whole_hub, home, *words).stdout
+    assert "diffcse (released)  bert-base" in shown and "scored here and not trained" in shown
+    table = json.loads(
+        command(whole_hub, home, *words[:2], "--paper", "rankcse", "--table", "2", "--json").stdout
+    )
+    stands = {one["method"]: one["released"] for one in table["lines"] if one["ours"]}
+    assert stands == {system: encoder for encoder, system in systems.items()}
