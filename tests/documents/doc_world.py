@@ -112,7 +112,7 @@ def _fill(runs: Path, *sweeps: str) -> None:
 
 
 @cache
-def _remembering() -> Callable[..., Any]:
+def _remember_draws() -> Callable[..., Any]:
     """The draws over pairs, computed once in a process: many outputs show the same ones."""
     from cse_platform.leaderboard.statistics import contenders
 
@@ -141,7 +141,7 @@ def page_world(built: Path) -> Iterator[None]:
         patch("huggingface_hub.constants.HF_HUB_CACHE", str(built / "hub")),
         patch(
             "cse_platform.leaderboard.statistics.contenders.spearman_draws",
-            new_callable=lambda: _remembering(),
+            new_callable=lambda: _remember_draws(),
         ),
     ):
         time.tzset()
