@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 from typing import get_args
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -14,11 +13,9 @@ from torch import Tensor
 from cse_methods.contract import Pooler
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.encoders.pooling import pool
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.encoders.sentence_transformers_format import Pooling
 from cse_methods.errors import BackboneError
-from cse_methods.losses.info_nce import info_nce
 
 SENTENCES = [
     "The nurse thanks the pilot.",
@@ -41,39 +38,6 @@ def read(encoder: Encoder, sentences: list[str], *, max_length: int | None) -> d
     return encoder.pad(
         [template(c) for c in encoder.pieces(sentences, template, max_length=max_length)]
     )
-
-
-def stored(shared: Path, name: str) -> dict[str, Tensor]:
-    with np.load(shared / "reference" / f"{name}.npz", allow_pickle=False) as case:
-        return {key: torch.from_numpy(case[key]) for key in case.files if case[key].ndim}
-
-
-def test_poolers_equal_the_reference(shared: Path) -> None:
-    case = stored(shared, "simcse_poolers_a")
-    states, mask = list(case["in_hidden_states"]), case["in_attention_mask"]
-    for pooling, name in [
-        (Pooling("cls"), "cls_before_pooler"),
-        (Pooling("avg"), "avg"),
-        (Pooling("avg_top2"), "avg_top2"),
-        (Pooling("avg_first_last"), "avg_first_last"),
-        (Pooling("avg_first_last", first_layer=0), "avg_first_last_embedding_layer"),
-    ]:
-        expected = case[f"out_{name}"]
-        torch.testing.assert_close(pool(states, mask, pooling), expected, rtol=1e-9, atol=0)
-
-
-def test_the_head_equals_the_reference(shared: Path) -> None:
-    case = stored(shared, "simcse_infonce_mlp_a")
-    loss = np.load(shared / "reference" / "simcse_infonce_mlp_a.npz")["out_loss"]
-    head = TrainingHead(16).double()
-    head.load_state_dict({"linear.weight": case["in_W"], "linear.bias": case["in_b"]})
-    z = case["in_z"].requires_grad_()
-    found = info_nce(head(z[:, 0]), head(z[:, 1]), temperature=0.05)
-    assert found.item() == pytest.approx(float(loss), rel=1e-9)
-    found.backward()
-    for tensor, name in [(z, "z"), (head.linear.weight, "W"), (head.linear.bias, "b")]:
-        assert tensor.grad is not None
-        torch.testing.assert_close(tensor.grad, case[f"grad_{name}"], rtol=1e-7, atol=1e-12)
 
 
 def test_a_fresh_head_is_drawn_as_stated() -> None:
