@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from started_papers import BUILTIN, ON_SICK
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -31,15 +32,12 @@ SENTENCES = [
 ]
 NEGATIONS = [f"Not {sentence}" for sentence in SENTENCES[:3]] + ["The pilot does not thank her."]
 BATCH = Batch(SENTENCES, np.arange(4))
-BASES = ["simcse", "esimcse", "sncse"]
-ON_SICK = {"checkpoint": "sickr", "search": "sickr", "also": []}
 
 
 def settings_of(base: str, backbone: Path | str, **settings: Any) -> dict[str, Any]:
     own = {"queue_size": 6} if base == "esimcse" else {}
-    own |= {"negations": "unread", "max_length": 64} if base == "sncse" else {"max_length": 64}
-    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin"}
-    return origin | own | settings
+    own |= {"negations": "unread"} if base == "sncse" else {}
+    return BUILTIN | {"backbone": str(backbone), "max_length": 64} | own | settings
 
 
 def base_of(base: str, config: Any, student: Student) -> Objective:
@@ -77,7 +75,7 @@ def rows_read(student: Student) -> list[list[list[int]]]:
     return batches
 
 
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", ["simcse", "esimcse", "sncse"])
 def test_one_segment_a_sentence_and_alpha_0_is_the_base(base: str, tiny_bert: Path) -> None:
     configs = {"simcse": SimCSEConfig, "esimcse": ESimCSEConfig, "sncse": SNCSEConfig}
     config = configs[base].model_validate(settings_of(base, tiny_bert))
@@ -113,28 +111,30 @@ def test_sentences_are_the_means_of_their_segments(tiny_bert: Path) -> None:
 
 
 def test_the_losses_of_segments_and_sentences(tiny_bert: Path) -> None:
-    table: list[dict[str, str]] = [
-        {},
-        {"negatives_from": "same_view"},
-        {"same_sequence_segments": "negative"},
-        {"same_sequence_segments": "positive"},
-        {"negatives": "averaging"},
-    ]
-    for settings in table:
+    names = ("negatives_from", "same_sequence_segments", "negatives")
+    plain = ("other_view", "neither", "summation")
+    for place, value in (
+        (0, "other_view"),
+        (0, "same_view"),
+        (1, "negative"),
+        (1, "positive"),
+        (2, "averaging"),
+    ):
+        settings: dict[str, Any] = dict(zip(names, plain, strict=True)) | {names[place]: value}
         student, _ = started("simcse", tiny_bert, dropout=0.1)
         torch.manual_seed(3)
         sliced = SlicedStudent(student, length=5, special=0, weighted=True)
-        plain = student.encoder.template
-        segments = sliced.encode_segments(student.pieces(SENTENCES, plain), plain, plain)
+        template = student.encoder.template
+        contents = student.pieces(SENTENCES, template)
+        segments = sliced.encode_segments(contents, template, template)
         (whole, other), (first, second) = segments.sentences, segments.views
-        sequence = segments.sequence
-        view: Any = settings.get("negatives_from", "other_view")
-        local: dict[str, Any] = {"same_sequence": settings.get("same_sequence_segments", "neither")}
-        local |= {"negatives": settings.get("negatives", "summation"), "negatives_from": view}
+        view, same, negatives = settings.values()
+        how = {"same_sequence": same, "negatives": negatives, "negatives_from": view}
+        local = local_contrast(first, second, segments.sequence, temperature=0.1, **how)
         expected = {
             "global": 0.5 * info_nce(whole, other, temperature=0.1, negatives_from=view),
-            "local": 0.2 * local_contrast(first, second, sequence, temperature=0.1, **local),
-            "entailment": 0.3 * entailment(first, whole, sequence, temperature=0.1),
+            "local": 0.2 * local,
+            "entailment": 0.3 * entailment(first, whole, segments.sequence, temperature=0.1),
         }
         weights = {"alpha": 0.2, "beta": 0.3, "temperature": 0.1, "slicing_length": 5}
         student, hicl = started("simcse", tiny_bert, **weights, **settings)
@@ -143,6 +143,7 @@ def test_the_losses_of_segments_and_sentences(tiny_bert: Path) -> None:
 
 
 def test_repetitions_stay_within_their_segment(tiny_bert: Path) -> None:
+    """A sentence that fills the 64 positions of the model has no room for its doubled pieces."""
     student, hicl = started("esimcse", tiny_bert, slicing_length=6, repetition_bounds="paper")
     batches = rows_read(student)
     hicl(student, BATCH)
@@ -152,21 +153,24 @@ def test_repetitions_stay_within_their_segment(tiny_bert: Path) -> None:
     once, doubled = ([[k for k, _ in groupby(row)] for row in view] for view in (first, second))
     assert doubled == once
     assert sum(map(len, second)) > sum(map(len, first))
+    student, hicl = started("esimcse", tiny_bert, slicing_length=64, repetition_bounds="paper")
+    batches = rows_read(student)
+    hicl(student, Batch([" ".join(SENTENCES * 4)] * 4, np.arange(4)))
+    assert {len(row) for row in batches[0]} == {64}
 
 
 @pytest.mark.parametrize("base", ["simcse", "sncse"])
-@pytest.mark.parametrize("count_special", [True, False])
-def test_long_texts_make_many_rows_and_no_long_one(base: str, count_special: bool) -> None:
-    settings = {"max_length": 512, "count_special": count_special, "slicing_length": 32}
-    student, hicl = started(base, "mini", **settings)
-    prompt = student.encoder.template
+def test_long_texts_make_many_rows_and_no_long_one(base: str) -> None:
     long = " ".join(["rain falls on the town"] * 60)  # 300 words
-    pieces = student.encoder.pieces([long, SENTENCES[0]], prompt, max_length=512)
-    batches = rows_read(student)
-    hicl(student, Batch([long, SENTENCES[0]], np.arange(2)))
-    size = 30 if count_special else 32
-    assert max(map(len, batches[0])) == size + len(prompt)
-    assert len(batches[0]) == 2 * sum(-(-len(content) // size) for content in pieces)
+    for count_special, size in ((True, 30), (False, 32)):
+        settings = {"max_length": 512, "count_special": count_special, "slicing_length": 32}
+        student, hicl = started(base, "mini", **settings)
+        prompt = student.encoder.template
+        pieces = student.encoder.pieces([long, SENTENCES[0]], prompt, max_length=512)
+        batches = rows_read(student)
+        hicl(student, Batch([long, SENTENCES[0]], np.arange(2)))
+        assert max(map(len, batches[0])) == size + len(prompt)
+        assert len(batches[0]) == 2 * sum(-(-len(content) // size) for content in pieces)
 
 
 def test_every_segment_of_sentence_and_negation_has_the_prompt(tiny_bert: Path) -> None:
@@ -195,16 +199,9 @@ def test_the_margin_is_of_the_sentences_and_weighs_as_the_global_loss(tiny_bert:
         assert losses[1][part] == pytest.approx(0.5 * losses[0][part], rel=1e-5)
 
 
-def test_repeated_rows_fit_the_model(tiny_bert: Path) -> None:
-    """A sentence that fills the 64 positions has no room for its doubled pieces."""
-    settings = {"slicing_length": 64, "max_length": 64, "repetition_bounds": "paper"}
-    student, hicl = started("esimcse", tiny_bert, **settings)
-    batches = rows_read(student)
-    hicl(student, Batch([" ".join(SENTENCES * 4)] * 4, np.arange(4)))
-    assert {len(row) for row in batches[0]} == {64}
-
-
-@pytest.mark.parametrize("base", [pytest.param("simcse", marks=pytest.mark.slow), *BASES[1:]])
+@pytest.mark.parametrize(
+    "base", [pytest.param("simcse", marks=pytest.mark.slow), "esimcse", "sncse"]
+)
 def test_training_hands_its_base_what_it_needs(
     base: str, tiny_bert: Path, tmp_path: Path, new_run: Callable[..., Any]
 ) -> None:
@@ -227,16 +224,13 @@ def test_training_hands_its_base_what_it_needs(
         assert losses["other_view"][part] != losses["same_view"][part]
 
 
-def test_defaults_follow_the_base() -> None:
+def test_what_a_base_fills_in_and_what_is_refused() -> None:
     for base, pooler in [("simcse", "cls"), ("esimcse", "cls"), ("sncse", "mask")]:
         config = HiCLConfig.model_validate(settings_of(base, "mini") | {"base": base})
         assert (config.pooler, config.head) == (pooler, True)
         assert (config.test_prompt() is None) == (base != "sncse")
         assert config.files() == (("unread",) if base == "sncse" else ())
         assert config.ingredients() == {}
-
-
-def test_what_is_refused() -> None:
     table: list[tuple[dict[str, Any], str]] = [
         ({"queue_size": 8}, "queue_size=8 has no effect with base: simcse"),
         ({"base": "esimcse", "margin_low": 0.2}, "margin_low=0.2 has no effect with base: esimcse"),
@@ -246,4 +240,4 @@ def test_what_is_refused() -> None:
     ]
     for settings, message in table:
         with pytest.raises(ValidationError, match=message):
-            HiCLConfig.model_validate({"backbone": "mini", "corpus": "builtin"} | settings)
+            HiCLConfig.model_validate(BUILTIN | {"backbone": "mini"} | settings)

@@ -1,6 +1,7 @@
 """What InfoCSE trains and what it keeps, on tiny encoders."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from started_papers import BUILTIN, NUMBERED
+from started_papers import started as start
 from transformers import AutoModelForMaskedLM
 
 from cse_methods.encoders.packing import spread_mask
@@ -15,16 +18,9 @@ from cse_methods.errors import BackboneError, TrainingError
 from cse_methods.papers.infocse import InfoCSE, InfoCSEConfig, _hide_pieces
 from cse_methods.training.student import Batch, Student
 
-SENTENCES = [f"Number {n} thanks the pilot{' in the garden' * (n % 4)}." for n in range(6)]
-BATCH = Batch(SENTENCES, np.arange(len(SENTENCES)))
-PLACES: dict[str, Any] = {"corpus": "builtin", "data": "builtin"}
-
-
-def started(backbone: Path, **settings: Any) -> tuple[Student, InfoCSE]:
-    config = InfoCSEConfig.model_validate(PLACES | {"backbone": str(backbone)} | settings)
-    torch.manual_seed(0)
-    student = Student.from_config(config).train()
-    return student, InfoCSE(config, student).train()
+SENTENCES = NUMBERED[:6]
+BATCH = Batch(SENTENCES, np.arange(6))
+started = partial(start, "infocse")
 
 
 @pytest.fixture(params=["tiny_bert", pytest.param("tiny_roberta", marks=pytest.mark.slow)])
@@ -34,6 +30,7 @@ def backbone(request: pytest.FixtureRequest, masked_lm: Callable[[Path], Path]) 
 
 def test_the_frozen_part_stays_and_the_rest_is_trained(backbone: Path) -> None:
     student, objective = started(backbone, mlm_weight=0.1, trunk_layers=1)
+    objective.train()
     assert objective.trunk is not None
     trunk = objective.trunk.module
     assert len(trunk.model.encoder.layer) == 1
@@ -43,7 +40,7 @@ def test_the_frozen_part_stays_and_the_rest_is_trained(backbone: Path) -> None:
         assert torch.equal(weight, stored[name]), name
     assert not any(one.requires_grad for one in trunk.parameters())
     assert not any("trunk" in name for name in objective.state_dict())
-    assert not trunk.training
+    assert not trunk.training  # nor is it once the trial trains
     objective(student, BATCH)["mlm"].backward()
     assert all(one.grad is None for one in objective.projection.parameters())
     assert all(one.grad is not None for one in objective.layers.parameters())
@@ -123,17 +120,13 @@ def test_without_weight_it_is_simcse_with_another_head(tiny_bert: Path) -> None:
     with pytest.raises(
         ValidationError, match=r"mlm_probability=0\.2 has no effect with mlm_weight"
     ):
-        InfoCSEConfig.model_validate(
-            PLACES | {"backbone": "mini", "mlm_weight": 0.0, "mlm_probability": 0.2}
-        )
+        started(tiny_bert, mlm_weight=0.0, mlm_probability=0.2)
 
 
-def test_backbones_that_cannot_guess_are_refused(
-    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_backbones_that_cannot_guess_are_refused(tiny_bert: Path) -> None:
     with pytest.raises(BackboneError, match="no head for masked word pieces"):
         started(tiny_bert)
-    config = InfoCSEConfig.model_validate(PLACES | {"backbone": str(tiny_bert)})
+    config = InfoCSEConfig.model_validate(BUILTIN | {"backbone": str(tiny_bert)})
     student = Student.from_config(config)
     student.encoder.model.config.model_type = "albert"
     with pytest.raises(TrainingError, match="infocse trains encoders of BERT's make"):

@@ -1,31 +1,26 @@
 """L2P-CSR's own: where masks are multiplied in, what they do to the loss, and what a step costs."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from started_papers import NUMBERED
+from started_papers import started as start
 from torch import Tensor
 from torch.testing import assert_close
 from transformers import AutoModel
 
 from cse_methods.errors import BackboneError
-from cse_methods.papers.l2pcsr import L2PCSR, L2PCSRConfig
 from cse_methods.training.student import Batch, Student
 
-SENTENCES = [f"Number {n} thanks the pilot{' in the garden' * (n % 4)}." for n in range(6)]
+SENTENCES = NUMBERED[:6]
+started = partial(start, "l2pcsr", dropout=0.0)
 
 
-def started(backbone: Path, **settings: Any) -> tuple[Student, L2PCSR]:
-    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin", "dropout": 0.0}
-    config = L2PCSRConfig.model_validate(origin | settings)
-    torch.manual_seed(0)
-    student = Student.from_config(config).train()
-    return student, L2PCSR(config)
-
-
-def loss(student: Student, objective: L2PCSR, seed: int = 0) -> Tensor:
+def loss(student: Student, objective: Any, seed: int = 0) -> Tensor:
     torch.manual_seed(seed)
     return objective(student, Batch(SENTENCES, np.arange(len(SENTENCES))))["contrastive"]
 
@@ -41,13 +36,8 @@ def test_the_loss_is_that_of_the_library_s_layers(
     attention: str, masked_layers: int, tiny_folder: Path
 ) -> None:
     """Row by row, layer by layer, with masks that were drawn and not learned."""
-    student, objective = started(
-        tiny_folder,
-        attention=attention,
-        masked_layers=masked_layers,
-        perturb_steps=0,
-        threshold=0.3,
-    )
+    settings = {"attention": attention, "perturb_steps": 0, "threshold": 0.3}
+    student, objective = started(tiny_folder, masked_layers=masked_layers, **settings)
     encoder = student.encoder
     rows = encoder.rows(SENTENCES, max_length=32) * 2
     torch.manual_seed(0)
@@ -76,10 +66,10 @@ def test_the_loss_is_that_of_the_library_s_layers(
 def test_learned_masks_make_pairs_harder(masked: str, tiny_bert: Path) -> None:
     plain, learned = (
         sum(
-            loss(*started(tiny_bert, masked=masked, threshold=0.4, perturb_steps=steps), seed)
+            loss(*started(tiny_bert, masked=masked, threshold=0.4, perturb_steps=n), seed)
             for seed in range(4)
         )
-        for steps in (0, 4)
+        for n in (0, 4)
     )
     assert learned > plain
 

@@ -1,39 +1,22 @@
 """MoCoSE's own: what the target branch shares, what follows, and what a checkpoint keeps."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from started_papers import NUMBERED
+from started_papers import started as start
 
-from cse_methods.papers.mocose import MoCoSE, MoCoSEConfig
 from cse_methods.training.student import Batch, Student
 
-SENTENCES = [f"Number {n} thanks the pilot{' in the garden' * (n % 4)}." for n in range(8)]
+started = partial(start, "mocose")
 
 
-def started(backbone: Path, **settings: Any) -> tuple[Student, MoCoSE]:
-    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin"}
-    config = MoCoSEConfig.model_validate(origin | settings)
-    torch.manual_seed(0)
-    student = Student.from_config(config).train()
-    return student, MoCoSE(config, student)
-
-
-def contrastive(student: Student, objective: MoCoSE, *, step: int = 1) -> torch.Tensor:
-    return objective(student, Batch(SENTENCES, np.arange(8), step=step))["contrastive"]
-
-
-def test_the_momentum_follows_from_the_step_of_the_batch(tiny_bert: Path) -> None:
-    student, objective = started(tiny_bert, ema_decay=0.0, ema_total_steps=2)
-    before = [p.clone() for p in objective.target_encoder.model.encoder.parameters()]
-    with torch.no_grad():
-        for parameter in student.encoder.model.encoder.parameters():
-            parameter.add_(1.0)
-    contrastive(student, objective, step=2)  # the momentum is 1: the target stays
-    after = list(objective.target_encoder.model.encoder.parameters())
-    assert all(torch.equal(old, new) for old, new in zip(before, after, strict=True))
+def contrastive(student: Student, objective: Any, *, step: int = 1) -> torch.Tensor:
+    return objective(student, Batch(NUMBERED, np.arange(8), step=step))["contrastive"]
 
 
 @pytest.mark.parametrize("detached", [True, False])
@@ -59,24 +42,25 @@ def test_the_target_owns_no_embeddings(tiny_bert: Path) -> None:
 
 
 def test_the_target_follows_and_the_queue_fills(tiny_bert: Path) -> None:
-    student, objective = started(
-        tiny_bert, queue_size=10, queue_start=2, ema_decay=0.0, ema_total_steps=2
-    )
+    settings: dict[str, Any] = {"queue_size": 10, "queue_start": 2}
+    settings |= {"ema_decay": 0.0, "ema_total_steps": 2}
+    student, objective = started(tiny_bert, **settings)
+    online = list(student.encoder.model.encoder.parameters())
+    target = list(objective.target_encoder.model.encoder.parameters())
     with torch.no_grad():
-        for parameter in student.encoder.model.encoder.parameters():
+        for parameter in online:
             parameter.add_(1.0)
-    contrastive(student, objective)
-    pairs = zip(
-        objective.target_encoder.model.encoder.parameters(),
-        student.encoder.model.encoder.parameters(),
-        strict=True,
+    contrastive(student, objective, step=2)  # the momentum of the second step of two is 1
+    assert all(
+        torch.allclose(o - t, torch.tensor(1.0)) for o, t in zip(online, target, strict=True)
     )
-    # At the first of two steps the momentum is 1/2: the target went half the way.
-    assert all(torch.allclose(online - target, torch.tensor(0.5)) for target, online in pairs)
     assert (len(objective.queue.rows), objective.queue.filled) == (18, 10)
-    contrastive(student, objective, step=2)
+    contrastive(student, objective)  # and of the first 1/2: the target goes half the way
+    assert all(
+        torch.allclose(o - t, torch.tensor(0.5)) for o, t in zip(online, target, strict=True)
+    )
     assert (len(objective.queue.rows), objective.queue.filled) == (10, 18)
-    other = started(tiny_bert, queue_size=10, queue_start=2)[1]
+    other = started(tiny_bert, **settings)[1]
     other.load_state_dict(objective.state_dict())
     assert torch.equal(other.queue.rows, objective.queue.rows)
     assert other.queue.filled == 18

@@ -1,5 +1,6 @@
 """PCL's own: augmentations as drawn, the peer and what a checkpoint keeps of it, the terms."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,24 +8,17 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from started_papers import NUMBERED
+from started_papers import started as start
 from torch.testing import assert_close
 from transformers import BertModel
 
 from cse_methods.errors import TrainingError
 from cse_methods.losses.peer_contrast import peer_contrast
-from cse_methods.papers.pcl import PCL, PCLConfig
-from cse_methods.training.student import Batch, Student
+from cse_methods.training.student import Batch
 
-SENTENCES = [f"Number {n} thanks the pilot{' in the garden' * (n % 4)}." for n in range(6)]
-BATCH = Batch(SENTENCES, np.arange(len(SENTENCES)))
-
-
-def started(backbone: Path, **settings: Any) -> tuple[Student, PCL]:
-    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin"}
-    config = PCLConfig.model_validate(origin | settings)
-    torch.manual_seed(0)
-    student = Student.from_config(config).train()
-    return student, PCL(config, student)
+BATCH = Batch(NUMBERED[:6], np.arange(6))
+started = partial(start, "pcl")
 
 
 def test_the_peer_is_the_checkpoint_again_and_is_trained(tiny_bert: Path) -> None:

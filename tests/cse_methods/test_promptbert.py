@@ -1,5 +1,6 @@
 """PromptBERT's own: how sentences are cut, what is subtracted, and the form that is tested."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,23 +8,18 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from started_papers import NUMBERED
+from started_papers import started as start
 from torch.testing import assert_close
 from transformers import AutoModel, AutoTokenizer
 
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.papers.promptbert import PromptBERT, PromptBERTConfig
+from cse_methods.papers.promptbert import PromptBERT
 from cse_methods.training.student import Batch, Student
 
-SENTENCES = [f"Number {n} thanks the pilot{' in the garden' * (n % 4)}." for n in range(6)]
+SENTENCES = NUMBERED[:6]
 PROMPTS = ["This sentence : ' {} ' means [MASK].", "The sentence : ' {} ' means [MASK]."]
-
-
-def started(backbone: Path, **settings: Any) -> tuple[Student, PromptBERT]:
-    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin"}
-    config = PromptBERTConfig.model_validate(origin | {"prompts": PROMPTS} | settings)
-    torch.manual_seed(0)
-    student = Student.from_config(config).train()
-    return student, PromptBERT(config)
+started = partial(start, "promptbert", prompts=PROMPTS)
 
 
 def loss(student: Student, objective: PromptBERT) -> torch.Tensor:
@@ -64,9 +60,7 @@ def test_the_loss_is_that_of_the_library_s_model(attention: str, tiny_folder: Pa
 
 def test_each_switch_changes_the_loss(tiny_roberta: Path) -> None:
     switches: list[dict[str, Any]] = [
-        {"denoise": False},
-        {"shift_positions": False},
-        {"bare_positions": "from_zero"},
+        *({"denoise": False}, {"shift_positions": False}, {"bare_positions": "from_zero"}),
         {"prompts": PROMPTS[:1] * 2},
     ]
     losses = {
@@ -88,22 +82,23 @@ def test_a_frozen_template_keeps_the_loss_and_changes_the_gradient(tiny_bert: Pa
     assert not torch.equal(found[True][1], found[False][1])
 
 
-def test_a_long_sentence_is_cut_without_its_template(tiny_bert: Path) -> None:
+def test_a_long_sentence_is_cut_without_its_template(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To `max_length`, or to what the model has room for beside the template."""
     seen: list[list[int]] = []
+    subtract = PromptBERT._subtract_template
 
-    class Watched(PromptBERT):
-        def _subtract_template(
-            self, vectors: Any, template: Any, lengths: Any, student: Any
-        ) -> Any:
-            seen.append(lengths)
-            return super()._subtract_template(vectors, template, lengths, student)
+    def watch(self: PromptBERT, vectors: Any, template: Any, lengths: Any, student: Any) -> Any:
+        seen.append(lengths)
+        return subtract(self, vectors, template, lengths, student)
 
+    monkeypatch.setattr(PromptBERT, "_subtract_template", watch)
     for max_length, longest in [(10, 10), (64, None)]:
         student, objective = started(tiny_bert, max_length=max_length)
         templates = [student.encoder.prompt(words) for words in PROMPTS]
         room = longest or student.encoder.limit - max(map(len, templates))
-        Watched(objective.config)(student, Batch(["rain " * 99, "Rain"], np.arange(2)))
+        objective(student, Batch(["rain " * 99, "Rain"], np.arange(2)))
         assert max(seen[-1]) == room
 
 
@@ -113,9 +108,7 @@ def test_a_stop_ends_a_sentence_at_test_time(tiny_roberta: Path, tmp_path: Path)
     for encoder in (student.encoder, load_encoder(str(tmp_path))):
         template = encoder.template
         assert template.text("Rain falls") == " Rain falls."
-        assert (
-            template.text("Rain falls!") == " Rain falls!."
-        )  # an exclamation mark is none of its marks
+        assert template.text("Rain falls!") == " Rain falls!."  # that is none of its marks
         for ended in ("Rain?", "'Rain'", 'say "Rain"', "Rain.", ""):
             assert template.text(ended) == f" {ended}"
     kept = load_encoder(str(tmp_path)).encode(SENTENCES)

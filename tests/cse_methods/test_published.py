@@ -30,23 +30,20 @@ SEARCHED_ON = {
 }
 """The backbones of an ablation, where the shared table repeats its space on every backbone."""
 NO_SETTINGS = {
-    *("devices", "start_from", "dev_metric", "positive_contrast", "seed", "mask_rates"),
-    *("fgsm_epsilon", "token_cutoff", "feature_cutoff", "output_dim", "projection_layers"),
-    *("triplet_dropout", "triplet_min_length", "denoise", "freeze_template"),
-    *("corpus", "pooler_dev", "learning_rate_boundaries", "coupling", "permutation"),
-    *("logscale_factor", "start"),
+    *("devices", "start_from", "dev_metric", "positive_contrast", "seed", "mask_rates", "corpus"),
+    *("fgsm_epsilon", "token_cutoff", "feature_cutoff", "output_dim", "projection_layers", "start"),
+    *("triplet_dropout", "triplet_min_length", "denoise", "freeze_template", "logscale_factor"),
+    *("pooler_dev", "learning_rate_boundaries", "coupling", "permutation"),
 }
 """Rows of the shared tables that no number or name of a setting of ours can hold."""
 THEIR_NAMES = {"isbert": "is-bert", "bertflow": "bert-flow", "l2pcsr": "l2p-csr"}
 """Methods that the shared tables name otherwise."""
 OUR_SETTINGS = {
-    **{"adam_eps": "optimizer_epsilon", "gradient_clip": "max_grad_norm"},
-    **{"pooler_train": "pooler", "pooler_test": "test_pooler"},
-    **{"updates": "max_steps", "optimiser": "optimizer", "head": "projection"},
-    **{"flow_learning_rate": "learning_rate", "schedule": "learning_rate_schedule"},
-    "skip_from": "trunk_layers",
+    **{"adam_eps": "optimizer_epsilon", "gradient_clip": "max_grad_norm", "head": "projection"},
+    **{"pooler_train": "pooler", "pooler_test": "test_pooler", "skip_from": "trunk_layers"},
+    **{"updates": "max_steps", "optimiser": "optimizer", "schedule": "learning_rate_schedule"},
+    "flow_learning_rate": "learning_rate",
 }
-"""Settings that they name otherwise."""
 OUR_ROWS = {
     ("correct_bias", "false"): ("optimizer", "adamw_without_bias_correction"),
     ("learning_rate", "1e-5|8e-6|6e-6|4e-6|2e-6"): ("learning_rate", "1e-5"),
@@ -67,7 +64,6 @@ OUR_ROWS_OF = {
         ("pooler_test", "cls_before_pooler"): ("pooler", "cls"),
     },
 }
-"""The same of one method."""
 OUR_NAMES = {
     "distilbert-base-uncased": "distilbert-base",
     "unsup-simcse-bert-base-uncased": "simcse-bert-base",
@@ -79,46 +75,31 @@ METHODS = [name for name in available_methods() if name != "untrained"]
 HEAD = "backbone,variant,hyperparameter,value,source\n"
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    return tmp_path / "toy.csv"
-
-
 def values_of(text: str) -> list[Any]:
     """The values of a cell of the shared table."""
-    switches = {"true": True, "false": False}
-    return [
-        float(part) if part[0].isdigit() else switches.get(part, part) for part in text.split("|")
-    ]
-
-
-def space_of(text: str) -> Any:
-    if ".." in text:
-        low, high = map(float, text.split(".."))
-        return {"low": low, "high": high}
-    return tuple(values_of(text))
+    known: dict[str, Any] = {"true": True, "false": False}
+    return [float(part) if part[0].isdigit() else known.get(part, part) for part in text.split("|")]
 
 
 def shared_rows(method: str, shared: Path) -> Iterator[dict[str, str]]:
-    """The rows of a method, without those from memory and those that are no setting here."""
+    """The rows of a method, without those from memory and those that are no setting here.
+
+    Each with the setting of ours that it tells, and its value.
+    """
+    theirs = THEIR_NAMES.get(method, method)
+    known = OUR_ROWS | OUR_ROWS_OF.get(method, {})
     for table in ("hyperparameters", *(f"baselines{n}_hyperparameters" for n in (1, 2))):
         with (shared / "published" / f"{table}.csv").open(newline="") as stream:
             for row in csv.DictReader(stream):
                 told = table == "hyperparameters" or not row["settings"]
-                ours = row["hyperparameter"] not in NO_SETTINGS
                 remembered = row["source"].startswith("memory")
-                theirs = THEIR_NAMES.get(method, method)
+                name, value = row["hyperparameter"], row["value"]
                 if (row["paper"], row["method"]) != (theirs, theirs) or remembered:
                     continue
-                if told and ours:
-                    yield row | our_row(method, row["hyperparameter"], row["value"])
-
-
-def our_row(method: str, name: str, value: str) -> dict[str, str]:
-    """The setting of ours that a row of the shared tables tells, and its value."""
-    own = OUR_SETTINGS.get(name, name), OUR_NAMES.get(value, value)
-    rows = OUR_ROWS | OUR_ROWS_OF.get(method, {})
-    return dict(zip(("hyperparameter", "value"), rows.get((name, value), own), strict=True))
+                if told and name not in NO_SETTINGS:
+                    own = OUR_SETTINGS.get(name, name), OUR_NAMES.get(value, value)
+                    setting, ours = known.get((name, value), own)
+                    yield row | {"hyperparameter": setting, "value": ours}
 
 
 def columns_of(method: str, shared: Path) -> Iterator[dict[str, Any]]:
@@ -128,35 +109,28 @@ def columns_of(method: str, shared: Path) -> Iterator[dict[str, Any]]:
         cells = rows.setdefault((row["backbone"], row["settings"]), {})
         cells[row["hyperparameter"]] = row["value"]
     for (backbone, told), cells in rows.items():
-        join_templates(cells)
+        templates = [cells.pop(name) for name in ("template_1", "template_2") if name in cells]
+        if templates:
+            both = "|".join(templates).replace("{x}", "{}")
+            cells["prompts"] = both.replace("<mask>", "[MASK]")
         settings = {name: values_of(text) for name, text in cells.items() if "search_" not in name}
         alone = {name: value if len(value) > 1 else value[0] for name, value in settings.items()}
         named = told.replace("beta>0 (HiCL v2)", f"beta={cells.get('beta')}")
         pairs = (pair.split("=") for pair in named.split(";") if pair)
         variant = {name: values_of(value)[0] for name, value in pairs}
-        searched = {
-            name.removeprefix("search_"): space_of(text)
-            for name, text in cells.items()
-            if "search_" in name
-        }
+        searched: dict[str, Any] = {}
+        for name in (name.removeprefix("search_") for name in cells if "search_" in name):
+            low, _, high = (text := cells[f"search_{name}"]).partition("..")
+            bounds = {"low": float(low), "high": float(high)} if high else tuple(values_of(text))
+            repeated = (name, variant.get("base")) == ("slicing_length", "esimcse")
+            if backbone in SEARCHED_ON.get((method, name), {backbone}) and not repeated:
+                searched[name] = bounds
         yield {
             "backbone": backbone,
             "variant": variant,
             "settings": alone | variant | ADDED.get(method, {}) | of_base(variant, backbone),
-            "searched": {
-                name: space
-                for name, space in searched.items()
-                if backbone in SEARCHED_ON.get((method, name), {backbone})
-                and (name, variant.get("base")) != ("slicing_length", "esimcse")
-            },
+            "searched": searched,
         }
-
-
-def join_templates(cells: dict[str, str]) -> None:
-    """Make of the two templates of a column our pair of prompts."""
-    pair = [cells.pop(name) for name in ("template_1", "template_2") if name in cells]
-    if pair:
-        cells["prompts"] = "|".join(pair).replace("{x}", "{}").replace("<mask>", "[MASK]")
 
 
 def of_base(variant: dict[str, Any], backbone: str) -> dict[str, Any]:
@@ -167,39 +141,28 @@ def of_base(variant: dict[str, Any], backbone: str) -> dict[str, Any]:
     return {name: settings[name] for name in BASES.get(base, ())}
 
 
-def in_order(columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(columns, key=lambda column: (column["backbone"], str(column["variant"])))
-
-
 def test_every_column_is_the_paper_s(shared: Path) -> None:
     """Every number of the shared table, the searched space too, and nothing beside them."""
     for method in METHODS:
-        ours = [
-            {
-                name: getattr(column, name)
-                for name in ("backbone", "variant", "settings", "searched")
-            }
-            for column in get_method(method).published
-        ]
+        columns = get_method(method).published
+        assert columns == published_settings(method)
+        assert all(column.source for column in columns)
+        names = ("backbone", "variant", "settings", "searched")
+        ours = [{name: getattr(column, name) for name in names} for column in columns]
         expected = list(columns_of(method, shared))
         assert expected
-        assert in_order(ours) == in_order(expected)
-
-
-def test_every_column_says_where_it_comes_from() -> None:
-    for method in METHODS:
-        columns = published_settings(method)
-        assert columns == get_method(method).published
-        assert all(column.source for column in columns)
-
-
-def test_every_table_has_a_method() -> None:
+        ours, expected = (
+            sorted(one, key=lambda column: (column["backbone"], str(column["variant"])))
+            for one in (ours, expected)
+        )
+        assert ours == expected
     tables = [place.name for place in files(published).iterdir() if place.name.endswith(".csv")]
     others = {"departures.csv", "lengths.csv", "released.csv", "training_data.csv"}
     assert sorted(others ^ set(tables)) == [f"{name}.csv" for name in METHODS]
 
 
-def test_a_table_by_hand(table: Path) -> None:
+def test_a_table_by_hand(tmp_path: Path) -> None:
+    table = tmp_path / "toy.csv"
     table.write_text(
         HEAD + "mini,base=a;beta=3e-5,batch_size,64,table 1\n"
         "mini,base=a;beta=3e-5,relu,false,table 1\n"
@@ -224,7 +187,8 @@ def test_a_table_by_hand(table: Path) -> None:
     assert second.searched == {"tau": (0.5,), "length": {"low": 16, "high": 40}}
 
 
-def test_a_malformed_table_is_named_with_its_line(table: Path) -> None:
+def test_a_malformed_table_is_named_with_its_line(tmp_path: Path) -> None:
+    table = tmp_path / "toy.csv"
     malformed: list[tuple[str, int, str]] = [
         ("backbone,variant,name,value,source\n", 1, "expected backbone, .*, got .*'name'"),
         (HEAD + "mini,,tau,1,t\nmini,,tau2,1\n", 3, "expected backbone, .*, got .*'tau2', '1'"),
@@ -243,30 +207,24 @@ def test_a_malformed_table_is_named_with_its_line(table: Path) -> None:
             read_published(table)
 
 
-AS_RELEASED = {"pooler": "cls", "whitening": False}
-
-
 def test_a_released_encoder_is_its_system_on_the_backbone_it_was_trained_from() -> None:
-    for name in (
-        "diffcse-bert-base",
-        "voidism/diffcse-bert-base-uncased-sts",
-        "diffcse-bert-base@v1",
-    ):
-        found = released_encoder("untrained", name, AS_RELEASED)
+    plain = {"pooler": "cls", "whitening": False}
+    short, whole = "diffcse-bert-base", "voidism/diffcse-bert-base-uncased-sts"
+    for name in (short, whole, f"{short}@v1"):
+        found = released_encoder("untrained", name, plain)
         assert found is not None
         assert (found.label, found.trained_from) == ("diffcse (released)", "bert-base")
         assert method_name(found.label) == "DiffCSE (released)"
-        assert released_encoder("simcse", name, AS_RELEASED) is None
-        assert released_encoder("untrained", name, AS_RELEASED | {"pooler": "avg"}) is None
-        assert released_encoder("untrained", name, AS_RELEASED | {"whitening": True}) is None
-        assert released_encoder("untrained", "bert-base", AS_RELEASED) is None
-
-
-def test_released_encoders_by_the_backbone_they_were_trained_from() -> None:
+    for method, name, settings in (
+        *(("simcse", short, plain), ("untrained", "bert-base", plain)),
+        *(
+            ("untrained", short, plain | other)
+            for other in ({"pooler": "avg"}, {"whitening": True})
+        ),
+    ):
+        assert released_encoder(method, name, settings) is None
     assert names_of_released(["bert-large"]) == [
-        "princeton-nlp/unsup-simcse-bert-large-uncased",
-        "ffgcc/esimcse-bert-large-uncased",
-        "qiyuw/pcl-bert-large-uncased",
-        "simcse-bert-large",
+        *("princeton-nlp/unsup-simcse-bert-large-uncased", "ffgcc/esimcse-bert-large-uncased"),
+        *("qiyuw/pcl-bert-large-uncased", "simcse-bert-large"),
     ]
     assert names_of_released(["mini"]) == []

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from pydantic import ValidationError
+from started_papers import BUILTIN
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -23,18 +24,14 @@ FIRST, SECOND = 'This sentence : " {} " means [MASK] .', 'This sentence of " {} 
 
 
 def configured(backbone: Path | str = "mini", **settings: Any) -> SNCSEConfig:
-    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin", "dropout": 0.0}
-    return SNCSEConfig.model_validate(origin | {"negations": "unread"} | settings)
+    origin = {"backbone": str(backbone), "dropout": 0.0, "negations": "unread"}
+    return SNCSEConfig.model_validate(BUILTIN | origin | settings)
 
 
 def started(config: SNCSEConfig) -> tuple[Student, SNCSE]:
     torch.manual_seed(0)
     student = Student.from_config(config).train()
     return student, SNCSE(config, NEGATIONS)
-
-
-def parts_of(student: Student, objective: SNCSE, rows: tuple[int, ...]) -> dict[str, Tensor]:
-    return objective(student, Batch([SENTENCES[row] for row in rows], np.array(rows)))
 
 
 def at_the_mask(student: Student, prompt: str, text: str) -> Tensor:
@@ -54,18 +51,17 @@ def test_the_losses_by_hand(prompts: tuple[str, str], tiny_bert: Path) -> None:
     config = configured(tiny_bert, prompts=prompts, max_length=64, temperature=0.1, **margins)
     student, objective = started(config)
     rows = (2, 0, 1)  # a negation belongs to the row, not to the place in the batch
+    read = ((prompts[0], SENTENCES), (prompts[1], SENTENCES), (prompts[1], NEGATIONS))
     first, second, negated = (
         torch.stack([at_the_mask(student, prompt, texts[row]) for row in rows])
-        for prompt, texts in zip(
-            (*prompts, prompts[1]), (SENTENCES, SENTENCES, NEGATIONS), strict=True
-        )
+        for prompt, texts in read
     )
     cosines = F.cosine_similarity(first.unsqueeze(1), second.unsqueeze(0), dim=2)
     contrastive = F.cross_entropy(cosines / 0.1, torch.arange(3))
     delta = F.cosine_similarity(first, negated) - cosines.diagonal()
     margin = (F.relu(delta + 0.02) + F.relu(-delta - 0.03)).mean()
     assert margin > 0
-    parts = parts_of(student, objective, rows)
+    parts = objective(student, Batch([SENTENCES[row] for row in rows], np.array(rows)))
     assert parts.keys() == {"contrastive", "margin"}
     assert_close(parts["contrastive"], contrastive)
     assert_close(parts["margin"], 0.5 * margin)
@@ -100,7 +96,7 @@ def test_embeddings_are_the_first_prompt_s_without_head(tiny_bert: Path) -> None
     assert_close(encoder.encode([SENTENCES[0], long]), torch.stack(expected).detach())
 
 
-def test_negations_from_a_file(tmp_path: Path) -> None:
+def test_negations_from_a_file_or_by_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "negations.tsv"
     pairs = zip(reversed(SENTENCES), reversed(NEGATIONS), strict=True)
     file.write_text("".join(f"{one}\t{other}\n" for one, other in pairs), encoding="utf-8")
@@ -110,9 +106,6 @@ def test_negations_from_a_file(tmp_path: Path) -> None:
     assert config.ingredients() == {}
     with pytest.raises(DataError, match="lacks 1 of the 2 sentences of corpus two"):
         negations_for(config, Corpus("two", [SENTENCES[0], "A dog runs."], "a2"))
-
-
-def test_negations_by_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("lemminflect", reason="no tagger to negate with")
     monkeypatch.setenv("CSE_CACHE", str(tmp_path))
     config = configured(negations=None)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from started_papers import BUILTIN, ON_SICK
 
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.data.corpora import Corpus, load_corpus
@@ -24,21 +25,12 @@ ROWS = [
     ("Rain falls on the town.", "It rains.", "The sun shines on the town."),
     ("She reads a long book.", "A woman reads.", "She burns the book."),
 ]
-ON_SICK = {"checkpoint": "sickr", "search": "sickr", "also": []}
 
 
 def configured(path: Path | str = "a.csv", **settings: Any) -> SimCSEConfig:
     columns = settings.pop("columns", ["x", "y", "z"])
-    given = {"corpus": {"name": str(path), "columns": columns}, "data": "builtin",
-             "backbone": "mini", "supervision": "triples"}  # fmt: skip
-    return SimCSEConfig.model_validate(given | settings)
-
-
-@pytest.fixture
-def nli(tmp_path: Path) -> Path:
-    path = tmp_path / "nli.csv"
-    path.write_text("x,y,z\n" + "".join(f"{','.join(row)}\n" for row in ROWS))
-    return path
+    given = {"corpus": {"name": str(path), "columns": columns}, "supervision": "triples"}
+    return SimCSEConfig.model_validate(BUILTIN | {"backbone": "mini"} | given | settings)
 
 
 class Given:
@@ -72,7 +64,7 @@ def loss_of(vectors: list[list[float]], texts: tuple[list[str], ...], **settings
 A, B, MINUS_A = [1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]
 
 
-def test_the_loss_of_triples_by_hand() -> None:
+def test_the_losses_of_triples_and_pairs_by_hand() -> None:
     """Equation 5 with α = 2: anchors a, b; positives a, b; hard negatives -a, a; τ = 0.5.
 
     Anchor a: cosines 1, 0 with the positives; -1 with its own negative, 1 with the other's.
@@ -83,17 +75,13 @@ def test_the_loss_of_triples_by_hand() -> None:
     second = -log(exp(2) / (exp(0) + exp(2) + exp(0) + 2 * exp(0)))
     found = loss_of([A, B, A, B, MINUS_A, A], texts, temperature=0.5, hard_negative_weight=log(2))
     assert found == pytest.approx((first + second) / 2, rel=1e-12)
+    # Of pairs, anchor a has two equal candidates; anchor b is as near to both.
+    pairs: dict[str, Any] = {"temperature": 0.5, "supervision": "pairs", "columns": ["x", "y"]}
+    assert loss_of([A, B, A, A], texts[:2], **pairs) == pytest.approx(log(2), rel=1e-12)
 
 
-def test_the_loss_of_pairs_by_hand() -> None:
-    texts = (["a", "b"], ["a+", "b+"])
-    found = loss_of([A, B, A, A], texts, temperature=0.5, supervision="pairs", columns=["x", "y"])
-    # Anchor a has two equal candidates; anchor b is as near to both.
-    assert found == pytest.approx(log(2), rel=1e-12)
-
-
-def test_a_batch_has_the_columns_of_its_rows(
-    nli: Path, tiny_bert: Path, new_run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+def test_training_reads_the_columns_and_pulls_positives_nearer_than_negatives(
+    tmp_path: Path, tiny_bert: Path, new_run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Batch] = []
     forward = SupervisedSimCSE.forward
@@ -103,23 +91,15 @@ def test_a_batch_has_the_columns_of_its_rows(
         return forward(self, student, batch)
 
     monkeypatch.setattr(SupervisedSimCSE, "forward", note)
-    config = configured(nli, backbone=str(tiny_bert), batch_size=2, max_steps=2, dev=ON_SICK)
-    get_method("simcse").train(config, new_run())
-    assert len(seen) == 2
+    nli, run = tmp_path / "nli.csv", new_run()
+    nli.write_text("x,y,z\n" + "".join(f"{','.join(row)}\n" for row in ROWS))
+    steps = {"max_steps": 30, "eval_steps": 30, "learning_rate": 1e-3, "batch_size": 2}
+    config = configured(nli, backbone=str(tiny_bert), dev=ON_SICK, **steps)
+    get_method("simcse").train(config, run)
+    assert len(seen) == 30
     for batch in seen:
         assert list(zip(*batch.columns, strict=True)) == [ROWS[row] for row in batch.rows]
         assert batch.sentences == batch.columns[0]
-
-
-def test_training_pulls_positives_nearer_than_negatives(
-    nli: Path, tiny_bert: Path, new_run: Callable[..., Any]
-) -> None:
-    run = new_run()
-    config = configured(
-        nli, backbone=str(tiny_bert), batch_size=4, max_steps=30, eval_steps=30, dev=ON_SICK,
-        learning_rate=1e-3,
-    )  # fmt: skip
-    get_method("simcse").train(config, run)
     corpus = load_corpus(config.corpus, "builtin")
     encoder = load_encoder(str(run.folder / "30" / BEST_FOLDER))
     assert len(encoder.post_pooling) == 1
@@ -151,20 +131,17 @@ def test_data_and_switch_have_to_fit() -> None:
     for settings, datum in table:
         with pytest.raises(ValidationError, match=datum):
             configured(**settings)
-
-
-def test_methods_of_single_sentences_take_no_columns() -> None:
-    for method in sorted(set(available_methods()) - {"simcse"}):
-        corpus = {"name": "a.csv", "columns": ["x", "y"]}
-        needed = {"rankcse": {"teachers": ["mini"]}, "dclr": {"complementary_model": "mini"}}
-        needed["diffcse"] = {"generator": "mini"}
-        settings = needed.get(method, {}) | {"backbone": "mini", "corpus": corpus}
-        with pytest.raises(ValidationError, match=r"a\.csv has 2 columns"):
-            get_method(method).config.model_validate(settings)
-
-
-def test_unsupervised_trials_keep_their_settings() -> None:
-    """What a trial's key is made of: the switch is not in it while it is off."""
+    # What a trial's key is made of: the switch is not in it while it is off.
     config = SimCSEConfig.model_validate({"backbone": "mini", "corpus": "builtin"})
     assert not {"supervision", "hard_negative_weight"} & set(config.hyperparameters())
     assert configured().hyperparameters()["supervision"] == "triples"
+
+
+def test_methods_of_single_sentences_take_no_columns() -> None:
+    needed = {"rankcse": {"teachers": ["mini"]}, "dclr": {"complementary_model": "mini"}}
+    needed["diffcse"] = {"generator": "mini"}
+    corpus = {"name": "a.csv", "columns": ["x", "y"]}
+    for method in sorted(set(available_methods()) - {"simcse"}):
+        settings = needed.get(method, {}) | {"backbone": "mini", "corpus": corpus}
+        with pytest.raises(ValidationError, match=r"a\.csv has 2 columns"):
+            get_method(method).config.model_validate(settings)

@@ -1,5 +1,6 @@
 """WhitenedCSE's own: views by encodings and permutations, running statistics, and its encoder."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from started_papers import BUILTIN
+from started_papers import started as start
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -14,8 +17,7 @@ from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.whitening import whiten
 from cse_methods.errors import TrainingError
 from cse_methods.losses.multi_positive import multi_positive
-from cse_methods.papers.simcse import SimCSE, SimCSEConfig
-from cse_methods.papers.whitenedcse import RIDGE, WhitenedCSE, WhitenedCSEConfig
+from cse_methods.papers.whitenedcse import RIDGE, WhitenedCSEConfig
 from cse_methods.training.student import Batch, Student
 
 SENTENCES = [
@@ -29,19 +31,10 @@ SENTENCES = [
 BATCH = Batch(SENTENCES, np.arange(6))
 
 
-def settings_of(backbone: Path | str = "mini", **settings: Any) -> dict[str, Any]:
-    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin", "batch_size": 6}
-    return origin | settings
+started = partial(start, "whitenedcse", batch_size=6)
 
 
-def started(backbone: Path, **settings: Any) -> tuple[Student, WhitenedCSE]:
-    config = WhitenedCSEConfig.model_validate(settings_of(backbone, **settings))
-    torch.manual_seed(0)
-    student = Student.from_config(config).train()
-    return student, WhitenedCSE(config, student)
-
-
-def step(student: Student, objective: WhitenedCSE, seed: int = 3) -> Tensor:
+def step(student: Student, objective: Any, seed: int = 3) -> Tensor:
     torch.manual_seed(seed)
     return objective(student, BATCH)["contrastive"]
 
@@ -54,10 +47,9 @@ def encodings(student: Student, count: int, seed: int = 3) -> tuple[Tensor, ...]
 
 def test_two_views_without_whitening_are_simcse(tiny_bert: Path) -> None:
     student, objective = started(tiny_bert, whitening="none", positives=2, temperature=0.1)
-    config = SimCSEConfig.model_validate(settings_of(tiny_bert, temperature=0.1))
-    torch.manual_seed(3)
-    expected = SimCSE(config)(student, BATCH)["contrastive"]
-    assert_close(step(student, objective), expected)
+    simcse = start("simcse", tiny_bert, temperature=0.1)[1]
+    assert_close(step(student, objective), step(student, simcse))
+    assert objective.evaluation_encoder(student) is student.encoder  # without test_head
 
 
 def test_each_view_is_whitened_by_itself(tiny_bert: Path) -> None:
@@ -73,26 +65,17 @@ def test_each_view_is_whitened_by_itself(tiny_bert: Path) -> None:
     for settings, views in table:
         student, objective = started(tiny_bert, **settings)
         encoded = encodings(student, max(views) + 1)
-        white = [
-            whiten(
-                encoded[view],
-                groups=settings.get("groups", 16),  # pairs of the 32 coordinates
-                permutation=None if "whitening" in settings else torch.randperm(32),
-            )
-            for view in views
-        ]
-        heads = [student.head(rows) for rows in white]
-        expected = multi_positive(
-            heads[0],
-            heads[1:],
-            temperature=0.05,
-            form=settings.get("multi_positive", "l1"),
-            weight=settings.get("positive_weight", 1.0),
+        groups, fixed = settings.get("groups", 16), "whitening" in settings  # 16 pairs of the 32
+        orders = [None if fixed else torch.randperm(32) for _ in views]
+        first, *others = (
+            student.head(whiten(encoded[view], groups=groups, permutation=order))
+            for view, order in zip(views, orders, strict=True)
         )
+        how = settings.get("multi_positive", "l1"), settings.get("positive_weight", 1.0)
+        expected = multi_positive(first, others, temperature=0.05, form=how[0], weight=how[1])
         assert_close(step(student, objective), expected, rtol=0, atol=0)
-        assert_close(
-            objective.mean, torch.zeros(32).double()
-        )  # nobody asked for running statistics
+        # Nobody asked for running statistics.
+        assert_close(objective.mean, torch.zeros(32).double())
 
 
 def test_gradients_through_the_statistics_on_demand(tiny_bert: Path) -> None:
@@ -144,9 +127,8 @@ def test_all_coordinates_by_running_statistics(kind: str, tiny_bert: Path) -> No
 
 def test_statistics_that_span_too_little_give_no_nan(tiny_bert: Path) -> None:
     """Without memory, 6 sentences under 2 masks span 11 of 32 axes at most."""
-    student, objective = started(
-        tiny_bert, whitening="zca", statistics_momentum=0, positives=2, test_head=True
-    )
+    settings = {"whitening": "zca", "statistics_momentum": 0, "positives": 2, "test_head": True}
+    student, objective = started(tiny_bert, **settings)
     assert step(student, objective).isfinite()
     assert objective.evaluation_encoder(student).encode(SENTENCES).isfinite().all()
 
@@ -155,8 +137,8 @@ def test_statistics_that_span_too_little_give_no_nan(tiny_bert: Path) -> None:
     ("settings", "width"),
     [
         *(({}, 2), ({"whitening": "zca"}, 32)),
-        *(pytest.param({"whitening": "none"}, 0, marks=pytest.mark.slow),),
-        *(pytest.param({"groups": 4}, 8, marks=pytest.mark.slow),),
+        pytest.param({"whitening": "none"}, 0, marks=pytest.mark.slow),
+        pytest.param({"groups": 4}, 8, marks=pytest.mark.slow),
     ],
 )
 def test_with_test_head_the_embedding_is_the_head_s(
@@ -177,11 +159,6 @@ def test_with_test_head_the_embedding_is_the_head_s(
     objective.evaluation_encoder(student).save(tmp_path / "kept")
     loaded = load_encoder(str(tmp_path / "kept")).encode(SENTENCES)
     assert_close(loaded, expected, rtol=1e-3, atol=1e-4)
-
-
-def test_otherwise_it_is_the_pooler_s(tiny_bert: Path) -> None:
-    student, objective = started(tiny_bert)
-    assert objective.evaluation_encoder(student) is student.encoder
 
 
 def test_groups_that_do_not_fit(tiny_bert: Path) -> None:
@@ -216,4 +193,4 @@ def test_what_is_refused() -> None:
     ]
     for settings, message in table:
         with pytest.raises(ValidationError, match=message):
-            WhitenedCSEConfig.model_validate(settings_of(**settings))
+            WhitenedCSEConfig.model_validate(BUILTIN | {"backbone": "mini"} | settings)
