@@ -21,18 +21,10 @@ LISTMLE = {"rank_loss": "listmle", "gamma": 1.0, "tau2": 0.0125}
 def published(**fields: Any) -> PublishedRow:
     """A row that a RankCSE of any settings stands in."""
     defaults: dict[str, Any] = {
-        "paper": "survey",
-        "table": "1",
-        "backbone": "bert-base",
-        "system": "rankcse",
-        "method": "rankcse",
-        "settings": {},
-        "configuration": {},
-        "split": "test",
-        "scores": {"avg_sts": 0.8},
-        "std": {},
-        "sources": ("survey 1",),
-    }
+        "paper": "survey", "table": "1", "backbone": "bert-base", "system": "rankcse",
+        "method": "rankcse", "settings": {}, "configuration": {}, "split": "test",
+        "scores": {"avg_sts": 0.8}, "std": {}, "sources": ("survey 1",),
+    }  # fmt: skip
     return PublishedRow(**(defaults | fields))
 
 
@@ -91,12 +83,8 @@ def test_a_gap_by_hand(our_row: Ours, estimated: Estimated, numbers: list[Publis
     assert (found.column, found.published, found.source) == ("avg_sts", 0.8036, "rankcse table2")
     assert found.difference == pytest.approx(0.795 - 0.8036)
     assert found.inside is True
-    for interval, inside in (
-        ((0.8036, 0.81), True),
-        ((0.8037, 0.81), False),
-        ((0.79, 0.8035), False),
-        (None, None),
-    ):
+    ends = {(0.8036, 0.81): True, (0.8037, 0.81): False, (0.79, 0.8035): False, None: None}
+    for interval, inside in ends.items():
         ours = scored(our_row, estimated(0.8, interval=interval), values=LISTMLE)
         gap = find_gap(ours, numbers)
         assert gap is not None and gap.inside is inside, interval
@@ -109,17 +97,12 @@ def test_nothing_is_compared_on_dev_or_built_in_data(
     assert find_gap(our_row(values=LISTMLE, scores={"avg_sts": score}), numbers) is None
     on_dev = our_row(values=LISTMLE, scores={"stsb": score}, headline="stsb")
     assert find_gap(on_dev, [published(split="dev", scores={"stsb": 0.81})]) is None
-    for source, dev, is_compared in (  # it is the data of the score that counts
-        ("hub", "builtin", True),
-        ("senteval", "imported", True),
-        ("builtin", "hub", False),
-        ("imported", "senteval", False),
-        ("", "senteval", True),
-        ("", "builtin", False),
-        ("", "imported", False),
-    ):
-        row = scored(our_row, estimated(0.8, source=source), values=LISTMLE, source=dev)
-        assert (find_gap(row, numbers) is not None) is is_compared, (source, dev)
+    is_real = {"hub": True, "senteval": True, "builtin": False, "imported": False}
+    for source in ("", *is_real):
+        for dev in is_real:
+            row = scored(our_row, estimated(0.8, source=source), values=LISTMLE, source=dev)
+            is_compared = is_real[source or dev]  # it is the data of the score that counts
+            assert (find_gap(row, numbers) is not None) is is_compared, (source, dev)
 
 
 def test_no_gap_where_we_or_they_have_no_score(

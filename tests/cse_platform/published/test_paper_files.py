@@ -52,10 +52,9 @@ def test_without_trials_all_is_left(untouched: list[PaperProgress]) -> None:
     whole = [one for one in untouched if one.table == "all"]
     assert sum(one.cells for one in whole) == 1745
     assert sum(sum(one.left_out.values()) for one in whole) == 35
-    assert [one.table for one in untouched if one.paper == "rankcse"] == [
-        *("table2", "table3", "table4", "table5", "table6", "table9", "table10", "table11"),
-        *("table13", "figure3", "teachers", "all"),
-    ]
+    tables = [f"table{number}" for number in (2, 3, 4, 5, 6, 9, 10, 11, 13)]
+    listed = [one.table for one in untouched if one.paper == "rankcse"]
+    assert listed == [*tables, "figure3", "teachers", "all"]
     for paper, table in (("compcse", "figure2"), ("rankcse", "table9")):  # without numbers
         one = of(untouched, paper, table)
         assert one.file and one.trials and not one.is_printed
@@ -124,10 +123,8 @@ def test_other_seeds_and_built_in_data_are_no_trials_of_the_file(
 
 def test_a_labs_own_table_needs_no_file(lab_file: Callable[..., Path]) -> None:
     file = lab_file("ours,figure 3,mini,rankcse,tau2=0.05,avg_sts,test,spearman,70,,")
-    [one] = [
-        one for one in paper_progress(published_rows(files=[file]), (), []) if one.paper == "ours"
-    ]
-    assert (one.table, one.file, one.cells, one.trials) == ("figure 3", None, 0, 0)
+    one = of(paper_progress(published_rows(files=[file]), (), []), "ours", "figure 3")
+    assert (one.file, one.cells, one.trials) == (None, 0, 0)
     assert one.left_out == {"of settings that no file tries": 1}
 
 
@@ -142,14 +139,8 @@ def test_trials_on_a_cut_corpus_are_told_by_their_sweep(
     assert vanilla.setup == full.setup
 
     def done(sweep: str) -> int:
-        row = our_row(
-            "simcse",
-            full.setup.backbone,
-            values=full.setup.values,
-            search="sickr",
-            corpus=full.setup.corpus,
-        )
-        row = replace(row, sweep=sweep, seeds=[42])
+        asked = {"values": full.setup.values, "corpus": full.setup.corpus, "search": "sickr"}
+        row = replace(our_row("simcse", full.setup.backbone, **asked), sweep=sweep, seeds=[42])
         return of(paper_progress(published_rows(), [file], [row]), "hicl", "table6").trials_done
 
     assert done("hicl-table6-simcse-vanilla") == 1
@@ -180,10 +171,8 @@ def test_a_file_is_read_anew_when_it_changes(
     copy.write_text(TABLE5.read_text())
     monkeypatch.chdir(tmp_path)
     [file] = read_paper_files()
-    assert (file.paper, file.table, len(file.trials), file.gpu_hours) == (
-        *("whitenedcse", "table5", 4),
-        4.0,
-    )
+    assert (file.paper, file.table) == ("whitenedcse", "table5")
+    assert (len(file.trials), file.gpu_hours) == (4, 4.0)
     text = copy.read_text().replace("positives: [2, 3, 4, 5]", "positives: [2, 3]")
     copy.write_text(text.replace("# Total: ", "# Together: "))
     [file] = read_paper_files()

@@ -36,6 +36,11 @@ def estimate() -> Callable[..., Estimate]:
     return make
 
 
+def configured(hash: str, **values: Any) -> Configuration:
+    """A configuration whose code is known and whose values were all searched."""
+    return Configuration(hash * 64, values, list(values), code="c" * 64)
+
+
 @pytest.fixture(scope="session")
 def row(estimate) -> Callable[..., LeaderboardRow]:
     """Makes a row of two seeds, on real data and ranked by `avg_sts` unless told otherwise."""
@@ -45,9 +50,7 @@ def row(estimate) -> Callable[..., LeaderboardRow]:
             method="simcse",
             backbone="bert-base",
             sweep="simcse-bert",
-            configuration=Configuration(
-                "b" * 64, {"temperature": 0.05}, ["temperature"], code="c" * 64
-            ),
+            configuration=configured("b", temperature=0.05),
             seeds=[1, 2],
             keys={1: "1" * 64, 2: "2" * 64},
             dev=DevSets("stsb", "stsb", "d1", "senteval"),
@@ -74,18 +77,10 @@ def published() -> Callable[..., PublishedRow]:
 
     def make(scores: Mapping[str, float], **changes: Any) -> PublishedRow:
         plain = PublishedRow(
-            paper="rankcse",
-            table="table2",
-            backbone="bert-base",
-            system="simcse",
-            method="simcse",
-            settings={},
-            configuration={},
-            split="test",
-            scores=dict(scores),
-            std={},
-            sources=("rankcse table2",),
-        )
+            paper="rankcse", table="table2", backbone="bert-base", system="simcse",
+            method="simcse", settings={}, configuration={}, split="test", scores=dict(scores),
+            std={}, sources=("rankcse table2",),
+        )  # fmt: skip
         return replace(plain, **changes)
 
     return make

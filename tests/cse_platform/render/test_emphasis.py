@@ -42,13 +42,8 @@ def test_ours_and_published_are_emphasised_apart_and_other_identities_not_at_all
         ("latex", r"\textbf{{{}}}", r"\underline{{{}}}"),
     ):
         text = written(Board([ours, lower], papers), form)
-        for value, emphasis in (
-            ("80.00", best),
-            ("60.00", second),
-            ("70.00", best),
-            ("65.00", second),
-        ):
-            assert emphasis.format(value) in text
+        for winner, runner_up in (("80.00", "60.00"), ("70.00", "65.00")):
+            assert best.format(winner) in text and second.format(runner_up) in text
 
 
 def test_one_row_of_ours_is_not_the_best_of_itself(written, row, estimate, published) -> None:

@@ -120,10 +120,11 @@ def paper(written, row, estimate, published, comparison) -> str:
     return DOCUMENT.format("\n".join([*tables, written(comparison, "latex")]))
 
 
-def test_a_board_is_well_formed(paper) -> None:
+def test_a_board_is_well_formed_and_compiles(paper, tmp_path) -> None:
     check(paper)
     for part in (r"76.50$_{\pm 0.71}^{\S}$", "& 70.00", "$-$0.50"):
         assert part in paper
+    compiled(paper, tmp_path)
 
 
 def compiled(document: str, folder: Path) -> str:
@@ -136,10 +137,6 @@ def compiled(document: str, folder: Path) -> str:
     done = subprocess.run([*engine, source.name], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:]
     return done.stdout + done.stderr
-
-
-def test_it_compiles(paper, tmp_path) -> None:
-    compiled(paper, tmp_path)
 
 
 def test_a_table_of_scores_fits_a_page_of_two_columns(written, row, estimate, tmp_path) -> None:

@@ -19,9 +19,8 @@ def names(table: Table) -> list[list[str]]:
 def test_the_nine_columns_of_the_papers(row, estimate) -> None:
     scores = dict.fromkeys(BOARD_FAMILIES["sts"].columns, estimate(0.76, 0.78))
     (table,) = paper_board(Board([row(scores, method="simcse")]))
-    assert heads(table) == [
-        *("Method", "STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg.")
-    ]
+    sets = ["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"]
+    assert heads(table) == ["Method", *sets, "Avg."]
     assert table.title.startswith("Spearman x 100")
     ((cells,),) = table.groups
     assert cells[0].text == "SimCSE"
@@ -86,7 +85,3 @@ def test_a_star_is_on_the_board_and_in_no_paper(row, estimate) -> None:
     (printed,), shown = paper_board(board), board_tables(board, wide=False)
     assert printed.groups[0][0][0].mark == ""
     assert {table.groups[0][0][0].mark for table in shown} == {"★"}
-
-
-def test_no_rows_make_no_table() -> None:
-    assert paper_board(Board([])) == []

@@ -49,12 +49,6 @@ def test_they_stand_among_ours_on_a_board_that_is_sorted_by_the_headline(
     assert [line.split()[0] for line in found] == ["hicl", "s0.8", "simcse", "s0.6", "last"]
 
 
-def test_alone_they_are_scores_and_sources(lines, row, published) -> None:
-    told = lines(Board([], [published({"sts12": 0.7, "avg_sts": 0.8})]))
-    assert [line for line in told if "x 100" in line] == ["Test scores, sts12 to avg_sts, x 100"]
-    assert "simcse †1 bert-base 70.00 80.00" in told
-
-
 def test_built_in_data_never_stand_beside_them(lines, titled, row, estimate, published) -> None:
     real, small = row({"avg_sts": estimate(0.5)}), row({"avg_sts": estimate(0.9)}, dev=BUILTIN)
     board = Board([small, real], [published({"avg_sts": 0.8})])
@@ -99,30 +93,20 @@ def test_scores_of_one_row_on_two_kinds_of_data_stand_apart(lines, titled, row, 
 def test_the_other_comparisons_are_marked_where_they_are_significant(
     lines, titled, row, estimate, comparison
 ) -> None:
+    """Those that are above, and not those below; on one seed it is said."""
     scores = {name: estimate(0.5) for name in ("sts12", "sts13", "avg_sts")}
+    title = "Test scores, sts12 to avg_sts, x 100"
     ours = [row(scores, method="rankcse"), row(scores)]
     told = lines(Board(ours, against={0: comparison}))
-    _, _, marked, plain = titled(told, "Test scores, sts12 to avg_sts, x 100")
+    _, _, marked, plain = titled(told, title)
     assert marked == "rankcse bert-base 50.00 § 50.00 50.00 §"
     assert plain == "simcse bert-base 50.00 50.00 50.00"
     assert "§ Above simcse with p < 0.05, after Holm's correction over the tasks." in told
-
-
-def test_what_is_significant_on_one_seed_says_so(lines, titled, row, estimate, comparison) -> None:
-    scores = {name: estimate(0.5) for name in ("sts12", "sts13", "avg_sts")}
     for single in ({"n_a": 1}, {"n_b": 1}):
         told = lines(Board([row(scores)], against={0: replace(comparison, **single)}))
-        *_, marked = titled(told, "Test scores, sts12 to avg_sts, x 100")
-        assert marked == "simcse bert-base 50.00 § ‡ 50.00 50.00 § ‡"
+        assert titled(told, title)[-1] == "simcse bert-base 50.00 § ‡ 50.00 50.00 § ‡"
         assert told.count(ONE_SEED) == 1
-
-
-def test_one_that_is_significantly_below_is_not_marked(lines, row, estimate, comparison) -> None:
-    below = replace(
-        comparison,
-        tasks=tuple(replace(task, effect=-task.effect) for task in comparison.tasks),
-        average=replace(comparison.average, effect=-0.01),
-    )
-    scores = {name: estimate(0.5) for name in ("sts12", "sts13", "avg_sts")}
-    told = lines(Board([row(scores)], against={0: below}))
-    assert not any("§" in line for line in told)
+    tasks = tuple(replace(task, effect=-task.effect) for task in comparison.tasks)
+    average = replace(comparison.average, effect=-0.01)
+    below = Board([row(scores)], against={0: replace(comparison, tasks=tasks, average=average)})
+    assert not any("§" in line for line in lines(below))

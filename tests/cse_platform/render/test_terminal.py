@@ -79,15 +79,9 @@ def test_every_board_is_whole_where_there_is_no_terminal(
 ) -> None:
     columns = BOARD_FAMILIES[family].columns
     score = estimate(0.7, 0.8, interval=Interval(0.6123, 0.8877, "seeds"))
-    ours = row(
-        dict.fromkeys(columns, score),
-        method=method,
-        backbone=backbone,
-        sweep=sweep,
-        headline=columns[-1],
-        rank=RankInterval(10, 12, 20),
-        gap=Gap(columns[-1], 0.8, "x", -0.05, False),
-    )
+    gap = Gap(columns[-1], 0.8, "x", -0.05, False)
+    ours = row(dict.fromkeys(columns, score), method=method, backbone=backbone, sweep=sweep,
+               headline=columns[-1], rank=RankInterval(10, 12, 20), gap=gap)  # fmt: skip
     paper = published(dict.fromkeys(columns, 0.5), system=system)
     for wide in (False, True):
         with redirect_stdout(StringIO()) as out:

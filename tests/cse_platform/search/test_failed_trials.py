@@ -24,6 +24,15 @@ from cse_platform.sweep.spec import SweepSpec
 
 SPACE = {"x": {"low": 0.0, "high": 1.0}, "y": {"low": 0.0, "high": 1.0}}
 MAXIMIZE, MINIMIZE = StudyDirection.MAXIMIZE, StudyDirection.MINIMIZE
+FEW = {"population": 8}
+"""Of an evolution, whose first generation would take longer than these searches."""
+
+
+def searching(sampler: Any, **search: Any) -> SweepSpec:
+    base = {"sweep": "small", "method": "cheap", "backbone": "mini", "corpus": "builtin"}
+    return SweepSpec.model_validate(
+        {**base, "space": SPACE, "search": {"sampler": sampler, **search}}
+    )
 
 
 def slow(*rows: Any) -> list[Any]:
@@ -62,21 +71,14 @@ def _told(
 
 @pytest.mark.parametrize("kind", ["tpe", *slow("auto", "gp", "cmaes", "nsgaii", "nsgaiii")])
 def test_a_search_leaves_a_region_where_trials_fail(tmp_path: Path, kind: str) -> None:
-    few = {"population": 8} if kind.startswith("nsga") else {}
-    search = {"sampler": {"kind": kind, **few}, "trials": 40, "seed": 1}
-    base = {"sweep": "small", "method": "cheap", "backbone": "mini", "corpus": "builtin"}
-    study = opened(tmp_path, SweepSpec.model_validate({**base, "space": SPACE, "search": search}))
+    sampler = {"kind": kind, **(FEW if kind.startswith("nsga") else {})}
+    study = opened(tmp_path, searching(sampler, trials=40, seed=1))
     failed = []
     for number in range(40):
         point = study.ask().assignment
         failed.append(point["x"] > 0.7)
-        ended: dict[str, Any] = {"state": "FAIL", "cause": "trial"}
-        tell_live(
-            study,
-            lived(number, [0.0], **ended)
-            if failed[-1]
-            else lived(number, [0.0, score(point)], state="COMPLETE"),
-        )
+        ended = lived(number, [0.0, score(point)], state="COMPLETE")
+        tell_live(study, lived(number, [0.0], state="FAIL", cause="trial") if failed[-1] else ended)
     assert sum(failed[-20:]) <= 4
     states = [trial.state == TrialState.FAIL for trial in alone(tmp_path).trials]
     assert states == failed
@@ -86,21 +88,13 @@ def test_a_search_leaves_a_region_where_trials_fail(tmp_path: Path, kind: str) -
     ("kind", "at_once"),
     [
         ("tpe", 8),
-        *slow(
-            ("auto", 1),
-            ("auto", 8),
-            ("tpe", 1),
-            *((kind, n) for kind in ("cmaes", "nsgaii") for n in (1, 8)),
-        ),
+        *slow(("tpe", 1), *((kind, n) for kind in ("auto", "cmaes", "nsgaii") for n in (1, 8))),
     ],
 )
 def test_a_region_that_diverges_is_left_after_three_failures(kind: str, at_once: int) -> None:
     """It has the upper 0.3 of `x`, and scores rise towards it. Random goes there 6 times of 20."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    base = {"sweep": "small", "method": "cheap", "backbone": "mini", "corpus": "builtin"}
-    few = {"population": 8} if kind == "nsgaii" else {}
-    search = {"sampler": {"kind": kind, **few}, "trials": 40, "seed": 2}
-    spec = SweepSpec.model_validate({**base, "space": SPACE, "search": search})
+    spec = searching({"kind": kind, **(FEW if kind == "nsgaii" else {})}, trials=40, seed=2)
     study = optuna.create_study(direction="maximize")
     for number in range(15):
         x = 0.8 + 0.05 * (number % 3) if number % 5 == 4 else 0.05 * number
@@ -127,9 +121,8 @@ def test_a_configuration_whose_nearest_trials_failed_is_predicted_to_fail() -> N
     """Of three trials at 0.8, 0.9 and 1.0 that failed, and three at 0.1, 0.2 and 0.6."""
     space = Space.model_validate({"x": {"low": 0.0, "high": 1.0}})
     places = [0.1, 0.2, 0.6, 0.8, 0.9, 1.0, 0.85]
-    trials = _trials(
-        *[_complete(0.5)] * 3, *[_failed("trial")] * 3, {"state": TrialState.RUNNING}
-    )  # fmt: skip
+    running = {"state": TrialState.RUNNING}
+    trials = _trials(*[_complete(0.5)] * 3, *[_failed("trial")] * 3, running)
     for trial, place in zip(trials, places, strict=True):
         trial.params = {"x": place}
     predictor = FailurePredictor(trials, space)
@@ -158,11 +151,10 @@ def test_what_failed_of_itself_counts_as_the_worst() -> None:
     )  # fmt: skip
     assert _told(trials)[2:] == [("COMPLETE", [0.5]), *[("FAIL", None)] * 4]
     assert trials[2].state == TrialState.FAIL  # a copy is shown
-
-
-def test_the_worst_is_each_objectives_own() -> None:
     trials = _trials(_complete(0.5, 10.0), _complete(0.7, 30.0), _failed("trial"))
-    assert _told(trials, MAXIMIZE, MINIMIZE)[2] == ("COMPLETE", [0.5, 30.0])
+    assert _told(trials, MAXIMIZE, MINIMIZE)[2] == ("COMPLETE", [0.5, 30.0])  # each objective's own
+    pruned = {"state": TrialState.PRUNED, "intermediate_values": {1: 0.4, 2: 0.3}}
+    assert _told(_trials(_complete(0.5), pruned, _failed("trial")))[2] == ("COMPLETE", [0.3])
 
 
 def test_a_failure_that_was_tried_again_says_nothing() -> None:
@@ -182,9 +174,7 @@ def test_no_value_that_is_not_finite_reaches_a_sampler() -> None:
 def test_a_value_that_is_not_finite_does_not_blind_the_sampler(last: float) -> None:
     """A Gaussian process that is fitted to one proposes by chance from then on, in silence."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    base = {"sweep": "small", "method": "cheap", "backbone": "mini", "corpus": "builtin"}
-    search = {"sampler": "gp", "trials": 30, "seed": 3}
-    spec = SweepSpec.model_validate({**base, "space": SPACE, "search": search})
+    spec = searching("gp", trials=30, seed=3)
     study = optuna.create_study(direction="maximize")
     distances = []
     for number in range(22):
@@ -197,12 +187,6 @@ def test_a_value_that_is_not_finite_does_not_blind_the_sampler(last: float) -> N
         else:
             study.tell(number, score(point))
     assert sum(distance < 0.2 for distance in distances[-10:]) >= 6
-
-
-def test_a_pruned_trial_can_be_the_worst() -> None:
-    pruned = {"state": TrialState.PRUNED, "intermediate_values": {1: 0.4, 2: 0.3}}
-    trials = _trials(_complete(0.5), pruned, _failed("trial"))
-    assert _told(trials)[2] == ("COMPLETE", [0.3])
 
 
 def test_a_failure_exceeds_each_constraint_as_far_as_any() -> None:
@@ -218,15 +202,12 @@ def test_a_failure_exceeds_each_constraint_as_far_as_any() -> None:
 def test_samplers_take_failures_under_constraints(tmp_path: Path, kind: str) -> None:
     """A Gaussian process of each constraint wants its value of every trial."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    base = {"sweep": "small", "method": "cheap", "backbone": "mini", "corpus": "builtin"}
     sampler = {"kind": kind, "startup_trials": 3}
-    search = {"sampler": sampler, "trials": 9, "constraints": ["dev >= 0.5"]}
-    study = opened(tmp_path, SweepSpec.model_validate({**base, "space": SPACE, "search": search}))
+    study = opened(tmp_path, searching(sampler, trials=9, constraints=["dev >= 0.5"]))
     for number in range(9):
         point = study.ask().assignment
         ended = lived(number, [0.0, score(point)], state="COMPLETE")
         failed = lived(number, [0.0], state="FAIL", cause="trial")
         tell_live(study, failed if number % 3 == 1 else ended)
-    assert [t.user_attrs.get(FAILURE_CAUSE) for t in alone(tmp_path).trials[:3]] == [
-        None, "trial", None,
-    ]  # fmt: skip
+    causes = [trial.user_attrs.get(FAILURE_CAUSE) for trial in alone(tmp_path).trials[:3]]
+    assert causes == [None, "trial", None]

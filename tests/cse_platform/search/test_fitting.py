@@ -109,11 +109,6 @@ def test_an_outlier_does_not_hide_where_the_best_lies(monkeypatch: pytest.Monkey
     assert floored < 0.4 < measure_distance()
 
 
-def test_few_trials_are_all_fitted_to() -> None:
-    trials = _trials([[float(number)] for number in range(MOST_FITTED)])
-    assert _selected(trials, np.zeros((MOST_FITTED, 2))) == list(range(MOST_FITTED))
-
-
 def test_of_many_trials_the_best_the_newest_and_a_spread_sample_are_fitted_to() -> None:
     rng = np.random.default_rng(1)
     values, coordinates = rng.random(1000), 0.5 * rng.random((1000, 2))
@@ -121,6 +116,8 @@ def test_of_many_trials_the_best_the_newest_and_a_spread_sample_are_fitted_to() 
     trials = _trials([[value] for value in values])
     chosen = _selected(trials, coordinates)
     assert len(chosen) == MOST_FITTED and chosen == sorted(set(chosen))
+    few = [trial.number for trial in trials[:MOST_FITTED]]
+    assert _selected(trials[:MOST_FITTED], coordinates[:MOST_FITTED]) == few
     best = np.argsort(-values)[:100].tolist()
     assert {*best, *range(950, 1000), 789} <= set(chosen)
     assert chosen == _selected(trials, coordinates)

@@ -62,17 +62,11 @@ class NoisyGpSuite(
     def sampler(self) -> NewSampler:
         return new_gp
 
-    @pytest.mark.parametrize(
-        ("x_distribution", "y_distribution"),
-        list(pairwise([*NUMERICAL, NUMERICAL[0]])),
-    )
+    @pytest.mark.parametrize(("x", "y"), list(pairwise([*NUMERICAL, NUMERICAL[0]])))
     def test_sample_relative_numerical(
-        self,
-        sampler: NewSampler,
-        x_distribution: BaseDistribution,
-        y_distribution: BaseDistribution,
+        self, sampler: NewSampler, x: BaseDistribution, y: BaseDistribution
     ) -> None:
-        super().test_sample_relative_numerical(sampler, x_distribution, y_distribution)
+        super().test_sample_relative_numerical(sampler, x, y)
 
 
 @SLOW
@@ -172,11 +166,8 @@ def test_choices_beside_cmaes_are_drawn_at_random_for_ten_trials_at_least(
         study, kinds = optuna.create_study(direction="maximize"), CategoricalDistribution([*"abcd"])
         for number in range(done):
             kind = "bcd"[number % 3] if number else "a"
-            study.add_trial(
-                create_trial(
-                    params={"kind": kind}, distributions={"kind": kinds}, value=float(number == 0)
-                )
-            )
+            of = {"params": {"kind": kind}, "distributions": {"kind": kinds}}
+            study.add_trial(create_trial(**of, value=float(number == 0)))
         drawn = set()
         for seed in range(20):
             study.sampler = build_cmaes(CmaEs(startup_trials=asked), seed=seed)

@@ -75,8 +75,7 @@ def test_errors_over_seeds_widen_what_pairs_say(contender: Make) -> None:
     first = Contender("a", {"stsb": a.scores["stsb"][:1]}, {"stsb": a.cosines["stsb"][:1]}, a.gold)
     single = compare(first, b, tasks=["stsb"], average=None, resamples=500)
     wide, narrow = both.tasks[0].interval, single.tasks[0].interval
-    assert wide is not None
-    assert narrow is not None
+    assert wide is not None and narrow is not None
     assert (wide.over, narrow.over) == ("pairs", "pairs")  # b has one seed either way
     assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
 
@@ -103,10 +102,8 @@ def test_exchanged_sides_mirror(contender: Make) -> None:
     there = compare(a, b, tasks=TASKS, average="avg_sts", resamples=300).tasks[0]
     back = compare(b, a, tasks=TASKS, average="avg_sts", resamples=300).tasks[0]
     assert there.interval is not None
-    mirrored = Interval(
-        pytest.approx(-there.interval.high), pytest.approx(-there.interval.low), "seeds"
-    )
-    assert back.interval == mirrored
+    low, high = -there.interval.high, -there.interval.low
+    assert back.interval == Interval(pytest.approx(low), pytest.approx(high), "seeds")
     assert (back.effect, back.p) == (-there.effect, there.p)
     assert back.williams_t == pytest.approx(-there.williams_t)
 
@@ -119,9 +116,8 @@ def test_williams_is_of_correlations_averaged_over_seeds(contender: Make) -> Non
         for ours in a.cosines["stsb"]
         for theirs in b.cosines["stsb"]
     ]
-    expected = williams(
-        np.mean(a.scores["stsb"]), np.mean(b.scores["stsb"]), float(np.mean(across)), 150
-    )
+    ours, theirs = np.mean(a.scores["stsb"]), np.mean(b.scores["stsb"])
+    expected = williams(ours, theirs, float(np.mean(across)), 150)
     assert (row.williams_t, row.williams_p) == pytest.approx(expected)
     assert row.pairs == 150
 
@@ -132,10 +128,8 @@ def test_holm_goes_over_the_tasks_and_not_the_average(contender: Make) -> None:
     assert [row.p_holm for row in found.tasks] == holm([row.p for row in found.tasks])
     by_williams = [row.williams_p for row in found.tasks]
     assert [row.williams_p_holm for row in found.tasks] == holm(by_williams)
-    assert found.average is not None
-    assert found.average.p is not None
-    assert found.average.p_holm is None
-    assert found.average.williams_p is None
+    assert found.average is not None and found.average.p is not None
+    assert found.average.p_holm is found.average.williams_p is None
 
 
 def test_one_seed_and_no_pairs_say_nothing() -> None:
@@ -173,9 +167,7 @@ def test_what_cannot_be_compared_is_refused(contender: Make) -> None:
         compare(a, a, tasks=[], average=None)
     with pytest.raises(ValueError, match="a has no score for mr, cr"):
         compare(a, a, tasks=["stsb", "mr", "cr"], average=None)
-    with pytest.raises(
-        ValueError, match=r"b: expected the same seeds for all tasks, got \{'mr': 2"
-    ):
+    with pytest.raises(ValueError, match=r"b: expected the same seeds for all .* got \{'mr': 2"):
         Contender("b", {"mr": [0.1, 0.2], "cr": [0.1]})
     with pytest.raises(ValueError, match="a, stsb: expected gold, and cosines of 2 seeds, got 1"):
         replace(a, scores={"stsb": [0.1, 0.2]})

@@ -1,6 +1,6 @@
 """The expected best of n trials: by hand, by property, and how often its interval is right."""
 
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -24,22 +24,14 @@ def test_by_hand() -> None:
 def test_it_is_the_mean_over_all_sets(values: list[float], data: st.DataObject) -> None:
     size = data.draw(st.integers(1, len(values)))
     (found,) = expected_best(values, [size], resamples=10)
+    assert found.low <= found.high + 1e-12
     assert found.mean == pytest.approx(np.mean([max(some) for some in combinations(values, size)]))
 
 
-@given(st.lists(fractions, min_size=2, max_size=30))
-def test_it_rises_from_the_mean_to_the_best(values: list[float]) -> None:
-    found = expected_best(values, range(1, len(values) + 1), resamples=50)
-    means = [one.mean for one in found]
-    assert all(later >= earlier - 1e-9 for earlier, later in pairwise(means))
-    assert (means[0], means[-1]) == (pytest.approx(np.mean(values)), pytest.approx(max(values)))
-    assert all(one.low <= one.high + 1e-12 for one in found)
-
-
-@pytest.mark.parametrize("sizes", [[0], [3]])
-def test_no_more_than_there_are(sizes: list[int]) -> None:
-    with pytest.raises(ValueError, match="from 1 to 2"):
-        expected_best([0.5, 0.6], sizes)
+def test_no_more_than_there_are() -> None:
+    for size in (0, 3):
+        with pytest.raises(ValueError, match="from 1 to 2"):
+            expected_best([0.5, 0.6], [size])
 
 
 @pytest.mark.parametrize(("trials", "of", "least"), [(5, 40, 0.78), (10, 100, 0.83)])

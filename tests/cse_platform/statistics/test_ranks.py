@@ -45,10 +45,7 @@ def test_the_same_pairs_tell_near_rows_apart() -> None:
 
 def test_one_seed_without_pairs_is_not_ranked_nor_counted() -> None:
     rows = [Ranked([0.70, 0.701]), Ranked([0.99]), Ranked([0.30, 0.301])]
-    first, unknown, last = joint_ranks(rows)
-    assert unknown is None
-    assert first == RankInterval(1, 1, among=2)
-    assert last == RankInterval(2, 2, among=2)
+    assert joint_ranks(rows) == [RankInterval(1, 1, among=2), None, RankInterval(2, 2, among=2)]
     assert joint_ranks([Ranked([0.99])]) == [None]
     assert joint_ranks([]) == []
 
@@ -61,9 +58,8 @@ def test_draws_add_errors_over_seeds_to_those_over_pairs() -> None:
     both = row_draws(Ranked(values, pairs), resamples=100, rng=np.random.default_rng(1))
     assert flat is not None
     assert both == pytest.approx(flat - 0.76 + pairs)
-    assert np.array_equal(
-        pairs, row_draws(Ranked([0.76], pairs), resamples=100, rng=np.random.default_rng(1))
-    )
+    alone = row_draws(Ranked([0.76], pairs), resamples=100, rng=np.random.default_rng(1))
+    assert np.array_equal(pairs, alone)
 
 
 def test_what_cannot_be_ranked_is_refused() -> None:

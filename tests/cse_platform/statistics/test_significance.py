@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,11 +17,7 @@ def test_williams_by_hand() -> None:
     statistic, p = williams(0.5, 0.4, 0.1, 103)
     assert statistic == pytest.approx(0.891280, abs=1e-6)
     assert p == pytest.approx(2 * t.sf(0.891280, 100), abs=1e-6)
-
-
-def test_williams_of_exchanged_sides_is_the_negative() -> None:
-    statistic, p = williams(0.78, 0.76, 0.9, 1379)
-    assert williams(0.76, 0.78, 0.9, 1379) == (pytest.approx(-statistic), pytest.approx(p))
+    assert williams(0.4, 0.5, 0.1, 103) == (-statistic, p)
 
 
 @pytest.mark.parametrize("r", [-1.0, 0.0, 0.76, 1.0])
@@ -43,25 +38,12 @@ def test_williams_refuses_impossible_correlations() -> None:
         williams(0.5, 0.4, 0.1, 3)
 
 
-def test_williams_errs_in_5_of_100() -> None:
-    # A and B follow gold alike (0.6) and each other (0.8).
-    root = np.linalg.cholesky([[1, 0.6, 0.6], [0.6, 1, 0.8], [0.6, 0.8, 1]])
-    samples = np.random.default_rng(0).standard_normal((3000, 60, 3)) @ root.T
-    tables = [np.corrcoef(sample, rowvar=False) for sample in samples]
-    found = [williams(r[0, 1], r[0, 2], r[1, 2], 60)[1] < 0.05 for r in tables]
-    assert 0.038 <= np.mean(found) <= 0.062
-
-
 def test_holm_by_hand() -> None:
     # Rising: .01 * 4, .02 * 3, .03 * 2 raised to the .06 before it, .6 * 1.
     assert holm([0.03, 0.6, 0.01, 0.02]) == pytest.approx([0.06, 0.6, 0.04, 0.06])
     assert holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])
-
-
-def test_holm_passes_over_what_was_not_tested() -> None:
-    assert holm([None, 0.01, None, 0.04]) == [None, 0.02, None, 0.04]
-    assert holm([None]) == [None]
-    assert holm([]) == []
+    assert holm([None, 0.01, None, 0.04]) == [None, 0.02, None, 0.04]  # None was not tested
+    assert holm([None]) == [None] and holm([]) == []
 
 
 @given(st.lists(st.floats(0, 1), max_size=8))
@@ -72,13 +54,3 @@ def test_holm_keeps_the_order_and_lies_between_no_correction_and_bonferronis(
     ranked = sorted(zip(ps, adjusted, strict=True))
     assert [a for _, a in ranked] == sorted(adjusted)
     assert all(p <= a <= min(1, len(ps) * p) for p, a in ranked)
-
-
-def test_holm_claims_anything_false_in_at_most_5_of_100() -> None:
-    # Seven tests that move together, two of them of real effects.
-    rng = np.random.default_rng(1)
-    shared, own = rng.standard_normal((10_000, 1)), rng.standard_normal((10_000, 7))
-    z = math.sqrt(0.5) * (shared + own) + np.array([3, 4, 0, 0, 0, 0, 0])
-    ps = [[math.erfc(abs(one) / math.sqrt(2)) for one in row] for row in z]
-    claims = np.array([holm(row) for row in ps], dtype=float)[:, 2:] < 0.05
-    assert 0.02 <= claims.any(axis=1).mean() <= 0.05

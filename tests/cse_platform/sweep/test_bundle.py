@@ -49,18 +49,18 @@ def test_the_file_is_resolved_and_its_own_sets_go_with_it(tmp_path: Path) -> Non
     assert one.name == "tiny"
 
 
-def test_nothing_else_of_the_folder_travels(tmp_path: Path) -> None:
+def test_stores_without_a_password_travel_and_nothing_else_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "stores.env").write_text("CSE_STORE=postgresql+psycopg://lab:secret@db/x")
-    assert list(packed(tmp_path).content) == [SWEEP_FILE]
+    stores = {"mlflow": "http://mlflow.lab:5000"}
+    one = packed(tmp_path, stores=stores)
+    assert list(one.content) == [SWEEP_FILE]
+    assert sweep_in(one)["stores"] == stores
 
 
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        (
-            {"stores": {"leaderboard": "postgresql://lab:hunter2@db/x"}},
-            "stores.leaderboard",
-        ),
+        ({"stores": {"leaderboard": "postgresql://lab:hunter2@db/x"}}, "stores.leaderboard"),
         ({"stores": {"mlflow": "https://lab:hunter2@mlflow.lab"}}, "stores.mlflow"),
         ({"notify": ["slack://hunter2/TOKEN-B/TOKEN-C"]}, "notify"),
     ],
@@ -69,11 +69,6 @@ def test_what_holds_a_secret_is_refused(tmp_path: Path, changes: Any, named: str
     with pytest.raises(SweepRefusedError) as refused:
         packed(tmp_path, **changes)
     assert str(refused.value).startswith(named) and "hunter2" not in str(refused.value)
-
-
-def test_stores_without_a_password_travel(tmp_path: Path) -> None:
-    stores = {"mlflow": "http://mlflow.lab:5000"}
-    assert sweep_in(packed(tmp_path, stores=stores))["stores"] == stores
 
 
 def test_files_that_cannot_travel_are_refused(

@@ -17,37 +17,20 @@ SPACE = Space.model_validate(
         "tau2": [0.1, 0.2, 0.3],
         "tau3": {"choices": [0.1, 0.2, 0.3], "when": {"loss": "listnet"}},
         "rate": {"low": 1e-5, "high": 1e-2, "log": True},
-        "size": {"low": 16, "high": 64, "step": 16},
-        "whiten": [True, False],
-        "width": [8, "auto", None],
     }
 )
-
-
-def required(*texts: str) -> Requirements:
-    return Requirements(texts, SPACE, {"epochs": 2, "pooler": "cls"})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "values", "expected"),
     [
-        ("a >= b", {"a": 2, "b": 2.0}, True),
         ("a > b", {"a": 2, "b": 2.0}, False),
         ("a * b - 1 <= 2 / 4", {"a": 0.5, "b": 3}, True),
-        ("-a < +b", {"a": 1, "b": 0}, True),
-        ("0 < a <= 1 != 2", {"a": 0}, False),
         ("a == 'x' or not b", {"a": "y", "b": False}, True),
-        ("a != \"x\" and b", {"a": "x", "b": True}, False),
-        ("a == true", {"a": True}, True),
-        ("a == 1", {"a": True}, False),
-        ("a == null", {"a": None}, True),
-        ("(a == b) == false", {"a": [1], "b": [1]}, False),
         ("a >= b", {"a": 1}, True),
-        ("1 / a > 0", {"a": 0}, False),
-        ("a * 1e308 * 10 > 1", {"a": 1}, True),
     ],
-)  # fmt: skip
+)
 def test_an_expression_says_what_python_would(
     text: str, values: dict[str, Any], expected: bool
 ) -> None:
@@ -61,41 +44,12 @@ def test_an_expression_says_what_python_would(
     [
         (["tau2 > tau3"], ""),
         (["tau2 >= 1"], "0: holds nowhere in the space: every combination of tau2 was tried"),
-        (
-            ["rate * size > 1"],
-            "0: holds nowhere in the space: both ends of rate, size were tried, and 20000 points "
-            "between",
-        ),
-        (
-            ["tau2 > 0.2", "tau2 < 0.2"],
-            "each holds somewhere, but all together nowhere: every combination of tau2 was tried",
-        ),
         (["rates > 1"], "0: 'rates' is neither in 'space' nor in 'fixed'; did you mean 'rate'?"),
-        (
-            ["seed > 1"],
-            "0: 'seed' is neither in 'space' nor in 'fixed'; give it under one of the two",
-        ),
-        (
-            ["epochs > 1"],
-            "0: no hyperparameter of 'space' in 'epochs > 1', so it decides nothing",
-        ),
         (["tau2 > 0.1", "loss >= 3"], "1: expected a number, and loss is text"),
-        (["width > 3"], "0: expected a number, and width is a number or null or text"),
-        (["tau2 + rate"], "0: expected a comparison such as a >= b, and tau2 + rate is a number"),
-        (
-            ["tau2 and whiten"],
-            "0: expected a comparison such as a >= b, and tau2 is a number",
-        ),
-        (["not loss or whiten"], "0: expected a comparison such as a >= b, and loss is text"),
-        (["-whiten > 0"], "0: expected a number, and whiten is true or false"),
-        (["loss == tau2"], "0: loss is text, tau2 is a number; they are never equal"),
-        (["loss == 'listnett'"], "0: 'listnett' is not a value of loss; did you mean 'listnet'?"),
-        (["width == 'auto' or width == null or whiten"], ""),
-        (["pooler == 'cls' and whiten"], ""),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_said(texts: list[str], message: str) -> None:
-    assert joined_problems(required(*texts).problems()) == message
+    assert joined_problems(Requirements(texts, SPACE, {"epochs": 2}).problems()) == message
 
 
 FILE = """\

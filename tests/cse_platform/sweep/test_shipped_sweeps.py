@@ -117,20 +117,6 @@ def test_a_search_starts_from_all_that_is_published(shipped: Shipped) -> None:
     assert not failing(check, searches)
 
 
-def test_choices_that_have_no_effect_beside_each_other_are_told(tmp_path: Path) -> None:
-    """The method's own conditions are tried, though the file does not write them with `when`."""
-    file = tmp_path / "mine.yaml"
-    file.write_text(
-        "sweep: mine\nmethod: compcse\nbackbone: mini\ncorpus: builtin\ndata: builtin\n"
-        "space:\n  subsampling: [none, adjacent]\n  partitions: [2, 3]\n  d0: [64, 96]\n"
-        "search: {sampler: tpe, trials: 4}\n"
-    )
-    result = CliRunner().invoke(main, [str(file), "--dry-run"])
-    assert result.exit_code == 1
-    told = "line 8, space.partitions: partitions=3 has no effect with subsampling: adjacent; leave"
-    assert told in result.output
-
-
 TOTAL = re.compile(
     r"^# Total: about (?P<terms>.*) = (?P<hours>[\d.]+) "
     r"(?:GPU-hours, (?P<price>\d+) USD at 2 USD an hour|CPU-hours)\.$",

@@ -26,30 +26,26 @@ FILES = {path.stem: path for path in PAPERS.glob("*-*.yaml")}
 WHOLE = {path.stem: path for path in PAPERS.glob("*.yaml") if path.stem not in FILES}
 """A file for each paper, of its tables."""
 SCORES = {
-    "compcse-table1",
-    "hicl-table1",
-    "hicl-table5",
-    "hicl-table10",
-    "hicl-table11",
-    "hicl-table15",
-    "rankcse-table2",
-    "rankcse-table3",
-    "rankcse-table6",
-    "rankcse-table10",
-    "whitenedcse-table1",
-    "whitenedcse-table2",
-}
+    f"{paper}-table{number}"
+    for paper, numbers in (
+        ("compcse", [1]), ("hicl", [1, 5, 10, 11, 15]), ("rankcse", [2, 3, 6, 10]),
+        ("whitenedcse", [1, 2]),
+    )
+    for number in numbers
+}  # fmt: skip
 """Files of tables of scores, which are not among the ablations."""
 SETTINGS = {"hicl-table13", "rankcse-table9"}
 """The searches that led to tables of settings."""
-FIGURES = {"compcse-figure2", "compcse-figure3", "hicl-figure2", "rankcse-figure3"}
 RANKED = {"rankcse-table13"}
 """What the models of another table score on the ranking tasks."""
-TAUGHT = {"rankcse-teachers"}
-"""Rows of another table with teachers that are trained first."""
-NO_ROWS = SCORES | SETTINGS | FIGURES | RANKED | TAUGHT
+FIGURES = {"compcse-figure2", "compcse-figure3", "hicl-figure2", "rankcse-figure3"}
+NO_ROWS = SCORES | SETTINGS | FIGURES | RANKED | {"rankcse-teachers"}
+"""With rows of another table whose teachers are trained first."""
 
 Facts = dict[str, Any]
+TAUGHT = """simcse-base diffcse-base simcse-large simcse-base+diffcse-base
+            simcse-base+simcse-large diffcse-base+simcse-large"""
+LOSSES = ("listnet", "listmle")
 WHITENED: Facts = {"whitening": "shuffled-group"}
 HICL: Facts = {"method": "hicl", "base": "METHOD"}
 
@@ -69,14 +65,10 @@ WORDS: dict[str, dict[str, Facts]] = {
         "128 batch, 4 epochs": {"batch_size": 128, "epochs": 4},
     },
     "losses": {
-        "full-listnet": weights(1, 1, 1, rank_loss="listnet"),
-        "listnet w/o consistency": weights(1, 0, 1, rank_loss="listnet"),
-        "listnet w/o infonce": weights(0, 1, 1, rank_loss="listnet"),
-        "listnet only": weights(0, 0, 1, rank_loss="listnet"),
-        "full-listmle": weights(1, 1, 1, rank_loss="listmle"),
-        "listmle w/o consistency": weights(1, 0, 1, rank_loss="listmle"),
-        "listmle w/o infonce": weights(0, 1, 1, rank_loss="listmle"),
-        "listmle only": weights(0, 0, 1, rank_loss="listmle"),
+        **{f"full-{one}": weights(1, 1, 1, rank_loss=one) for one in LOSSES},
+        **{f"{one} w/o consistency": weights(1, 0, 1, rank_loss=one) for one in LOSSES},
+        **{f"{one} w/o infonce": weights(0, 1, 1, rank_loss=one) for one in LOSSES},
+        **{f"{one} only": weights(0, 0, 1, rank_loss=one) for one in LOSSES},
         "w/o rank": weights(1, 1, 0),
         "consistency only": weights(0, 1, 0),
         "simcse": {"method": "simcse"},
@@ -90,14 +82,7 @@ WORDS: dict[str, dict[str, Facts]] = {
     },
     "teachers": {
         words: {"teachers": [name.replace("-", "-bert-") for name in words.split("+")]}
-        for words in (
-            "simcse-base",
-            "diffcse-base",
-            "simcse-large",
-            "simcse-base+diffcse-base",
-            "simcse-base+simcse-large",
-            "diffcse-base+simcse-large",
-        )
+        for words in TAUGHT.split()
     },
 }
 """What a row means, by what the table varies, where it does not print the settings themselves;
@@ -111,6 +96,18 @@ UNIFIED: dict[str, Facts] = {
 }
 """HiCL's authors train all methods with one batch size and one precision."""
 TRAINED: Facts = {"teachers": ["best:simcse/bert-base", "best:simcse/bert-large"]}
+
+
+def like(facts: Facts, *sweeps: str) -> dict[str, Facts]:
+    """The same departure of several sweeps, whose names may hold `BASE` or `LOSS`."""
+    return {
+        name.replace("BASE", f"{family}-base").replace("LOSS", loss): facts
+        for name in sweeps
+        for family in ("bert", "roberta")
+        for loss in LOSSES
+    }
+
+
 DEPARTURES: dict[str, Facts] = {
     **{
         f"hicl-table1-{method}-{family}-{size}": unified
@@ -118,14 +115,12 @@ DEPARTURES: dict[str, Facts] = {
         for family in ("bert", "roberta")
         for size, unified in UNIFIED.items()
     },
-    "hicl-table10-simcse": UNIFIED["base"],
+    **like(UNIFIED["base"], "hicl-table10-simcse", "hicl-table8-simcse"),
     **{
         f"hicl-table12-simcse-{family}-{size}": unified | {"max_length": 512}
         for family in ("bert", "roberta")
         for size, unified in UNIFIED.items()
     },
-    "rankcse-table11-simcse-bert-base": {"batch_size": 128},
-    "rankcse-table11-simcse-bert-large": {"batch_size": 128},
     # Alpha is searched at one learning rate.
     **{
         f"hicl-table13-{base}-{family}-{size}-alpha": {"learning_rate": rate}
@@ -136,42 +131,35 @@ DEPARTURES: dict[str, Facts] = {
     # The figures are of the first steps.
     "compcse-figure2-simcse": {"eval_steps": 10},
     "compcse-figure2-compcse": {"eval_steps": 10, "d0": 768},
-    "compcse-figure3-simcse": {"eval_steps": 25},
-    "compcse-figure3-compcse": {"eval_steps": 25},
+    **like({"eval_steps": 25}, "compcse-figure3-simcse", "compcse-figure3-compcse"),
     # The paper states one batch and one learning rate a size for all models (section 4).
     "compcse-table2-simcse-roberta-base": {"batch_size": 64, "learning_rate": 3e-5},
     "compcse-table2-simcse-roberta-large": {"batch_size": 64, "learning_rate": 1e-5},
     # The values that these tables share are those of whole vectors in table 6.
-    "compcse-table2-bert-base": {"d0": 768},
-    "compcse-table3-bert-base": {"d0": 768},
-    "compcse-table4-bert-base": {"d0": 768},
-    "compcse-table5-bert-base": {"d0": 768},
-    "hicl-table5-simcse": {"batch_size": 64},
-    "hicl-table5-hicl": {"batch_size": 64},
-    "hicl-table6-simcse-vanilla": {"batch_size": 128},
-    "hicl-table6-simcse-full": {"batch_size": 128},
-    "hicl-table6-sncse-vanilla": {"precision": "fp16"},
-    "hicl-table6-sncse-full": {"precision": "fp16"},
-    "hicl-table8-simcse": {"batch_size": 256, "precision": "fp32"},
-    "hicl-table9-bert-large-simcse": {"batch_size": 128},
-    "hicl-table9-bert-large-sncse": {"precision": "fp16"},
-    "hicl-table9-roberta-large-simcse": {"batch_size": 128},
-    "hicl-table9-roberta-large-sncse": {"precision": "fp16"},
+    **{f"compcse-table{number}-bert-base": {"d0": 768} for number in (2, 3, 4, 5)},
+    **like({"batch_size": 64}, "hicl-table5-simcse", "hicl-table5-hicl"),
+    **like(
+        {"batch_size": 128},
+        "hicl-table6-simcse-vanilla", "hicl-table6-simcse-full", "hicl-table9-bert-large-simcse",
+        "hicl-table9-roberta-large-simcse", "rankcse-table11-simcse-bert-base",
+        "rankcse-table11-simcse-bert-large",
+    ),
+    **like(
+        {"precision": "fp16"},
+        "hicl-table6-sncse-vanilla", "hicl-table6-sncse-full", "hicl-table9-bert-large-sncse",
+        "hicl-table9-roberta-large-sncse",
+    ),
     # One teacher has no other to be weighed against.
-    "rankcse-table5-listnet-one": {"alpha": None},
-    "rankcse-table5-listmle-one": {"alpha": None},
+    **like({"alpha": None}, "rankcse-table5-LOSS-one"),
     # A dev evaluation on the transfer tasks takes minutes.
-    "rankcse-table10-bert-base-listnet": {"eval_steps": 1000},
-    "rankcse-table10-bert-base-listmle": {"eval_steps": 1000},
-    "rankcse-table10-roberta-base-listnet": {"eval_steps": 1000},
-    "rankcse-table10-roberta-base-listmle": {"eval_steps": 1000},
-    "rankcse-teachers-listnet-bert-base": TRAINED,
-    "rankcse-teachers-listmle-bert-base": TRAINED,
+    **like({"eval_steps": 1000}, "rankcse-table10-BASE-LOSS"),
+    **like(TRAINED, "rankcse-teachers-LOSS-bert-base"),
     # There are no groups without group whitening.
-    "whitenedcse-table3-simcse": {"groups": None},
-    "whitenedcse-table3-whole": {"groups": None},
-    "whitenedcse-table6-dropout": {"groups": None},
-}
+    **like(
+        {"groups": None},
+        "whitenedcse-table3-simcse", "whitenedcse-table3-whole", "whitenedcse-table6-dropout",
+    ),
+}  # fmt: skip
 """Where a sweep's fixed settings are not those that its method's paper printed, and why."""
 
 
@@ -290,23 +278,16 @@ def test_all_else_is_as_published(stages: Stages) -> None:
     assert not failing(check, FILES)
 
 
-@pytest.mark.parametrize(
-    ("backbone", "queue", "rate", "dropout"),
-    [("roberta-base", 160, 0.30, 0.1), ("roberta-large", 128, 0.28, 0.15)],
-)
 def test_hicl_starts_from_the_released_settings_of_its_bases(
     shipped: dict[Path, tuple[SweepSpec, ...]],
-    backbone: str,
-    queue: int,
-    rate: float,
-    dropout: float,
 ) -> None:
     (stage,) = shipped[PAPERS.parent / "hicl-roberta.yaml"]
-    spec = stage.model_copy(update={"backbone": backbone})
-    points = {point["base"]: point for point in start_points(spec, get_method("hicl"))}
-    esimcse = [points["esimcse"][name] for name in ("queue_size", "repetition_rate", "dropout")]
-    assert esimcse == [queue, rate, dropout]
-    assert points["sncse"]["margin_weight"] == 5e-4
+    settings = ("queue_size", "repetition_rate", "dropout")
+    for size, released in (("base", [160, 0.30, 0.1]), ("large", [128, 0.28, 0.15])):
+        spec = stage.model_copy(update={"backbone": f"roberta-{size}"})
+        points = {point["base"]: point for point in start_points(spec, get_method("hicl"))}
+        assert [points["esimcse"][name] for name in settings] == released
+        assert points["sncse"]["margin_weight"] == 5e-4
 
 
 def test_a_file_is_a_whole_grid_on_the_papers_dev_sets(stages: Stages) -> None:

@@ -100,9 +100,8 @@ def test_a_trial_s_key_knows_its_base_alone(
 
 def test_a_method_is_described_on_a_base_that_it_can_stand_on() -> None:
     assert get_method_on_base("hicl", "diffcse").config.bases == ("diffcse",)
-    assert get_method_on_base("hicl", "esimcse") == get_method(
-        "hicl"
-    )  # whose settings are HiCL's own
+    own = get_method("hicl")  # which has the settings of ESimCSE
+    assert get_method_on_base("hicl", "esimcse") == own
     with pytest.raises(SweepRefusedError, match="'simcse' stands on no other method"):
         get_method_on_base("simcse", "mixcse")
     with pytest.raises(SweepRefusedError, match="'hicl' on 'pcl': pcl is no base here"):

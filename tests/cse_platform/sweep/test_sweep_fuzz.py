@@ -61,18 +61,6 @@ def loads_or_is_refused(folder: Path, content: bytes, overrides: list[str]) -> N
         best_references(spec)
 
 
-@QUICK
-@given(content=st.one_of(st.binary(max_size=60), st.text(max_size=60).map(str.encode)))
-def test_any_bytes(tmp_path: Path, content: bytes) -> None:
-    loads_or_is_refused(tmp_path, content, [])
-
-
-@QUICK
-@given(st.lists(st.sampled_from(PIECES) | st.sampled_from(FULL.split()), max_size=12))
-def test_yaml_like_text(tmp_path: Path, pieces: list[str]) -> None:
-    loads_or_is_refused(tmp_path, " ".join(pieces).encode(), [])
-
-
 def mutated(lines: list[str], chance: random.Random) -> list[str]:
     """One change: a line gone, doubled, moved or shifted, or a word of it replaced."""
     at = chance.randrange(len(lines))

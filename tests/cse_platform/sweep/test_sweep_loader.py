@@ -1,7 +1,6 @@
 """Sweep files by hand: what loads, and the exact words for what does not."""
 
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
@@ -29,7 +28,7 @@ search: {trials: 4}
 
 def write(folder: Path, text: str) -> Path:
     path = folder / "toy.yaml"
-    path.write_text(dedent(text))
+    path.write_text(text)
     return path
 
 
@@ -38,6 +37,11 @@ def problems(folder: Path, text: str, *overrides: str) -> list[str]:
     with pytest.raises(SweepFileError, match=r"toy\.yaml is not a sweep:\n") as caught:
         load_sweep(path, overrides=overrides)
     return str(caught.value).splitlines()[1:]
+
+
+def loaded(folder: Path, text: str) -> SweepSpec:
+    (spec,) = load_sweep(write(folder, text)).stages
+    return spec
 
 
 def places(told: list[str]) -> list[str]:
@@ -51,16 +55,9 @@ def edited(old: str, new: str) -> str:
 
 
 def test_what_is_not_trained_has_no_average(tmp_path: Path) -> None:
-    text = """\
-        sweep: plain
-        method: untrained
-        backbone: mini
-        corpus: builtin
-        space: {pooler: [cls, avg]}
-        search: {sampler: grid}
-        seeds: {confirm: {top: 1, seeds: [1], average: true}}
-        """
-    assert problems(tmp_path, text) == [
+    text = GOOD[: GOOD.index("fixed")].replace("toy\n", "untrained\n")
+    text += "space: {pooler: [cls, avg]}\nsearch: {sampler: grid}\n"
+    assert problems(tmp_path, text + "seeds: {confirm: {top: 1, seeds: [1], average: true}}") == [
         "  line 7, seeds.confirm.average: untrained trains no weights in the loop of this "
         "package, so its seeds have none to average; leave it out"
     ]
@@ -74,7 +71,7 @@ def test_a_secret_is_refused_but_in_stores(tmp_path: Path) -> None:
     assert len(told) == 2 and "hunter2" not in "".join(told)
     assert "line 12, storage: it holds a password or a token" in "".join(told)
     store = "postgresql+psycopg://lab:hunter2@db/board"
-    (spec,) = load_sweep(write(tmp_path, GOOD + f"stores: {{leaderboard: '{store}'}}\n")).stages
+    spec = loaded(tmp_path, GOOD + f"stores: {{leaderboard: '{store}'}}\n")
     assert spec.stores.leaderboard == store
 
 
@@ -82,14 +79,13 @@ def test_every_outcome_of_comparisons_is_checked(tmp_path: Path) -> None:
     """Between the two bounds both dimensions take part, which neither end of the range shows."""
     compared = GOOD.replace("{rank_loss: listnet}", "{rank_loss: listnet, temperature: '>= 0.03'}")
     compared = compared.replace("high: 4}", "high: 4, when: {temperature: < 0.05}}")
-    (spec,) = load_sweep(write(tmp_path, compared)).stages
-    points = list_representatives(spec, get_method("toy"))
+    points = list_representatives(loaded(tmp_path, compared), get_method("toy"))
     taking_part = {frozenset(point) - {"temperature", "rank_loss"} for point in points}
     assert taking_part == {frozenset(s) for s in (["views"], ["views", "tau3"], ["tau3"], [])}
 
 
 def test_a_good_file_loads(tmp_path: Path) -> None:
-    (spec,) = load_sweep(write(tmp_path, GOOD)).stages
+    spec = loaded(tmp_path, GOOD)
     assert (spec.sweep, spec.method, spec.search.trials) == ("toy-mini", "toy", 4)
     assert spec.pruner.kind == "none" and spec.seeds.search == 42
     assert spec.space["tau3"].when["rank_loss"].root == ("listnet",)
@@ -104,172 +100,131 @@ def test_a_data_file_lies_beside_the_sweep_file(
     for place in ("both.txt", "here/both.txt", "here/only_here.txt"):
         (tmp_path / place).touch()
     text = GOOD.replace("builtin", "[both.txt, only_here.txt, ./nowhere.csv, wiki1m]")
-    (spec,) = load_sweep(write(tmp_path, text)).stages
-    assert [one.name for one in spec.corpus] == [
-        str(tmp_path / "both.txt"),
-        str(tmp_path / "here" / "only_here.txt"),
-        str(tmp_path / "nowhere.csv"),
-        "wiki1m",
-    ]
-
-
-def test_the_dump_validates_to_the_same_spec(tmp_path: Path) -> None:
-    text = GOOD + "pruner: {kind: hyperband, min_step: 5}\nseeds: {confirm: {top: 1, seeds: [0]}}\n"
-    (spec,) = load_sweep(write(tmp_path, text)).stages
-    assert SweepSpec.model_validate(spec.model_dump(mode="json")) == spec
-    assert SweepSpec.model_validate_json(spec.model_dump_json()) == spec
+    found = [tmp_path / "both.txt", tmp_path / "here" / "only_here.txt", tmp_path / "nowhere.csv"]
+    corpus = loaded(tmp_path, text).corpus
+    assert [one.name for one in corpus] == [*map(str, found), "wiki1m"]
 
 
 def test_a_real_setting_is_searched_in_real_numbers(tmp_path: Path) -> None:
     text = edited("fixed: {epochs: 2}", "fixed: {}")
     text = text.replace("space:\n", "space:\n  epochs: {low: 1, high: 3}\n")
-    (spec,) = load_sweep(write(tmp_path, text)).stages
-    epochs, views = spec.space["epochs"], spec.space["views"]
+    space = loaded(tmp_path, text).space
+    epochs, views = space["epochs"], space["views"]
     assert isinstance(epochs, Range) and not epochs.whole and epochs.low == 1.0
     assert isinstance(views, Range) and views.whole
 
 
+def of_search(aims: str) -> str:
+    return edited("{trials: 4}", f"{{trials: 4, {aims}}}")
+
+
+UNMEASURED = "no trial measures 'secnods'; did you mean 'seconds'?"
+AIMS = [
+    ("trails: 4", "trails: no such key; did you mean 'trials'?"),
+    ("sampler: tpee", "sampler: expected 'tpe', 'gp', 'cmaes', 'qmc', 'random', 'grid', "
+     "'nsgaii', 'nsgaiii' or 'auto', got 'tpee'; did you mean 'tpe'?"),
+    ("sampler: {kind: tpe, startup: 3}",
+     "sampler.startup: no such key; did you mean 'startup_trials'?"),
+    ("sampler: {kind: cmaes, margin: true, separable: true}",
+     "sampler: separable and margin exclude each other; keep one of them"),
+    ("start_from: [leaderbord]", "start_from.0: expected 'published', 'leaderboard' or a mapping "
+     "name -> value, got 'leaderbord'; did you mean 'leaderboard'?"),
+    ("learn_from: [toy-mini]", "learn_from: a sweep goes on with its own trials by itself; leave"),
+    ("learn_from: [a, b, a]", 'learn_from: sweeps must be distinct, got ["a", "b", "a"]'),
+    ("sampler: random, learn_from: [a]",
+     "learn_from: sampler 'random' cannot learn from others; take tpe, gp or auto"),
+    ("learn_from: [a], constraints: [stsb >= 0.1]",
+     "learn_from: other sweeps are learned from by their dev scores alone; leave it out, or"),
+    ("objectives: [stsb, secnods]", f"objectives.1: {UNMEASURED}"),
+    ("objectives: [stsb]", "objectives: one objective, 'stsb', is not a choice between"),
+    ("objectives: [stsb, train/lr]", "objectives.1: whether 'train/lr' is to be high or"),
+    ("objectives: [dev, dev/stsb_spearman]",
+     "objectives.1: 'dev/stsb_spearman' is what 'dev' is; name each objective once"),
+    ("objectives: [stsb, gpu_hours]", "objectives.1: gpu_hours is 0 for every trial"),
+    ("constraints: [heat <= 3]",
+     "constraints.0: no trial measures 'heat'; known: stsb, sickr, dev, alignment, "),
+    ("constraints: [seconds < 3]", "constraints.0: expected NAME <= NUMBER or NAME >= NUMBER"),
+    ("constraints: [seconds <= an hour]", "constraints.0: expected NAME <= NUMBER or"),
+    ("constraints: [seconds <= 3], sampler: cmaes",
+     "sampler: 'cmaes' knows no constraints; take"),
+]  # fmt: skip
+
+
+def test_each_wrong_aim_of_a_search_in_its_words(tmp_path: Path) -> None:
+    for aims, start in AIMS:
+        (line,) = problems(tmp_path, of_search(aims))
+        assert line.startswith(f"  line 11, search.{start}"), aims
+
+
+SEARCH = "search: {trials: 4}"
 ONE_PROBLEM = [
-    ("search: {trials: 4}", "search: {trails: 4}", [
-        "line 11, search.trails: no such key; did you mean 'trials'?",
-    ]),
-    ("search: {trials: 4}", "search: {}", [
-        "line 11, search: sampler 'tpe' needs 'trials', how many to try, or 'budget'",
-    ]),
-    ("search: {trials: 4}", "search: {trials: 0}", [
-        "line 11, search.trials: expected at least 1, got 0",
-    ]),
-    ("search: {trials: 4}", "search: {trials: 4, sampler: tpee}", [
-        "line 11, search.sampler: expected 'tpe', 'gp', 'cmaes', 'qmc', 'random', 'grid', "
-        "'nsgaii', 'nsgaiii' or 'auto', got 'tpee'; did you mean 'tpe'?",
-    ]),
-    ("search: {trials: 4}", "search: {trials: 4, sampler: {kind: tpe, startup: 3}}", [
-        "line 11, search.sampler.startup: no such key; did you mean 'startup_trials'?",
-    ]),
-    ("search: {trials: 4}", "search: {trials: 4, sampler: cmaes, objectives: [stsb, sickr]}", [
-        "line 11, search: sampler 'cmaes' climbs one objective; for several take 'tpe', 'gp', "
-        "'nsgaii' or 'nsgaiii'",
-    ]),
-    ("search: {trials: 4}", "search: {trials: 4, sampler: {kind: cmaes, margin: true, "
-     "separable: true}}", [
-        "line 11, search.sampler: separable and margin exclude each other; keep one of them",
-    ]),
-    ("search: {trials: 4}", "search:\n  sampler: grid", [
-        "line 7, space.temperature: a grid needs choices, whole numbers or a step",
-    ]),
-    ("{low: 1e-2, high: 0.1, log: true}", "{min: 1, max: 2}", [
-        "line 7, space.temperature: expected a list of choices, {choices: [...]} or {low: ..., "
-        "high: ...}, got {\"min\": 1, \"max\": 2}; write 'low' for 'min' and 'high' for 'max'",
-    ]),
-    ("search: {trials: 4}\n", "", ["line 1: the key 'search' is missing"]),
-    ("method: toy", "method: simsce", [
-        "line 2, method: no method 'simsce'. Did you mean 'simcse'? "
-        f"Known: {', '.join(available_methods())}",
-    ]),
-    ("sweep: toy-mini", "sweep: a/b", [
-        "line 1, sweep: expected at most 100 letters, digits, '-', '_' and '.', "
-        "the first a letter or digit, got 'a/b'",
-    ]),
-    ("sweep: toy-mini", "seep: toy-mini", [
-        "line 1: the key 'sweep' is missing",
-        "line 1, seep: no such key; did you mean 'sweep'?",
-    ]),
-    ("corpus: builtin", "corpus: {name: a, part: 3}", [
-        "line 4, corpus.part: no such key; known: column, columns, drop_empty, first, "
-        "name, split_at, transductive",
-    ]),
-    ("low: 1e-2", "low: x", ["line 7, space.temperature.low: expected a number, got 'x'"]),
-    ("[listnet, listmle]", "\n  - listnet\n  - listmel", [
-        "line 10, space.rank_loss.1: expected 'listnet' or 'listmle', got 'listmel'; "
-        "did you mean 'listmle'?",
-    ]),
-    ("[listnet, listmle]", "{low: 1, high: 2}", [
-        "line 8, space.rank_loss: no number, so it takes no range; list its choices",
-        "line 9, space.tau3.when.rank_loss: a condition needs a dimension with choices, "
-        "and this one is a range; compare it, as in '> 0'",
-    ]),
-    ("{low: 2, high: 4}", "{low: 2, high: 9}", [
-        "line 10, space.views.high: expected at most 8, got 9",
-    ]),
-    ("{low: 2, high: 4}", "{low: 2, high: 4.5}", [
-        "line 10, space.views: a whole number; write low, high and step as such, got 2 to 4.5",
-    ]),
-    ("views:", "lr:", [
-        "line 10, space.lr: method 'toy' has no setting 'lr'; did you mean 'learning_rate'?",
-    ]),
-    ("{epochs: 2}", "{views: 2}", [
-        "line 10, space.views: 'views' stands under 'fixed' too; keep one of the two",
-    ]),
-    ("{epochs: 2}", "{backbone: mini}", [
-        "line 5, fixed.backbone: 'backbone' belongs at the top of the sweep, and is the same "
-        "for every trial",
-    ]),
-    ("{epochs: 2}", '{epochs: "2"}', ["line 5, fixed.epochs: expected a number, got '2'"]),
-    ("{epochs: 2}", "{teachers: [a, {model: b, pooler: max}]}", [
-        "line 5, fixed.teachers.1.pooler: expected 'cls' or 'avg', got 'max'",
-    ]),
-    (", when: {rank_loss: listnet}", "", [
-        "line 9, space.tau3: tau3=0.1 has no effect with rank_loss: listmle",
-    ]),
-    ("  temperature: {low: 1e-2, high: 0.1, log: true}\n", "", [
-        "line 1: method 'toy' needs 'temperature'; give it under 'fixed' or 'space'",
-    ]),
-    ("trials: 4", "budget: {time: soon}", [
-        "line 11, search.budget.time: expected a time such as 90s, 20min, 2h or 1d, got 'soon'",
-    ]),
-    ("trials: 4", "budget: {}", [
-        "line 11, search.budget: expected one or more of 'time', 'gpu_hours' and 'improvement'",
-    ]),
-    ("trials: 4", "budget: {gpu_hours: 3}", [
-        "line 11, search.budget.gpu_hours: a trial takes no GPU; set resources.gpu, or give a time",
-    ]),
-    ("search: {trials: 4}", "search: {trials: 4, start_from: [leaderbord]}", [
-        "line 11, search.start_from.0: expected 'published', 'leaderboard' or a mapping name -> "
-        "value, got 'leaderbord'; did you mean 'leaderboard'?",
-    ]),
-    ("search: {trials: 4}", "search: {trials: 4, learn_from: [toy-mini]}", [
-        "line 11, search.learn_from: a sweep goes on with its own trials by itself; leave its name "
-        "out",
-    ]),
-    ("search: {trials: 4}", "search: {trials: 4, learn_from: [a, b, a]}", [
-        "line 11, search.learn_from: sweeps must be distinct, got [\"a\", \"b\", \"a\"]",
-    ]),
-    ("search: {trials: 4}", "search: {trials: 4, sampler: random, learn_from: [a]}", [
-        "line 11, search.learn_from: sampler 'random' cannot learn from others; take tpe, gp or "
-        "auto",
-    ]),
-    ("search: {trials: 4}", "search: {trials: 4, learn_from: [a], constraints: [stsb >= 0.1]}", [
-        "line 11, search.learn_from: other sweeps are learned from by their dev scores alone; "
-        "leave it out, or 'objectives' and 'constraints'",
-    ]),
-    ("search: {trials: 4}", "search: {trials: 4, sampler: cmaes}\nseeds: {repeats: true}", [
-        "line 12, seeds.repeats: sampler 'cmaes' has its own order of trials; take tpe, gp, auto "
-        "or random",
-    ]),
-    ("search: {trials: 4}", "search: {trials: 4}\nseeds: {repeats: true}", [
-        "line 12, seeds.repeats: early leaders would be the only ones with several seeds, and so "
-        "the sweep's best; add 'confirm', which gives the best at the end as many",
-    ]),
-    ("search: {trials: 4}", "search: {trials: 4}\n"
-     "seeds: {search: 1, confirm: {top: 1, seeds: [1], average: true}}", [
-        "line 12, seeds.confirm.average: no configuration gets a seed beside 1, and one model has "
-        "no average; give further 'seeds'",
-    ]),
-    ("search: {trials: 4}", "search: {trials: 4, constraints: [stsb >= 0.1]}\n"
-     "seeds: {confirm: {top: 1, seeds: [1], average: true}}", [
-        "line 12, seeds.confirm.average: an average is judged by its dev score alone; leave it "
-        "out, or 'search.objectives' and 'search.constraints'",
-    ]),
-    ("corpus: builtin", "corpus: builtin\n7: x", ["line 5: a key must be text, got '7'"]),
-    ("corpus: builtin", "corpus: !!python/name:os.system x", [
-        "line 4, corpus: no such kind of value: tag:yaml.org,2002:python/name:os.system",
-    ]),
+    (SEARCH, "search: {}", "line 11, search: sampler 'tpe' needs 'trials', how many to try, or "
+     "'budget'"),
+    (SEARCH, "search: {trials: 0}", "line 11, search.trials: expected at least 1, got 0"),
+    ("trials: 4", "trials: 4, sampler: cmaes, objectives: [stsb, sickr]",
+     "line 11, search: sampler 'cmaes' climbs one objective; for several take 'tpe', 'gp', "
+     "'nsgaii' or 'nsgaiii'"),
+    (SEARCH, "search:\n  sampler: grid",
+     "line 7, space.temperature: a grid needs choices, whole numbers or a step"),
+    ("{low: 1e-2, high: 0.1, log: true}", "{min: 1, max: 2}",
+     "line 7, space.temperature: expected a list of choices, {choices: [...]} or {low: ..., "
+     "high: ...}, got {\"min\": 1, \"max\": 2}; write 'low' for 'min' and 'high' for 'max'"),
+    (f"{SEARCH}\n", "", "line 1: the key 'search' is missing"),
+    ("method: toy", "method: simsce", "line 2, method: no method 'simsce'. Did you mean 'simcse'? "
+     f"Known: {', '.join(available_methods())}"),
+    ("sweep: toy-mini", "sweep: a/b", "line 1, sweep: expected at most 100 letters, digits, '-', "
+     "'_' and '.', the first a letter or digit, got 'a/b'"),
+    ("corpus: builtin", "corpus: {name: a, part: 3}", "line 4, corpus.part: no such key; known: "
+     "column, columns, drop_empty, first, name, split_at, transductive"),
+    ("[listnet, listmle]", "\n  - listnet\n  - listmel", "line 10, space.rank_loss.1: expected "
+     "'listnet' or 'listmle', got 'listmel'; did you mean 'listmle'?"),
+    ("{low: 2, high: 4}", "{low: 2, high: 9}",
+     "line 10, space.views.high: expected at most 8, got 9"),
+    ("{low: 2, high: 4}", "{low: 2, high: 4.5}",
+     "line 10, space.views: a whole number; write low, high and step as such, got 2 to 4.5"),
+    ("views:", "lr:",
+     "line 10, space.lr: method 'toy' has no setting 'lr'; did you mean 'learning_rate'?"),
+    ("{epochs: 2}", "{views: 2}",
+     "line 10, space.views: 'views' stands under 'fixed' too; keep one of the two"),
+    ("{epochs: 2}", "{backbone: mini}", "line 5, fixed.backbone: 'backbone' belongs at the top of "
+     "the sweep, and is the same for every trial"),
+    ("{epochs: 2}", '{epochs: "2"}', "line 5, fixed.epochs: expected a number, got '2'"),
+    ("{epochs: 2}", "{teachers: [a, {model: b, pooler: max}]}",
+     "line 5, fixed.teachers.1.pooler: expected 'cls' or 'avg', got 'max'"),
+    (", when: {rank_loss: listnet}", "",
+     "line 9, space.tau3: tau3=0.1 has no effect with rank_loss: listmle"),
+    ("  temperature: {low: 1e-2, high: 0.1, log: true}\n", "",
+     "line 1: method 'toy' needs 'temperature'; give it under 'fixed' or 'space'"),
+    ("trials: 4", "budget: {time: soon}",
+     "line 11, search.budget.time: expected a time such as 90s, 20min, 2h or 1d, got 'soon'"),
+    ("trials: 4", "budget: {}",
+     "line 11, search.budget: expected one or more of 'time', 'gpu_hours' and 'improvement'"),
+    ("trials: 4", "budget: {gpu_hours: 3}", "line 11, search.budget.gpu_hours: a trial takes no "
+     "GPU; set resources.gpu, or give a time"),
+    (SEARCH, "search: {trials: 4, sampler: cmaes}\nseeds: {repeats: true}", "line 12, "
+     "seeds.repeats: sampler 'cmaes' has its own order of trials; take tpe, gp, auto or random"),
+    (SEARCH, f"{SEARCH}\nseeds: {{repeats: true}}",
+     "line 12, seeds.repeats: early leaders would be the only ones with several seeds, and so "
+     "the sweep's best; add 'confirm', which gives the best at the end as many"),
+    (SEARCH, f"{SEARCH}\nseeds: {{search: 1, confirm: {{top: 1, seeds: [1], average: true}}}}",
+     "line 12, seeds.confirm.average: no configuration gets a seed beside 1, and one model has "
+     "no average; give further 'seeds'"),
+    (SEARCH, "search: {trials: 4, constraints: [stsb >= 0.1]}\n"
+     "seeds: {confirm: {top: 1, seeds: [1], average: true}}",
+     "line 12, seeds.confirm.average: an average is judged by its dev score alone; leave it "
+     "out, or 'search.objectives' and 'search.constraints'"),
+    (SEARCH, "search: {trials: 4, objectives: [stsb, seconds]}\npruner: {kind: median}",
+     "line 12, pruner.kind: 'median' "),
+    ("corpus: builtin", "corpus: builtin\n7: x", "line 5: a key must be text, got '7'"),
+    ("corpus: builtin", "corpus: !!python/name:os.system x",
+     "line 4, corpus: no such kind of value: tag:yaml.org,2002:python/name:os.system"),
 ]  # fmt: skip
 
 
 def test_each_problem_in_its_words(tmp_path: Path) -> None:
-    for old, new, expected in ONE_PROBLEM:
-        assert problems(tmp_path, edited(old, new)) == [f"  {line}" for line in expected], new
+    for old, new, start in ONE_PROBLEM:
+        (line,) = problems(tmp_path, edited(old, new))
+        assert line.startswith(f"  {start}"), new
 
 
 SECTIONS = [
@@ -282,73 +237,39 @@ SECTIONS = [
     ("pruner: {kind: percentile, percentile: 25, min_step: 0}",  # an option as its kind
      "pruner.min_step: expected at least 1, got 0"),
     ("pruner: {kind: threshold}", "pruner: the key 'lower' is missing"),
-    ("pruner: 3", "pruner: expected 'none', 'median', 'percentile', 'threshold', "
-     "'successive_halving', 'hyperband', 'patient' or 'curve', got 3"),
     ("pruner: {kind: median, reduction_factor: 3}", "pruner.reduction_factor: no such key; "
      "known: interval_steps, kind, min_step, min_trials, startup_trials"),
     ("seeds: {confirm: {top: 2, seeds: [0, 0]}}",
      "seeds.confirm.seeds: seeds must be distinct, got [0, 0]"),
     ("seeds: {confirm: {top: 2, seeds: []}}",
      "seeds.confirm.seeds: expected 1 or more entries, got []"),
-    ("seeds: {confirm: {top: 2}}", "seeds.confirm: the key 'seeds' is missing"),
     ("resources: {gpu: 2}", "resources.gpu: expected at most 1 or 'auto', got 2"),
     ("resources: {cpu: 0}", "resources.cpu: expected more than 0 or 'auto', got 0"),
-    ("evaluate: {top: 1, tasks: sts}", "evaluate.tasks: expected a list, got 'sts'"),
     ("evaluate: {top: 1, tasks: [stsbb]}",
-     "evaluate.tasks: no task 'stsbb'. Did you mean 'stsb'? Known: sts, transfer, ranking, "
-     "geometry, long; sts12, sts13, sts14, sts15, sts16, stsb, sickr, mr, cr, subj, mpqa, sst2, "
-     "trec, mrpc, yelp, imdb; a file of pairs such as ./my-test.tsv"),
+     "evaluate.tasks: no task 'stsbb'. Did you mean 'stsb'? Known: sts, transfer, ranking, "),
     ("stores: {search: 'sqlite:///a', mlflow: 'sqlite:///a'}",
      "stores.mlflow: the same URL as 'search'; each store needs a database of its own"),
     ("stores: postgresql://me:secret@host/db",
      "stores: expected a mapping, got 'postgresql://me:***@host/db'"),
-    ("dev: {search: stsbb}",
-     "dev.search: expected 'stsb', 'sickr', 'transfer_dev' or a file of scored pairs such as "
-     "'./my-dev.tsv', got 'stsbb'. Did you mean 'stsb'?"),
-    ("dev: {search: 3}", "dev.search: expected text or a list, got 3"),
+    ("dev: {search: stsbb}", "dev.search: expected 'stsb', 'sickr', 'transfer_dev' or a file of "
+     "scored pairs such as './my-dev.tsv', got 'stsbb'. Did you mean 'stsb'?"),
+    ("smoke: true", "smoke: "),
     ("dev: {checkpoint: 3}", "dev.checkpoint: expected text or a list, got 3"),
 ]  # fmt: skip
 
 
 def test_each_section_in_its_words(tmp_path: Path) -> None:
-    for section, expected in SECTIONS:
-        assert problems(tmp_path, f"{GOOD}{section}\n") == [f"  line 12, {expected}"], section
+    for section, start in SECTIONS:
+        (line,) = problems(tmp_path, f"{GOOD}{section}\n")
+        assert line.startswith(f"  line 12, {start}"), section
 
 
-UNMEASURED = "no trial measures 'secnods'; did you mean 'seconds'?"
-AIMS = [
-    ("objectives: [stsb, secnods]", [f"search.objectives.1: {UNMEASURED}"]),
-    ("objectives: [stsb]", ["search.objectives: one objective, 'stsb', is not a choice between"]),
-    ("objectives: [stsb, train/lr]", ["search.objectives.1: whether 'train/lr' is to be high or"]),
-    ("objectives: [dev, dev/stsb_spearman]",
-     ["search.objectives.1: 'dev/stsb_spearman' is what 'dev' is; name each objective once"]),
-    ("objectives: [stsb, {name: seconds, direction: lower}]",
-     ["search.objectives.1.direction: expected 'maximize' or 'minimize', got 'lower'"]),
-    ("objectives: [stsb, gpu_hours]", ["search.objectives.1: gpu_hours is 0 for every trial"]),
-    ("constraints: [secnods <= 3]", [f"search.constraints.0: {UNMEASURED}"]),
-    ("constraints: [heat <= 3]",
-     ["search.constraints.0: no trial measures 'heat'; known: stsb, sickr, dev, alignment, "]),
-    ("constraints: [seconds < 3]",
-     ["search.constraints.0: expected NAME <= NUMBER or NAME >= NUMBER"]),
-    ("constraints: [seconds <= an hour]", ["search.constraints.0: expected NAME <= NUMBER or"]),
-    ("constraints: [seconds <= 3], sampler: cmaes",
-     ["search.sampler: 'cmaes' knows no constraints; take"]),
-]  # fmt: skip
-
-
-def test_objectives_and_constraints_that_mean_nothing(tmp_path: Path) -> None:
-    for aims, expected in AIMS:
-        text = edited("search: {trials: 4}", f"search: {{trials: 4, {aims}}}")
-        found = problems(tmp_path, text)
-        assert len(found) == len(expected)
-        for line, start in zip(found, expected, strict=True):
-            assert line.startswith(f"  line 11, {start}"), line
-
-
-def test_a_pruner_needs_one_objective(tmp_path: Path) -> None:
-    text = edited("search: {trials: 4}", "search: {trials: 4, objectives: [stsb, seconds]}")
-    (line,) = problems(tmp_path, text + "pruner: {kind: median}\n")
-    assert line.startswith("  line 12, pruner.kind: 'median' ")
+def test_a_range_of_words_is_told_where_it_is_and_where_it_is_asked_for(tmp_path: Path) -> None:
+    assert problems(tmp_path, edited("[listnet, listmle]", "{low: 1, high: 2}")) == [
+        "  line 8, space.rank_loss: no number, so it takes no range; list its choices",
+        "  line 9, space.tau3.when.rank_loss: a condition needs a dimension with choices, "
+        "and this one is a range; compare it, as in '> 0'",
+    ]
 
 
 def test_all_problems_at_once_in_the_order_of_the_lines(tmp_path: Path) -> None:
@@ -380,8 +301,8 @@ def test_stages_are_sweeps_in_order(tmp_path: Path) -> None:
     second = GOOD.replace("toy-mini", "toy-2").replace("\n", "\n  ").rstrip()
     first = GOOD.replace("\n", "\n  ").rstrip()
     text = f"stages:\n- {first}\n- {second}\n"
-    file = load_sweep(write(tmp_path, text))
-    assert [stage.sweep for stage in file.stages] == ["toy-mini", "toy-2"]
+    stages = load_sweep(write(tmp_path, text)).stages
+    assert [stage.sweep for stage in stages] == ["toy-mini", "toy-2"]
     same = text.replace("toy-2", "toy-mini").replace("- sweep", "- budget: 1\n  sweep", 1)
     found = problems(tmp_path, same + "method: toy\n")
     assert places(found) == [
@@ -390,12 +311,7 @@ def test_stages_are_sweeps_in_order(tmp_path: Path) -> None:
         "line 25, method",
     ]
     assert "'toy-mini'" in found[1]
-
-
-@pytest.mark.parametrize("stages", ["[]", "3", "{sweep: a}"])
-def test_stages_must_be_a_list(tmp_path: Path, stages: str) -> None:
-    (problem,) = problems(tmp_path, f"stages: {stages}")
-    assert places([problem]) == ["line 1, stages"]
+    assert places(problems(tmp_path, "stages: {sweep: a}")) == ["line 1, stages"]
 
 
 def test_a_dimension_can_be_taken_out(tmp_path: Path) -> None:

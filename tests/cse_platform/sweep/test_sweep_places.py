@@ -58,9 +58,8 @@ def problems(spec: SweepSpec) -> list[tuple[str, str]]:
 
 def test_without_a_word_everything_lies_in_runs(tmp_path: Path) -> None:
     here = sweep_stores(sweep(), runs=tmp_path, environment={})
-    assert here.leaderboard == f"sqlite:///{tmp_path}/leaderboard.db"
-    assert here.search == f"sqlite:///{tmp_path}/search.db"
-    assert here.mlflow == f"sqlite:///{tmp_path}/mlflow.db"
+    for name in ("leaderboard", "search", "mlflow"):
+        assert getattr(here, name) == f"sqlite:///{tmp_path}/{name}.db"
     assert here.checkpoints == f"{tmp_path}/sweeps/a/ray"
     assert here.models == f"{tmp_path}/artifacts/models"
     assert here.journal == tmp_path / "sweeps" / "a" / "journal.jsonl"
@@ -74,6 +73,9 @@ def test_the_file_wins_over_the_environment(tmp_path: Path) -> None:
     assert (here.search, here.leaderboard) == ("sqlite:///file.db", "sqlite:///kept.db")
     assert here.checkpoints == "s3://bucket/lab/sweeps/a/ray"
     assert here.models == "s3://bucket/lab/artifacts/models"
+    server = "postgresql+psycopg://lab@host"  # whose databases are stores of their own
+    environment = {"CSE_STORE": f"{server}/one", "CSE_SEARCH_STORE": f"{server}/two"}
+    assert sweep_stores(sweep(), runs=tmp_path, environment=environment).search == f"{server}/two"
 
 
 @pytest.mark.parametrize(
@@ -86,28 +88,17 @@ def test_the_file_wins_over_the_environment(tmp_path: Path) -> None:
         ({"leaderboard": "postgresql+psycopg://a:one@host/lab"},
          {"CSE_MLFLOW_URI": "postgresql://b:two@host/lab?sslmode=require"},
          ("leaderboard", "mlflow")),
+        ({}, {"CSE_MLFLOW_URI": "sqlite:///RUNS/search.db"}, ("search", "mlflow")),
     ],
 )  # fmt: skip
 def test_one_database_for_two_stores_is_refused(
     tmp_path: Path, stores: dict[str, str], environment: dict[str, str], names: tuple[str, str]
 ) -> None:
     first, second = names
-    with pytest.raises(SweepRefusedError, match="have the same URL") as caught:
-        sweep_stores(sweep(stores=stores), runs=tmp_path, environment=environment)
+    asked = {name: url.replace("RUNS", str(tmp_path)) for name, url in environment.items()}
+    with pytest.raises(SweepRefusedError) as caught:
+        sweep_stores(sweep(stores=stores), runs=tmp_path, environment=asked)
     assert str(caught.value).startswith(f"the stores {first!r} and {second!r} have the same URL; ")
-
-
-def test_a_runs_folder_is_a_store_of_its_own(tmp_path: Path) -> None:
-    """A URL of another store that names a file of `runs` is the same database too."""
-    environment = {"CSE_MLFLOW_URI": f"sqlite:///{tmp_path / 'search.db'}"}
-    with pytest.raises(SweepRefusedError, match="'search' and 'mlflow'"):
-        sweep_stores(sweep(), runs=tmp_path, environment=environment)
-
-
-def test_two_databases_of_one_server_are_two_stores(tmp_path: Path) -> None:
-    server = "postgresql+psycopg://lab@host"
-    environment = {"CSE_STORE": f"{server}/one", "CSE_SEARCH_STORE": f"{server}/two"}
-    assert sweep_stores(sweep(), runs=tmp_path, environment=environment).search == f"{server}/two"
 
 
 def test_what_must_be_fetched_is_found_without_torch() -> None:
@@ -136,23 +127,19 @@ def test_the_data_source_is_written_out(
     assert "'nowhere' is not a folder" in found.problems[0].text
 
 
-def test_what_ships_with_the_package_needs_no_fetching(toy: Method) -> None:
-    assert downloads(sweep()) == []
-
-
 def test_what_the_hub_has_is_listed(toy: Method, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = sweep(
         method="rankcse", backbone="bert-base", corpus="wiki1m", data="hub",
         fixed={}, space={"teachers": [["simcse-bert-base"], ["nobody/nothing"]]},
     )  # fmt: skip
     listed = downloads(spec)
+    newest = "whichever revision is newest (to pin one: {}@REVISION)".format
     assert listed[:3] == [
         "encoder bert-base: google-bert/bert-base-uncased at "
         "86b5e0934494bd15c9632b12f734a8a67f723594",
-        "encoder simcse-bert-base: princeton-nlp/unsup-simcse-bert-base-uncased, whichever "
-        "revision is newest (to pin one: simcse-bert-base@REVISION)",
-        "encoder nobody/nothing: nobody/nothing, whichever revision is newest "
-        "(to pin one: nobody/nothing@REVISION)",
+        "encoder simcse-bert-base: princeton-nlp/unsup-simcse-bert-base-uncased, "
+        + newest("simcse-bert-base"),
+        f"encoder nobody/nothing: nobody/nothing, {newest('nobody/nothing')}",
     ]
     assert "wiki1m" in listed[3]
     assert len(listed) == 6  # and the two dev sets
@@ -200,13 +187,9 @@ def test_word_vectors_are_scored_and_not_trained(tmp_path: Path) -> None:
     taught = {"pooler": "avg", "teachers": [str(file)]}
     assert downloads(sweep(method="rankcse", fixed=taught)) == []
     cut = [{"name": "builtin", "split_at": 8}]
-    assert "has no word pieces" in str(sizes_problems(sweep(**scored, corpus=cut)))
-
-
-def sizes_problems(spec: SweepSpec) -> list[str]:
-    found = Inspection()
+    found, spec = Inspection(), sweep(**scored, corpus=cut)
     sizes_of(spec, sample_configs(spec, found), found)
-    return [problem.text for problem in found.problems]
+    assert "has no word pieces" in str([problem.text for problem in found.problems])
 
 
 def test_a_file_of_a_method_that_is_not_there_is_refused(toy: Method, tmp_path: Path) -> None:
@@ -224,10 +207,8 @@ def test_test_sets_that_are_not_there_are_told_before_the_first_trial(
     assert downloads(sweep(evaluate={"top": 1, "tasks": ["mr"]})) == []
     asked = {"top": 1, "tasks": ["long"]}
     assert downloads(sweep(evaluate=asked)) == []  # built in
-    assert missing_tests(parse_tasks(["long"]), "hub") == [
-        "yelp (fancyzhx/yelp_polarity)",
-        "imdb (stanfordnlp/imdb)",
-    ]
+    long = missing_tests(parse_tasks(["long"]), "hub")
+    assert long == ["yelp (fancyzhx/yelp_polarity)", "imdb (stanfordnlp/imdb)"]
     monkeypatch.setenv("CSE_CACHE", str(tmp_path))
     tasks = parse_tasks(["sts", "mr"])
     assert missing_tests(tasks, "hub") == missing_senteval() != []
@@ -241,10 +222,9 @@ def test_a_best_encoder_is_found_in_an_earlier_stage_or_not_at_all() -> None:
     spec = sweep(method="rankcse", fixed={"teachers": [best]})
     assert downloads(spec) == []
     assert references_to_resolve(spec, []) == [BestReference("simcse", "mini")]
-    assert references_to_resolve(spec, [sweep(method="simcse", fixed={})]) == []
-    assert (
-        references_to_resolve(spec, [sweep(method="simcse", backbone="bert-base", fixed={})]) != []
-    )
+    earlier = {"method": "simcse", "fixed": {}}
+    assert references_to_resolve(spec, [sweep(**earlier)]) == []
+    assert references_to_resolve(spec, [sweep(**earlier, backbone="bert-base")]) != []
 
 
 def test_a_group_that_may_write_to_the_folder_may_write_to_its_files(tmp_path: Path) -> None:
