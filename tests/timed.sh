@@ -1,14 +1,19 @@
 #!/usr/bin/env bash
-# timed.sh COMMAND...: runs each, stops at the first that fails, and says how long each has taken.
+# timed.sh BESIDE COMMAND: runs both at once, fails if one fails, and says how long each has taken.
 set -uo pipefail
-told=""
-for command in "$@"; do
-    began=$SECONDS
-    bash -c "$command"
-    code=$?
-    took=$((SECONDS - began))
-    told+=$(printf '%d:%02d  %s' $((took / 60)) $((took % 60)) "$command")$'\n'
-    [ $code -eq 0 ] || break
-done
-printf '\n%s' "$told"
-exit $code
+
+run() {
+    local began=$SECONDS
+    bash -c "$1"
+    local code=$? took=$((SECONDS - began))
+    printf '\n%d:%02d  %s\n' $((took / 60)) $((took % 60)) "$1"
+    return $code
+}
+
+run "$1" &
+beside=$!
+trap 'kill $beside 2> /dev/null' INT
+run "$2"
+code=$?
+wait $beside && exit $code
+exit 1
