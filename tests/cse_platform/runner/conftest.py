@@ -1,9 +1,9 @@
 """Whole sweeps without Ray: real stores, the real planner and results, made-up scores."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import cheap as _registers_it  # noqa: F401
 import optuna
@@ -22,10 +22,10 @@ from cse_platform.runner.state import Reuse
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
-from cse_platform.tracking.events import SweepFinished
-from cse_platform.tracking.history import History
+from cse_platform.tracking.events import Event, SweepFinished, TrialPoint
+from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.journal import Journal, read_journal
-from cse_platform.tracking.recorder import Recorder, Sink
+from cse_platform.tracking.recorder import Recorder
 
 SWEEP: dict[str, Any] = {
     "sweep": "small", "method": "cheap", "backbone": "mini", "corpus": "builtin",
@@ -50,20 +50,7 @@ class _Driver(SweepDriver):
 
 
 class Drive(InProcessExecutor):
-    """One start of a sweep's driver, whose trials a test moves on step by step.
-
-    Args:
-        folder: of the journal, the search store and the checkpoints.
-        spec: the sweep.
-        identity: of the sweep.
-        leaderboard: which completed trials are taken over from.
-        capacity: trials at a time.
-        score: what trials report.
-        reuse: which complete trials of other sweeps are taken over.
-        packages: that are installed.
-        search: the URL of the search store; by default a file in the folder.
-        sinks: of the journal, beside the leaderboard.
-    """
+    """One start of a sweep's driver, whose trials a test moves on step by step."""
 
     def __init__(
         self,
@@ -76,14 +63,13 @@ class Drive(InProcessExecutor):
         score: Score = lucky,
         reuse: Reuse = "same code",
         packages: Mapping[str, str] | None = None,
-        search: str | None = None,
-        sinks: Sequence[Sink] = (),
+        store: str | None = None,
     ) -> None:
         super().__init__(score=score, capacity=capacity)
         self.folder, self.spec = folder, spec
         places = SweepStores(
             leaderboard="",  # it is open
-            search=search or f"sqlite:///{folder / 'search.db'}",
+            search=store or f"sqlite:///{folder / 'search.db'}",
             mlflow="",
             checkpoints=str(folder / "ray"),
             models=str(folder / "models"),
@@ -96,7 +82,7 @@ class Drive(InProcessExecutor):
         except BaseException:
             journal.close()
             raise
-        self.recorder = Recorder(journal, [LeaderboardSink(leaderboard, self.lease), *sinks])
+        self.recorder = Recorder(journal, [LeaderboardSink(leaderboard, self.lease)])
         try:
             self.driver = _Driver(
                 spec, places, self, leaderboard, journal, self.lease,
@@ -115,24 +101,39 @@ class Drive(InProcessExecutor):
     def history(self) -> History:
         return self.state.history
 
-    def run(self) -> None:
-        """To the end of the sweep."""
+    @property
+    def trials(self) -> list[TrialHistory]:
+        return list(self.history.trials.values())
+
+    def events(self) -> list[Event]:
+        """What the journal says."""
+        return [event for _, event in read_journal(self.folder / "journal.jsonl")]
+
+    def finish(self, *keys: str) -> None:
+        """Run trials to their end, one after another."""
+        for key in keys:
+            while key in self.running:
+                self.advance(key)
+
+    def run(self) -> Self:
         self.run_until_idle()
         assert self.state.finished
         self.state.record(SweepFinished(sweep=self.spec.sweep, state="COMPLETE"))
+        return self
 
-    def close(self) -> None:
+    def close(self) -> Self:
         """As after a kill: nothing more is said."""
         self.state.deletions.close()
         health = self.recorder.close(10)
         self.lease.close()
         assert [sink.error for sink in health] == [None]
+        return self
 
     def outcome(self) -> dict[tuple[str, int], tuple[str, float | None, dict[int, float]]]:
         """(configuration, seed) -> state, best value and dev curve."""
         return {
             (trial.configuration, trial.seed): (trial.state, trial.best_value, trial.curve)
-            for trial in self.history.trials.values()
+            for trial in self.trials
         }
 
     def study(self) -> optuna.Study:
@@ -141,17 +142,13 @@ class Drive(InProcessExecutor):
             study_name=self.spec.sweep, storage=f"sqlite:///{self.folder / 'search.db'}"
         )
 
-    def assert_sound(self) -> None:
+    def assert_sound(self) -> Self:
         """No point twice, nothing RUNNING, and Optuna says what the journal says."""
-        points = [
-            (event.trial, event.step)
-            for _, event in read_journal(self.folder / "journal.jsonl")
-            if event.kind == "trial_point"
-        ]
+        points = [(one.trial, one.step) for one in self.events() if isinstance(one, TrialPoint)]
         assert len(points) == len(set(points))
         told = {trial.number: trial for trial in self.study().trials}
         assert "RUNNING" not in {trial.state.name for trial in told.values()}
-        for trial in self.history.trials.values():
+        for trial in self.trials:
             assert trial.state != "RUNNING"
             if trial.role == "search":
                 assert trial.search_number is not None
@@ -161,6 +158,7 @@ class Drive(InProcessExecutor):
                 assert (there.state.name, there.intermediate_values) == (trial.state, kept)
                 if trial.state == "COMPLETE":
                     assert there.value == trial.best_value
+        return self
 
 
 NewStore = Callable[[Path], str]
@@ -197,7 +195,6 @@ def new_spec() -> NewSpec:
 
 @pytest.fixture(scope="session")
 def cheap() -> Method:
-    """The method `cheap`."""
     return get_method("cheap")
 
 
@@ -239,3 +236,21 @@ def _drives(
 new_drive = pytest.fixture(_drives)
 shared_drive = pytest.fixture(_drives, scope="module")
 """The same for a sweep that the tests of a file share."""
+
+
+@pytest.fixture
+def start(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> NewDrive:
+    """Starts the driver of a sweep, or of the small one with changes at its top level.
+
+    Its folder, and that of the leaderboard, is the test's own or one in it.
+    """
+    of_drive = {"identity", "capacity", "score", "reuse", "packages", "store"}
+
+    def make(spec: SweepSpec | None = None, *, folder: Path | str = "", **changes: Any) -> Drive:
+        how = {name: changes.pop(name) for name in of_drive & changes.keys()}
+        if "leaderboard" in changes:
+            how["leaderboard"] = tmp_path / changes.pop("leaderboard")
+        drive: Drive = new_drive(tmp_path / folder, spec or new_spec(**changes), **how)
+        return drive
+
+    return make

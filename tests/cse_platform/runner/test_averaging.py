@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from in_process import NewDrive, NewSpec
+from in_process import NewDrive
 
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.filters import Filters
@@ -26,10 +26,8 @@ from cse_platform.runner.averaging import (
 from cse_platform.runner.confirmation import best_configurations, chosen_trials
 from cse_platform.runner.model_retention import delete_surplus_models, surplus_models
 from cse_platform.runner.prior_results import list_trials_to_retry
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import EVENT, TrialFinished, TrialPoint, TrialStarted
 from cse_platform.tracking.history import TrialHistory
-from cse_platform.tracking.journal import read_journal
 
 HOT = 0.4
 """The best temperature."""
@@ -40,14 +38,13 @@ def hot(values: Mapping[str, Any], seed: int, step: int) -> float:
     return float(values["temperature"]) + step / 1000 + min(seed, 3) / 1000
 
 
-def averaging(new_spec: NewSpec, **changes: Any) -> SweepSpec:
-    return new_spec(
-        space={"temperature": [0.2, 0.3, HOT]},
-        search={"sampler": {"kind": "grid"}, "trials": None},
-        seeds={"confirm": {"top": 2, "seeds": [0, 1], "average": True}},
-        keep={"models": 1},
-        **changes,
-    )
+AVERAGING: dict[str, Any] = {
+    "space": {"temperature": [0.2, 0.3, HOT]},
+    "search": {"sampler": {"kind": "grid"}, "trials": None},
+    "seeds": {"confirm": {"top": 2, "seeds": [0, 1], "average": True}},
+    "keep": {"models": 1},
+    "score": hot,
+}
 
 
 def record_made_up(drive: Any, *, better: bool) -> TrialHistory:
@@ -65,18 +62,12 @@ def record_made_up(drive: Any, *, better: bool) -> TrialHistory:
     return averaged
 
 
-def seeds_of(drive: Any, trial: TrialHistory) -> list[TrialHistory]:
-    return [drive.history.trials[key] for key in trial.averages]
-
-
 @pytest.fixture
-def driven(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> Any:
-    drive = new_drive(tmp_path, averaging(new_spec), score=hot)
-    drive.run()
-    return drive
+def driven(start: NewDrive) -> Any:
+    return start(**AVERAGING).run()
 
 
-def test_an_average_is_a_trial_with_a_configuration_of_its_own(driven: Any) -> None:
+def test_an_average_is_a_trial_with_a_configuration_of_its_own(driven) -> None:
     assert driven.spec.planned == 3 + 2 * 2 + 2
     wanted = find_averageable(driven.state)
     assert [(seeds[0].values["temperature"], len(seeds)) for seeds in wanted] == [
@@ -84,7 +75,7 @@ def test_an_average_is_a_trial_with_a_configuration_of_its_own(driven: Any) -> N
         (0.3, 3),
     ]
     averaged = record_made_up(driven, better=True)
-    seeds = seeds_of(driven, averaged)
+    seeds = [driven.history.trials[key] for key in averaged.averages]
     assert sorted(trial.seed for trial in seeds) == [0, 1, 42]
     assert {trial.values["temperature"] for trial in seeds} == {HOT}
     assert averaged.seed == 0  # whichever sweep trained which of them first
@@ -101,7 +92,6 @@ def test_an_average_is_a_trial_with_a_configuration_of_its_own(driven: Any) -> N
 
 
 def check_its_rows(driven: Any, averaged: TrialHistory, seeds: list[TrialHistory]) -> None:
-    """The leaderboard shows it in a row of its own."""
     values = [trial.best_value for trial in seeds]
     driven.close()
     with driven.state.leaderboard.session() as session:
@@ -132,28 +122,21 @@ def check_its_rows(driven: Any, averaged: TrialHistory, seeds: list[TrialHistory
         assert told.shown_seed == "the average of the weights of seeds 0, 1, 42"
 
 
-def test_an_average_below_its_best_seed_has_no_model_and_is_not_chosen(driven: Any) -> None:
+def test_an_average_below_its_best_seed_has_no_model_and_is_not_chosen(driven) -> None:
     averaged = record_made_up(driven, better=False)
     assert averaged.model is None
     assert averaged not in chosen_trials(driven.history, driven.spec, top=1)
     assert len(find_averageable(driven.state)) == 1  # it is not made again
     # Other trials are written as before.
     driven.close()
-    events = [event for _, event in read_journal(driven.folder / "journal.jsonl")]
-    started = [event for event in events if isinstance(event, TrialStarted)]
-    told = {event.trial: EVENT.dump_json(event).decode() for event in started}
-    assert [trial for trial, text in told.items() if "averages" in text] == [averaged.key]
-    assert "average" not in averaging_off(driven.spec).model_dump_json()
+    events = driven.events()
+    texts = [EVENT.dump_json(event).decode() for event in events if isinstance(event, TrialStarted)]
+    assert sum("averages" in text for text in texts) == 1
+    confirm = driven.spec.seeds.confirm.model_copy(update={"average": False})
+    assert "average" not in confirm.model_dump_json()
 
 
-def averaging_off(spec: SweepSpec) -> SweepSpec:
-    confirm = spec.seeds.confirm
-    assert confirm is not None
-    seeds = spec.seeds.model_copy(update={"confirm": confirm.model_copy(update={"average": False})})
-    return spec.model_copy(update={"seeds": seeds})
-
-
-def test_what_lacks_a_model_is_not_averaged(driven: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_lacks_a_model_is_not_averaged(driven, caplog) -> None:
     delete_surplus_models(driven.state)  # keeps two configurations, as many as are confirmed
     assert len(find_averageable(driven.state)) == 2
     best = best_configurations(driven.history)[0]
@@ -162,10 +145,8 @@ def test_what_lacks_a_model_is_not_averaged(driven: Any, caplog: pytest.LogCaptu
     assert f"trial {best[1].number}: its model was deleted" in caplog.text
 
 
-def test_a_record_that_was_cut_off_is_made_again(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    drive = new_drive(tmp_path, averaging(new_spec), score=hot)
+def test_a_record_that_was_cut_off_is_made_again(start) -> None:
+    drive = start(**AVERAGING)
     drive.run_until_idle()
     told = []
     record = drive.state.record
@@ -178,7 +159,7 @@ def test_a_record_that_was_cut_off_is_made_again(
     record(told[0])
     drive.close()
 
-    again = new_drive(tmp_path, averaging(new_spec), score=hot)
+    again = start(**AVERAGING)
     again.run_until_idle()
     assert again.history.trials[task.key].state == "FAIL"
     assert list_trials_to_retry(again.history, "another environment") == []
@@ -186,22 +167,18 @@ def test_a_record_that_was_cut_off_is_made_again(
     assert (averaged.key, averaged.number, averaged.state) == (task.key, 7, "COMPLETE")
     again.close()
 
-    last = new_drive(tmp_path, averaging(new_spec), score=hot)  # which refuses nothing
+    last = start(**AVERAGING)  # which refuses nothing
     last.run_until_idle()
     assert last.history.trials[task.key].averages == averaged.averages
     assert len(find_averageable(last.state)) == 1
 
 
-def test_a_further_seed_makes_another_average(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    drive = new_drive(tmp_path, averaging(new_spec), score=hot)
-    drive.run()
+def test_a_further_seed_makes_another_average(start) -> None:
+    drive = start(**AVERAGING).run()
     first = record_made_up(drive, better=True)
     drive.close()
     confirm = {"top": 2, "seeds": [0, 1, 2], "average": True}
-    spec = averaging(new_spec).model_dump(mode="json") | {"seeds": {"confirm": confirm}}
-    longer = new_drive(tmp_path, SweepSpec.model_validate(spec), score=hot)
+    longer = start(**AVERAGING | {"seeds": {"confirm": confirm}})
     longer.run_until_idle()
     second = record_made_up(longer, better=True)
     assert len(second.averages) == 4 and set(first.averages) < set(second.averages)

@@ -6,7 +6,7 @@ from typing import Any
 
 import bad
 import pytest
-from in_process import NewDrive, NewSpec
+from in_process import NewDrive
 
 from cse_platform.runner.failures import failure_from_report, report_of
 from cse_platform.runner.requests import Requests
@@ -22,17 +22,16 @@ SENT = {
 
 
 @pytest.fixture
-def heard(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> tuple[Any, Hooks]:
+def heard(start: NewDrive, tmp_path: Path) -> tuple[Any, Hooks]:
     """A sweep with room for many trials at once, and what Ray calls with their results."""
     search = {"trials": None, "budget": {"time": "100d"}, "give_up_after": 99}
-    drive = new_drive(tmp_path, new_spec(search=search))
+    drive = start(search=search)
     requests = Requests(drive.state.leaderboard, drive.spec.sweep)
     outputs = TrialOutputs(drive.folder, str(tmp_path / "ray"))
     return drive, Hooks(drive.planner, drive.results, requests, outputs)
 
 
 def started(drive: Any, hooks: Hooks) -> tuple[str, Any]:
-    """The key of a trial that has just begun, and Ray's own trial."""
     (plan,) = drive.start()
     hooks.keys[plan.key] = plan.key
     return plan.key, SimpleNamespace(
@@ -40,9 +39,7 @@ def started(drive: Any, hooks: Hooks) -> tuple[str, Any]:
     )
 
 
-def test_a_malformed_report_ends_its_trial_and_a_raised_error_is_told_in_a_line(
-    heard: tuple[Any, Hooks],
-) -> None:
+def test_a_malformed_report_ends_its_trial_and_a_raised_error_is_told_in_a_line(heard) -> None:
     drive, hooks = heard
     wrong = []
     for way, sent in SENT.items():
@@ -66,7 +63,7 @@ def test_a_malformed_report_ends_its_trial_and_a_raised_error_is_told_in_a_line(
     drive.close()  # the stores take it
 
 
-def test_what_only_looks_like_a_word_of_the_worker_ends_nothing(heard: tuple[Any, Hooks]) -> None:
+def test_what_only_looks_like_a_word_of_the_worker_ends_nothing(heard) -> None:
     drive, hooks = heard
     _, ray_trial = started(drive, hooks)
     for sent in ({"failure": {"said": 1}}, {"failure/x": 1}, {"waits": [1]}, {"output/text": 1}):

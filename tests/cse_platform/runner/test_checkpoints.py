@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
@@ -19,7 +20,6 @@ from cse_platform.runner.checkpoints import (
     request_checkpoints,
     withdraw_request,
 )
-from cse_platform.sweep.blocks import Resources
 
 FILE = "state"
 
@@ -76,6 +76,9 @@ class Tune:
                 (place / file.name).write_text(f"copied {file.read_text()}")
             self.told[result["step"]] = result[CHECKPOINT_STEP], (place / FILE).read_text()
 
+    def kept(self) -> dict[int, tuple[int, str]]:
+        return {step: told for step, told in self.told.items() if told}
+
     def left(self) -> list[str]:
         return sorted(place.name for place in self.trial.glob("*"))
 
@@ -126,26 +129,22 @@ def run(
     own.close()
 
 
-def test_checkpoints_come_by_time_from_copies_and_the_last_one_by_itself(ray: Tune) -> None:
+def test_checkpoints_come_by_time_from_copies_and_the_last_one_by_itself(ray) -> None:
     training = Training()
     run(ray, training)
     assert training.copies == [3, 6]
-    assert {step: told for step, told in ray.told.items() if told} == {
-        4: (3, "3"),
-        7: (6, "6"),
-        9: (9, "9"),
-    }
+    assert ray.kept() == {4: (3, "3"), 7: (6, "6"), 9: (9, "9")}
     assert ray.left() == [f"checkpoint_00000{n}" for n in range(3)]  # nothing was copied
 
 
 @pytest.mark.parametrize("every", [0, 3])
-def test_where_dev_points_are_far_apart_each_has_its_own(ray: Tune, every: float) -> None:
+def test_where_dev_points_are_far_apart_each_has_its_own(ray, every) -> None:
     training = Training(steps=2)
     run(ray, training, every=every, apart=3 if every else 0.1)
     assert (training.copies, ray.told) == ([], {0: None, 1: (1, "1"), 2: (2, "2")})
 
 
-def test_a_save_that_cannot_wait_is_written_at_each_dev_point(ray: Tune) -> None:
+def test_a_save_that_cannot_wait_is_written_at_each_dev_point(ray) -> None:
     own = TrialCheckpoints(60, seconds=ray.seconds)
     for step in (1, 2):
         text = str(step)
@@ -154,7 +153,7 @@ def test_a_save_that_cannot_wait_is_written_at_each_dev_point(ray: Tune) -> None
     assert ray.told == {1: (1, "1"), 2: (2, "2")}
 
 
-def test_training_goes_on_while_a_copy_is_written(ray: Tune) -> None:
+def test_training_goes_on_while_a_copy_is_written(ray) -> None:
     go_on = threading.Event()
     training = Training(lambda: go_on.wait(10), steps=6)
     own = TrialCheckpoints(2, seconds=ray.seconds)
@@ -167,7 +166,7 @@ def test_training_goes_on_while_a_copy_is_written(ray: Tune) -> None:
     assert ray.left() == []  # nobody knows of it
 
 
-def test_a_request_of_the_driver_is_heard_at_the_next_dev_point(ray: Tune) -> None:
+def test_a_request_of_the_driver_is_heard_at_the_next_dev_point(ray) -> None:
     own = TrialCheckpoints(60, seconds=ray.seconds)
     training = Training()
     for step in (1, 2, 3):
@@ -181,35 +180,17 @@ def test_a_request_of_the_driver_is_heard_at_the_next_dev_point(ray: Tune) -> No
     assert ray.told == {1: None, 2: (2, "2"), 3: None}
 
 
-def test_a_full_disk_stops_no_training_and_the_next_dev_point_tries_again(ray: Tune) -> None:
-    full = iter([OSError(errno.ENOSPC, "full")])
-
-    def written() -> None:
-        for error in full:
-            raise error
-
-    training = Training(written, steps=6)
+def test_a_full_disk_stops_no_training_and_the_next_dev_point_tries_again(ray) -> None:
+    full = OSError(errno.ENOSPC, "full")
+    training = Training(Mock(side_effect=[full, *[None] * 9]), steps=6)
     run(ray, training)
     assert training.copies == [3, 4]
-    assert {step: told for step, told in ray.told.items() if told} == {5: (4, "4"), 6: (6, "6")}
-
-
-def test_another_fault_of_a_write_ends_the_trial(ray: Tune) -> None:
-    def written() -> None:
-        raise PermissionError("no")
-
+    assert ray.kept() == {5: (4, "4"), 6: (6, "6")}
     with pytest.raises(PermissionError):
-        run(ray, Training(written))
+        run(ray, Training(Mock(side_effect=PermissionError("no"))))  # another fault ends the trial
 
 
-def test_an_object_store_gets_copies_by_ray(ray: Tune) -> None:
+def test_an_object_store_gets_copies_by_ray(ray) -> None:
     ray.files = SubTreeFileSystem(str(ray.root), LocalFileSystem())
     run(ray, Training(steps=4))
-    assert {step: told for step, told in ray.told.items() if told} == {4: (4, "copied 4")}
-
-
-def test_times_of_the_file_and_what_journals_hold() -> None:
-    asked = Resources.model_validate({"checkpoint_every": "5min", "grace": "0s"})
-    assert (asked.checkpoint_every, asked.grace) == (300, 0)
-    assert asked.model_dump(mode="json").keys() >= {"checkpoint_every", "grace"}
-    assert not Resources().model_dump(mode="json").keys() & {"checkpoint_every", "grace"}
+    assert ray.kept() == {4: (4, "copied 4")}

@@ -42,7 +42,7 @@ def test_other_errors_are_not_waited_for() -> None:
         wait_for_room(lambda: Path("/").write_text("x"), what="a file")
 
 
-def test_it_is_said_once_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_it_is_said_once_and_goes_on(caplog) -> None:
     caplog.set_level(logging.WARNING, "cse_platform")
     left = [OSError(errno.ENOSPC, "full"), OSError(errno.EDQUOT, "full")]
 

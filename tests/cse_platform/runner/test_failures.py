@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -97,7 +96,7 @@ def raised(call: Callable[[], Any]) -> Exception:
     raise AssertionError("nothing was raised")
 
 
-def test_what_no_file_takes_is_written_out_and_a_long_line_is_cut(tmp_path: Path) -> None:
+def test_what_no_file_takes_is_written_out_and_a_long_line_is_cut(tmp_path) -> None:
     error = ValueError("no caf\udce9\0: " + 200_000 * "x " + "is the last word")
     for failure in (
         failure_from_report(report_of(error), of_module("labcse.method")),

@@ -17,13 +17,13 @@ from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal
 
 Stage = Callable[..., History]
+Find = Callable[..., Any]
 
 TAKES = {"kind": "b", "depth": {"best_of": "early", "example": 1}}
 
 
 @pytest.fixture
 def spec(new_spec: NewSpec) -> SweepSpec:
-    """A stage that takes `depth` from the stage `early`."""
     return new_spec(sweep="late", fixed=TAKES, space={"temperature": [0.05, 0.1]})
 
 
@@ -44,13 +44,9 @@ def early(new_spec: NewSpec, places: SweepStores, trial_life: Callable[..., Any]
         events: list[Any] = [SweepStarted(sweep="early", spec=spec.model_dump(mode="json"), **said)]
         for depth, scores in trials:
             values = {"temperature": 0.05} if depth is None else {"depth": depth}
+            what = {"sweep": "early", "configuration": f"c{depth}", "values": values}
             for seed, score in enumerate(scores):
-                number = len(events)
-                configuration = f"c{depth}"
-                events += [
-                    *trial_life(number, {2: score}, sweep="early", configuration=configuration,
-                                seed=seed, values=values)
-                ]  # fmt: skip
+                events += trial_life(len(events), {2: score}, seed=seed, **what)
         with Journal(places.journal_of("early")) as journal:
             for event in [*events, SweepFinished(sweep="early", state=state)]:
                 journal.append(event)
@@ -59,18 +55,23 @@ def early(new_spec: NewSpec, places: SweepStores, trial_life: Callable[..., Any]
     return write
 
 
-def started(spec: SweepSpec, **fixed: Any) -> History:
-    said = {"method": spec.method, "backbone": spec.backbone, "provenance": {}}
-    stored = spec.model_dump(mode="json") | {"fixed": {"kind": "b"} | fixed}
-    return History([SweepStarted(sweep=spec.sweep, spec=stored, **said)])
+@pytest.fixture
+def find(spec: SweepSpec, places: SweepStores) -> Find:
+    """Fills in what the stage, as it was started with these values, takes now."""
+
+    def find(**fixed: Any) -> Any:
+        said = {"method": spec.method, "backbone": spec.backbone, "provenance": {}}
+        stored = spec.model_dump(mode="json") | {"fixed": {"kind": "b"} | fixed}
+        started = [SweepStarted(sweep=spec.sweep, spec=stored, **said)] if fixed else []
+        return fill_in_stage_values(spec, History(started), places)
+
+    return find
 
 
-def test_the_value_is_that_of_what_the_stage_takes_for_the_best(
-    early: Stage, spec: SweepSpec, places: SweepStores
-) -> None:
+def test_the_value_is_that_of_what_the_stage_takes_for_the_best(early, spec, find) -> None:
     """Two seeds go before a single lucky one, as on the leaderboard and for `evaluate: top`."""
     history = early((1, [0.9]), (2, [0.5, 0.7]), (3, [0.6, 0.5]))
-    found, origins = fill_in_stage_values(spec, History(), places)
+    found, origins = find()
     assert found.fixed == {"kind": "b", "depth": 2}
     (first, _) = chosen_trials(history, spec, top=1)
     assert first.values["depth"] == 2
@@ -79,35 +80,29 @@ def test_the_value_is_that_of_what_the_stage_takes_for_the_best(
     ]
 
 
-def test_constraints_and_the_lower_bound_decide_as_in_the_stage(
-    early: Stage, spec: SweepSpec, places: SweepStores
-) -> None:
+def test_constraints_and_the_lower_bound_decide_as_in_the_stage(early, find) -> None:
     # Means 0.60 and 0.59; the 95 % lower bounds are 0.6 - 12.7 x 0.2 and 0.59 - 12.7 x 0.01.
     seeds = {"value": "lower_bound", "confirm": {"top": 2, "seeds": [0, 1]}}
     early((1, [0.4, 0.8]), (2, [0.58, 0.6]), seeds=seeds)
-    found, _ = fill_in_stage_values(spec, History(), places)
+    found, _ = find()
     assert found.fixed["depth"] == 2
 
 
-def test_what_is_not_complete_has_found_nothing(
-    early: Stage, spec: SweepSpec, places: SweepStores
-) -> None:
-    assert fill_in_stage_values(spec, History(), places) == (spec, {})
+def test_what_is_not_complete_has_found_nothing(early, spec, find) -> None:
+    assert find() == (spec, {})
     early((1, [0.9]), state="INTERRUPTED")
-    assert fill_in_stage_values(spec, History(), places) == (spec, {})
-    found, origins = fill_in_stage_values(spec, started(spec, depth=3), places)
+    assert find() == (spec, {})
+    found, origins = find(depth=3)
     assert found.fixed["depth"] == 3
     assert origins == {"depth": "the best depth of 'early' when it was started"}
 
 
-def test_a_sweep_that_was_started_keeps_its_value_and_refuses_another(
-    early: Stage, spec: SweepSpec, places: SweepStores
-) -> None:
+def test_a_sweep_that_was_started_keeps_its_value_and_refuses_another(early, find) -> None:
     early((1, [0.9]), (2, [0.5]))
-    found, _ = fill_in_stage_values(spec, started(spec, depth=1), places)
+    found, _ = find(depth=1)
     assert found.fixed["depth"] == 1
     with pytest.raises(SweepRefusedError) as refused:
-        fill_in_stage_values(spec, started(spec, depth=2), places)
+        find(depth=2)
     assert str(refused.value) == (
         "sweep 'late' was started with fixed.depth = 2, and now the best depth of 'early' is 1 "
         "(trial 1); write depth: 2 under its 'fixed' to go on with that, or another name after its "
@@ -115,33 +110,23 @@ def test_a_sweep_that_was_started_keeps_its_value_and_refuses_another(
     )
 
 
-def test_a_stage_without_a_best_configuration_is_refused(
-    early: Stage, spec: SweepSpec, places: SweepStores
-) -> None:
+def test_what_has_no_best_value_is_refused(early, find) -> None:
     early((1, [0.9]), search={"constraints": ["seconds <= 0.1"]})
     with pytest.raises(SweepRefusedError, match="takes the best depth of 'early', and no complete"):
-        fill_in_stage_values(spec, History(), places)
+        find()
 
 
-def test_a_value_that_takes_no_part_in_the_best_is_refused(
-    early: Stage, spec: SweepSpec, places: SweepStores
-) -> None:
+def test_a_value_that_takes_no_part_in_the_best_is_refused(early, find) -> None:
     early((None, [0.9]), (2, [0.5]))
     told = r"it has no effect in the best configuration there \(trial 1\); give the value itself"
     with pytest.raises(SweepRefusedError, match=told):
-        fill_in_stage_values(spec, History(), places)
+        find()
 
 
-def test_a_value_that_means_nothing_here_is_refused(
-    early: Stage, new_spec: NewSpec, places: SweepStores
-) -> None:
+def test_a_value_that_means_nothing_here_is_refused(early, new_spec, places) -> None:
     """What lies between the ends of a range is only known when it is found."""
     early((1, [0.5]), (2, [0.9]))
-    strict = new_spec(
-        sweep="late",
-        fixed=TAKES,
-        space={"temperature": [0.1]},
-        require="temperature * depth < 0.15",
-    )
+    space, require = {"temperature": [0.1]}, "temperature * depth < 0.15"
+    strict = new_spec(sweep="late", fixed=TAKES, space=space, require=require)
     with pytest.raises(SweepRefusedError, match=r"for depth=2 is the best depth of 'early', trial"):
         fill_in_stage_values(strict, History(), places)

@@ -12,7 +12,6 @@ import pytest
 from in_process import STEPS, InProcessExecutor
 from sqlalchemy import event
 
-from cse_methods.contract import Method
 from cse_methods.data.dev_identity import DevIdentity, identify_dev_set
 from cse_platform import gc_settings
 from cse_platform.leaderboard.ingest.lease import Lease
@@ -46,7 +45,7 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def test_a_trial_asks_for_its_driver_once_and_tells_its_peak_memory_always(
-    reports: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, cheap: Method
+    reports, monkeypatch, cheap
 ) -> None:
     asked: list[tuple[str, ...]] = []
 
@@ -68,10 +67,36 @@ def test_a_trial_asks_for_its_driver_once_and_tells_its_peak_memory_always(
     assert [set(other) for other in others] == [memory, memory]
 
 
-def test_a_start_reads_each_dev_set_once_opens_one_search_store_and_validates_no_spec(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_spec: Any
+CORPUS, STSB, SICK = (
+    "corpus/own.txt",
+    "downstream/STS/STSBenchmark/sts-dev.csv",
+    "downstream/SICK/SICK_trial.txt",
+)
+
+
+def filled(folder: Path) -> Path:
+    pair = "A man sings .\tA dog runs ."
+    texts = {
+        CORPUS: "A man sings .\nA dog runs .\n",
+        STSB: "".join(f"a\tb\tc\t{number}\t2.5\t{pair}\n" for number in range(1500)),
+        SICK: "head\n" + "".join(f"{number}\t{pair}\t2.5\tNEUTRAL\n" for number in range(500)),
+    }
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_a_start_reads_each_file_once_opens_one_search_store_and_validates_no_spec(
+    tmp_path, monkeypatch, new_spec
 ) -> None:
-    counts: Counter[str] = Counter()
+    counts, data, watching = Counter[str](), filled(tmp_path / "data"), True
+
+    def count(event: str, arguments: tuple[Any, ...]) -> None:
+        if watching and event == "open" and isinstance(arguments[0], (str, Path)):
+            place = Path(arguments[0])
+            if place.is_relative_to(data):
+                counts[place.relative_to(data).as_posix()] += 1
 
     def identify(dev: Any, name: str, data: str | None) -> DevIdentity:
         counts[name] += 1
@@ -85,28 +110,29 @@ def test_a_start_reads_each_dev_set_once_opens_one_search_store_and_validates_no
     def no_validation(*arguments: Any, **keywords: Any) -> SweepSpec:
         raise AssertionError("the spec was checked when its file was read")
 
-    spec = new_spec()
+    dev = {"checkpoint": "stsb", "search": "stsb", "also": ["sickr"]}
+    spec = new_spec(data=str(data), corpus="own", dev=dev)
     monkeypatch.setattr(identity, "identify_dev_set", identify)
     monkeypatch.setattr(storage, "RDBStorage", Storage)
-    for name in ("sweep_provenance", "code_diffs"):
-        monkeypatch.setattr(driver, name, lambda repository, method=None: {})
     monkeypatch.setattr(SweepSpec, "model_validate", no_validation)
-    places = sweep_stores(spec, runs=tmp_path, environment={})
+    places = sweep_stores(spec, runs=tmp_path / "runs", environment={})
     with (
         open_store(places.leaderboard) as board,
         Journal(places.journal) as journal,
         Lease(board, spec.sweep, journal) as lease,
     ):
         start = driver.SweepDriver(spec, places, InProcessExecutor(), board, journal, lease)
-        start.identify()
-        start.prepare()
-    assert counts == Counter(stsb=1, sickr=1) | Counter({"search stores": 1})
+        sys.addaudithook(count)
+        try:
+            start.identify()
+            start.prepare()
+        finally:
+            watching = False  # a hook cannot be taken off again
+    assert counts == dict.fromkeys((CORPUS, STSB, SICK, "stsb", "sickr", "search stores"), 1)
 
 
-def test_a_new_trial_hashes_its_encoder_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_drive: Any, new_spec: Any
-) -> None:
-    drive = new_drive(tmp_path, new_spec(search={"trials": 1}))
+def test_a_new_trial_hashes_its_encoder_once(start, monkeypatch) -> None:
+    drive = start(search={"trials": 1})
     hashed: list[Path] = []
     whole = identity.weights_sha256
     monkeypatch.setattr(
@@ -117,11 +143,9 @@ def test_a_new_trial_hashes_its_encoder_once(
     assert drive.planner.param_space(trial)["resume_from"] is None
 
 
-def test_a_trial_takes_a_transaction_of_the_search_store_for_each_thing_it_says(
-    tmp_path: Path, new_drive: Any, new_spec: Any
-) -> None:
+def test_a_trial_takes_a_transaction_of_the_search_store_for_each_thing_it_says(start) -> None:
     """Its start, each trained dev point and its end; it is not read again."""
-    drive = new_drive(tmp_path, new_spec(search={"trials": 12}))
+    drive = start(search={"trials": 12})
     engine = drive.state.search.study._storage._backend.engine
     counts: Counter[str] = Counter()
 
@@ -143,9 +167,7 @@ def test_a_trial_takes_a_transaction_of_the_search_store_for_each_thing_it_says(
     assert engine.connect().exec_driver_sql("PRAGMA synchronous").scalar_one() == 1  # NORMAL
 
 
-def test_the_garbage_of_a_trial_is_looked_for_among_what_it_made_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_garbage_of_a_trial_is_looked_for_among_what_it_made_alone(monkeypatch) -> None:
     """Not among all that the libraries hold, which takes longer than a small trial."""
     calls: list[str] = []
     monkeypatch.setattr(worker.gc, "collect", lambda: calls.append("collect"))

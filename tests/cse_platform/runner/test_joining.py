@@ -1,4 +1,4 @@
-"""Clusters that want a token, or none, or do not answer: joined, or refused in one sentence."""
+"""Clusters and job servers that want a token, or none, or do not answer: used, or refused."""
 
 import socket
 import subprocess
@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from processes import end_of, environment, script
+from ray_nodes import RayNodes, ray_nodes
 
 from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.jobs import JobServer
 from cse_platform.runner.ray_process import prepare_to_join
 
 TOKEN = "a token of more than 32 characters".replace(" ", "-")
@@ -45,6 +47,19 @@ for shipped in (shipment(1), shipment(1), shipment(2), None):
     join_cluster(sys.argv[1], shipped)
     print(ray.get(ray.remote(number).options(num_cpus=0).remote()))
 """
+ASK = """
+import sys
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.jobs import JobServer
+
+try:
+    print(JobServer(sys.argv[1]).running("no such sweep"))
+except SweepRefusedError as refused:
+    sys.exit(f"refused: {refused}")
+"""
+ELSEWHERE = {"RAY_ADDRESS": "127.0.0.1:1", "RAY_API_SERVER_ADDRESS": "http://127.0.0.1:1"}
+"""Which Ray's own client would ask instead."""
+WORKER = "a worker has answered"
 MODES = {"open": {"RAY_AUTH_MODE": "disabled"}, "closed": {"RAY_AUTH_TOKEN": TOKEN}}
 """By kind of cluster, the environment of its head. Ray asks for a token wherever one is known."""
 
@@ -84,38 +99,38 @@ def _start(kind: str, folder: Path, running: ExitStack) -> tuple[subprocess.Pope
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "here", "refused"),
+    ("kind", "here", "told"),
     [
-        ("open", {}, None),
-        ("open", {"RAY_AUTH_TOKEN": TOKEN}, None),
-        ("open", {"RAY_AUTH_TOKEN": TOKEN, "RAY_AUTH_MODE": "token"}, None),
-        ("closed", {"RAY_AUTH_TOKEN": TOKEN}, None),
+        ("open", {}, WORKER),
+        ("open", {"RAY_AUTH_TOKEN": TOKEN}, WORKER),
+        ("open", {"RAY_AUTH_TOKEN": TOKEN, "RAY_AUTH_MODE": "token"}, WORKER),
+        ("closed", {"RAY_AUTH_TOKEN": TOKEN}, WORKER),
         ("closed", {"RAY_AUTH_TOKEN": "another"}, "another token than that of RAY_AUTH_TOKEN"),
         ("closed", {}, "none in ~/.ray/auth_token"),
         ("closed", {"RAY_AUTH_TOKEN_PATH": "/not/there"}, "none in /not/there"),
     ],
 )
-def test_a_cluster_gets_the_token_that_it_wants(
-    heads: dict[str, str], tmp_path: Path, kind: str, here: dict[str, str], refused: str | None
-) -> None:
+def test_a_cluster_gets_the_token_that_it_wants(heads, tmp_path, kind, here, told) -> None:
+    check_answer(JOIN, heads[kind], {"HOME": str(tmp_path)} | here, told)
+
+
+def check_answer(code: str, address: str, here: dict[str, str], told: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", JOIN, heads[kind]],
-        env=environment() | {"HOME": str(tmp_path)} | here,
+        [sys.executable, "-c", code, address],
+        env=environment() | here,
         capture_output=True,
         text=True,
         check=False,
     )
-    if refused is None:
-        assert (done.stdout, done.stderr) == ("a worker has answered\n", "")
+    if not done.returncode:
+        assert (done.stdout, done.stderr) == (f"{told}\n", "")
     else:
-        assert done.stderr.startswith("refused: ") and refused in done.stderr
+        assert done.stderr.startswith("refused: ") and told in done.stderr
         assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.slow
-def test_workers_have_the_code_of_the_shipment_that_was_joined_with_last(
-    heads: dict[str, str], tmp_path: Path
-) -> None:
+def test_workers_have_the_code_of_the_shipment_that_was_joined_with_last(heads, tmp_path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SHIP, heads["open"]],
         env=environment() | {"HOME": str(tmp_path)},
@@ -132,9 +147,46 @@ def test_an_address_without_a_cluster_is_refused() -> None:
             prepare_to_join(address)
 
 
-@pytest.mark.slow
-def test_what_takes_connections_and_says_nothing_is_no_cluster() -> None:
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        pytest.param(prepare_to_join, "no Ray cluster answers", marks=pytest.mark.slow),
+        (JobServer, "http://HOST:8265"),
+    ],
+)
+def test_what_takes_connections_and_says_nothing_is_neither(asked, told) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=50) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(SweepRefusedError, match="no Ray cluster answers"):
-            prepare_to_join(address)
+        with pytest.raises(SweepRefusedError, match=told):
+            asked(address)
+
+
+@pytest.fixture(scope="module")
+def closed() -> Iterator[RayNodes]:
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+    with ray_nodes(token, include_dashboard=True, dashboard_port=0) as nodes:
+        yield nodes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("here", "told"),
+    [
+        ({"RAY_AUTH_TOKEN": TOKEN}, "None"),
+        ({"RAY_AUTH_TOKEN": "another"}, "another token than that of RAY_AUTH_TOKEN"),
+        ({}, "none in ~/.ray/auth_token"),
+    ],
+)
+def test_a_job_server_gets_the_token_that_it_wants(closed, tmp_path, here, told) -> None:
+    check_answer(ASK, closed.dashboard, {"HOME": str(tmp_path)} | ELSEWHERE | here, told)
+    with pytest.raises(SweepRefusedError, match=r"http://HOST:8265"):
+        JobServer(closed.address)  # that of the cluster itself is no dashboard
+
+
+def test_an_address_without_a_dashboard_or_of_another_protocol_is_refused() -> None:
+    for address in ("head.invalid", "http://127.0.0.1:1/"):
+        with pytest.raises(SweepRefusedError, match=r"http://HOST:8265"):
+            JobServer(address)
+    for unasked in ("ray://head.lab:10001", "ftp://127.0.0.1"):
+        with pytest.raises(SweepRefusedError, match=f"^--address {unasked}: .* http://HOST:8265"):
+            JobServer(unasked)

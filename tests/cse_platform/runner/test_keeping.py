@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from in_process import NewDrive, NewSpec
 from sqlalchemy import update
 
 from cse_methods.data.dev_selection import DevSelection
@@ -21,64 +20,53 @@ from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.runner.scorer import score_kept_model
 from cse_platform.sweep.identity import DevData
 from cse_platform.sweep.references import BestReference
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History
-from cse_platform.tracking.journal import read_journal
-
-SPACE = {"temperature": [0.1, 0.2, 0.3, 0.4]}
 
 
 def hot(values: Mapping[str, Any], seed: int, step: int) -> float:
     return float(values["temperature"]) + step / 1000 - seed / 1e6
 
 
-def four(new_spec: NewSpec, **changes: Any) -> SweepSpec:
-    search = {"sampler": {"kind": "grid"}, "trials": None}
-    return new_spec(space=SPACE, search=search, **changes)
+FOUR: dict[str, Any] = {
+    "space": {"temperature": [0.1, 0.2, 0.3, 0.4]},
+    "search": {"sampler": {"kind": "grid"}, "trials": None},
+}
+ONE = FOUR | {"keep": {"models": 1}}
 
 
 def kept(drive: Any) -> list[tuple[float, int]]:
     """Temperature and seed of the trials whose model is where the history says."""
-    trials = drive.history.trials.values()
+    trials = drive.trials
     assert all(trial.model is None or Path(trial.model).is_dir() for trial in trials)
     found = [(t.values["temperature"], t.seed) for t in trials if t.model is not None]
     assert len(list((drive.folder / "models").iterdir())) == len(found)
     return sorted(found)
 
 
-def test_the_best_configurations_keep_the_models_of_all_their_seeds(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
+def value(trial: Any) -> float:
+    return float(trial.best_value)
+
+
+def test_the_best_configurations_keep_the_models_of_all_their_seeds(start) -> None:
     seeds = {"confirm": {"top": 1, "seeds": [0]}}
-    drive = new_drive(tmp_path, four(new_spec, keep={"models": 2}, seeds=seeds), score=hot)
-    drive.run()
+    drive = start(**FOUR, keep={"models": 2}, seeds=seeds, score=hot).run()
     delete_surplus_models(drive.state)
     assert kept(drive) == [(0.3, 42), (0.4, 0), (0.4, 42)]
     delete_surplus_models(drive.state)  # nothing more
     drive.close()
-    events = [event for _, event in read_journal(tmp_path / "journal.jsonl")]
+    events = drive.events()
     assert sum(event.kind == "model_deleted" for event in events) == 2
     assert sum(trial.model_deleted for trial in History(events).trials.values()) == 2
-    gone = next(one for one in drive.history.trials.values() if one.model_deleted)
-    with (
-        open_store(f"sqlite:///{tmp_path / 'leaderboard.db'}") as board,
-        board.session() as session,
-    ):
+    gone = next(one for one in drive.trials if one.model_deleted)
+    with drive.state.leaderboard.session() as session:
         told = trial_details(session, gone.key)
-        there = trial_details(session, max(drive.history.trials.values(), key=_value).key)
+        there = trial_details(session, max(drive.trials, key=value).key)
     assert told.model is None and "was deleted on 20" in told.why_no_model
     assert there.model is not None and there.model_deleted is None
 
 
-def _value(trial: Any) -> float:
-    return float(trial.best_value)
-
-
-def test_how_many_are_kept(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drive = new_drive(tmp_path, four(new_spec), score=hot)
-    drive.run()
+def test_how_many_are_kept(start, new_spec, monkeypatch) -> None:
+    drive = start(**FOUR, score=hot).run()
     evaluate = {"top": 3, "tasks": ["stsb"]}
     for changes, left in (
         ({}, 4),  # ten by default
@@ -86,99 +74,74 @@ def test_how_many_are_kept(
         ({"keep": {"models": 1}, "evaluate": evaluate}, 3),
         ({"keep": {"models": 1}}, 1),
     ):
-        monkeypatch.setattr(drive.state, "spec", four(new_spec, **changes))
+        monkeypatch.setattr(drive.state, "spec", new_spec(**FOUR, **changes))
         delete_surplus_models(drive.state)
         assert len(kept(drive)) == left, changes
 
 
-def test_what_other_sweeps_need_stays(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
+def test_what_other_sweeps_need_stays(start) -> None:
     """One trial is in another sweep too, and one model is a teacher somewhere."""
-    first = new_drive(tmp_path / "a", four(new_spec, keep={"models": 1}), score=hot)
-    first.run()
-    first.close()
-    both = new_spec(sweep="both", space={"temperature": [0.2]}, search={"trials": 1})
-    second = new_drive(tmp_path / "b", both, score=hot, leaderboard=tmp_path / "a")
-    second.run()
-    second.close()
-    by_temperature = {t.values["temperature"]: t for t in first.history.trials.values()}
-    url = f"sqlite:///{tmp_path / 'a' / 'leaderboard.db'}"
-    with open_store(url) as board:
-        with board.writing() as session:
-            teacher = {"teachers": [by_temperature[0.1].model]}
-            other = ConfigurationRecord.hash != by_temperature[0.1].configuration
-            session.execute(update(ConfigurationRecord).where(other).values(values=teacher))
-        with board.session() as session:
-            keys = {temperature: trial.key for temperature, trial in by_temperature.items()}
-            used = used_elsewhere(session, list(keys.values()), sweep="small")
+    first = start(**ONE, folder="a", score=hot).run().close()
+    both = {"sweep": "both", "space": {"temperature": [0.2]}, "search": {"trials": 1}}
+    start(**both, folder="b", score=hot, leaderboard="a").run().close()
+    by_temperature, board = (
+        {t.values["temperature"]: t for t in first.trials},
+        first.state.leaderboard,
+    )
+    with board.writing() as session:
+        teacher = {"teachers": [by_temperature[0.1].model]}
+        other = ConfigurationRecord.hash != by_temperature[0.1].configuration
+        session.execute(update(ConfigurationRecord).where(other).values(values=teacher))
+    with board.session() as session:
+        keys = {temperature: trial.key for temperature, trial in by_temperature.items()}
+        used = used_elsewhere(session, list(keys.values()), sweep="small")
     assert used == {keys[0.1], keys[0.2]}
 
 
-def test_a_model_that_was_reused_is_not_ours_to_delete(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    first = new_drive(tmp_path / "a", four(new_spec), score=hot)
-    first.run()
-    first.close()
-    spec = four(new_spec, sweep="again", keep={"models": 1})
-    second = new_drive(tmp_path / "b", spec, score=hot, leaderboard=tmp_path / "a")
-    second.run()
+def test_a_model_that_was_reused_is_not_ours_to_delete(start) -> None:
+    first = start(**FOUR, folder="a", score=hot).run().close()
+    second = start(sweep="again", **ONE, folder="b", score=hot, leaderboard="a").run()
     delete_surplus_models(second.state)
     assert len(kept(first)) == 4
 
 
 def test_a_folder_that_names_another_trial_is_left_alone_and_refused_as_the_best(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, caplog: pytest.LogCaptureFixture
+    start, caplog
 ) -> None:
-    drive = new_drive(tmp_path, four(new_spec, keep={"models": 1}), score=hot)
-    drive.run()
-    strange = min(drive.history.trials.values(), key=_value)
+    drive = start(**ONE, score=hot).run()
+    strange = min(drive.trials, key=value)
     (Path(strange.model) / TRIAL_FILE).write_text("f" * 64)
     delete_surplus_models(drive.state)
     assert [temperature for temperature, _ in kept(drive)] == [0.1, 0.4]
     assert not strange.model_deleted and str(strange.model) in caplog.text
     drive.close()
-    best, reference = max(drive.history.trials.values(), key=_value), BestReference("cheap", "mini")
-    with open_store(f"sqlite:///{tmp_path / 'leaderboard.db'}") as board:
-        asked = (drive.spec, DevData(drive.spec), board, [reference])
-        assert best_folders(*asked) == {reference.placeholder: best.model}
-        (Path(best.model) / TRIAL_FILE).write_text("f" * 64)
-        with pytest.raises(SweepRefusedError, match=f"{best.model} is not the model of trial"):
-            best_folders(*asked)
-
-
-def test_test_sets_are_not_opened_for_a_folder_that_names_another_trial(tmp_path: Path) -> None:
-    (tmp_path / TRIAL_FILE).write_text("f" * 64)
+    best, reference = max(drive.trials, key=value), BestReference("cheap", "mini")
+    asked = (drive.spec, DevData(drive.spec), drive.state.leaderboard, [reference])
+    assert best_folders(*asked) == {reference.placeholder: best.model}
+    (Path(best.model) / TRIAL_FILE).write_text("f" * 64)
+    with pytest.raises(SweepRefusedError, match=f"{best.model} is not the model of trial"):
+        best_folders(*asked)
+    # Nor are test sets opened for it.
     training = TrainingData(dev=DevSelection(), chosen_on=("stsb",))
-    with pytest.raises(NotFoundError, match="is not the model of trial aaaa"):
-        score_kept_model(str(tmp_path), "a" * 64, Tasks(("sts12",)), training, "builtin", None, 1)
+    with pytest.raises(NotFoundError, match=f"is not the model of trial {best.key[:4]}"):
+        score_kept_model(best.model, best.key, Tasks(("sts12",)), training, "builtin", None, 1)
 
 
-def test_a_trial_without_its_model_is_not_reused_where_test_sets_want_it(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    first = new_drive(tmp_path / "a", four(new_spec, keep={"models": 1}), score=hot)
-    first.run()
+def test_a_trial_without_its_model_is_not_reused_where_test_sets_want_it(start) -> None:
+    first = start(**ONE, folder="a", score=hot).run()
     delete_surplus_models(first.state)
     first.close()
     for name, changes, reused in (
         ("values", {}, 4),
         ("tests", {"evaluate": {"top": 1, "tasks": ["stsb"]}}, 1),
     ):
-        spec = four(new_spec, sweep=name, **changes)
-        other = new_drive(tmp_path / name, spec, score=hot, leaderboard=tmp_path / "a")
-        other.run()
-        other.close()
-        trials = other.history.trials.values()
+        other = start(sweep=name, **FOUR, **changes, folder=name, score=hot, leaderboard="a")
+        trials = other.run().close().trials
         assert sum(trial.reused_from is not None for trial in trials) == reused
 
 
-def test_a_leaderboard_that_is_behind_the_journal_ends_no_sweep(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    drive = new_drive(tmp_path, four(new_spec, keep={"models": 1}), score=hot)
-    drive.run()
+def test_a_leaderboard_that_is_behind_the_journal_ends_no_sweep(start, tmp_path) -> None:
+    drive = start(**ONE, score=hot).run()
     drive.state.leaderboard = open_store(f"sqlite:///{tmp_path / 'empty.db'}")
     delete_surplus_models(drive.state)
     assert [temperature for temperature, _ in kept(drive)] == [0.4]

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from in_process import NewDrive, NewSpec
+from in_process import NewDrive
 
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialFinished, TrialStarted
 
 WRITES = (
@@ -54,29 +53,20 @@ class Witness:
 
 
 def check_each_kill(
-    tmp_path: Path,
-    new_drive: NewDrive,
-    spec: SweepSpec,
-    patch: pytest.MonkeyPatch,
-    *,
-    every: int = 0,
-    begin: int = 0,
+    start: NewDrive, patch: pytest.MonkeyPatch, every: int, begin: int, **changes: Any
 ) -> None:
     """Go on from each copy, or from every so many of one trial's life; the end is the same."""
     with patch.context() as watching:
-        drive = new_drive(tmp_path / "undisturbed", spec)
-        witness = Witness(drive, tmp_path / "killed", watching)
-        drive.run()
-        drive.close()
+        drive = start(**changes, folder="undisturbed")
+        killed = drive.folder.parent / "killed"
+        witness = Witness(drive, killed, watching)
+        drive.run().close()
     expected = drive.outcome()
     first, second, *_ = witness.ends_of_trials
     life = range(first, second + 3)
     assert len(life) > 8
     for kill in life[begin::every] if every else range(witness.count):
-        again = new_drive(tmp_path / "killed" / str(kill), spec)
-        again.run()
-        again.assert_sound()
-        again.close()
+        again = start(**changes, folder=killed / str(kill)).run().assert_sound().close()
         assert again.outcome() == expected, kill
 
 
@@ -86,41 +76,27 @@ REPEATING: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_killed_anywhere_in_the_life_of_a_trial(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spec = new_spec(search={"trials": 2})
-    check_each_kill(tmp_path, new_drive, spec, monkeypatch, every=2)
+def test_killed_anywhere_in_the_life_of_a_trial(start, monkeypatch) -> None:
+    check_each_kill(start, monkeypatch, 2, 0, search={"trials": 2})
 
 
-def test_killed_anywhere_around_a_repeat(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spec = new_spec(space={"kind": ["a"]}, search={"trials": 2})
-    check_each_kill(tmp_path, new_drive, spec, monkeypatch, every=3, begin=1)
+def test_killed_anywhere_around_a_repeat(start, monkeypatch) -> None:
+    check_each_kill(start, monkeypatch, 3, 1, space={"kind": ["a"]}, search={"trials": 2})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"search": {"trials": 4}}, REPEATING])
-def test_killed_anywhere(
-    tmp_path: Path,
-    new_drive: NewDrive,
-    new_spec: NewSpec,
-    monkeypatch: pytest.MonkeyPatch,
-    changes: dict[str, Any],
-) -> None:
-    check_each_kill(tmp_path, new_drive, new_spec(**changes), monkeypatch)
+def test_killed_anywhere(start, monkeypatch, changes) -> None:
+    check_each_kill(start, monkeypatch, 0, 0, **changes)
 
 
-def test_a_resumed_trial_is_started_once_more_and_keeps_its_number(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    first = new_drive(tmp_path, new_spec(), capacity=2)
+def test_a_resumed_trial_is_started_once_more_and_keeps_its_number(start) -> None:
+    first = start(capacity=2)
     plans = first.start()
     first.advance(plans[0].key)
     first.advance(plans[0].key)
     first.close()
-    second = new_drive(tmp_path, new_spec(), capacity=3)
+    second = start(capacity=3)
     again = second.start()
     assert [(p.key, p.number, p.search_number) for p in again[:2]] == [
         (p.key, p.number, p.search_number) for p in plans

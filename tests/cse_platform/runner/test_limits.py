@@ -10,8 +10,6 @@ from cse_platform.sweep.blocks import Resources
 
 
 class Clock:
-    """A clock that somebody turns."""
-
     def __init__(self) -> None:
         self.now = 1000.0
 
@@ -28,7 +26,6 @@ class Clock:
 
 @pytest.fixture
 def clock() -> Clock:
-    """A clock that stands still."""
     return Clock()
 
 
@@ -38,7 +35,7 @@ def limits_of(clock: Clock, *trials: str, **resources: Any) -> TrialLimits:
     return limits
 
 
-def test_a_trial_that_takes_too_long(clock: Clock) -> None:
+def test_a_trial_that_takes_too_long(clock) -> None:
     limits = limits_of(clock, "old", timeout="2min")
     clock.pass_time(limits, 100)
     limits.watch_only(["old", "new"])
@@ -51,7 +48,7 @@ def test_a_trial_that_takes_too_long(clock: Clock) -> None:
     assert limits.find_broken() == {}
 
 
-def test_a_trial_that_is_silent_for_too_long(clock: Clock) -> None:
+def test_a_trial_that_is_silent_for_too_long(clock) -> None:
     limits = limits_of(clock, "quiet", "busy", silent_for="30s")
     clock.pass_time(limits, 20)
     assert limits.find_stalled() == {"quiet", "busy"}
@@ -60,7 +57,7 @@ def test_a_trial_that_is_silent_for_too_long(clock: Clock) -> None:
     assert (list(limits.find_broken()), limits.find_stalled()) == (["quiet"], {"quiet"})
 
 
-def test_without_a_limit_the_rhythm_of_the_trial_is_one(clock: Clock) -> None:
+def test_without_a_limit_the_rhythm_of_the_trial_is_one(clock) -> None:
     limits = limits_of(clock, "slow", "quick")
     clock.pass_time(limits, 500)  # to start
     for name in ("quick", "slow"):
@@ -74,7 +71,7 @@ def test_without_a_limit_the_rhythm_of_the_trial_is_one(clock: Clock) -> None:
     assert set(limits.find_broken()) == {"quick", "slow"}
 
 
-def test_a_quick_start_makes_no_rhythm(clock: Clock) -> None:
+def test_a_quick_start_makes_no_rhythm(clock) -> None:
     """The first points of a large encoder can lie further apart than its start takes."""
     limits = limits_of(clock, "slow")
     clock.pass_time(limits, 40)
@@ -83,7 +80,7 @@ def test_a_quick_start_makes_no_rhythm(clock: Clock) -> None:
     assert limits.find_broken() == {}
 
 
-def test_before_there_is_a_rhythm_that_of_the_others_holds(clock: Clock) -> None:
+def test_before_there_is_a_rhythm_that_of_the_others_holds(clock) -> None:
     limits = limits_of(clock, "first")
     clock.pass_time(limits, 100_000)
     assert (limits.find_broken(), limits.find_stalled()) == ({}, set())
@@ -96,7 +93,7 @@ def test_before_there_is_a_rhythm_that_of_the_others_holds(clock: Clock) -> None
     assert set(limits.find_broken()) == {"other", "next"}
 
 
-def test_while_the_driver_is_held_up_no_time_passes(clock: Clock) -> None:
+def test_while_the_driver_is_held_up_no_time_passes(clock) -> None:
     limits = limits_of(clock, "one", silent_for="1min", timeout="1h")
     clock.now += 100_000
     assert limits.find_broken() == {}
@@ -113,5 +110,9 @@ def test_times_in_a_file() -> None:
     for wrong in ("soon", "2 weeks", "-1s", "0s", -1, True, "5"):
         with pytest.raises(ValidationError):
             Resources.model_validate({"silent_for": wrong})
+    of_file = {"checkpoint_every": "5min", "grace": "0s", "timeout": "1d", "silent_for": "9s"}
+    asked = Resources.model_validate(of_file)
+    assert (asked.checkpoint_every, asked.grace) == (300, 0)
+    assert asked.model_dump(mode="json").keys() >= of_file.keys()
     # An older journal has no limits.
-    assert not {"timeout", "silent_for"} & Resources().model_dump(mode="json").keys()
+    assert not of_file.keys() & Resources().model_dump(mode="json").keys()

@@ -50,7 +50,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize("visible", ["1", "GPU-b,GPU-a"])
 def test_a_gpu_has_the_mean_of_its_utilisation_and_the_most_of_its_memory(
-    nvml: Any, monkeypatch: pytest.MonkeyPatch, visible: str
+    nvml, monkeypatch, visible
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     with closing(MachineSampler(1, every=NEVER)) as sampler:
@@ -64,14 +64,14 @@ def test_a_gpu_has_the_mean_of_its_utilisation_and_the_most_of_its_memory(
     assert then["perf/gpu_percent"] == 90  # what came before has gone
 
 
-def test_without_nvml_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nvml_there_is_no_gpu(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     with closing(MachineSampler(1, every=NEVER)) as sampler:
         sampler.watch_gpu()
         assert not [name for name in sampler.take() if "gpu" in name]
 
 
-def test_memory_and_processor_are_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_and_processor_are_this_process(monkeypatch) -> None:
     clock = iter([(10.0, 1.0), (14.0, 4.0)])  # three of four seconds, on two threads
     now: dict[str, float] = {}
 

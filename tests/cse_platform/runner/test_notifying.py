@@ -1,10 +1,6 @@
 """People are told what becomes of a sweep, and nobody learns their addresses."""
 
-from pathlib import Path
-
 import pytest
-from hook_server import Hook
-from in_process import NewDrive, NewSpec
 from pydantic import SecretStr, ValidationError
 
 from cse_platform.errors import SweepRefusedError
@@ -15,10 +11,8 @@ from cse_platform.sweep.problems import format_value
 pytest.importorskip("apprise")
 
 
-def test_stalled_trials_and_stores_that_stay_down_are_told_once(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, hook: Hook
-) -> None:
-    drive = new_drive(tmp_path, new_spec())
+def test_stalled_trials_and_stores_that_stay_down_are_told_once(start, hook) -> None:
+    drive = start()
     (trial,) = drive.start()
     urls = [SecretStr(hook.url)]
     with Notifier("small", urls, patience=0) as notifier, notifier.watching(drive.state):
@@ -30,7 +24,7 @@ def test_stalled_trials_and_stores_that_stay_down_are_told_once(
     assert len(hook.heard) == 2
 
 
-def test_error_that_ends_a_sweep_is_told(hook: Hook) -> None:
+def test_error_that_ends_a_sweep_is_told(hook) -> None:
     with pytest.raises(SweepRefusedError), Notifier("small", [SecretStr(hook.url)]):
         raise SweepRefusedError("all failed alike")
     assert hook.wait_for("small: failed") == "all failed alike"
@@ -39,14 +33,14 @@ def test_error_that_ends_a_sweep_is_told(hook: Hook) -> None:
     assert len(hook.heard) == 1
 
 
-def test_service_that_does_not_answer_fails_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_service_that_does_not_answer_fails_nothing(caplog) -> None:
     with Notifier("small", [SecretStr("json://127.0.0.1:1/hook-4711")]) as notifier:
         notifier.tell("finished")
     assert [line.levelname for line in caplog.records if line.name.startswith("cse")] == ["WARNING"]
     assert "hook-4711" not in caplog.text
 
 
-def test_url_is_shown_nowhere(new_spec: NewSpec) -> None:
+def test_url_is_shown_nowhere(new_spec) -> None:
     url = "slak://hook-4712/abc"
     with pytest.raises(ValidationError):
         new_spec(notify=url)  # no list

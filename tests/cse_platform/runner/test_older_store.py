@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from in_process import NewDrive, NewSpec
+from in_process import NewSpec
 
 from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
@@ -24,25 +24,20 @@ OLDER = Path(__file__).parents[2] / "fixtures" / "older_stores"
 
 
 @pytest.fixture
-def older(tmp_path: Path) -> Path:
-    """The folder of the sweep, as the older version left it."""
+def upgraded(tmp_path: Path) -> Path:
+    """The folder of the sweep, as the older version left it, after `cse-leaderboard upgrade`."""
     shutil.copy(OLDER / "journal.jsonl", tmp_path)
     for name in ("leaderboard", "search"):
         with closing(sqlite3.connect(tmp_path / f"{name}.db")) as store:
             store.executescript((OLDER / f"{name}.sql").read_text())
+    with pytest.raises(StoreError, match=r"older schema '0003'(.*)cse-leaderboard upgrade"):
+        open_leaderboard(tmp_path)
+    upgrade_store(f"sqlite:///{tmp_path / 'leaderboard.db'}")
     return tmp_path
 
 
 @pytest.fixture
-def upgraded(older: Path) -> Path:
-    """The same after `cse-leaderboard upgrade`."""
-    upgrade_store(f"sqlite:///{older / 'leaderboard.db'}")
-    return older
-
-
-@pytest.fixture
 def spec(new_spec: NewSpec) -> SweepSpec:
-    """The file that the sweep was started with."""
     return new_spec(seeds={"search": 42, "confirm": {"top": 2, "seeds": [1, 2]}}, tags=["old"])
 
 
@@ -62,16 +57,12 @@ def as_written(row: LeaderboardRow) -> dict[str, Any]:
 def by_values(drive: Any) -> dict[tuple[str, int], tuple[str, float | None, dict[int, float]]]:
     """(hyperparameters, seed) -> state, best value and dev curve; hashes know the code by now."""
     return {
-        (json.dumps(trial.values, sort_keys=True), trial.seed): (
-            trial.state,
-            trial.best_value,
-            trial.curve,
-        )
-        for trial in drive.history.trials.values()
+        (str(sorted(t.values.items())), t.seed): (t.state, t.best_value, t.curve)
+        for t in drive.trials
     }
 
 
-def test_it_shows_the_same_rows(upgraded: Path) -> None:
+def test_it_shows_the_same_rows(upgraded) -> None:
     with open_leaderboard(upgraded) as board:
         assert [as_written(row) for row in board.rows()] == json.loads(
             (OLDER / "rows.json").read_text()
@@ -84,32 +75,14 @@ def test_it_shows_the_same_rows(upgraded: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_is_refused_and_left_as_it_is_until_it_is_upgraded(
-    older: Path, spec: SweepSpec, new_drive: NewDrive
-) -> None:
-    with closing(sqlite3.connect(older / "leaderboard.db")) as store:
-        before = [*store.iterdump()]
-        with pytest.raises(StoreError, match=r"older schema '0003'(.*)cse-leaderboard upgrade"):
-            open_leaderboard(older)
-        with pytest.raises(StoreError, match=r"older schema '0003'(.*)cse-leaderboard upgrade"):
-            new_drive(older, spec)
-        assert [*store.iterdump()] == before
-
-
-@pytest.mark.slow
-def test_it_resumes(
-    upgraded: Path, spec: SweepSpec, new_drive: NewDrive, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_it_resumes(upgraded, spec, start, tmp_path_factory) -> None:
     before = (upgraded / "journal.jsonl").read_bytes()
     with pytest.raises(SweepRefusedError, match="--reuse-unknown"):
-        new_drive(upgraded, spec)
-    drive = new_drive(upgraded, spec, reuse="unknown code too")
-    drive.run()
-    drive.assert_sound()
-    undisturbed = new_drive(tmp_path_factory.mktemp("undisturbed"), spec)
-    undisturbed.run()
+        start(spec)
+    drive = start(spec, reuse="unknown code too").run().assert_sound()
+    undisturbed = start(spec, folder=tmp_path_factory.mktemp("undisturbed")).run()
     assert by_values(drive) == by_values(undisturbed)
-    codes = {trial.number: trial.code for trial in drive.history.trials.values()}
+    codes = {trial.number: trial.code for trial in drive.trials}
     assert {number for number, code in codes.items() if code is None} == {0, 1, 2}
     assert (upgraded / "journal.jsonl").read_bytes().startswith(before)
     drive.close()

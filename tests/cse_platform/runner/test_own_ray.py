@@ -2,15 +2,16 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
-from pathlib import Path
 from stat import S_IMODE
 
 import pytest
 from processes import environment
 
 from cse_platform.runner.gpus import prepare_gpus
+from cse_platform.runner.ray_process import worker_environment
 
 AGENT_PORT = 52365
 """Of Ray's agent where nobody names another; a second Ray on the machine waits for it in vain."""
@@ -64,22 +65,19 @@ print(json.dumps([ray.get(see.options(num_gpus=gpus).remote()) for gpus in (0, 0
 """
 
 
+def run(code: str, **here: str) -> subprocess.CompletedProcess[str]:
+    told = {"capture_output": True, "text": True, "check": True}
+    return subprocess.run([sys.executable, "-c", code], env=environment() | here, **told)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("older", [True, False], ids=["a token of Ray's own", "no token yet"])
-def test_it_listens_on_the_loopback_and_keeps_its_token_to_itself(
-    tmp_path: Path, older: bool
-) -> None:
+def test_it_listens_on_the_loopback_and_keeps_its_token_to_itself(tmp_path, older) -> None:
     token = tmp_path / ".ray" / "auth_token"
     if older:
         token.parent.mkdir()
         token.write_text("readable for everyone" * 3)
-    done = subprocess.run(
-        [sys.executable, "-c", STARTED],
-        env=environment() | {"HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run(STARTED, HOME=str(tmp_path))
     heard, commands = json.loads(done.stdout)
     assert {"gcs_server", "raylet"} <= heard.keys()
     places = [place for one in heard.values() for place in one]
@@ -92,30 +90,30 @@ def test_it_listens_on_the_loopback_and_keeps_its_token_to_itself(
 
 @pytest.mark.slow
 def test_a_process_that_scores_outlives_the_trials_of_the_next_stage() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", KEPT], env=environment(), capture_output=True, text=True, check=True
-    )
+    done = run(KEPT)
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 
 @pytest.mark.slow
 def test_a_trial_without_a_gpu_sees_none() -> None:
     """Ray itself shows it all GPUs of the node, as a pretended one here."""
-    seen = subprocess.run(
-        [sys.executable, "-c", GPUS_SEEN],
-        env=environment() | {"CUDA_VISIBLE_DEVICES": "0"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    assert json.loads(seen.stdout) == ["", "0", "0"]
+    assert json.loads(run(GPUS_SEEN, CUDA_VISIBLE_DEVICES="0").stdout) == ["", "0", "0"]
 
 
-def test_the_memory_of_a_gpu_is_not_split_unless_the_environment_says_how(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_memory_of_a_gpu_is_not_split_unless_the_environment_says_how(monkeypatch) -> None:
     for given in ({"PYTORCH_ALLOC_CONF": ""}, {"PYTORCH_CUDA_ALLOC_CONF": ""}, {}):
         monkeypatch.setattr(os, "environ", dict(given))
         prepare_gpus()
         assert os.environ == (given or {"PYTORCH_ALLOC_CONF": "expandable_segments:True"})
+
+
+def test_workers_of_this_machine_find_a_python_below_a_blank_and_ray_all_others(
+    monkeypatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/home/a b/.venv/bin/python3")
+    for address in (None, "127.0.0.1:6379"):
+        [command] = worker_environment(address).values()  # Ray hands it to a shell
+        assert shlex.split(command) == [sys.executable]
+    assert worker_environment("192.0.2.250:6379") == {}
+    monkeypatch.setattr(sys, "executable", "/home/ab/.venv/bin/python3")
+    assert worker_environment(None) == {}

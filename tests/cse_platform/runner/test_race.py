@@ -2,14 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-
-from in_process import NewDrive, NewSpec
-
-from cse_platform.sweep.spec import SweepSpec
-
-SEEDS = [42, 0, 1, 2, 3, 4]
 
 
 def far_apart(values: Mapping[str, Any], seed: int, step: int) -> float:
@@ -17,94 +10,71 @@ def far_apart(values: Mapping[str, Any], seed: int, step: int) -> float:
     return float(values["temperature"]) / 2 + step / 1000 + seed % 5 / 10_000
 
 
-def race_spec(new_spec: NewSpec, *, top: int = 4, race: bool = True, **changes: Any) -> SweepSpec:
-    return new_spec(
-        space={"kind": ["a", "b"], "temperature": [0.1, 0.2]},
-        search={"sampler": "grid", "trials": None},
-        seeds={"search": 42, "confirm": {"top": top, "seeds": SEEDS, "race": race}},
-        **changes,
-    )
+def racing(**changes: Any) -> dict[str, Any]:
+    confirm = {"top": 4, "seeds": [42, 0, 1, 2, 3, 4], "race": True} | changes
+    return {
+        "space": {"kind": ["a", "b"], "temperature": [0.1, 0.2]},
+        "search": {"sampler": "grid", "trials": None},
+        "seeds": {"search": 42, "confirm": confirm},
+    }
 
 
 def seeds_by_temperature(drive: Any) -> Counter[float]:
-    further = [one for one in drive.history.trials.values() if one.role == "confirm"]
+    further = [one for one in drive.trials if one.role == "confirm"]
     return Counter(one.values["temperature"] for one in further)
 
 
-def test_what_cannot_be_the_best_gets_no_further_seed_until_the_race_is_called_off(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
+def test_what_cannot_be_the_best_gets_no_further_seed_until_the_race_is_called_off(start) -> None:
     """Both kinds at 0.1 are out after two seeds; both at 0.2 are equal, and get all five."""
-    drive = new_drive(tmp_path, race_spec(new_spec), score=far_apart, capacity=3)
-    drive.run()
-    drive.assert_sound()
+    drive = start(**racing(), score=far_apart, capacity=3).run().assert_sound()
     assert seeds_by_temperature(drive) == {0.1: 2 * 2, 0.2: 2 * 5}
     assert drive.spec.planned == 4 + 4 * 5  # at most
     drive.close()
-    second = new_drive(tmp_path, race_spec(new_spec, race=False), score=far_apart)
-    second.run()
+    second = start(**racing(race=False), score=far_apart).run()
     assert seeds_by_temperature(second) == {0.1: 2 * 5, 0.2: 2 * 5}
 
 
-def test_every_racer_begins_a_seed_before_any_begins_the_next(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
+def test_every_racer_begins_a_seed_before_any_begins_the_next(start) -> None:
     """And a device that is free is used: nobody waits for the end of a round."""
-    drive = new_drive(tmp_path, race_spec(new_spec, top=2), score=far_apart, capacity=5)
-    for plan in drive.start():
-        while plan.key in drive.running:
-            drive.advance(plan.key)
+    drive = start(**racing(top=2), score=far_apart, capacity=5)
+    drive.finish(*[plan.key for plan in drive.start()])
     assert [plan.seed for plan in drive.start()] == [0, 0, 1, 1, 2]
 
 
-def test_a_race_that_was_cut_off_goes_on(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    whole = new_drive(tmp_path / "whole", race_spec(new_spec), score=far_apart)
-    whole.run()
+def test_a_race_that_was_cut_off_goes_on(start) -> None:
+    whole = start(**racing(), folder="whole", score=far_apart).run()
     starts = 0
     while True:  # killed after every sixth trial
-        drive = new_drive(tmp_path / "cut", race_spec(new_spec), score=far_apart)
-        plans = [plan for _ in range(6) for plan in drive.start() if not _run(drive, plan.key)]
+        drive = start(**racing(), folder="cut", score=far_apart)
+        for _ in range(6):
+            drive.finish(*[plan.key for plan in drive.start()])
         starts += 1
-        finished = drive.state.finished
-        drive.close()
-        if finished or not plans:
+        if drive.close().state.finished:
             break
     assert starts >= 3
     assert drive.outcome() == whole.outcome()
 
 
-def _run(drive: Any, key: str) -> None:
-    while key in drive.running:
-        drive.advance(key)
-
-
-def test_the_value_that_chose_a_configuration_has_no_part_in_its_race(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
+def test_the_value_that_chose_a_configuration_has_no_part_in_its_race(start) -> None:
     """Seed 42 says the reverse of all others, as loudly as can be."""
 
     def misleading(values: Mapping[str, Any], seed: int, step: int) -> float:
         sign = -1 if seed == 42 else 1
         return 0.5 + sign * far_apart(values, seed % 42, step)
 
-    drive = new_drive(tmp_path, race_spec(new_spec), score=misleading)
-    drive.run()
+    drive = start(**racing(), score=misleading).run()
     assert seeds_by_temperature(drive) == {0.1: 2 * 2, 0.2: 2 * 5}
 
 
-def test_a_seed_that_fails_is_no_value_and_holds_nobody_up(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    drive = new_drive(tmp_path, race_spec(new_spec), score=far_apart)
+def test_a_seed_that_fails_is_no_value_and_holds_nobody_up(start) -> None:
+    drive = start(**racing(), score=far_apart)
     while plans := drive.start():
         for plan in plans:
             if plan.role == "confirm" and plan.seed == 0 and plan.values["kind"] == "a":
                 drive.fail(plan.key, f"bad luck {plan.key}", crashed=False)
-            _run(drive, plan.key)
+            drive.finish(plan.key)
     assert drive.state.finished
     # With a single value of theirs after two rounds, the kind a at 0.1 is out a round later.
-    further = [one for one in drive.history.trials.values() if one.role == "confirm"]
+    further = [one for one in drive.trials if one.role == "confirm"]
     tried = Counter((one.values["kind"], one.values["temperature"]) for one in further)
     assert tried == {("a", 0.1): 3, ("b", 0.1): 3, ("a", 0.2): 5, ("b", 0.2): 5}

@@ -1,12 +1,10 @@
 """What is asked of a sweep from elsewhere is done, and known to whoever resumes it."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Self
 
 import pytest
 from cheap import CheapConfig, train
-from in_process import NewDrive, NewSpec
+from in_process import NewDrive
 from pydantic import model_validator
 
 from cse_methods.contract import Paper
@@ -20,19 +18,8 @@ from cse_platform.tracking.events import SweepRequested
 
 
 @pytest.fixture
-def drive(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> Any:
-    return new_drive(tmp_path, new_spec())
-
-
-@pytest.fixture
-def restarted(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> Callable[[Any], Any]:
-    """Kills a driver and starts the same sweep again."""
-
-    def restart(drive: Any) -> Any:
-        drive.close()
-        return new_drive(tmp_path, new_spec())
-
-    return restart
+def drive(start: NewDrive) -> Any:
+    return start()
 
 
 def asked(action: str, **what: Any) -> SweepRequested:
@@ -45,17 +32,17 @@ def act(drive: Any, request: SweepRequested) -> None:
 
     def stop(key: str) -> None:
         drive.results.stop(key)
-        del drive.running[key]
+        drive.running.pop(key, None)
         drive.results.record_end(key)
 
     act_on(drive.state, request, stop_trial=stop)
 
 
 def states(drive: Any) -> list[str]:
-    return [trial.state for trial in drive.history.trials.values()]
+    return [trial.state for trial in drive.trials]
 
 
-def test_request_is_heard_once_and_kept(drive: Any) -> None:
+def test_request_is_heard_once_and_kept(drive) -> None:
     board = drive.state.leaderboard
     add_request(board, asked("pause"))
     with Requests(board, "small") as requests:
@@ -72,9 +59,7 @@ def test_request_is_heard_once_and_kept(drive: Any) -> None:
     assert waiting.action == "resume"
 
 
-def test_a_request_of_another_version_waits_and_harms_no_other(
-    drive: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_request_of_another_version_waits_and_harms_no_other(drive, caplog) -> None:
     board = drive.state.leaderboard
     newer = {"sweep": "small", "request": "new", "who": "ann@lab", "action": "compact"}
     with board.writing() as session:
@@ -89,53 +74,43 @@ def test_a_request_of_another_version_waits_and_harms_no_other(
         assert len(waiting_requests(session, "small")[1]) == 1
 
 
-def test_paused_sweep_starts_nothing_until_it_is_resumed(
-    drive: Any, restarted: Callable[[Any], Any]
-) -> None:
+def test_paused_sweep_starts_nothing_until_it_is_resumed(drive, start) -> None:
     drive.start()
     act(drive, asked("pause"))
     drive.run_until_idle()
-    assert states(drive) == ["COMPLETE"]
-    again = restarted(drive)
+    assert states(drive.close()) == ["COMPLETE"]
+    again = start()
     assert again.start() == [] and not again.state.finished
     act(again, asked("resume", request="later"))
-    again.run()
-    assert states(again) == ["COMPLETE"] * 3
-    again.assert_sound()
+    assert states(again.run().assert_sound()) == ["COMPLETE"] * 3
 
 
-def test_raised_budget_outlives_the_driver(
-    drive: Any, restarted: Callable[[Any], Any], tmp_path: Path
-) -> None:
+def test_raised_budget_outlives_the_driver_and_extends_a_complete_sweep(drive, tmp_path) -> None:
     drive.start()
     act(drive, asked("resume", trials=4))
     assert drive.state.planned == 4
-    drive.run()
-    assert states(drive) == ["COMPLETE"] * 4
-    drive.assert_sound()
+    assert states(drive.run().assert_sound()) == ["COMPLETE"] * 4
+    drive.history.complete = True
+    act(drive, asked("resume", trials=5))
+    assert (drive.history.complete, drive.state.wants_more) == (False, True)
     drive.close()
     with open_leaderboard(tmp_path) as board:
-        assert board.sweep_spec("small")["search"]["trials"] == 4
-    assert drive.history.asked_trials == 4
+        assert board.sweep_spec("small")["search"]["trials"] == 5
+    assert drive.history.asked_trials == 5
 
 
-def test_enqueued_configuration_is_tried_next_and_beside_the_search(
-    drive: Any, restarted: Callable[[Any], Any]
-) -> None:
+def test_enqueued_configuration_is_tried_next_and_beside_the_search(drive, start) -> None:
     """Also after a kill."""
     (first,) = drive.start()
     act(drive, asked("enqueue", values={"temperature": 0.125}))
-    drive = restarted(drive)
+    drive.close()
+    drive = start()
     assert [trial.key for trial in drive.start()] == [first.key]
-    drive.advance(first.key)
-    while drive.running:
-        drive.advance(first.key)
+    drive.finish(first.key)
     (second,) = drive.start()
     assert second.values["temperature"] == 0.125
     assert second.values["kind"] in ("a", "b")
-    drive.run()
-    assert states(drive) == ["COMPLETE"] * 4
-    drive.assert_sound()
+    assert states(drive.run().assert_sound()) == ["COMPLETE"] * 4
 
 
 class PickyConfig(CheapConfig):
@@ -148,21 +123,17 @@ class PickyConfig(CheapConfig):
         return self
 
 
-def test_enqueued_configuration_that_the_method_refuses_is_left_out(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
+def test_enqueued_configuration_that_the_method_refuses_is_left_out(start, new_spec) -> None:
     paper = Paper("Picky", "https://example.org", 2020)
     register("picky", config=PickyConfig, paper=paper, revision=1)(train)
     spec = new_spec(method="picky")
     identity = Identity(spec, get_method("picky"), DevData(spec))
-    drive = new_drive(tmp_path, spec, identity=identity)
+    drive = start(spec, identity=identity)
     act(drive, asked("enqueue", values={"temperature": 0.95, "kind": "b"}))
-    drive.run()
-    assert states(drive) == ["COMPLETE"] * 4
-    drive.assert_sound()
+    assert states(drive.run().assert_sound()) == ["COMPLETE"] * 4
 
 
-def test_trials_that_were_stopped_do_not_fail_alike(drive: Any) -> None:
+def test_trials_that_were_stopped_do_not_fail_alike(drive) -> None:
     for number in range(2):
         drive.start()
         act(drive, asked("stop", numbers=(number,)))
@@ -173,24 +144,19 @@ def test_trials_that_were_stopped_do_not_fail_alike(drive: Any) -> None:
     assert states(drive) == ["FAIL", "FAIL", "COMPLETE"]
 
 
-def test_failed_trial_is_tried_again(drive: Any, restarted: Callable[[Any], Any]) -> None:
+def test_failed_trial_is_tried_again(drive, start) -> None:
     (first,) = drive.start()
     drive.fail(first.key, "no luck", crashed=False)
     drive.run_until_idle()
     act(drive, asked("retry", numbers=(0,)))
-    again = restarted(drive)  # before it was
-    again.run()
-    assert {t.number: t.state for t in again.history.trials.values()} == dict.fromkeys(
-        range(3), "COMPLETE"
-    )
-    again.assert_sound()
-    third = restarted(again)
+    drive.close()
+    again = start().run().assert_sound().close()  # it was not yet
+    assert {t.number: t.state for t in again.trials} == dict.fromkeys(range(3), "COMPLETE")
+    third = start()
     assert third.start() == [] and third.state.finished
 
 
-def test_trial_that_was_stopped_is_pruned_and_can_be_tried_again(
-    drive: Any, tmp_path: Path, restarted: Callable[[Any], Any]
-) -> None:
+def test_trial_that_was_stopped_is_pruned_and_can_be_tried_again(drive, tmp_path) -> None:
     (first,) = drive.start()
     drive.advance(first.key)
     drive.advance(first.key)
@@ -203,33 +169,17 @@ def test_trial_that_was_stopped_is_pruned_and_can_be_tried_again(
     act(drive, asked("retry", request="all"))
     act(drive, asked("retry", numbers=(0,)))
     drive.state.finished = False
-    drive.run()
-    assert states(drive) == ["COMPLETE"] * 3
-    drive.close()
+    assert states(drive.run().close()) == ["COMPLETE"] * 3
     told = [trial.state.name for trial in drive.study().trials]
     assert sorted(told) == ["COMPLETE"] * 3 + ["FAIL", "PRUNED"]
     with open_leaderboard(tmp_path) as board:
         assert board.sweep("small").counts["COMPLETE"] == 3
 
 
-def test_a_trial_that_waits_to_go_on_is_stopped(drive: Any) -> None:
+def test_a_trial_that_waits_to_go_on_is_stopped(drive) -> None:
     first, *_ = drive.start()
     drive.report(first.key, 2)
     drive.fail(first.key, "its process died", crashed=True)
-
-    def stop(key: str) -> None:
-        drive.results.stop(key)
-        drive.results.record_end(key)
-
-    act_on(drive.state, asked("stop", numbers=[first.number]), stop_trial=stop)
-    assert drive.history.trials[first.key].state == "PRUNED"
-    drive.run()
-    assert drive.history.trials[first.key].state == "PRUNED"
-
-
-def test_a_complete_sweep_is_extended(drive: Any) -> None:
-    drive.run()
-    drive.history.complete = True
-    act(drive, asked("resume", trials=drive.state.spec.budget + 1))
-    assert not drive.history.complete
-    assert drive.state.wants_more
+    act(drive, asked("stop", numbers=[first.number]))
+    assert states(drive) == ["PRUNED"]
+    assert states(drive.run())[0] == "PRUNED"

@@ -2,35 +2,34 @@
 
 import math
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from in_process import NewDrive, NewSpec
+from in_process import NewDrive
 from slow_storage import slow_storage
 
 from cse_methods.contract import BEST_FOLDER
 from cse_platform.runner.failure_policy import MAX_CRASHES
 from cse_platform.tracking.events import TrialFinished
-from cse_platform.tracking.journal import read_journal
 
 
 @pytest.fixture
-def one(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> tuple[Any, str]:
+def one(start: NewDrive) -> tuple[Any, str]:
     """A sweep of one trial, which is running, and its key."""
-    drive = new_drive(tmp_path, new_spec(search={"trials": 1}))
+    drive = start(search={"trials": 1})
     (plan,) = drive.start()
     return drive, plan.key
 
 
 @pytest.fixture
-def many(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> Any:
+def many(start: NewDrive) -> Any:
     """A sweep of nine trials, which begin when they are asked for."""
-    return new_drive(tmp_path, new_spec(search={"trials": 9, "give_up_after": 9}))
+    return start(search={"trials": 9, "give_up_after": 9})
 
 
 def begun(drive: Any) -> str:
-    """The key of the next trial."""
     drive.running.clear()
     (plan,) = drive.start()
     return str(plan.key)
@@ -40,21 +39,29 @@ def point(drive: Any, key: str, step: int, value: float, **metrics: float) -> bo
     return bool(drive.report(key, step, **{"dev/stsb_spearman": value, **metrics}))
 
 
-def finished(drive: Any, key: str | None = None) -> TrialFinished:
-    """The one end in the journal, or that of a trial."""
-    events = [event for _, event in read_journal(drive.folder / "journal.jsonl")]
-    ends = [event for event in events if isinstance(event, TrialFinished)]
-    (end,) = [event for event in ends if key in (None, event.trial)]
+def points(drive: Any, key: str, curve: Mapping[int, float]) -> list[bool]:
+    """Whether it is stopped, by point."""
+    return [point(drive, key, step, value) for step, value in curve.items()]
+
+
+def finished(drive: Any, key: str) -> TrialFinished:
+    ends = [event for event in drive.events() if isinstance(event, TrialFinished)]
+    (end,) = [event for event in ends if event.trial == key]
     return end
 
 
-def test_a_trial_ends_with_its_best_trained_step(one: tuple[Any, str]) -> None:
+def ended(drive: Any, key: str) -> TrialFinished:
+    """How a trial has ended that ends now."""
+    drive.results.record_end(key)
+    return finished(drive, key)
+
+
+def test_a_trial_ends_with_its_best_trained_step(one) -> None:
     """Step 0 is the untrained backbone, which is never the best."""
     drive, key = one
-    for step, value in ((0, 0.9), (2, 0.5), (4, 0.4)):
-        assert point(drive, key, step, value) is False
+    assert points(drive, key, {0: 0.9, 2: 0.5, 4: 0.4}) == [False] * 3
     drive.complete(key)
-    end = finished(drive)
+    end = finished(drive, key)
     assert (end.state, end.best_step, end.best_value) == ("COMPLETE", 2, 0.5)
     assert end.best_metrics["dev/stsb_spearman"] == 0.5
     assert end.model is not None and Path(end.model).is_dir()
@@ -62,35 +69,20 @@ def test_a_trial_ends_with_its_best_trained_step(one: tuple[Any, str]) -> None:
     assert drive.state.live == set()
 
 
-def test_the_checkpoint_set_picks_and_the_search_set_is_told(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    drive = new_drive(
-        tmp_path, new_spec(dev={"checkpoint": "sickr", "search": "stsb"}, search={"trials": 1})
-    )
+def test_the_checkpoint_set_picks_and_the_search_set_is_told(start) -> None:
+    drive = start(dev={"checkpoint": "sickr", "search": "stsb"}, search={"trials": 1})
     (plan,) = drive.start()
     point(drive, plan.key, 2, 0.7, **{"dev/sickr_spearman": 0.1})
     point(drive, plan.key, 4, 0.6, **{"dev/sickr_spearman": 0.2})
-    drive.results.record_end(plan.key)
-    assert (finished(drive).best_step, finished(drive).best_value) == (4, 0.6)
+    end = ended(drive, plan.key)
+    assert (end.best_step, end.best_value) == (4, 0.6)
 
 
-def test_only_the_newest_checkpoint_of_a_trial_is_kept(one: tuple[Any, str]) -> None:
-    drive, key = one
-    places = []
-    for step in (2, 4):
-        point(drive, key, step, 0.5)
-        places.append(Path(drive.history.trials[key].checkpoint[1]))
-    drive.state.deletions.close()
-    assert [place.is_dir() for place in places] == [False, True]
-
-
-def test_reports_do_not_wait_for_storage(one: tuple[Any, str]) -> None:
+def test_reports_do_not_wait_for_storage(one) -> None:
     drive, key = one
     answers = threading.Event()
     with slow_storage(answers.wait):
-        for step in (2, 4):
-            point(drive, key, step, 0.5)
+        points(drive, key, {2: 0.5, 4: 0.5})
         drive.results.record_end(key)
         places = [drive.folder / "checkpoints" / key[:12] / step for step in ("2", "4")]
         assert [place.is_dir() for place in places] == [True, True]
@@ -99,7 +91,7 @@ def test_reports_do_not_wait_for_storage(one: tuple[Any, str]) -> None:
     assert places[0].is_dir() is False
 
 
-def test_an_ended_trial_keeps_no_training_state(many: Any) -> None:
+def test_an_ended_trial_keeps_no_training_state(many) -> None:
     for end in ("COMPLETE", "PRUNED", "FAIL"):
         key = begun(many)
         point(many, key, 2, 0.5)
@@ -110,14 +102,13 @@ def test_an_ended_trial_keeps_no_training_state(many: Any) -> None:
             many.results.record_end(key)
         else:
             many.fail(key, "ValueError: no", crashed=False)
-        assert finished(many, key).state == end
+        error = "ValueError: no" if end == "FAIL" else None
+        assert (finished(many, key).state, finished(many, key).error) == (end, error)
     many.state.deletions.close()
     assert not list((many.folder / "checkpoints").rglob(BEST_FOLDER))
 
 
-def test_what_goes_on_keeps_its_checkpoint_and_what_a_kill_left_is_deleted(
-    one: tuple[Any, str], new_drive: NewDrive
-) -> None:
+def test_what_goes_on_keeps_its_checkpoint_and_what_a_kill_left_is_deleted(one, start) -> None:
     drive, key = one
     left = [drive.folder / "ray" / trial / f"checkpoint_00000{n}" for trial in "ab" for n in (0, 1)]
     for place in left:
@@ -125,29 +116,30 @@ def test_what_goes_on_keeps_its_checkpoint_and_what_a_kill_left_is_deleted(
     metrics = {"dev/stsb_spearman": 0.5}
     drive.results.point(key, step=2, metrics=metrics, checkpoint=str(left[1]))
     drive.close()
-    again = new_drive(drive.folder, drive.spec)
+    again = start(drive.spec)
     again.state.deletions.close()
     assert [place for place in left if place.is_dir()] == [left[1]]
     (plan,) = again.start()
     assert plan.resumed_from == 2
 
 
-def test_a_repeated_step_changes_nothing_and_is_said_once(
-    one: tuple[Any, str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_repeated_step_changes_nothing_and_is_said_once(one, caplog) -> None:
     drive, key = one
     point(drive, key, 2, 0.5)
     assert [point(drive, key, 2, value) for value in (0.6, 0.7)] == [False, False]
     assert [record.args[:3] for record in caplog.records] == [(0, 2, 2)]
     assert drive.history.trials[key].curve == {2: 0.5}
+    drive.fail(key, "SIGKILL", crashed=True)
+    drive.start()
+    caplog.clear()
+    point(drive, key, 2, 0.5)  # what it does again after its checkpoint is no fault of its method
+    assert not caplog.records
     point(drive, key, 4, 0.4)
     drive.results.record_end(key)
     drive.assert_sound()
 
 
-def test_a_checkpoint_that_is_told_later_is_gone_on_from(
-    one: tuple[Any, str], new_drive: NewDrive
-) -> None:
+def test_a_checkpoint_that_is_told_later_is_gone_on_from(one, start) -> None:
     """Also that of a step which the trial has repeated; neither doubles a dev point."""
     drive, key = one
     metrics = {"dev/stsb_spearman": 0.5}
@@ -162,7 +154,7 @@ def test_a_checkpoint_that_is_told_later_is_gone_on_from(
     drive.results.checkpoint(key, step=4, place=str(further[0]))
     drive.results.checkpoint(key, step=2, place=str(left))  # an older one changes nothing
     drive.close()
-    again = new_drive(drive.folder, drive.spec)
+    again = start(drive.spec)
     (plan,) = again.start()
     assert plan.resumed_from == 4
     other = {"dev/stsb_spearman": 0.4}
@@ -176,7 +168,7 @@ def test_a_checkpoint_that_is_told_later_is_gone_on_from(
     again.assert_sound()
 
 
-def test_a_report_that_means_nothing_ends_the_trial(many: Any) -> None:
+def test_a_report_that_means_nothing_ends_the_trial(many) -> None:
     for metrics, error in (
         ({"dev/stsb_spearman": 1.5}, "it reported dev/stsb_spearman = 1.5 at step 2, no fraction"),
         ({"dev/stsb_spearman": -math.inf},
@@ -186,19 +178,16 @@ def test_a_report_that_means_nothing_ends_the_trial(many: Any) -> None:
         key = begun(many)
         point(many, key, 0, 0.5)
         assert many.results.point(key, step=2, metrics=metrics) is True
-        many.results.record_end(key)
-        assert (finished(many, key).state, finished(many, key).error) == ("FAIL", error)
+        end = ended(many, key)
+        assert (end.state, end.error) == ("FAIL", error)
         assert many.history.trials[key].curve == {0: 0.5}
-    many.close()  # and SQL takes it all
-    many.assert_sound()
+    many.close().assert_sound()  # and SQL takes it all
 
 
-def test_what_is_no_number_is_never_the_best(many: Any) -> None:
+def test_what_is_no_number_is_never_the_best(many) -> None:
     none = begun(many)
-    for step in (0, 2, 4):
-        point(many, none, step, math.nan)
-    many.results.record_end(none)
-    end = finished(many, none)
+    points(many, none, dict.fromkeys((0, 2, 4), math.nan))
+    end = ended(many, none)
     assert (end.state, end.best_step, end.best_value) == ("FAIL", None, None)
     assert end.error == "it reported no dev score that is a number"
     empty = begun(many)
@@ -208,30 +197,22 @@ def test_what_is_no_number_is_never_the_best(many: Any) -> None:
     assert finished(many, empty).state == "FAIL"
     assert not (many.folder / "models").exists()
     one = begun(many)
-    for step, value in ((2, math.nan), (4, 0.3), (6, math.nan)):
-        point(many, one, step, value)
-    many.results.record_end(one)
-    assert (finished(many, one).state, finished(many, one).best_value) == ("COMPLETE", 0.3)
+    points(many, one, {2: math.nan, 4: 0.3, 6: math.nan})
+    end = ended(many, one)
+    assert (end.state, end.best_value) == ("COMPLETE", 0.3)
     many.close()
     assert [trial.state.name for trial in many.study().trials] == ["FAIL", "FAIL", "COMPLETE"]
 
 
-def test_which_trials_a_strict_pruner_ends(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
+def test_which_trials_a_strict_pruner_ends(start) -> None:
     """A pruned trial keeps its curve, also where its process died while it was being stopped."""
-    pruner = {"kind": "median", "startup_trials": 1}
-    drive = new_drive(tmp_path, new_spec(search={"trials": 5}, pruner=pruner))
+    drive = start(search={"trials": 5}, pruner={"kind": "median", "startup_trials": 1})
     good = begun(drive)
-    for step in (0, 2, 4):
-        point(drive, good, step, 0.8)
+    points(drive, good, dict.fromkeys((0, 2, 4), 0.8))
     drive.results.record_end(good)
     for died in (False, True):
         key = begun(drive)
-        assert [point(drive, key, step, value) for step, value in ((0, 0.1), (2, 0.2))] == [
-            False,
-            True,
-        ]
+        assert points(drive, key, {0: 0.1, 2: 0.2}) == [False, True]
         if died:
             drive.fail(key, "SIGTERM", crashed=True)
         else:
@@ -241,35 +222,24 @@ def test_which_trials_a_strict_pruner_ends(
     drive.assert_sound()
     without = begun(drive)
     assert point(drive, without, 2, math.nan) is True
-    drive.results.record_end(without)
-    assert drive.history.trials[without].state == "FAIL"
+    assert ended(drive, without).state == "FAIL"
     last = begun(drive)
     assert point(drive, last, 4, 0.2) is False  # the last step is never pruned
-    drive.results.record_end(last)
-    assert drive.history.trials[last].state == "COMPLETE"
+    assert ended(drive, last).state == "COMPLETE"
 
 
-def test_further_seeds_are_never_pruned(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    spec = new_spec(
-        search={"trials": 1},
-        pruner={"kind": "median", "startup_trials": 0},
-        seeds={"confirm": {"top": 1, "seeds": [0]}},
-    )
-    drive = new_drive(tmp_path, spec)
-    (first,) = drive.start()
-    for step in (0, 2, 4):
-        point(drive, first.key, step, 0.8)
-    drive.results.record_end(first.key)
-    (further,) = drive.start()
-    assert [point(drive, further.key, step, 0.1) for step in (0, 2)] == [False, False]
+def test_further_seeds_are_never_pruned(start) -> None:
+    pruner, confirm = {"kind": "median", "startup_trials": 0}, {"top": 1, "seeds": [0]}
+    drive = start(search={"trials": 1}, pruner=pruner, seeds={"confirm": confirm})
+    first = begun(drive)
+    points(drive, first, dict.fromkeys((0, 2, 4), 0.8))
+    drive.results.record_end(first)
+    assert points(drive, begun(drive), {0: 0.1, 2: 0.1}) == [False, False]
 
 
-def test_a_trial_whose_process_died_goes_on_three_times(one: tuple[Any, str]) -> None:
+def test_a_trial_whose_process_died_goes_on_three_times(one) -> None:
     drive, key = one
-    point(drive, key, 0, 0.3)
-    point(drive, key, 2, 0.5)
+    points(drive, key, {0: 0.3, 2: 0.5})
     for _ in range(3):
         drive.fail(key, "SIGKILL", crashed=True)
         assert drive.history.trials[key].state == "RUNNING"
@@ -278,41 +248,24 @@ def test_a_trial_whose_process_died_goes_on_three_times(one: tuple[Any, str]) ->
         assert plan.checkpoint is not None
         assert drive.planner.param_space(plan)["resume_from"] == plan.checkpoint[1]
     drive.fail(key, "SIGKILL", crashed=True)
-    assert (finished(drive).state, finished(drive).error) == ("FAIL", "SIGKILL")
+    assert (finished(drive, key).state, finished(drive, key).error) == ("FAIL", "SIGKILL")
     told = (drive.folder / "errors" / "trial-0.txt").read_text()
     logs = f"cse-sweep logs {drive.spec.sweep} --trial 0"
     assert told == f"all of SIGKILL\n\nWhat it printed: {logs}\n"
-    drive.run()
-    drive.assert_sound()
+    drive.run().assert_sound()
 
 
-def test_what_a_trial_repeats_after_its_checkpoint_is_no_fault_of_its_method(
-    one: tuple[Any, str], caplog: pytest.LogCaptureFixture
-) -> None:
-    drive, key = one
-    for step in (0, 2):
-        point(drive, key, step, 0.5)
-    drive.fail(key, "SIGKILL", crashed=True)
-    drive.start()
-    caplog.clear()
-    point(drive, key, 2, 0.5)
-    assert not caplog.records
-
-
-def test_a_trial_that_gets_further_each_time_goes_on_as_often_as_its_node_is_lost(
-    one: tuple[Any, str],
-) -> None:
+def test_a_trial_that_gets_further_each_time_goes_on_as_often_as_its_node_is_lost(one) -> None:
     drive, key = one
     for step in range(2, 2 * MAX_CRASHES + 4, 2):
         point(drive, key, step, 0.5)
         drive.fail(key, "its node is gone", crashed=True)
         assert [plan.resumed_from for plan in drive.start()] == [step]
-    drive.results.record_end(key)
-    assert finished(drive).state == "COMPLETE"
+    assert ended(drive, key).state == "COMPLETE"
     drive.assert_sound()
 
 
-def test_a_trial_s_provenance_is_put_together_from_its_reports(one: tuple[Any, str]) -> None:
+def test_a_trial_s_provenance_is_put_together_from_its_reports(one) -> None:
     """The first report of each process says all, the others only the memory until then."""
     drive, key = one
     values = {"dev/stsb_spearman": 0.5, "dev/sickr_spearman": 0.5}
@@ -324,26 +277,13 @@ def test_a_trial_s_provenance_is_put_together_from_its_reports(one: tuple[Any, s
     ]
     for step, provenance in enumerate(facts):
         drive.results.point(key, step=step, metrics=values, provenance=provenance)
-    drive.results.record_end(key)
-    assert finished(drive).provenance == {"host": "lab-2", "peak_memory_mib": "16"}
+    assert ended(drive, key).provenance == {"host": "lab-2", "peak_memory_mib": "16"}
 
 
-def test_an_error_of_its_own_fails_a_trial_at_once(one: tuple[Any, str]) -> None:
-    drive, key = one
-    point(drive, key, 2, 0.5)
-    drive.fail(key, "ValueError: no", crashed=False)
-    assert (finished(drive).state, finished(drive).error) == ("FAIL", "ValueError: no")
-    drive.run()
-    assert drive.state.finished
-    drive.assert_sound()
-
-
-def test_a_model_that_cannot_be_kept_does_not_fail_the_trial(
-    one: tuple[Any, str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_model_that_cannot_be_kept_does_not_fail_the_trial(one, caplog) -> None:
     drive, key = one
     (drive.folder / "models").write_text("in the way")
     point(drive, key, 2, 0.5)
     drive.complete(key)
-    assert (finished(drive).state, finished(drive).model) == ("COMPLETE", None)
+    assert (finished(drive, key).state, finished(drive, key).model) == ("COMPLETE", None)
     assert "cannot be kept" in caplog.text

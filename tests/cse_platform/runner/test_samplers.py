@@ -3,13 +3,11 @@
 import itertools
 from collections import Counter
 from functools import cache
-from pathlib import Path
 from random import Random
 from typing import Any, get_args
 
 import optuna
 import pytest
-from in_process import NewSpec
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
 from search_studies import in_memory, lived, opened, score, tell_live
@@ -72,20 +70,16 @@ def label(sampler: Any) -> str:
     return "-".join(map(str, sampler.values()))
 
 
+def slow(*values: Any) -> list[Any]:
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
 @pytest.mark.parametrize(
     "sampler",
-    [
-        {"kind": "tpe", "startup_trials": 3},
-        *(
-            pytest.param(sampler, marks=pytest.mark.slow)
-            for sampler in ({"kind": "random"}, {"kind": "qmc"}, *LEARNING)
-        ),
-    ],
+    [{"kind": "tpe", "startup_trials": 3}, *slow({"kind": "random"}, {"kind": "qmc"}, *LEARNING)],
     ids=label,
 )
-def test_a_search_goes_on_after_each_stop_as_without_one(
-    tmp_path: Path, new_spec: NewSpec, sampler: dict[str, Any]
-) -> None:
+def test_a_search_goes_on_after_each_stop_as_without_one(tmp_path, new_spec, sampler) -> None:
     """The driver ends after each trial. Another seed makes another search."""
     trials = 5 if sampler.get("startup_trials") == 3 else 11
     search = {"sampler": sampler, "trials": trials}
@@ -101,41 +95,25 @@ def test_a_search_goes_on_after_each_stop_as_without_one(
     assert in_memory(new_spec(space=MIXED, search=search | {"seed": 2}), trials) != undisturbed
 
 
+@pytest.mark.parametrize("space", [PLANE, *slow(MIXED)])
 @pytest.mark.parametrize(
-    ("sampler", "space"),
-    [
-        (LEARNING[0], PLANE),
-        (LEARNING[2], PLANE),
-        *(
-            pytest.param(sampler, space, marks=pytest.mark.slow)
-            for space in (PLANE, MIXED)
-            for sampler in LEARNING
-        ),
-    ],
+    "sampler", [LEARNING[0], LEARNING[2], *slow(LEARNING[1], *LEARNING[3:])], ids=label
 )
-def test_what_learns_comes_nearer(
-    new_spec: NewSpec, sampler: dict[str, Any], space: dict[str, Any]
-) -> None:
+def test_what_learns_comes_nearer(new_spec, sampler, space) -> None:
     points = in_memory(new_spec(space=space, search={"sampler": sampler, "trials": 60}), 60)
     scores = [score(point) for point in points]
     assert sum(scores[-20:]) / 20 > sum(scores[:10]) / 10 + 0.05
 
 
-def test_a_comparison_decides_what_takes_part(new_spec: NewSpec) -> None:
+def test_a_comparison_decides_what_takes_part(new_spec) -> None:
     search = {"sampler": {"kind": "tpe", "startup_trials": 8}}
     points = in_memory(new_spec(space=COMPARED, search=search), 16)
     assert {"depth" in point for point in points} == {True, False}
     assert all(("depth" in point) == (point["x"] > 0.5) for point in points)
 
 
-@pytest.mark.parametrize(
-    "sampler",
-    [LEARNING[0], *(pytest.param(one, marks=pytest.mark.slow) for one in LEARNING[1:])],
-    ids=label,
-)
-def test_what_learns_does_not_stay_with_its_best_point(
-    new_spec: NewSpec, sampler: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("sampler", [LEARNING[0], *slow(*LEARNING[1:])], ids=label)
+def test_what_learns_does_not_stay_with_its_best_point(new_spec, sampler) -> None:
     """A further seed's value is not told to it: after two of them it tries the other points."""
     space = {"x": [0.1, 0.3, 0.9], "y": [0.2, 0.7]}
     points = in_memory(new_spec(space=space, search={"sampler": sampler}), 17)
@@ -143,22 +121,8 @@ def test_what_learns_does_not_stay_with_its_best_point(
     assert (len(times), max(times.values())) == (6, 3)
 
 
-@pytest.mark.slow
-def test_a_gaussian_process_does_not_stay_in_a_corner(new_spec: NewSpec) -> None:
-    """The best point of the space: after three trials there it tries others, by chance."""
-    space = {"x": {"low": 0.5, "high": 1.0}, "y": {"low": 0.0, "high": 0.5}}
-    points = in_memory(new_spec(space=space, search={"sampler": "gp"}), 30)
-    corner = pytest.approx({"x": 0.5, "y": 0.5}, abs=0.005)
-    assert points.count(corner) == 3
-    assert len({str(point) for point in points}) >= 25
-
-
-@pytest.mark.parametrize(
-    "kinds",
-    [("cmaes", "qmc"), pytest.param(tuple(KINDS), marks=pytest.mark.slow)],
-    ids=["two kinds", "all"],
-)
-def test_every_option_has_an_effect(new_spec: NewSpec, kinds: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("kinds", [("cmaes", "qmc"), *slow(tuple(KINDS))], ids=["two", "all"])
+def test_every_option_has_an_effect(new_spec, kinds) -> None:
     known = {(kind, name) for kind, options in KINDS.items() for name in options.model_fields}
     assert {one for one in known if one[1] != "kind"} == OPTIONS.keys()
 
@@ -176,7 +140,7 @@ def test_every_option_has_an_effect(new_spec: NewSpec, kinds: tuple[str, ...]) -
     ]
 
 
-def test_a_sequence_fills_the_space_evenly(new_spec: NewSpec) -> None:
+def test_a_sequence_fills_the_space_evenly(new_spec) -> None:
     """Of 16 points of a Sobol sequence, four lie in each quarter, and each choice has its share."""
     space = {**PLANE, "kind": ["a", "b"]}
     points = in_memory(new_spec(space=space, search={"sampler": "qmc"}), 16)
@@ -185,16 +149,9 @@ def test_a_sequence_fills_the_space_evenly(new_spec: NewSpec) -> None:
     assert [point["kind"] for point in points].count("a") == 8
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        pytest.param({"with_margin": True}, marks=pytest.mark.slow),
-        pytest.param({"use_separable_cma": True}, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("options", [{}, *slow({"with_margin": True}, {"use_separable_cma": True})])
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
-def test_cmaes_moves_as_optunas_own_and_keeps_no_pickle(options: dict[str, Any]) -> None:
+def test_cmaes_moves_as_optunas_own_and_keeps_no_pickle(options) -> None:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     optunas = optuna.samplers.CmaEsSampler(seed=1, popsize=4, **options)
     ours = ReplayedCmaEs(seed=1, popsize=4, **options)

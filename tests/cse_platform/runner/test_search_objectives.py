@@ -1,12 +1,9 @@
 """Several objectives and constraints: what the study is told, and what a sweep then chooses."""
 
 import math
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-from in_process import NewDrive, NewSpec
 from optuna.storages import RDBStorage
 from search_studies import alone, asked, opened
 
@@ -35,7 +32,6 @@ def ended(
     state: TrialState = "COMPLETE",
     **start: Any,
 ) -> list[Any]:
-    """The events of one trial that reported once."""
     key, metrics = f"t{number}", {"dev/stsb_spearman": value, "dev/uniformity": uniformity}
     asked_for = {
         "number": number, "role": "search", "search_number": number, "seed": 43,
@@ -59,11 +55,16 @@ def history(*trials: list[Any]) -> History:
     return History(event for events in trials for event in events)
 
 
+def one_trial(told: list[Any]) -> Any:
+    (trial,) = history(told).trials.values()
+    return trial
+
+
 def numbers(configurations: list[Any]) -> list[int]:
     return [seeds[0].number for seeds in configurations]
 
 
-def test_the_study_has_the_values_and_directions(tmp_path: Path, new_spec: NewSpec) -> None:
+def test_the_study_has_the_values_and_directions(tmp_path, new_spec) -> None:
     search = opened(tmp_path, new_spec(search=TWO))
     asked(search, 3)
     found = history(
@@ -81,7 +82,7 @@ def test_the_study_has_the_values_and_directions(tmp_path: Path, new_spec: NewSp
     assert search.ask().assignment  # the sampler takes what it was told
 
 
-def test_the_study_knows_which_trials_are_infeasible(tmp_path: Path, new_spec: NewSpec) -> None:
+def test_the_study_knows_which_trials_are_infeasible(tmp_path, new_spec) -> None:
     search = opened(tmp_path, new_spec(search=EVEN))
     asked(search, 3)
     found = history(
@@ -99,7 +100,7 @@ def test_the_study_knows_which_trials_are_infeasible(tmp_path: Path, new_spec: N
 
 
 @pytest.mark.slow
-def test_tpe_turns_away_from_what_is_infeasible(tmp_path: Path, new_spec: NewSpec) -> None:
+def test_tpe_turns_away_from_what_is_infeasible(tmp_path, new_spec) -> None:
     """The higher temperature, the higher the score, and above 0.5 every trial is infeasible."""
     space = {"temperature": {"low": 0.01, "high": 1.0}}
     means = []
@@ -112,28 +113,22 @@ def test_tpe_turns_away_from_what_is_infeasible(tmp_path: Path, new_spec: NewSpe
             (values,) = asked(search, 1)
             proposed.append(hot := values["temperature"])
             told = ended(number, hot / 2, uniformity=-1.0 if hot > 0.5 else -2.0)
-            (trial,) = history(told).trials.values()
-            search.tell(trial)
+            search.tell(one_trial(told))
         means.append(sum(hot > 0.5 for hot in proposed[20:]))
     free, bound = means
     assert bound < free / 2
 
 
+SLOW = ("gp", "qmc", "random", "nsgaii", "nsgaiii", "auto")
+
+
 @pytest.mark.parametrize(
-    "kind",
-    [
-        "tpe",
-        *(
-            pytest.param(kind, marks=pytest.mark.slow)
-            for kind in ("gp", "qmc", "random", "nsgaii", "nsgaiii", "auto")
-        ),
-    ],
+    "kind", ["tpe", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
 )
-def test_samplers_take_objectives_and_constraints(
-    tmp_path: Path, new_spec: NewSpec, kind: str
-) -> None:
+def test_samplers_take_objectives_and_constraints(tmp_path, new_spec, kind) -> None:
     """Past their first trials at random, one of them infeasible."""
-    sampler = kind if kind in ("qmc", "random", "auto") else _early(kind)
+    early = {"population": 4} if "nsga" in kind else {"startup_trials": 4}
+    sampler = kind if kind in ("qmc", "random", "auto") else {"kind": kind, **early}
     space = {"temperature": {"low": 0.01, "high": 1.0}}
     spec = new_spec(space=space, search={"sampler": sampler, **TWO, **EVEN})
     search = opened(tmp_path, spec)
@@ -141,23 +136,20 @@ def test_samplers_take_objectives_and_constraints(
         (values,) = asked(search, 1)
         score = 1 - abs(values["temperature"] - 0.4)
         told = ended(number, score, seconds=100 + number, uniformity=-number)
-        (trial,) = history(told).trials.values()
-        search.tell(trial)
+        search.tell(one_trial(told))
     assert len({trial.params["temperature"] for trial in alone(tmp_path).get_trials()}) == 8
 
 
-def _early(kind: str) -> dict[str, Any]:
-    return {"kind": kind, **({"population": 4} if "nsga" in kind else {"startup_trials": 4})}
-
-
-def test_what_the_study_missed_is_told_once(
-    tmp_path: Path, new_spec: NewSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_study_missed_is_told_once(tmp_path, new_spec, monkeypatch) -> None:
     """The driver is killed after the constraint."""
     spec = new_spec(search=TWO | EVEN)
     search = opened(tmp_path, spec)
     asked(search, 1)
     told = history(ended(0, 0.5, uniformity=-1.0))
+
+    def _killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(RDBStorage, "set_trial_state_values", _killed)
         search.reconcile(told)
@@ -169,28 +161,24 @@ def test_what_the_study_missed_is_told_once(
     assert trial.constraints["uniformity <= -1.5"] == 0.5
 
 
-def _killed(*_: Any, **__: Any) -> None:
-    raise KeyboardInterrupt
-
-
 def test_infeasible_configurations_are_not_chosen() -> None:
+    """A configuration is feasible by the mean of its seeds."""
     found = history(ended(0, 0.9, uniformity=-1.0), ended(1, 0.5), ended(2, 0.6, seconds=4000))
     chosen = best_configurations(found, constraints=EVEN["constraints"])
     assert numbers(chosen) == [1]
     confirmed = to_confirm(found, top=3, constraints=EVEN["constraints"])
     assert [trial.number for trial in confirmed] == [1]
     assert numbers(best_configurations(found)) == [0, 2, 1]
+    trials = [
+        ended(seed, 0.5, uniformity=each, configuration="c", seed=seed)
+        for seed, each in enumerate((-1.8, -1.4, -1.2))
+    ]
+    for count, best in ((2, [0]), (3, [])):
+        several = best_configurations(history(*trials[:count]), constraints=["uniformity <= -1.5"])
+        assert numbers(several) == best
 
 
-def test_a_configuration_is_feasible_by_the_mean_of_its_seeds() -> None:
-    seeds = [-1.8, -1.4, -1.2]
-    trials = [ended(n, 0.5, uniformity=u, configuration="c", seed=n) for n, u in enumerate(seeds)]
-    two, three = history(*trials[:2]), history(*trials)
-    assert numbers(best_configurations(two, constraints=["uniformity <= -1.5"])) == [0]
-    assert best_configurations(three, constraints=["uniformity <= -1.5"]) == []
-
-
-def test_the_lower_bound_over_seeds_orders_configurations(new_spec: NewSpec) -> None:
+def test_the_lower_bound_over_seeds_orders_configurations(new_spec) -> None:
     """Means 0.60 and 0.58; one varies by 0.1 and the other by 0.01. A single seed comes last."""
     values = {"wide": (0.5, 0.7), "narrow": (0.57, 0.59), "single": (0.9,)}
     trials = [
@@ -212,11 +200,9 @@ def test_the_lower_bound_over_seeds_orders_configurations(new_spec: NewSpec) -> 
     assert line.startswith("best by lower bound: 51.69, mean 58.00 over 2 seeds (trial 10")
 
 
-def test_an_infeasible_trial_is_marked_while_the_sweep_runs(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
+def test_an_infeasible_trial_is_marked_while_the_sweep_runs(start, tmp_path) -> None:
     bound = {"trials": 2, "constraints": ["sickr >= 0.3"]}
-    drive = new_drive(tmp_path, new_spec(search=bound))
+    drive = start(search=bound)
     for sickr in (0.2, 0.4):
         (plan,) = drive.start()
         drive.report(plan.key, 2, **{"dev/stsb_spearman": 1 - sickr, "dev/sickr_spearman": sickr})
@@ -226,12 +212,12 @@ def test_an_infeasible_trial_is_marked_while_the_sweep_runs(
     lines = view.screen(width=120, height=20).plain.splitlines()
     assert any(line.split()[:2] == ["0", "infeasible"] for line in lines)
     assert any(line.startswith("best: trial 1") for line in lines)
-    first = next(iter(drive.history.trials.values()))
+    first = next(iter(drive.trials))
     constraints = drive.spec.search.constraints
     assert "  infeasible" in trial_line(first, constraints, errors=None)
 
 
-def test_the_front_is_over_feasible_means(new_spec: NewSpec) -> None:
+def test_the_front_is_over_feasible_means(new_spec) -> None:
     found = history(
         ended(0, 0.60, seconds=30),
         ended(1, 0.62, seconds=90),
@@ -247,9 +233,7 @@ def test_the_front_is_over_feasible_means(new_spec: NewSpec) -> None:
     assert "stsb 60.00, seconds 30 s (trial 0" in lines[2]
 
 
-def test_the_end_names_a_feasible_configuration_or_says_that_there_is_none(
-    new_spec: NewSpec,
-) -> None:
+def test_the_end_names_a_feasible_configuration_or_says_that_there_is_none(new_spec) -> None:
     """One whose seeds keep a bound on average."""
     spec, infeasible = new_spec(search=EVEN), ended(0, 0.9, uniformity=-1.0)
     (line,) = best_lines(spec, history(infeasible))
@@ -265,32 +249,19 @@ def test_the_end_names_a_feasible_configuration_or_says_that_there_is_none(
     assert line.startswith("no configuration keeps")
 
 
-def test_a_trial_that_lacks_what_is_wanted_fails_at_its_first_trained_step(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    objectives = ["stsb", "dev/sikcr_spearman"]
-    drive = new_drive(tmp_path, new_spec(search={"trials": 1, "objectives": objectives}))
-    (plan,) = drive.start()
-    known = {"dev/stsb_spearman": 0.5, "dev/sickr_spearman": 0.4}
-    assert drive.report(plan.key, 0, **known) is False
-    assert drive.report(plan.key, 2, **known) is True
-    drive.results.record_end(plan.key)
-    (trial,) = drive.history.trials.values()
-    assert trial.state == "FAIL"
-    assert "no dev/sikcr_spearman at step 2" in trial.error
-    assert "did you mean 'dev/sickr_spearman'?" in trial.error
-
-
-def test_a_trial_whose_objective_is_no_number_has_failed(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    drive = new_drive(
-        tmp_path, new_spec(search={"trials": 1, "objectives": ["stsb", "uniformity"]})
-    )
-    (plan,) = drive.start()
-    known: Mapping[str, float] = {"dev/stsb_spearman": 0.5, "dev/uniformity": math.nan}
-    drive.report(plan.key, 2, **known)
-    drive.results.record_end(plan.key)
-    (trial,) = drive.history.trials.values()
-    assert trial.state == "FAIL" and "dev/uniformity is nan" in (trial.error or "")
-    assert drive.study().trials[0].state.name == "FAIL"
+def test_a_trial_that_lacks_what_is_wanted_or_whose_objective_is_no_number_fails(start) -> None:
+    for folder, objective, uniformity, told in (
+        ("a", "dev/sikcr_spearman", 0.4, "no dev/sikcr_spearman at step 2"),
+        ("b", "uniformity", math.nan, "dev/uniformity is nan"),
+    ):
+        search = {"trials": 1, "objectives": ["stsb", objective]}
+        drive = start(search=search, folder=folder)
+        (plan,) = drive.start()
+        known = {"dev/sickr_spearman": 0.4, "dev/uniformity": uniformity}
+        assert drive.report(plan.key, 0, **known) is False
+        assert drive.report(plan.key, 2, **known) is (folder == "a")
+        drive.results.record_end(plan.key)
+        (trial,) = drive.trials
+        assert trial.state == "FAIL" and told in trial.error
+        assert ("did you mean 'dev/sickr_spearman'?" in trial.error) is (folder == "a")
+        assert drive.study().trials[0].state.name == "FAIL"

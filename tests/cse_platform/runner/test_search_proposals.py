@@ -1,11 +1,9 @@
 """Which configurations the study proposes, in which order, and with which values."""
 
-from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
-from in_process import NewSpec
 from search_studies import alone, asked, opened
 
 from cse_platform.search import proposals
@@ -22,7 +20,7 @@ MIXED: dict[str, Any] = {
 }
 
 
-def test_the_sequence_follows_from_seed_and_number(tmp_path: Path, new_spec: NewSpec) -> None:
+def test_the_sequence_follows_from_seed_and_number(tmp_path, new_spec) -> None:
     """Closed and opened between two asks, in another store, or only previewed: the same."""
     spec = new_spec(space=MIXED)
     (tmp_path / "other").mkdir()
@@ -36,22 +34,20 @@ def test_the_sequence_follows_from_seed_and_number(tmp_path: Path, new_spec: New
     assert preview(elsewhere, start_points=(), count=4) != expected
 
 
-def test_the_order_of_the_file_changes_nothing(new_spec: NewSpec) -> None:
+def test_the_order_of_the_file_changes_nothing(new_spec) -> None:
     turned = dict(reversed(MIXED.items()))
     one, other = (preview(new_spec(space=s), start_points=(), count=5) for s in (MIXED, turned))
     assert one == other
 
 
-@pytest.mark.parametrize("done", [pytest.param(0, marks=pytest.mark.slow), 3])
 def test_an_ask_that_is_cut_off_leaves_nothing_and_comes_again(
-    tmp_path: Path, new_spec: NewSpec, monkeypatch: pytest.MonkeyPatch, done: int
+    tmp_path, new_spec, monkeypatch
 ) -> None:
-    """Killed before the first value was drawn, or between two of them."""
     spec = new_spec(space=MIXED)
     drawn: list[str] = []
 
     def dying(trial: optuna.Trial, name: str, dimension: Dimension) -> Any:
-        if len(drawn) == done:
+        if len(drawn) == 3:
             raise KeyboardInterrupt
         drawn.append(name)
         return suggest(trial, name, dimension)
@@ -64,7 +60,7 @@ def test_an_ask_that_is_cut_off_leaves_nothing_and_comes_again(
     assert again.ask().assignment == preview(spec, start_points=(), count=1)[0]
 
 
-def test_values_come_back_as_the_file_has_them(new_spec: NewSpec) -> None:
+def test_values_come_back_as_the_file_has_them(new_spec) -> None:
     drawn = preview(new_spec(space=MIXED), start_points=(), count=30)
     for one in drawn:
         assert one["parts"] in (["x"], ["x", "y"])
@@ -75,7 +71,7 @@ def test_values_come_back_as_the_file_has_them(new_spec: NewSpec) -> None:
     assert len({one["temperature"] for one in drawn}) > 4
 
 
-def test_start_points_come_first_and_once(tmp_path: Path, new_spec: NewSpec) -> None:
+def test_start_points_come_first_and_once(tmp_path, new_spec) -> None:
     spec = new_spec(space=MIXED, search={"sampler": "tpe"})
     full = {"kind": "b", "depth": 7, "temperature": 0.3, "parts": ["x", "y"], "extra": {}}
     points = (full, {"temperature": 0.7})
@@ -87,7 +83,7 @@ def test_start_points_come_first_and_once(tmp_path: Path, new_spec: NewSpec) -> 
     assert len(alone(tmp_path).get_trials()) == 3
 
 
-def test_a_grid_is_every_point_once(tmp_path: Path, new_spec: NewSpec) -> None:
+def test_a_grid_is_every_point_once(tmp_path, new_spec) -> None:
     space = {
         "kind": ["a", "b"],
         "depth": {"low": 1, "high": 3, "when": {"kind": "b"}},

@@ -1,23 +1,19 @@
 """What the study is told, what its pruner decides, and what an outage leaves of both."""
 
 import math
-import sqlite3
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
-from in_process import NewSpec
 from optuna.storages._rdb.models import TrialIntermediateValueModel
 from search_studies import alone, asked, lived, opened, tell_live
 from sqlalchemy import event
 
-from cse_platform.errors import StoreError, StoreLostError
+from cse_platform.errors import StoreError
 from cse_platform.search.study import SearchStudy
 from cse_platform.tracking.history import History
 
 
-def test_optuna_alone_sees_the_truth(tmp_path: Path, new_spec: NewSpec) -> None:
+def test_optuna_alone_sees_the_truth(tmp_path, new_spec) -> None:
     search = opened(tmp_path, new_spec())
     asked(search, 4)
     tell_live(search, lived(0, [0.1, 0.6, 0.4], state="COMPLETE"))
@@ -35,7 +31,7 @@ def test_optuna_alone_sees_the_truth(tmp_path: Path, new_spec: NewSpec) -> None:
     assert closed.user_attrs == {"closed": "the budget was spent"}
 
 
-def test_pruners_stop_the_worst(tmp_path: Path, new_spec: NewSpec) -> None:
+def test_pruners_stop_the_worst(tmp_path, new_spec) -> None:
     for place, (pruner, stopped_at) in enumerate(PRUNERS):
         folder = tmp_path / str(place)
         folder.mkdir()
@@ -64,57 +60,33 @@ PRUNERS: list[tuple[dict[str, Any], int | None]] = [
 """Each with the step at which it stops the worst of three."""
 
 
-def test_where_training_lowers_the_score_the_worst_are_stopped(
-    tmp_path: Path, new_spec: NewSpec
+def test_step_0_and_a_fall_after_the_peak_say_nothing_about_what_was_trained(
+    tmp_path, new_spec
 ) -> None:
-    """Step 0 is the highest point of every curve, and says nothing about what was trained."""
-    search = opened(tmp_path, new_spec(pruner={"kind": "median", "startup_trials": 2}))
-    asked(search, 3)
-    for number, level in enumerate((0.5, 0.4)):
-        tell_live(search, lived(number, [0.6, level, level, level], state="COMPLETE"))
-    assert any(tell_live(search, lived(2, [0.6, 0.1, 0.1, 0.1])))
+    """Step 0 is the highest of some curves; and a trial is no worse for what comes after its best.
 
-
-def test_a_fall_after_the_peak_stops_nothing(tmp_path: Path, new_spec: NewSpec) -> None:
-    """The best checkpoint is kept: a trial is no worse for what comes after it."""
-    search = opened(tmp_path, new_spec(pruner={"kind": "successive_halving", "min_step": 2}))
-    asked(search, 5)
-    for number in range(4):
-        tell_live(search, lived(number, [0.1, 0.5, 0.5, 0.5], state="COMPLETE"))
-    assert not any(tell_live(search, lived(4, [0.1, 0.6, 0.2, 0.2])))
-
-
-def test_further_seeds_are_none_of_the_study(tmp_path: Path, new_spec: NewSpec) -> None:
-    """A repeat closes its own proposal, with the reason, and reports nothing."""
-    search = opened(tmp_path, new_spec())
-    asked(search, 1)
-    history = lived(0, [0.1, 0.5], state="COMPLETE", role="repeat")
-    search.reconcile(history)
-    search.reconcile(history)
-    tell_live(search, history)
-    (trial,) = alone(tmp_path).get_trials()
-    assert (trial.state.name, trial.intermediate_values) == ("FAIL", {})
-    assert trial.user_attrs == {"closed": "proposed before; run with seed 43 instead"}
-
-
-def test_what_the_study_missed_is_told_once(tmp_path: Path, new_spec: NewSpec) -> None:
-    """The journal knows more: after a kill, or after an outage in the middle of a curve."""
-    history = lived(0, [0.1, 0.6, 0.4], state="COMPLETE")
-    (trial,) = history.trials.values()
-    search = opened(tmp_path, new_spec())
-    asked(search, 1)
-    for step in range(2):
-        search.report(trial, step=step)
-    again = opened(tmp_path, new_spec())
-    again.reconcile(history)
-    again.reconcile(history)
-    (there,) = alone(tmp_path).get_trials()
-    assert (there.state.name, there.value) == ("COMPLETE", 0.6)
-    assert there.intermediate_values == {1: 0.6, 2: 0.6}
+    The worst are stopped where training lowers the score, and none for its fall.
+    """
+    for kind, began, curves, stops in (
+        ({"kind": "median", "startup_trials": 2}, 0.6, [[0.5] * 3, [0.4] * 3, [0.1] * 3], True),
+        (
+            {"kind": "successive_halving", "min_step": 2},
+            0.1,
+            [[0.5] * 3] * 4 + [[0.6, 0.2, 0.2]],
+            False,
+        ),
+    ):
+        folder = tmp_path / str(kind["kind"])
+        folder.mkdir()
+        search = opened(folder, new_spec(pruner=kind))
+        asked(search, len(curves))
+        for number, curve in enumerate(curves[:-1]):
+            tell_live(search, lived(number, [began, *curve], state="COMPLETE"))
+        assert any(tell_live(search, lived(len(curves) - 1, [began, *curves[-1]]))) is stops
 
 
 def test_a_point_is_told_once_and_never_to_a_trial_that_has_ended(
-    tmp_path: Path, new_spec: NewSpec, recwarn: pytest.WarningsRecorder
+    tmp_path, new_spec, recwarn
 ) -> None:
     """A power cut can take the journal's last events, and leave the study's."""
     history = lived(0, [0.1, 0.6], state="COMPLETE")
@@ -130,7 +102,7 @@ def test_a_point_is_told_once_and_never_to_a_trial_that_has_ended(
     assert [str(w.message) for w in recwarn if "already" in str(w.message)] == []
 
 
-def test_a_point_costs_no_more_where_there_are_many(tmp_path: Path, new_spec: NewSpec) -> None:
+def test_a_point_costs_no_more_where_there_are_many(tmp_path, new_spec) -> None:
     """What was reported before is not read again: no more than the trial, once."""
     search = opened(tmp_path, new_spec(pruner="patient"))
     asked(search, 1)
@@ -150,40 +122,7 @@ def test_a_point_costs_no_more_where_there_are_many(tmp_path: Path, new_spec: Ne
     assert len(read) <= 40  # each point with all before it would be 800
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("points", [(), ({"temperature": 0.5},)])
-def test_a_trial_that_the_store_has_lost_comes_back(
-    tmp_path: Path, new_spec: NewSpec, points: tuple[dict[str, Any], ...]
-) -> None:
-    """Also where a start point waits under the number of the lost trial."""
-    search = opened(tmp_path, new_spec(), *points)
-    search.reconcile(lived(0, [0.5, 0.6], state="COMPLETE"))
-    (trial,) = alone(tmp_path).trials
-    assert (trial.state.name, trial.value, trial.intermediate_values) == ("COMPLETE", 0.6, {1: 0.6})
-
-
-@pytest.mark.slow
-def test_a_store_that_loses_a_trial_or_the_study_is_refused(
-    tmp_path: Path, new_spec: NewSpec
-) -> None:
-    """Also a running trial that Optuna's cache still has."""
-    search = opened(tmp_path, new_spec())
-    asked(search, 1)
-    search.running()
-    (trial,) = lived(0, [0.1, 0.5], state="COMPLETE").trials.values()
-    with closing(sqlite3.connect(tmp_path / "search.db")) as store, store:
-        store.execute("DELETE FROM trials")
-    with pytest.raises(StoreLostError, match="has lost trial 0 of sweep 'small'"):
-        search.report(trial, step=1)
-    with pytest.raises(StoreLostError, match="has lost trial 0 of sweep 'small'"):
-        search.tell(trial)
-    with closing(sqlite3.connect(tmp_path / "search.db")) as store, store:
-        store.execute("DELETE FROM studies")
-    with pytest.raises(StoreLostError, match="has lost the study of sweep 'small'"):
-        search.ask()
-
-
-def test_a_wrong_url_is_a_store_error_without_password(new_spec: NewSpec) -> None:
+def test_a_wrong_url_is_a_store_error_without_password(new_spec) -> None:
     for url in (
         "postgresql+psycopg://lab:secret@127.0.0.1:1/none",
         "postgresql+psycopg://lab:secret@host:port/none",
@@ -194,19 +133,3 @@ def test_a_wrong_url_is_a_store_error_without_password(new_spec: NewSpec) -> Non
         with pytest.raises(StoreError, match=r"^search store ") as caught:
             SearchStudy(new_spec(), url=url, start_points=(), journal="j", history=History())
         assert "secret" not in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_store_that_goes_down_is_a_store_error_until_it_is_back(
-    tmp_path: Path, new_spec: NewSpec
-) -> None:
-    url = f"sqlite:///{tmp_path / 'search.db'}?timeout=0.05"
-    search = SearchStudy(new_spec(), url=url, start_points=(), journal="j", history=History())
-    asked(search, 1)
-    (trial,) = lived(0, [0.1, 0.5]).trials.values()
-    with sqlite3.connect(tmp_path / "search.db") as other:
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(StoreError, match=r"search store sqlite.*database is locked"):
-            search.report(trial, step=1)
-    other.close()
-    assert search.report(trial, step=1) is False
-    assert alone(tmp_path).get_trials()[0].intermediate_values == {1: 0.5}

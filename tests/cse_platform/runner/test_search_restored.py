@@ -1,17 +1,16 @@
-"""A search store that is lost, or an older copy, is filled again; another journal's is refused."""
+"""A search store that is lost is filled again, one that is down made up for, another's refused."""
 
 import shutil
+import sqlite3
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
-from in_process import NewDrive, NewSpec
 from search_studies import alone, asked, lived, opened, tell_live
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.tracking.events import FailureCause, SweepRequested
+from cse_platform.tracking.events import SweepRequested
 
 SPACE: dict[str, Any] = {
     "temperature": {"low": 0.01, "high": 1.0, "log": True},
@@ -19,13 +18,7 @@ SPACE: dict[str, Any] = {
     "depth": {"low": 1, "high": 9, "when": {"kind": "b"}},
 }
 TRIALS, LOST_AT, COPIED_AT = 8, 6, 3
-SAMPLERS: list[Any] = [
-    "random",
-    "qmc",
-    {"kind": "tpe", "startup_trials": 3},
-    {"kind": "gp", "startup_trials": 3},
-    {"kind": "cmaes", "population": 4},
-]
+SAMPLERS: list[Any] = [{"kind": "tpe", "startup_trials": 3}, {"kind": "cmaes", "population": 4}]
 
 
 def _go_on(drive: Any, trials: int) -> None:
@@ -35,8 +28,7 @@ def _go_on(drive: Any, trials: int) -> None:
         if plan.number == 2:
             drive.report(plan.key, 0)
             drive.fail(plan.key, "boom", crashed=False)
-        while plan.key in drive.running:
-            drive.advance(plan.key)
+        drive.finish(plan.key)
 
 
 def _told(study: optuna.Study) -> list[Mapping[str, Any]]:
@@ -60,18 +52,18 @@ def _told(study: optuna.Study) -> list[Mapping[str, Any]]:
     ids=str,
 )
 def test_a_search_goes_on_as_if_its_store_had_not_been_lost(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, sampler: Any, lost: str
+    start, tmp_path, new_spec, sampler, lost
 ) -> None:
     search = {"sampler": sampler, "trials": TRIALS, "start_from": [{"kind": "b"}]}
     if "cmaes" not in str(sampler):  # which knows none
         search["constraints"] = ["dev >= 0.3"]
     spec = new_spec(space=SPACE, search=search)
-    undisturbed = new_drive(tmp_path / "whole", spec)
+    undisturbed = start(spec, folder="whole")
     _go_on(undisturbed, TRIALS)
 
     folder = tmp_path / "lost"
     for until in (COPIED_AT, LOST_AT):
-        drive = new_drive(folder, spec)
+        drive = start(spec, folder=folder)
         _go_on(drive, until)
         drive.state.search.close_store()
         drive.close()
@@ -81,7 +73,7 @@ def test_a_search_goes_on_as_if_its_store_had_not_been_lost(
     (folder / "search.db").unlink()
     if lost == "what is new":
         shutil.copy(tmp_path / "copy.db", folder / "search.db")
-    drive = new_drive(folder, spec)
+    drive = start(spec, folder=folder)
     for there, was in zip(drive.study().trials, before, strict=True):
         assert there.datetime_start is not None and was.datetime_start is not None
         assert abs(there.datetime_start - was.datetime_start).total_seconds() < 60
@@ -90,7 +82,7 @@ def test_a_search_goes_on_as_if_its_store_had_not_been_lost(
     assert _told(drive.study()) == _told(undisturbed.study())
 
 
-def test_what_was_tried_again_and_put_in_comes_back(tmp_path: Path, new_spec: NewSpec) -> None:
+def test_what_was_tried_again_and_put_in_comes_back(tmp_path, new_spec) -> None:
     """The journal's history has the second attempt alone under the trial's number."""
     spec, values = new_spec(), {"temperature": 0.5, "kind": "a"}
     request = SweepRequested(sweep="small", request="r", action="enqueue", who="me", values=values)
@@ -108,16 +100,36 @@ def test_what_was_tried_again_and_put_in_comes_back(tmp_path: Path, new_spec: Ne
     assert study.begin("r", values) == 0 and study.retry(0) == 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("cause", ["trial", "machine"])
-def test_a_study_of_another_journal_is_refused(
-    tmp_path: Path, new_spec: NewSpec, cause: FailureCause
-) -> None:
+def test_a_study_of_another_journal_is_refused(tmp_path, new_spec) -> None:
     """Two leaderboards on one search store, or a folder of runs that was cleaned but for it."""
     first = opened(tmp_path, new_spec(), journal="first")
     asked(first, 1)
-    tell_live(first, lived(0, [0.1], state="FAIL", cause=cause))
+    tell_live(first, lived(0, [0.1], state="FAIL", cause="machine"))
     with pytest.raises(SweepRefusedError, match=r"another journal.*--set sweep=NEWNAME"):
         opened(tmp_path, new_spec(), journal="second")
     assert asked(opened(tmp_path, new_spec(sweep="other"), journal="second"), 1)
     assert asked(opened(tmp_path, new_spec(), journal="first"), 1)
+
+
+def test_a_store_that_is_down_stops_new_trials_and_is_made_up_for(start, tmp_path, caplog) -> None:
+    """The running trial ends meanwhile, and the sweep does not before the store is back."""
+    drive = start(search={"trials": 2}, capacity=2)
+    drive.start()
+    away = tmp_path / "away.db"
+    drive.state.search.study._storage._backend.engine.dispose()
+    with sqlite3.connect(tmp_path / "search.db") as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    shutil.move(tmp_path / "search.db", away)
+    (tmp_path / "search.db").mkdir()
+    drive.run_until_idle()
+    assert [t.state for t in drive.trials] == ["COMPLETE", "COMPLETE"]
+    assert not drive.state.finished
+    assert "unable to open database file" in drive.state.search_error
+    assert sum("no new trials until it is back" in text for text in caplog.messages) == 1
+    (tmp_path / "search.db").rmdir()
+    shutil.move(away, tmp_path / "search.db")
+    drive.run()
+    assert drive.state.search_error is None
+    assert "the search store is back" in caplog.messages
+    drive.assert_sound()

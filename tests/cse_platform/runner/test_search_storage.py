@@ -2,7 +2,6 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Barrier
 
 import pytest
@@ -14,7 +13,6 @@ DRIVERS = 3
 
 
 def studies_found_at_once(url: str) -> list[int]:
-    """What each driver finds in the store that all of them open."""
     ready = Barrier(DRIVERS)
 
     def opens(_number: int) -> int:
@@ -28,7 +26,7 @@ def studies_found_at_once(url: str) -> list[int]:
         return list(drivers.map(opens, range(DRIVERS)))
 
 
-def test_in_a_file(tmp_path: Path) -> None:
+def test_in_a_file(tmp_path) -> None:
     assert studies_found_at_once(f"sqlite:///{tmp_path / 'search.db'}") == [0] * DRIVERS
 
 

@@ -111,9 +111,7 @@ def shipped(site: Path, new_spec: NewSpec) -> Callable[[], Shipment]:
     return lambda: shipment_of([spec])
 
 
-def test_a_node_runs_what_has_travelled_whatever_it_has_installed(
-    shipped: Callable[[], Shipment], tmp_path: Path
-) -> None:
+def test_a_node_runs_what_has_travelled_whatever_it_has_installed(shipped, tmp_path) -> None:
     folders = []
     for number, data in enumerate(shipped().archives.values()):
         folders.append(tmp_path / str(number))
@@ -135,7 +133,7 @@ def test_a_node_runs_what_has_travelled_whatever_it_has_installed(
     assert {"shipped.method", "shipped_beside"} <= hashes.keys()
 
 
-def test_nothing_else_of_the_user_s_folder_travels(shipped: Callable[[], Shipment]) -> None:
+def test_nothing_else_of_the_user_s_folder_travels(shipped) -> None:
     ours, outside = (ZipFile(io.BytesIO(data)) for data in shipped().archives.values())
     metadata = {f"shipped-1.0.dist-info/{name}" for name in ("METADATA", "entry_points.txt")}
     source = {"shipped/method.py", "shipped/table.csv", "shipped_beside.py"}
@@ -149,7 +147,7 @@ def test_nothing_else_of_the_user_s_folder_travels(shipped: Callable[[], Shipmen
     assert not any("__pycache__" in name or "direct_url" in name for name in ours.namelist())
 
 
-def test_the_base_of_a_method_of_ours_travels(site: Path, new_spec: NewSpec) -> None:
+def test_the_base_of_a_method_of_ours_travels(site, new_spec) -> None:
     (site / "shipped" / "method.py").write_text(BASE)
     fixed = {"teachers": "mini", "base": "shipped"}
     spec = new_spec(method="rankcse", space={}, fixed=fixed, backbone="mini")
@@ -162,24 +160,19 @@ def test_the_base_of_a_method_of_ours_travels(site: Path, new_spec: NewSpec) -> 
     assert {"cse_methods.papers.rankcse", "shipped.method", "shipped_beside"} <= hashes.keys()
 
 
-def test_equal_content_has_an_equal_uri(shipped: Callable[[], Shipment], site: Path) -> None:
+def test_equal_content_has_an_equal_uri_and_too_much_is_refused(shipped, site, monkeypatch) -> None:
     before = list(shipped().archives)
     os.utime(site / "shipped" / "table.csv", (0, 0))
     assert list(shipped().archives) == before
     (site / "shipped" / "table.csv").write_text("2\n")
     ours, outside = shipped().archives
     assert ours == before[0] and outside != before[1]
-
-
-def test_a_package_that_is_too_large_is_refused(
-    shipped: Callable[[], Shipment], monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(shipping, "_MAX_BYTES", 100)
     with pytest.raises(SweepRefusedError, match="'shipped' has 0 MiB"):
         shipped()
 
 
-def test_an_outside_method_s_own_requirements_are_pinned(shipped: Callable[[], Shipment]) -> None:
+def test_an_outside_method_s_own_requirements_are_pinned(shipped) -> None:
     packages = shipped().packages
     assert packages["pytest"] == version("pytest")
     assert packages["numpy"] == version("numpy")
@@ -195,6 +188,19 @@ def test_a_machine_lacks_what_it_has_in_another_version() -> None:
     assert {"Python", "torch"} < there.keys()
 
 
+def imported_by(wanted: Callable[[str], bool]) -> set[str]:
+    """What modules of ours import that is neither of ours nor of Python."""
+    graph = grimp.build_graph(
+        "cse_methods", "cse_platform", include_external_packages=True, cache_dir=None
+    )
+    return {
+        name
+        for module in filter(wanted, graph.modules)
+        for name in graph.find_modules_directly_imported_by(module)
+        if name.partition(".")[0] not in sys.stdlib_module_names | {"cse_methods", "cse_platform"}
+    }
+
+
 @pytest.mark.slow
 def test_the_packages_of_a_trial_are_those_that_its_modules_import() -> None:
     """Also within functions, which import what most trials do not need."""
@@ -206,15 +212,7 @@ def test_the_packages_of_a_trial_are_those_that_its_modules_import() -> None:
         text=True,
         check=True,
     )
-    graph = grimp.build_graph(
-        "cse_methods", "cse_platform", include_external_packages=True, cache_dir=None
-    )
-    imported = {
-        name
-        for module in set(json.loads(done.stdout)) & graph.modules
-        for name in graph.find_modules_directly_imported_by(module)
-        if name.partition(".")[0] not in sys.stdlib_module_names | {"cse_methods", "cse_platform"}
-    }
+    imported = imported_by(set(json.loads(done.stdout)).__contains__)
     expected = {*TRIAL_PACKAGES, *TAGGER_PACKAGES, *NEVER_IN_A_TRIAL} - BEHIND_OTHERS
     modules_of = {"scikit-learn": "sklearn", "ruamel.yaml": "ruamel", "Jinja2": "jinja2"}
     here = {modules_of.get(name, name.replace("-", "_")) for name in expected}
@@ -223,16 +221,7 @@ def test_the_packages_of_a_trial_are_those_that_its_modules_import() -> None:
 
 def test_a_driver_gets_all_that_the_platform_imports() -> None:
     """What is not its own comes with Ray, or is never needed by a job."""
-    graph = grimp.build_graph(
-        "cse_methods", "cse_platform", include_external_packages=True, cache_dir=None
-    )
-    imported = {
-        name
-        for module in graph.modules
-        if module.startswith("cse_platform")
-        for name in graph.find_modules_directly_imported_by(module)
-        if name.partition(".")[0] not in sys.stdlib_module_names | {"cse_methods", "cse_platform"}
-    }
+    imported = imported_by(lambda module: module.startswith("cse_platform"))
     named_alike = {name.replace("-", "_") for name in (*TRIAL_PACKAGES, *DRIVER_PACKAGES)}
     others = {"apprise", "packaging", "pydantic_core", "ray", "requests", "ruamel", "torch"}
     assert imported - named_alike == others

@@ -2,11 +2,11 @@
 
 import io
 import logging
-from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from in_process import NewDrive, NewSpec
+from in_process import NewDrive
 
 from cse_platform.cli import following
 from cse_platform.cli.following import FollowedSweep
@@ -18,12 +18,11 @@ from cse_platform.tracking import journal
 
 
 @pytest.fixture
-def drive(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> Any:
-    """A sweep, nothing started."""
-    return new_drive(tmp_path, new_spec())
+def drive(start: NewDrive) -> Any:
+    return start()
 
 
-def test_warnings_reach_the_store(drive: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warnings_reach_the_store(drive, monkeypatch) -> None:
     """Once, in their order, without secrets, and those of the journal itself on stderr alone."""
     printed = io.StringIO()
     monkeypatch.setattr(logging.root, "handlers", [])
@@ -42,7 +41,7 @@ def test_warnings_reach_the_store(drive: Any, monkeypatch: pytest.MonkeyPatch) -
     assert [one.text for one in drive.history.messages] == said
 
 
-def test_a_pruned_trial_says_why(drive: Any) -> None:
+def test_a_pruned_trial_says_why(drive) -> None:
     (plan,) = drive.start()
     drive.advance(plan.key)
     drive.advance(plan.key)
@@ -53,7 +52,7 @@ def test_a_pruned_trial_says_why(drive: Any) -> None:
     assert line.text.endswith(": it was stopped by hand")
 
 
-def test_a_followed_sweep_has_the_table_of_its_driver(drive: Any, tmp_path: Path) -> None:
+def test_a_followed_sweep_has_the_table_of_its_driver(drive, tmp_path) -> None:
     """But for the line on top, which says when the sweep was started instead."""
     (plan,) = drive.start()
     while drive.running:
@@ -71,21 +70,15 @@ def test_a_followed_sweep_has_the_table_of_its_driver(drive: Any, tmp_path: Path
     assert rows[0][0].startswith("small: 1 of 3 trials · best ")
 
 
-def test_a_leaderboard_that_is_down_is_asked_again(
-    drive: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_leaderboard_that_is_down_is_asked_again(drive, monkeypatch) -> None:
     drive.recorder.flush(10)
     followed = FollowedSweep(drive.state.leaderboard, "small")
     followed.new_lines()
     drive.state.say("first")
     drive.recorder.flush(10)
     with monkeypatch.context() as down:
-        down.setattr(following, "sweep_update", _does_not_answer)
+        down.setattr(following, "sweep_update", Mock(side_effect=StoreDownError("no route")))
         assert followed.new_lines() == []
         assert "no route" in followed.summary()
     assert [line.text for line in followed.new_lines()] == ["first"]
     assert "no route" not in followed.summary()
-
-
-def _does_not_answer(*_arguments: Any, **_options: Any) -> None:
-    raise StoreDownError("no route")

@@ -1,11 +1,5 @@
 """Trials on the texts of test sets: on record as an opening, marked, and apart from clean ones."""
 
-from pathlib import Path
-
-import pytest
-from in_process import NewDrive, NewSpec
-
-from cse_methods.contract import Method
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.evaluation.test_sets.texts import hand_out_texts
 from cse_platform.leaderboard.board import board_rows
@@ -17,21 +11,13 @@ from cse_platform.tracking.journal import read_journal
 CORPUS = {"name": "sts12", "transductive": True}
 
 
-def test_trials_are_marked_and_stand_apart(
-    tmp_path: Path,
-    new_drive: NewDrive,
-    new_spec: NewSpec,
-    cheap: Method,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_trials_are_marked_and_stand_apart(start, tmp_path, new_spec, cheap, monkeypatch) -> None:
     monkeypatch.setenv("CSE_CACHE", str(tmp_path / "cache"))
     hand_out_texts([CorpusSpec.model_validate(CORPUS)], "builtin")
-    clean = new_drive(tmp_path / "clean", new_spec())
-    clean.run()
+    clean = start(folder="clean").run()
     spec = new_spec(sweep="texts", corpus=CORPUS)
     identity = Identity(spec, cheap, DevData(spec))
-    texts = new_drive(tmp_path / "texts", spec, identity=identity, leaderboard=tmp_path / "clean")
-    texts.run()
+    texts = start(spec, folder="texts", identity=identity, leaderboard="clean").run()
     for drive in (clean, texts):
         drive.close()
 

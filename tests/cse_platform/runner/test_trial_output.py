@@ -36,7 +36,7 @@ def printed(text: str, total: int, offset: int) -> dict[str, Any]:
     return {"text": text, "total": total, "offset": offset}
 
 
-def test_a_line_waits_for_its_end(tmp_path: Path) -> None:
+def test_a_line_waits_for_its_end(tmp_path) -> None:
     with new_capture(tmp_path) as capture:
         os.write(1, b"one\ntw")
         first = [capture.take(), capture.take()]
@@ -46,7 +46,7 @@ def test_a_line_waits_for_its_end(tmp_path: Path) -> None:
     assert [each.get(OUTPUT, {}).get("text") for each in then] == ["two\n30%\n", "half", None]
 
 
-def test_a_trial_prints_on_where_there_is_no_room(tmp_path: Path) -> None:
+def test_a_trial_prints_on_where_there_is_no_room(tmp_path) -> None:
     (tmp_path / "full").symlink_to("/dev/full")
     (tmp_path / "file").touch()
     before = sys.stdout
@@ -59,9 +59,7 @@ def test_a_trial_prints_on_where_there_is_no_room(tmp_path: Path) -> None:
         assert (taken, sys.stdout) == ({}, before)
 
 
-def test_a_flood_is_cut_and_its_file_emptied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_flood_is_cut_and_its_file_emptied(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(output_capture, "MAX_REPORTED", 8)
     monkeypatch.setattr(output_capture, "_MAX_FILE", 20)
     with new_capture(tmp_path) as capture:
@@ -72,24 +70,19 @@ def test_a_flood_is_cut_and_its_file_emptied(
         then = capture.take()
     assert flood == {OUTPUT: printed("abc\n\n… 25 bytes left out …\nxyz\n", 33, 0)}
     assert (size, then) == (0, {OUTPUT: printed("on\n", 36, 3)})
-
-
-def test_a_line_that_an_emptied_file_began_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    # A line that an emptied file began goes on.
     monkeypatch.setattr(output_capture, "_MAX_FILE", 4)
-    with new_capture(tmp_path) as capture:
+    with new_capture(tmp_path / "other") as capture:
         os.write(1, b"one\ntwo\nth")
         first = capture.take()
         os.write(1, b"ree\n")
-        then = capture.take()
-    assert first == {OUTPUT: printed("one\ntwo\n", 8, 0)}
-    assert then == {OUTPUT: printed("three\n", 14, 0)}
+        assert [first, capture.take()] == [
+            {OUTPUT: printed("one\ntwo\n", 8, 0)},
+            {OUTPUT: printed("three\n", 14, 0)},
+        ]
 
 
-def test_a_flood_is_not_cut_inside_a_secret(
-    tmp_path: Path, trial: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_flood_is_not_cut_inside_a_secret(tmp_path, trial, monkeypatch) -> None:
     monkeypatch.setattr(output_capture, "MAX_REPORTED", 40)
     outputs = TrialOutputs(tmp_path, "s3://bucket/lab")
     with new_capture(tmp_path) as capture:
@@ -99,9 +92,7 @@ def test_a_flood_is_not_cut_inside_a_secret(
     assert HEAD.sub("", text) == "first\n\n… 76 bytes left out …\nlast\n"
 
 
-def test_the_oldest_and_the_newest_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_oldest_and_the_newest_are_kept(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(output, "KEPT_BYTES", 10)
     file = output_file(tmp_path, 3)
     written = OutputFile(file)
@@ -114,7 +105,7 @@ def test_the_oldest_and_the_newest_are_kept(
     assert gzip.decompress(file.read_bytes()).decode().endswith("13\n14\n")
 
 
-def test_what_is_left_out_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_left_out_is_said_once(tmp_path, monkeypatch) -> None:
     """Also where the mark itself fits into what is kept of the oldest."""
     monkeypatch.setattr(output, "KEPT_BYTES", 200)
     file = output_file(tmp_path, 3)
@@ -126,7 +117,7 @@ def test_what_is_left_out_is_said_once(tmp_path: Path, monkeypatch: pytest.Monke
     assert lines.count(LEFT_OUT) == 1
 
 
-def test_a_file_that_a_crash_has_torn_goes_on(tmp_path: Path) -> None:
+def test_a_file_that_a_crash_has_torn_goes_on(tmp_path) -> None:
     file = output_file(tmp_path, 3)
     OutputFile(file).append("first\n")
     with file.open("ab") as stream:
@@ -136,7 +127,7 @@ def test_a_file_that_a_crash_has_torn_goes_on(tmp_path: Path) -> None:
     assert gzip.decompress(file.read_bytes()) == b"first\nsecond\nthird\n"
 
 
-def test_each_report_is_written_once_and_without_secrets(tmp_path: Path, trial: Any) -> None:
+def test_each_report_is_written_once_and_without_secrets(tmp_path, trial) -> None:
     outputs = TrialOutputs(tmp_path, "s3://bucket/lab")
     for _ in range(2):
         outputs.add(trial, printed("\x1b[31mpassword: hunter2\x1b[0m\n", 20, 20))
@@ -151,7 +142,7 @@ def test_each_report_is_written_once_and_without_secrets(tmp_path: Path, trial: 
 
 @pytest.mark.parametrize("reported", [True, False])
 def test_what_a_killed_process_has_not_reported_is_read_from_its_file(
-    tmp_path: Path, trial: Any, reported: bool
+    tmp_path, trial, reported
 ) -> None:
     outputs = TrialOutputs(tmp_path, str(tmp_path / "ray"))
     with new_capture(tmp_path) as capture:
@@ -163,7 +154,7 @@ def test_what_a_killed_process_has_not_reported_is_read_from_its_file(
     assert HEAD.sub("", read_output(output_file(tmp_path, 3))) == "one\ntwo"
 
 
-def test_the_file_of_a_trial_that_has_ended_is_one_member(tmp_path: Path, trial: Any) -> None:
+def test_the_file_of_a_trial_that_has_ended_is_one_member(tmp_path, trial) -> None:
     outputs = TrialOutputs(tmp_path, "s3://bucket/lab")
     for total in range(1, 50):
         outputs.add(trial, printed("a line\n", total, total))
@@ -173,9 +164,7 @@ def test_the_file_of_a_trial_that_has_ended_is_one_member(tmp_path: Path, trial:
     assert file.read_bytes() == gzip.compress(before.encode(), mtime=0)
 
 
-def test_output_that_cannot_be_written_harms_nothing(
-    tmp_path: Path, trial: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_output_that_cannot_be_written_harms_nothing(tmp_path, trial, caplog) -> None:
     (tmp_path / "output").write_text("no folder")
     outputs = TrialOutputs(tmp_path, "s3://bucket/lab")
     for total in (5, 10):

@@ -5,9 +5,10 @@ import sys
 
 BEFORE_THE_METHOD = """
 import sys
-import cse_platform.runner.worker
+import cse_platform.runner.worker, cse_platform.tracking.packing, cse_platform.tracking.history
 heavy = {"torch", "transformers", "sklearn", "mlflow", "optuna", "sqlalchemy"} & set(sys.modules)
-assert not heavy, heavy
+opens_test_sets = [name for name in sys.modules if name.startswith("cse_methods.evaluation")]
+assert not heavy and not opens_test_sets, (heavy, opens_test_sets)
 """
 A_TRIAL = """
 import tempfile

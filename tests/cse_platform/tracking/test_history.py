@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cse_platform.tracking import events as journal_events
 from cse_platform.tracking.events import (
     Event,
     SweepFinished,
     SweepStarted,
+    TestAccessed,
     TrialFinished,
     TrialPoint,
     TrialReused,
@@ -106,6 +106,8 @@ def test_an_interruption_is_no_time_of_work_and_loses_no_point() -> None:
     assert trial.curve == {0: 0.1, 2: 0.5, 4: 0.6}  # the first values stay
     assert trial.started == at(0)
     assert trial.busy_seconds == 60 * (3 + 3)
+    given_up = History([begun(), start(0, 0), point(0, 0, 0.1, 2), begun(60), end(0, 60)])
+    assert given_up.trials["t0"].busy_seconds == 120
 
 
 def test_costs_are_summed_over_interruptions_and_memory_is_the_most() -> None:
@@ -130,15 +132,10 @@ def test_costs_are_summed_over_interruptions_and_memory_is_the_most() -> None:
     ]
     costs = History(events).trials["t0"].costs.totals()
     seconds = 2 * 64 / 128 + 2 * 64 / 128 + 2 * 64 / 32  # 6
-    assert costs == pytest.approx(
-        {
-            "train_minutes": seconds / 60,
-            "sentences_per_second": 6 * 64 / seconds,
-            "epochs": 0.75,
-            "epoch_minutes": seconds / 60 / 0.75,
-            "host_memory_gib": 3.5,
-        }
-    )
+    assert costs == pytest.approx({
+        "train_minutes": seconds / 60, "sentences_per_second": 6 * 64 / seconds, "epochs": 0.75,
+        "epoch_minutes": seconds / 60 / 0.75, "host_memory_gib": 3.5,
+    })  # fmt: skip
 
 
 def test_costs_that_are_not_known_are_left_out() -> None:
@@ -158,9 +155,8 @@ def test_costs_that_are_not_known_are_left_out() -> None:
     assert costs(speed, batch_size="many") == {}
     assert costs({"perf/sentences_per_second": math.nan}) == {}
     assert costs(speed | {"perf/epoch_minutes": 1 / 60}, speed) == {
-        **{"train_minutes": 2 / 60, "sentences_per_second": 128},
-        **{"epochs": 2, "epoch_minutes": 1 / 60},
-    }
+        "train_minutes": 2 / 60, "sentences_per_second": 128, "epochs": 2, "epoch_minutes": 1 / 60,
+    }  # fmt: skip
 
 
 @settings(max_examples=30)
@@ -186,11 +182,6 @@ def test_a_report_says_its_memory_in_gib_and_how_long_an_epoch_takes() -> None:
     assert costs_of_report(speed, {"peak_memory_mib": "?"}, epoch_sentences=None) == {}
 
 
-def test_a_trial_that_is_given_up_was_not_busy_while_the_driver_was_away() -> None:
-    history = History([begun(), start(0, 0), point(0, 0, 0.1, 2), begun(60), end(0, 60)])
-    assert history.trials["t0"].busy_seconds == 120
-
-
 def test_the_best_step() -> None:
     """One dev set picks, and another can be the value."""
     for curve, checkpoint, best in (
@@ -213,10 +204,8 @@ def test_a_mean_of_dev_sets_picks() -> None:
     scores = {2: (0.9, 0.1, 0.5), 4: (0.6, 0.6, 0.6), 6: (0.1, 0.9, 0.5)}
     names = ("dev/stsb_spearman", "dev/sickr_spearman", "dev/stsb_sickr_mean")
     points = [
-        point(0, step, values[0]).model_copy(
-            update={"metrics": dict(zip(names, values, strict=True))}
-        )
-        for step, values in scores.items()
+        point(0, step, at[0]).model_copy(update={"metrics": dict(zip(names, at, strict=True))})
+        for step, at in scores.items()
     ]
     history = History([begin, start(0), *points])
     trial = history.trials["t0"]
@@ -280,17 +269,14 @@ def test_an_event_that_comes_twice_counts_once(events) -> None:
     assert everything(History(events + events)) == everything(History(events))
 
 
-def test_events_survive_the_journal(trial_life) -> None:
-    """The fixture that other tests are fed with says the same."""
-    history = History(trial_life(0, {0: 0.1, 2: 0.6, 4: 0.5}))
-    (trial,) = history.trials.values()
-    assert (trial.state, trial.best_step, trial.best_value) == ("COMPLETE", 2, 0.6)
-
-
 def test_what_a_trial_was_evaluated_on(trial_evaluated) -> None:
     asked = [("mr", "sts12"), ("ranking",), ("geometry", "mr")]
     events = [trial_evaluated("t0", {"test/sts12_spearman": 0.5}, tasks=each) for each in asked]
-    history = History([start(0), end(0), start(1), end(1), events[0]])
+    opened = TestAccessed(
+        sweep="s", trial="t0", tasks=("cr",), source="hub", who="a", command="cse-sweep", time=at(9)
+    )  # an opening alone is no evaluation: the driver can die between the two
+    history = History([start(0), end(0, 4), start(1), end(1), opened, events[0]])
+    assert history.trials["t0"].busy_seconds == 240
     assert history.trials["t0"].evaluated == {"": {"sts12", "mr"}}  # mr gave no number
     for event in events * 2:
         history.apply(event)
@@ -298,19 +284,3 @@ def test_what_a_trial_was_evaluated_on(trial_evaluated) -> None:
     assert history.trials["t1"].evaluated == {}
     history.apply(trial_evaluated("t0", {}, tasks=("sts12",), settings="sliced"))
     assert history.trials["t0"].evaluated["sliced"] == {"sts12"}
-
-
-def test_an_opening_alone_is_no_evaluation() -> None:
-    """The driver can die between the two: what was opened is then evaluated again."""
-    opened = journal_events.TestAccessed(
-        sweep="s",
-        trial="t0",
-        tasks=("sts12",),
-        source="hub",
-        who="ann",
-        command="cse-sweep",
-        time=at(9),
-    )
-    history = History([start(0), end(0, 4), opened])
-    assert history.trials["t0"].evaluated == {}
-    assert history.trials["t0"].busy_seconds == 240

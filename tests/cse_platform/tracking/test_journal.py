@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,17 +56,11 @@ def test_what_was_appended_is_read_from_any_offset(tmp_path) -> None:
     with Journal(tmp_path / "runs" / "journal.jsonl") as journal:
         ends = [journal.append(point(step))[0] for step in range(3)]
         assert [end for end, _ in journal.read()] == ends
-
         assert [steps(journal, after) for after in (0, *ends)] == [[0, 1, 2], [1, 2], [2], []]
         assert [journal.count_after(offset) for offset in (0, *ends)] == [3, 2, 1, 0]
-
-
-def test_not_a_number_comes_back_as_such(tmp_path) -> None:
-    with Journal(tmp_path / "journal") as journal:
-        journal.append(point(0, value=float("nan"), metrics={"train/loss": float("inf")}))
-        [(_, event)] = journal.read()
-    assert isinstance(event, TrialPoint)
-    assert event.value != event.value
+        journal.append(point(3, value=float("nan"), metrics={"train/loss": float("inf")}))
+        [(_, event)] = journal.read(ends[-1])
+    assert isinstance(event, TrialPoint) and event.value != event.value
     assert event.metrics == {"train/loss": float("inf")}
 
 
@@ -124,7 +120,9 @@ def test_damage_before_the_last_line_is_refused_and_kept(tmp_path) -> None:
     assert path.read_bytes() == damaged
 
 
-def test_an_event_of_a_newer_version_is_no_damage(tmp_path) -> None:
+def test_what_a_newer_version_wrote_is_no_damage_and_what_an_older_one_wrote_goes_on(
+    tmp_path,
+) -> None:
     path = tmp_path / "journal"
     written(path, 1)
     whole = path.read_text()
@@ -134,26 +132,15 @@ def test_an_event_of_a_newer_version_is_no_damage(tmp_path) -> None:
         path.write_text(f"{whole}{line}\n")
         with pytest.raises(JournalError, match=rf"{path}, line 3 was written by a newer version"):
             Journal(path)
-
-
-def test_a_journal_of_a_newer_version_is_refused_before_it_is_read(tmp_path) -> None:
-    path = tmp_path / "journal"
-    written(path, 1)
-    assert '"version":1}\n' in path.read_text()
-    path.write_text(path.read_text().replace('"version":1', '"version":2'))
-    with pytest.raises(JournalError, match=rf"{path} was written by a newer version"):
-        Journal(path)
-    with pytest.raises(JournalError, match=rf"{path} was written by a newer version"):
-        next(read_journal(path))
-
-
-def test_a_journal_from_before_there_were_versions_goes_on(tmp_path) -> None:
-    path = tmp_path / "journal"
-    written(path, 2)
-    path.write_text(path.read_text().replace(',"version":1', ""))
+    assert '"version":1}\n' in whole
+    path.write_text(whole.replace('"version":1', '"version":2'))
+    for read in (Journal, lambda newer: next(read_journal(newer))):
+        with pytest.raises(JournalError, match=rf"{path} was written by a newer version"):
+            read(path)
+    path.write_text(whole.replace(',"version":1', ""))  # from before there were versions
     with Journal(path) as journal:
-        journal.append(point(2))
-        assert steps(journal) == [0, 1, 2]
+        journal.append(point(1))
+        assert steps(journal) == [0, 1]
 
 
 def test_what_is_no_journal_is_refused(tmp_path) -> None:
@@ -188,35 +175,29 @@ def test_kill_loses_nothing_that_append_returned_from(tmp_path) -> None:
     assert len(kept) > returned
 
 
-class KeptRecords(logging.Handler):
-    """Sets an event when something is logged."""
-
-    def __init__(self, said: threading.Event) -> None:
-        super().__init__()
-        self.said = said
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.said.set()
-
-
-def test_a_full_disk_holds_append_until_there_is_room(tmp_path, caplog) -> None:
-    """A limit on the size of files stands for the disk: the write is cut short, then refused."""
+@contextmanager
+def disk_full_soon(journal: Journal) -> Iterator[None]:
+    """A limit on the size of files stands for the disk: a write is cut short, then refused."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (journal.end + 10, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_holds_append_until_there_is_room(tmp_path, monkeypatch, caplog) -> None:
     said = threading.Event()
     caplog.set_level(logging.WARNING)
+    log = logging.getLogger("cse_platform.tracking.journal")
+    monkeypatch.setattr(log, "filters", [lambda record: said.set() or True])
     with Journal(tmp_path / "journal") as journal:
         journal.append(point(0))
-        log = logging.getLogger("cse_platform.tracking.journal")
-        log.addHandler(KeptRecords(said))
         appending = threading.Thread(target=journal.append, args=[point(1)])
-        try:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (journal.end + 10, hard))
+        with disk_full_soon(journal):
             appending.start()
             assert said.wait(120)
             assert steps(journal) == [0]
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-            log.handlers.clear()
         appending.join(120)
         journal.append(point(2))
         assert steps(journal) == [0, 1, 2]
@@ -240,7 +221,6 @@ class Telling(logging.Handler):
 
 def test_a_full_disk_is_told_while_another_thread_tells_of_it(tmp_path, monkeypatch) -> None:
     """One holds the lock of the logging's handler and writes, the other writes and logs."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     holds, failed = threading.Event(), threading.Event()
     own = logging.getLogger("cse_platform.tracking.journal")
     monkeypatch.setattr(own, "filters", [lambda record: failed.set() or True])
@@ -252,14 +232,11 @@ def test_a_full_disk_is_told_while_another_thread_tells_of_it(tmp_path, monkeypa
             threading.Thread(target=log.warning, args=["full"], daemon=True),
             threading.Thread(target=journal.append, args=[point(1)], daemon=True),
         ]
-        try:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (journal.end + 10, hard))
+        with disk_full_soon(journal):
             threads[0].start()
             assert holds.wait(120)
             threads[1].start()
             assert failed.wait(120)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         for thread in threads:
             thread.join(120)
         assert not any(thread.is_alive() for thread in threads)

@@ -6,6 +6,7 @@ from math import isnan, nan
 from typing import Any
 
 import pytest
+from mlflow_history import client_of
 
 from cse_platform.tracking.events import Event, SweepFinished, TestAccessed
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
@@ -43,16 +44,18 @@ def opened(sweep: str, hours: float, who: str = "ann") -> TestAccessed:
     )  # fmt: skip
 
 
+def found(uri: str, sweep: str) -> list[Any]:
+    """The runs of the first trial of a sweep."""
+    client = client_of(uri)
+    experiment = client.get_experiment_by_name("cse").experiment_id
+    mine = f"tags.trial = 'c0-42' AND tags.sweep = '{sweep}'"
+    return list(client.search_runs([experiment], mine))
+
+
 def told(uri: str, happened: Sequence[Event], *, journal: str) -> dict[str, Any]:
     """The first trial of the sweep, as MLflow shows it after these events."""
-    from mlflow.tracking import MlflowClient
-
-    entries = list(enumerate(happened, start=1))
-    MLflowMirror(uri).apply(journal, entries)
-    client = MlflowClient(tracking_uri=uri)
-    experiment = client.get_experiment_by_name("cse").experiment_id
-    mine = f"tags.trial = 'c0-42' AND tags.sweep = '{happened[0].sweep}'"
-    [run] = client.search_runs([experiment], mine)
+    MLflowMirror(uri).apply(journal, list(enumerate(happened, start=1)))
+    client, [run] = client_of(uri), found(uri, happened[0].sweep)
     return {
         "status": run.info.status,
         "ended": run.info.end_time,
@@ -82,14 +85,9 @@ def test_scores_stand_at_the_kept_step(uri, complete, trial_evaluated) -> None:
     assert after["tags"] == before["tags"] | identities
 
 
-def test_the_first_opening_is_told(uri, complete) -> None:
-    happened = [*complete("open"), opened("open", 1), opened("open", 2, "bob")]
-    shown = told(uri, happened, journal="open")
-    assert shown["tags"]["tests_opened"] == "2030-01-01T13:00:00+00:00 ann"
-    assert shown["status"] == "FINISHED"
-
-
-def test_a_replay_adds_nothing(uri, complete, trial_evaluated) -> None:
+def test_the_first_opening_is_told_and_a_replay_adds_nothing(
+    uri, complete, trial_evaluated
+) -> None:
     happened = [
         *complete("again"),
         opened("again", 1),
@@ -97,6 +95,8 @@ def test_a_replay_adds_nothing(uri, complete, trial_evaluated) -> None:
         opened("again", 2, "bob"),
     ]
     once = told(uri, happened, journal="again")
+    assert once["tags"]["tests_opened"] == "2030-01-01T13:00:00+00:00 ann"
+    assert once["status"] == "FINISHED"
     assert told(uri, happened, journal="its cursor was lost") == once
     assert told(uri, happened, journal="again") == once
 
@@ -112,25 +112,19 @@ def test_a_later_evaluation_is_the_last_value(uri, complete, trial_evaluated) ->
     assert [value for _, value, _ in shown["curves"]["test/mr_accuracy"]] == [0.75, 0.5]
     assert isnan(shown["curves"]["test/cr_accuracy"][0][1])
     assert shown["tags"]["evaluation.mr"] == "e2"
-
-
-def test_the_identity_shown_is_that_of_the_main_metric(uri, complete, trial_evaluated) -> None:
-    scored = trial_evaluated("c0-42", {"test/sts12_spearman": 0.5}, sweep="main", identity="cosine")
-    ranked = trial_evaluated("c0-42", {"test/sts12_kcc": 0.5}, sweep="main", identity="ranking")
+    # The identity shown is that of the main metric.
+    scored = trial_evaluated(
+        "c0-42", {"test/sts12_spearman": 0.5}, sweep="later", identity="cosine"
+    )
+    ranked = trial_evaluated("c0-42", {"test/sts12_kcc": 0.5}, sweep="later", identity="ranking")
     both = scored.model_copy(update={"scores": (*scored.scores, *ranked.scores)})
-    shown = told(uri, [*complete("main"), both], journal="main")
-    assert shown["tags"]["evaluation.sts12"] == "cosine"
+    assert told(uri, [both], journal="main")["tags"]["evaluation.sts12"] == "cosine"
 
 
 def test_a_run_that_a_user_deleted_stays_deleted(uri, complete, trial_evaluated) -> None:
-    from mlflow.tracking import MlflowClient
-
     told(uri, complete("gone"), journal="gone")
-    client = MlflowClient(tracking_uri=uri)
-    experiment = client.get_experiment_by_name("cse").experiment_id
-    mine = "tags.trial = 'c0-42' AND tags.sweep = 'gone'"
-    [run] = client.search_runs([experiment], mine)
-    client.delete_run(run.info.run_id)
+    [run] = found(uri, "gone")
+    client_of(uri).delete_run(run.info.run_id)
     scored = trial_evaluated("c0-42", {"test/mr_accuracy": 0.5}, sweep="gone")
     MLflowMirror(uri).apply("gone later", [(1, opened("gone", 1)), (2, scored)])
-    assert client.search_runs([experiment], mine) == []
+    assert found(uri, "gone") == []

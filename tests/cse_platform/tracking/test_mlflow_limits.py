@@ -50,7 +50,6 @@ def test_names_and_texts() -> None:
 
 
 def test_more_points_than_a_batch_takes(uri) -> None:
-    """A batch takes a thousand."""
     more = {f"train/loss_{number}": float(number) for number in range(600)}
     events = [sweep_started(), trial_started(1), *(point(2 + n, n, 0.5, **more) for n in range(2))]
     MLflowMirror(uri).apply(JOURNAL, numbered(events))

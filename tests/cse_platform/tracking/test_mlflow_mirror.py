@@ -23,10 +23,8 @@ from mlflow_history import (
 
 from cse_platform.errors import StoreError
 from cse_platform.tracking.events import TrialReused
-from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.mlflow.run_writer import SEARCH_FILTER, VIEW_TAG
-from cse_platform.tracking.recorder import Recorder
 
 
 def test_a_sweep_is_a_parent_and_its_trials_are_children(undisturbed) -> None:
@@ -42,11 +40,9 @@ def test_a_sweep_is_a_parent_and_its_trials_are_children(undisturbed) -> None:
     start = int(BEGIN.timestamp() * 1000)
     assert trial["times"] == (start + 1000, start + 4000, "FINISHED")
     assert trial["params"] == {
-        "learning_rate": "3e-05",
-        "rank_loss": "listnet",
-        "teacher_weights": "[0.5,0.5]",
+        "learning_rate": "3e-05", "rank_loss": "listnet", "teacher_weights": "[0.5,0.5]",
         "seed": "42",
-    }
+    }  # fmt: skip
     assert trial["curves"] == {
         "dev/stsb_spearman": [(0, start + 2000, 0.5), (10, start + 3000, 0.75)],
         "train/loss": [(10, start + 3000, 1.5)],
@@ -55,22 +51,11 @@ def test_a_sweep_is_a_parent_and_its_trials_are_children(undisturbed) -> None:
         "perf/wall_seconds": [(10, start + 4000, 12.5)],
     }
     expected = {
-        "mlflow.parentRunId": "s1",
-        "sweep": "s1",
-        "method": "rankcse",
-        "backbone": "mini",
-        "corpus": "wiki1m",
-        "seed": "42",
-        "configuration": HASH,
-        "trial": "t0",
-        "role": "search",
-        "state": "COMPLETE",
-        "git_commit": "c0ffee",
-        "git_dirty": "true",
-        "dev_identity": "d1",
-        "dev_source": "builtin",
-        "env.cpu": "a CPU",
-    }
+        "mlflow.parentRunId": "s1", "sweep": "s1", "method": "rankcse", "backbone": "mini",
+        "corpus": "wiki1m", "seed": "42", "configuration": HASH, "trial": "t0", "role": "search",
+        "state": "COMPLETE", "git_commit": "c0ffee", "git_dirty": "true", "dev_identity": "d1",
+        "dev_source": "builtin", "env.cpu": "a CPU",
+    }  # fmt: skip
     assert expected.items() <= trial["tags"].items()
 
 
@@ -107,19 +92,9 @@ def test_positions_are_kept_by_journal_and_by_store(uri, new_store) -> None:
     assert MLflowMirror(new_store("another.db")).position(JOURNAL) == 0
 
 
-def test_it_follows_a_journal(uri, tmp_path) -> None:
-    with Journal(tmp_path / "journal.jsonl") as journal:
-        mirror = MLflowMirror(uri)
-        recorder = Recorder(journal, [mirror])
-        for event in HISTORY[:4]:
-            recorder.record(event)
-        (health,) = recorder.close(timeout=60)
-        assert (health.behind, health.error) == (0, None)
-        assert mirror.position(journal.id) == journal.end
-    assert len(contents(uri)) == 2
-
-
-def test_a_trial_that_starts_anew_leaves_no_old_points(uri) -> None:
+def test_a_trial_that_starts_anew_leaves_no_old_points_and_an_interrupted_sweep_nothing_running(
+    uri,
+) -> None:
     MLflowMirror(uri).apply(
         JOURNAL,
         numbered([sweep_started(), trial_started(1), point(2, 0, 0.5), point(3, 10, 0.6)])
@@ -128,6 +103,8 @@ def test_a_trial_that_starts_anew_leaves_no_old_points(uri) -> None:
     trial = contents(uri)["rankcse 3f2a91bc seed 42 (#0)"]
     assert [step for step, _, _ in trial["curves"]["dev/stsb_spearman"]] == [0]
     assert trial["times"][2] == "RUNNING"
+    MLflowMirror(uri).apply("later", numbered([sweep_finished(6, "INTERRUPTED")]))
+    assert {run.info.status for run in runs_in(uri).values()} == {"KILLED"}
 
 
 def test_a_trial_that_resumes_keeps_its_points(uri) -> None:
@@ -143,12 +120,6 @@ def test_a_trial_that_resumes_keeps_its_points(uri) -> None:
     assert trial["tags"]["error"] == ""
 
 
-def test_an_interrupted_sweep_leaves_nothing_running(uri) -> None:
-    events = [sweep_started(), trial_started(1), point(2, 0, 0.5), sweep_finished(3, "INTERRUPTED")]
-    MLflowMirror(uri).apply(JOURNAL, numbered(events))
-    assert {run.info.status for run in runs_in(uri).values()} == {"KILLED"}
-
-
 def test_a_completed_trial_that_is_started_again_stays_as_it_is(uri) -> None:
     mirror = MLflowMirror(uri)
     mirror.apply(JOURNAL, numbered(HISTORY[:6]))
@@ -159,22 +130,11 @@ def test_a_completed_trial_that_is_started_again_stays_as_it_is(uri) -> None:
 
 def test_a_reused_trial_is_a_child_of_the_other_sweep(uri) -> None:
     reused = TrialReused(
-        time=after(30),
-        sweep="s2",
-        reused_from="s1",
-        trial="t0",
-        number=5,
-        role="search",
-        search_number=5,
-        seed=42,
-        configuration=HASH,
-        values=CONFIGURATION,
-        searched=("learning_rate",),
-        curve={0: 0.5, 10: 0.75},
-        best_step=10,
-        best_value=0.75,
+        time=after(30), sweep="s2", reused_from="s1", trial="t0", number=5, role="search",
+        search_number=5, seed=42, configuration=HASH, values=CONFIGURATION,
+        searched=("learning_rate",), curve={0: 0.5, 10: 0.75}, best_step=10, best_value=0.75,
         model="/models/t0",
-    )
+    )  # fmt: skip
     events = [*HISTORY[:6], sweep_started(29, sweep="s2"), reused]
     MLflowMirror(uri).apply(JOURNAL, numbered(events))
     MLflowMirror(uri).apply(JOURNAL, numbered(events))

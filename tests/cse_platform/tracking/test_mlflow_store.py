@@ -60,11 +60,6 @@ def test_artifacts_of_a_database_lie_where_they_should(uri, tmp_path) -> None:
     assert location == str(tmp_path / "artifacts")
 
 
-def test_mlflow_is_not_imported_before_it_is_needed() -> None:
-    code = "import sys, cse_platform.tracking.mlflow.mirror; sys.exit('mlflow' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 OPEN = """
 import sys
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
@@ -79,16 +74,11 @@ print(mirror.position("a-journal"))
 def test_two_processes_may_make_one_new_store_and_print_nothing(tmp_path) -> None:
     uri = f"sqlite:///{tmp_path}/new/mlflow.db"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MLFLOW_")}
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    command = [sys.executable, "-c", OPEN, uri]
     both = [
-        subprocess.Popen(
-            [sys.executable, "-c", OPEN, uri],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=tmp_path,
-            env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
-            text=True,
-        )
+        subprocess.Popen(command, **pipes, cwd=tmp_path, env=environment, text=True)
         for _ in range(2)
     ]
     for process in both:
