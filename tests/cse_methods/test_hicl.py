@@ -1,7 +1,7 @@
 """HiCL's own: sentences read by segments, over each base, and the losses of the segments."""
 
 from collections.abc import Callable
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,10 @@ def settings_of(base: str, backbone: Path | str, **settings: Any) -> dict[str, A
 
 
 def base_of(base: str, config: Any, student: Student) -> Objective:
-    view = getattr(config, "negatives_from", "other_view")
-    if base == "simcse":
-        return SimCSE(config, negatives_from=view)
+    view = {"negatives_from": getattr(config, "negatives_from", "other_view")}
     if base == "sncse":
-        return SNCSE(config, NEGATIONS, negatives_from=view)
-    return ESimCSE(config, student, negatives_from=view)
+        return SNCSE(config, NEGATIONS, **view)
+    return SimCSE(config, **view) if base == "simcse" else ESimCSE(config, student, **view)
 
 
 def started(base: str, backbone: Path | str, **settings: Any) -> tuple[Student, HiCL]:
@@ -93,21 +91,20 @@ def test_one_segment_a_sentence_and_alpha_0_is_the_base(base: str, tiny_bert: Pa
 
 def test_sentences_are_the_means_of_their_segments(tiny_bert: Path) -> None:
     """Of the lengths 5 and 11, at 4 pieces a segment and at 2 beside the special ones."""
-    for special in (0, 2):
-        for weighted in (True, False):
-            student, _ = started("simcse", tiny_bert, dropout=0)
-            sliced = SlicedStudent(student, length=4, special=special, weighted=weighted)
-            contents = [list(range(10, 15)), list(range(20, 31))]
-            segments_of_both = sliced.encode_segments(contents, student.encoder.template)
-            (pooled,) = segments_of_both.sentences
-            size, expected = 4 - special, []
-            for content in contents:
-                segments = [content[i : i + size] for i in range(0, len(content), size)]
-                (vectors,) = student.encode(segments, student.encoder.template)
-                weights = [len(s) + special if weighted else 1 for s in segments]
-                expected.append(torch.tensor(np.average(vectors.detach(), axis=0, weights=weights)))
-            assert_close(pooled, torch.stack(expected).float())
-            assert segments_of_both.sequence.tolist() == [0] * -(-5 // size) + [1] * -(-11 // size)
+    student, _ = started("simcse", tiny_bert, dropout=0)
+    contents, template = [list(range(10, 15)), list(range(20, 31))], student.encoder.template
+    for special, weighted in product((0, 2), (True, False)):
+        sliced = SlicedStudent(student, length=4, special=special, weighted=weighted)
+        found = sliced.encode_segments(contents, template)
+        size, expected = 4 - special, []
+        for content in contents:
+            segments = [content[i : i + size] for i in range(0, len(content), size)]
+            (vectors,) = student.encode(segments, template)
+            weights = [len(s) + special if weighted else 1 for s in segments]
+            expected.append(torch.tensor(np.average(vectors.detach(), axis=0, weights=weights)))
+        (pooled,) = found.sentences
+        assert_close(pooled, torch.stack(expected).float())
+        assert found.sequence.tolist() == [0] * -(-5 // size) + [1] * -(-11 // size)
 
 
 def test_the_losses_of_segments_and_sentences(tiny_bert: Path) -> None:
@@ -178,15 +175,14 @@ def test_every_segment_of_sentence_and_negation_has_the_prompt(tiny_bert: Path) 
     prompt, other = (student.encoder.prompt(words) for words in hicl.config.prompts)
     batches = rows_read(student)
     hicl(student, BATCH)
-    own = student.encoder.pieces(SENTENCES, prompt)
-    denied = student.encoder.pieces(NEGATIONS, other)
-    cut, cut_denied = (
+    read = ((SENTENCES, prompt), (NEGATIONS, other))
+    cut, denied = (
         [content[i : i + 7] for content in contents for i in range(0, len(content), 7)]
-        for contents in (own, denied)
+        for contents in (student.encoder.pieces(*one) for one in read)
     )
     assert batches[0] == [prompt(c) for c in cut] + [other(c) for c in cut]
-    assert batches[1] == [other(c) for c in cut_denied]
-    assert len(cut) != len(cut_denied)  # a negation is cut by its own length
+    assert batches[1] == [other(c) for c in denied]
+    assert len(cut) != len(denied)  # a negation is cut by its own length
 
 
 def test_the_margin_is_of_the_sentences_and_weighs_as_the_global_loss(tiny_bert: Path) -> None:
@@ -214,10 +210,8 @@ def test_training_hands_its_base_what_it_needs(
     settings |= {"batch_size": 4, "max_steps": 1, "slicing_length": 6, "dev": ON_SICK}
     losses = {}
     for view in ("other_view", "same_view"):
-        run = new_run()
-        get_method("hicl").train(
-            HiCLConfig.model_validate(settings | {"negatives_from": view}), run
-        )
+        config, run = HiCLConfig.model_validate(settings | {"negatives_from": view}), new_run()
+        get_method("hicl").train(config, run)
         losses[view] = {k: v for k, v in run.curve[1].items() if k.startswith("train/loss_")}
     assert ("train/loss_margin" in losses["other_view"]) == (base == "sncse")
     for part in ("train/loss_global", "train/loss_local"):

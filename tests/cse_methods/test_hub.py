@@ -15,10 +15,12 @@ from cse_methods.files.hub import explain_hub_error
 
 PINNED = "0123456789abcdef0123456789abcdef01234567"
 TEXT = b"One sentence.\nAnother one.\n"
-FETCH = (
-    "from cse_methods.data.source import HubFile; import sys; "
-    "print(HubFile('lab/texts', 'corpus.txt', 'main').fetch())"
-)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client tries again at once."""
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda seconds: None)
 
 
 @pytest.fixture
@@ -27,28 +29,20 @@ def texts(own_hub: LoopbackHub) -> HubFile:
     return HubFile("lab/texts", "corpus.txt", "main")
 
 
-@pytest.fixture
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client tries again at once."""
-    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda seconds: None)
-
-
-def put_encoder(hub: LoopbackHub, folder: Path, repository: str) -> None:
-    for file in folder.iterdir():
-        hub.put("models", repository, file.name, file.read_bytes())
-
-
 def test_a_file_is_fetched_once(own_hub: LoopbackHub, texts: HubFile) -> None:
     assert not texts.cached
     assert texts.fetch().read_bytes() == TEXT
     texts.fetch()
     assert texts.cached and own_hub.bytes_sent("corpus.txt") == 1
+    full = OSError(errno.ENOSPC, "No space left on device")  # no fault of the hub
+    assert explain_hub_error(full, "lab/texts", kind="datasets").endswith("No space left on device")
 
 
 def test_a_pinned_encoder_is_asked_for_by_its_revision(
     own_hub: LoopbackHub, tiny_bert: Path
 ) -> None:
-    put_encoder(own_hub, tiny_bert, "lab/encoder")
+    for file in tiny_bert.iterdir():
+        own_hub.put("models", "lab/encoder", file.name, file.read_bytes())
     own_hub.revisions["lab/encoder"] = {PINNED}
     folder = fetch_backbone(resolve_backbone(f"lab/encoder@{PINNED}"))
     assert (folder / "config.json").read_bytes() == (tiny_bert / "config.json").read_bytes()
@@ -56,37 +50,19 @@ def test_a_pinned_encoder_is_asked_for_by_its_revision(
     assert files and all(f"/resolve/{PINNED}/" in asked for asked in files)
 
 
-def test_a_large_file_comes_from_where_the_hub_sends_us(own_hub: LoopbackHub) -> None:
-    own_hub.put("datasets", "lab/texts", "large.txt", TEXT * LARGE)
-    path = HubFile("lab/texts", "large.txt", "main").fetch()
-    assert path.stat().st_size == len(TEXT) * LARGE
-    assert any(asked.startswith("GET /cdn/") for asked in own_hub.asked)
-
-
-@pytest.mark.usefixtures("no_waiting")
 def test_a_cut_line_goes_on_where_it_was_cut(own_hub: LoopbackHub) -> None:
     own_hub.put("datasets", "lab/texts", "large.txt", TEXT * LARGE)
     own_hub.fail("/cdn/", CUT)
     path = HubFile("lab/texts", "large.txt", "main").fetch()
     assert path.read_bytes() == TEXT * LARGE
     assert own_hub.bytes_sent("large.txt") == 2
+    assert any(asked.startswith("GET /cdn/") for asked in own_hub.asked)  # where the hub sends us
 
 
-@pytest.mark.usefixtures("no_waiting")
-@pytest.mark.parametrize("status", [429, 503])
-def test_a_hub_that_is_busy_for_a_moment_is_asked_again(
-    own_hub: LoopbackHub, texts: HubFile, status: int
-) -> None:
-    own_hub.fail("corpus.txt", status, status)
-    assert texts.fetch().read_bytes() == TEXT
-
-
-@pytest.mark.usefixtures("no_waiting")
 @pytest.mark.parametrize(
     ("status", "way_out"),
     [
-        (401, "accept them on {url}/{page}lab/gated, and set HF_TOKEN"),
-        (403, "accept them on {url}/{page}lab/gated, and set HF_TOKEN"),
+        *((code, "accept them on {url}/{page}lab/gated, and set HF_TOKEN") for code in (401, 403)),
         (429, "(429); run it again in some minutes, or set HF_TOKEN"),
         (503, "(503); run it again later"),
     ],
@@ -94,6 +70,10 @@ def test_a_hub_that_is_busy_for_a_moment_is_asked_again(
 def test_a_refusal_says_the_way_out(own_hub: LoopbackHub, status: int, way_out: str) -> None:
     own_hub.put("datasets", "lab/gated", "corpus.txt", TEXT)
     own_hub.put("models", "lab/gated", "config.json", b"{}")
+    if status in (429, 503):  # busy for a moment: asked again
+        own_hub.put("datasets", "lab/busy", "corpus.txt", TEXT)
+        own_hub.fail("lab/busy", status, status)
+        assert HubFile("lab/busy", "corpus.txt", "main").fetch().read_bytes() == TEXT
     own_hub.fail("lab/gated", *[status] * 100)
     with pytest.raises(DataError) as of_data:
         HubFile("lab/gated", "corpus.txt", "main").fetch()
@@ -125,7 +105,6 @@ def test_offline_the_cache_is_enough_or_the_lack_is_named(
         HubFile("lab/texts", "other.txt", "main").fetch()
 
 
-@pytest.mark.usefixtures("no_waiting")
 def test_a_hub_out_of_reach_is_said(own_hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = own_hub.url.rpartition(":")[0] + ":9"
     template = f"{nowhere}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
@@ -135,24 +114,20 @@ def test_a_hub_out_of_reach_is_said(own_hub: LoopbackHub, monkeypatch: pytest.Mo
         HubFile("lab/texts", "corpus.txt", "main").fetch()
 
 
-def test_a_full_disk_is_no_fault_of_the_hub() -> None:
-    full = OSError(errno.ENOSPC, "No space left on device")
-    assert explain_hub_error(full, "lab/texts", kind="datasets").endswith("No space left on device")
-
-
 @pytest.mark.slow
 def test_two_processes_fetch_a_file_once(
     loopback_hub: LoopbackHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loopback_hub.put("datasets", "lab/texts", "corpus.txt", TEXT * LARGE)
-    monkeypatch.setenv("HF_ENDPOINT", loopback_hub.url)
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
-    monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
-    both = [
-        subprocess.Popen([sys.executable, "-c", FETCH], stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
+    own = {"HF_ENDPOINT": loopback_hub.url, "HF_HOME": str(tmp_path / "home")}
+    for name, value in (own | {"HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1"}).items():
+        monkeypatch.setenv(name, value)
+    code = (
+        "from cse_methods.data.source import HubFile; "
+        "print(HubFile('lab/texts', 'corpus.txt', 'main').fetch())"
+    )
+    command = [sys.executable, "-c", code]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     paths = [process.communicate()[0].strip() for process in both]
     assert paths[0] == paths[1] and Path(paths[0]).read_bytes() == TEXT * LARGE
     assert loopback_hub.bytes_sent("corpus.txt") == 1

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from started_papers import BUILTIN
 
 from cse_methods.contract import TrainingConfig
 from cse_methods.data.corpora import Corpus
@@ -20,7 +21,6 @@ from cse_methods.training.objective import Objective
 from cse_methods.training.schedule import Schedule
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors
 
-SETTINGS = {"corpus": "builtin", "data": "builtin", "batch_size": 4, "max_steps": 2}
 SENTENCES = Corpus("some", ["a cat sat", "two dogs ran"], sha256="0")
 
 
@@ -45,7 +45,8 @@ def trace(tmp_path: Path) -> Path:
 
 
 def test_a_checkpoint(trace: Path, tiny_bert: Path, tmp_path: Path) -> None:
-    config = TrainingConfig.model_validate(SETTINGS | {"backbone": str(tiny_bert)})
+    settings = {"backbone": str(tiny_bert), "batch_size": 4, "max_steps": 2}
+    config = TrainingConfig.model_validate(BUILTIN | settings)
     state = start(config, 0, Schedule.of(config, sentences=80), lambda _: Objective())
     torch.save(Intruder(trace), tmp_path / STATE_FILE)
     with pytest.raises(CheckpointError):
@@ -64,28 +65,18 @@ def test_vectors_of_a_teacher(trace: Path, tiny_bert: Path, tmp_path: Path) -> N
     assert (found == expected).all()
 
 
-def test_weights(trace: Path, tiny_bert: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "encoder"
-    shutil.copytree(tiny_bert, folder)
-    for weights in folder.glob("*.safetensors"):
-        weights.unlink()
-    torch.save({"weights": Intruder(trace)}, folder / "pytorch_model.bin")
-    with pytest.raises(BackboneError):
-        load_encoder(str(folder))
-    assert not trace.exists()
-
-
-def test_code_beside_the_weights(trace: Path, tiny_bert: Path, tmp_path: Path) -> None:
+def test_weights_and_code_beside_them(trace: Path, tiny_bert: Path, tmp_path: Path) -> None:
     """A model from the hub can name a class of its own."""
-    folder = tmp_path / "encoder"
-    shutil.copytree(tiny_bert, folder)
-    settings = json.loads((folder / "config.json").read_text())
-    settings |= {
-        "model_type": "intruder",
-        "auto_map": {"AutoConfig": "own.Own", "AutoModel": "own.Own"},
-    }
-    (folder / "config.json").write_text(json.dumps(settings))
-    (folder / "own.py").write_text(f"import os\nos.mkdir({str(trace)!r})\nclass Own: pass\n")
-    with pytest.raises(BackboneError):
-        load_encoder(str(folder))
-    assert not trace.exists()
+    folder = shutil.copytree(tiny_bert, tmp_path / "weights")
+    (folder / "model.safetensors").unlink()
+    torch.save({"weights": Intruder(trace)}, folder / "pytorch_model.bin")
+    own = shutil.copytree(tiny_bert, tmp_path / "code")
+    settings = json.loads((own / "config.json").read_text())
+    classes = {"AutoConfig": "own.Own", "AutoModel": "own.Own"}
+    settings |= {"model_type": "intruder", "auto_map": classes}
+    (own / "config.json").write_text(json.dumps(settings))
+    (own / "own.py").write_text(f"import os\nos.mkdir({str(trace)!r})\nclass Own: pass\n")
+    for place in (folder, own):
+        with pytest.raises(BackboneError):
+            load_encoder(str(place))
+        assert not trace.exists()

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from cse_methods.contract import Pooler
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import Normalize
 from cse_methods.encoders.reading import lower_cases
@@ -29,13 +30,10 @@ class Counting:
     """A model whose vectors say how long a sentence is, and that remembers its calls."""
 
     width = 2
+    reading: dict[str, Any] = {}  # noqa: RUF012 -- never changed
 
     def __init__(self) -> None:
         self.seen: list[str] = []
-
-    @property
-    def reading(self) -> dict[str, Any]:
-        return {}
 
     def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
         for place in reversed(range(len(sentences))):
@@ -45,9 +43,7 @@ class Counting:
 
 
 def embedded(model: Any, sentences: Sequence[str], folder: Path) -> StoredEmbeddings:
-    return StoredEmbeddings(
-        model, sentences, folder=folder, progress=lambda what, done, total: None
-    )
+    return StoredEmbeddings(model, sentences, folder=folder, progress=lambda *_: None)
 
 
 def test_a_sentence_is_encoded_once_and_found_again(tmp_path: Path) -> None:
@@ -61,19 +57,12 @@ def test_a_sentence_is_encoded_once_and_found_again(tmp_path: Path) -> None:
     assert told == [("encoding", count, 4) for count in (1, 2, 3, 4)]
     with pytest.raises(KeyError):
         vectors(["never announced"])
-
-
-def test_more_sentences_than_a_chunk(tmp_path: Path) -> None:
-    sentences = [str(number) for number in range(CHUNK + 5)]
-    model = Counting()
+    with pytest.raises(EvaluationError, match="vector of 'a NaN here' holds NaN or infinity"):
+        embedded(Counting(), ["fine", "a NaN here"], tmp_path)
+    sentences, model = [str(number) for number in range(CHUNK + 5)], Counting()
     vectors = embedded(model, sentences, tmp_path)
     assert len(model.seen) == CHUNK + 5
     assert vectors(["7", str(CHUNK + 4)])[:, 0].tolist() == [1, 4]
-
-
-def test_a_vector_that_is_not_finite_is_refused_by_its_sentence(tmp_path: Path) -> None:
-    with pytest.raises(EvaluationError, match="vector of 'a NaN here' holds NaN or infinity"):
-        embedded(Counting(), ["fine", "a NaN here"], tmp_path)
 
 
 def test_an_encoder_gives_what_it_encodes(tiny_folder: Path, tmp_path: Path) -> None:
@@ -84,46 +73,41 @@ def test_an_encoder_gives_what_it_encodes(tiny_folder: Path, tmp_path: Path) -> 
     torch.testing.assert_close(cut(SENTENCES), encoder.encode(SENTENCES, max_length=5))
 
 
-def test_slices_are_the_mean_of_their_segments_by_length(tiny_bert: Path, tmp_path: Path) -> None:
-    encoder = load_encoder(str(tiny_bert), pooler="avg")
-    (long,) = encoder.pieces([SENTENCES[2]], encoder.template)
-    parts = [long[start : start + 6] for start in range(0, len(long), 6)]
-    assert len(parts) > 2
-    each = torch.cat([batch for _, batch in encoder.batches([encoder.template(p) for p in parts])])
-    weights = torch.tensor([len(part) + 2.0 for part in parts])
-    by_hand = (weights[:, None] * each).sum(dim=0) / weights.sum()
-    vectors = embedded(OwnModel(encoder, slicing_length=8), SENTENCES, tmp_path)
-    torch.testing.assert_close(vectors([SENTENCES[2]])[0], by_hand, rtol=1e-4, atol=1e-5)
-    # A sentence of one segment, and the empty one, are read as without slicing.
-    torch.testing.assert_close(vectors(["Rain!", ""]), encoder.encode(["Rain!", ""]))
-
-
-def test_a_prompt_stands_around_every_segment_uncounted(tiny_bert: Path, tmp_path: Path) -> None:
-    encoder = load_encoder(str(tiny_bert), pooler="mask", prompt=PROMPT)
+@pytest.mark.parametrize("pooler", ["avg", "mask"])
+def test_slices_are_the_mean_of_their_segments_by_length(
+    pooler: Pooler, tiny_bert: Path, tmp_path: Path
+) -> None:
+    """A prompt stands around every segment, uncounted."""
+    encoder = load_encoder(str(tiny_bert), pooler=pooler, prompt=PROMPT)
     (long,) = encoder.pieces([SENTENCES[2]], encoder.template)
     parts = [long[start : start + 6] for start in range(0, len(long), 6)]
     rows = [encoder.template(part) for part in parts]
-    assert max(map(len, rows)) == 6 + len(encoder.template) > 8
+    assert len(parts) > 2
+    assert max(map(len, rows)) == 6 + len(encoder.template)
     each = torch.cat([batch for row in rows for _, batch in encoder.batches([row])])
     weights = torch.tensor([len(part) + 2.0 for part in parts])
     by_hand = (weights[:, None] * each).sum(dim=0) / weights.sum()
     vectors = embedded(OwnModel(encoder, slicing_length=8), SENTENCES, tmp_path)
     torch.testing.assert_close(vectors([SENTENCES[2]])[0], by_hand, rtol=1e-4, atol=1e-5)
+    # A sentence of one segment, and the empty one, are read as without slicing.
+    whole = encoder.encode(["Rain!", ""])
+    torch.testing.assert_close(vectors(["Rain!", ""]), whole, rtol=1e-4, atol=1e-5)
 
 
 def test_segments_fit_what_the_encoder_reads(tiny_bert: Path) -> None:
+    """A prompt's pieces are not counted, but have to be read."""
     encoder = load_encoder(str(tiny_bert), pooler="avg")
     prompted = load_encoder(str(tiny_bert), pooler="mask", prompt=PROMPT)
-    words = len(prompted.template) - 2
-    with pytest.raises(EvaluationError, match="segments of 2 word pieces have no room"):
-        OwnModel(encoder, slicing_length=2)
+    most = 64 - (len(prompted.template) - 2)
     OwnModel(encoder, slicing_length=64)
-    with pytest.raises(EvaluationError, match="segments of 65 word pieces are longer than the 64"):
-        OwnModel(encoder, slicing_length=65)
-    # A prompt's pieces are not counted, but have to be read.
-    OwnModel(prompted, slicing_length=64 - words)
-    with pytest.raises(EvaluationError, match=", 65 with the prompt, are longer than the 64"):
-        OwnModel(prompted, slicing_length=65 - words)
+    OwnModel(prompted, slicing_length=most)
+    for model, length, match in (
+        (encoder, 2, "segments of 2 word pieces have no room"),
+        (encoder, 65, "segments of 65 word pieces are longer than the 64"),
+        (prompted, most + 1, ", 65 with the prompt, are longer than the 64"),
+    ):
+        with pytest.raises(EvaluationError, match=match):
+            OwnModel(model, slicing_length=length)
 
 
 def test_what_a_reading_tells(tiny_bert: Path, tiny_roberta: Path) -> None:

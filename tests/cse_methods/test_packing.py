@@ -5,15 +5,13 @@ from pathlib import Path
 import pytest
 import tiny_families
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
 from cse_methods.contract import Pooler
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import FAMILIES
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.encoders.packing import PACKED, Packing
+from cse_methods.encoders.packing import PACKED
 
 SENTENCES = [
     "The nurse thanks the pilot.",
@@ -21,35 +19,6 @@ SENTENCES = [
     "A small dog runs over the green grass, and a cat sleeps in the old library.",
 ]
 PROMPT = 'This one : " {} " means [MASK] .'
-LENGTHS = st.lists(st.integers(1, 6), min_size=1, max_size=5)
-
-
-def packing_of(lengths: list[int]) -> Packing:
-    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    return Packing(mask.long(), mask.flatten().nonzero().squeeze(1))
-
-
-@settings(max_examples=20)
-@given(LENGTHS)
-def test_packed_rows_are_the_pieces_in_order_and_come_back(lengths: list[int]) -> None:
-    packing = packing_of(lengths)
-    rows = [[10 * row + place for place in range(n)] for row, n in enumerate(lengths)]
-    packed = torch.tensor([piece for row in rows for piece in row])
-    padded = packing.unpack(packed)
-    longest = max(lengths)
-    assert padded.tolist() == [row + [0] * (longest - len(row)) for row in rows]
-    assert torch.equal(packing.pack(padded), packed)
-
-
-@settings(max_examples=5)
-@given(LENGTHS)
-def test_gradients_go_to_the_pieces_they_came_from(lengths: list[int]) -> None:
-    packing = packing_of(lengths)
-    shape = (len(lengths), max(lengths), 2)
-    padded = torch.randn(shape, dtype=torch.float64, requires_grad=True)
-    packed = torch.randn(sum(lengths), 2, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(packing.pack, [padded])
-    assert torch.autograd.gradcheck(packing.unpack, [packed])
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from started_papers import BUILTIN, ON_SICK
 from torch.testing import assert_close
 
 from cse_methods.data.corpora import Corpus
@@ -24,33 +25,33 @@ def rankcse(**settings: Any) -> RankCSEConfig:
     return RankCSEConfig.model_validate({"backbone": "mini", "corpus": "builtin"} | settings)
 
 
-def test_simcse_defaults_are_the_released_script_s() -> None:
-    config = SimCSEConfig.model_validate({"backbone": "bert-base", "corpus": "wiki1m"})
-    assert config.temperature == 0.05
-    assert config.encoders() == ("bert-base",)
+def test_what_is_filled_in() -> None:
+    simcse = SimCSEConfig.model_validate({"backbone": "bert-base", "corpus": "wiki1m"})
+    assert (simcse.temperature, simcse.encoders()) == (0.05, ("bert-base",))  # as released
     assert rankcse(teachers=TWO).encoders() == ("mini", "mini", "bert-base")
-
-
-def test_one_teacher_in_any_form() -> None:
-    table: list[Any] = ["mini", ["mini"], {"model": "mini"}, [{"model": "mini"}]]
-    for teachers in table:
+    for teachers in ("mini", ["mini"], {"model": "mini"}, [{"model": "mini"}]):
         config = rankcse(teachers=teachers)
         assert [teacher.model for teacher in config.teachers] == ["mini"]
         assert config.weights == (1,)
         assert "alpha" not in config.hyperparameters()
-
-
-def test_weights_of_the_teachers() -> None:
-    table: list[tuple[dict[str, Any], tuple[float, ...]]] = [
-        ({"teachers": TWO}, (1 / 3, 2 / 3)),
-        ({"teachers": TWO, "alpha": 0.25}, (0.25, 0.75)),
-        ({"teachers": TWO, "alpha": 0}, (0, 1)),
+    weights: list[tuple[dict[str, Any], tuple[float, ...]]] = [
+        *(({"teachers": TWO}, (1 / 3, 2 / 3)), ({"teachers": THREE}, (1 / 3, 1 / 3, 1 / 3))),
+        *(({"teachers": TWO, "alpha": one}, (one, 1 - one)) for one in (0.25, 0)),
         ({"teachers": TWO, "teacher_weights": [1, 2]}, (1, 2)),
-        ({"teachers": THREE}, (1 / 3, 1 / 3, 1 / 3)),
         ({"teachers": THREE, "teacher_weights": [0.5, 0.3, 0.2]}, (0.5, 0.3, 0.2)),
     ]
-    for settings, weights in table:
-        assert rankcse(**settings).weights == pytest.approx(weights)
+    for settings, expected in weights:
+        assert rankcse(**settings).weights == pytest.approx(expected)
+    # Defaults that follow the rank loss.
+    table: list[tuple[dict[str, Any], float | None, bool]] = [
+        *(({}, 0.0125, True), ({"tau3": 0.05}, 0.05, True)),
+        *(({"exclude_positive": False}, 0.0125, False), ({"rank_loss": "listmle"}, None, False)),
+        ({"rank_loss": "listmle", "exclude_positive": True}, None, True),
+    ]
+    for settings, tau3, exclude_positive in table:
+        config = rankcse(teachers=ONE, **settings)
+        assert config.exclude_positive == exclude_positive
+        assert config.hyperparameters().get("tau3") == tau3
 
 
 def test_what_rankcse_refuses() -> None:
@@ -64,20 +65,6 @@ def test_what_rankcse_refuses() -> None:
     for settings, message in table:
         with pytest.raises(ValidationError, match=message):
             rankcse(**settings)
-
-
-def test_defaults_that_follow_the_rank_loss() -> None:
-    table: list[tuple[dict[str, Any], float | None, bool]] = [
-        ({}, 0.0125, True),
-        ({"tau3": 0.05}, 0.05, True),
-        ({"exclude_positive": False}, 0.0125, False),
-        ({"rank_loss": "listmle"}, None, False),
-        ({"rank_loss": "listmle", "exclude_positive": True}, None, True),
-    ]
-    for settings, tau3, exclude_positive in table:
-        config = rankcse(teachers=ONE, **settings)
-        assert config.exclude_positive == exclude_positive
-        assert config.hyperparameters().get("tau3") == tau3
 
 
 def test_the_ranking_is_the_weighted_sum_of_the_teachers_cosines(
@@ -106,11 +93,11 @@ def test_beta_and_gamma_weigh_what_is_added_to_simcse(
     """Before the first step, all three trials stand at the same point."""
     monkeypatch.setenv("CSE_CACHE", str(tmp_path))
     corpus = {"name": "builtin", "first": 30}
-    origin = {"backbone": str(tiny_bert), "corpus": corpus, "data": "builtin", "max_steps": 1}
-    dev = {"dev": {"checkpoint": "sickr", "search": "sickr", "also": []}, "batch_size": 8}
-    ranked = origin | dev | {"teachers": str(tiny_roberta), "tau1": 0.1}
+    origin = BUILTIN | {"backbone": str(tiny_bert), "corpus": corpus, "dev": ON_SICK}
+    origin |= {"batch_size": 8, "max_steps": 1}
+    ranked = origin | {"teachers": str(tiny_roberta), "tau1": 0.1}
     trials = {
-        "simcse": ("simcse", origin | dev | {"temperature": 0.1}),
+        "simcse": ("simcse", origin | {"temperature": 0.1}),
         "plain": ("rankcse", ranked),
         "weighed": ("rankcse", ranked | {"beta": 2, "gamma": 0.5}),
     }

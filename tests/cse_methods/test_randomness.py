@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from started_papers import ON_SICK
 
 from cse_methods.contract import Paper, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
@@ -57,8 +58,7 @@ def train_drawing(config: Drawing, run: Run) -> dict[str, float]:
 
 
 def trained(folder: Path, backbone: Path, draws: str) -> TrainedOnce:
-    dev = {"checkpoint": "sickr", "search": "sickr", "also": []}
-    settings: dict[str, Any] = {"backbone": str(backbone), "draws": draws, "dev": dev}
+    settings: dict[str, Any] = {"backbone": str(backbone), "draws": draws, "dev": ON_SICK}
     settings["corpus"] = {"name": "builtin", "first": 60}
     return train_once("drawing", settings, folder=folder)
 
@@ -79,13 +79,7 @@ def test_one_seed_one_curve_and_resumed_bit_for_bit(tiny_bert: Path, tmp_path: P
 
 @pytest.mark.parametrize(
     "draws",
-    [
-        "a generator that no checkpoint has",
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in ("the system", "a generator of its own")
-        ),
-    ],
+    [*DRAWS][-1:] + [pytest.param(name, marks=pytest.mark.slow) for name in [*DRAWS][1:3]],
 )
 def test_the_checks_catch_what_no_seed_reaches(draws: str, tiny_bert: Path, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="the curve of the same seed"):

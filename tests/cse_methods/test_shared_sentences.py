@@ -38,32 +38,16 @@ def test_no_sentence_stands_in_two_groups_and_no_group_falls_apart(
     assert np.array_equal(groups, number_by_appearance(np.array(place, dtype=np.intp)))
 
 
-def test_the_table_has_the_groups_of_the_test_sets(request: pytest.FixtureRequest) -> None:
-    for source in ("builtin", "senteval"):
-        for task in STS_TASKS:
-            data = (
-                "builtin"
-                if source == "builtin"
-                else str(request.getfixturevalue("shared") / "data")
-            )
-            pairs = load_pair_set(task, data)
-            known = known_groups(pairs.gold)
-            assert known is not None
-            assert np.array_equal(known, group_by_sentence(pairs.first, pairs.second))
-
-
 @pytest.mark.parametrize("source", ["builtin", "senteval"])
-def test_the_table_has_the_pairs_that_an_earlier_task_has(
+def test_the_table_has_the_groups_and_repeats_of_the_test_sets(
     source: str, request: pytest.FixtureRequest
 ) -> None:
     data = "builtin" if source == "builtin" else str(request.getfixturevalue("shared") / "data")
     sets = [load_pair_set(task, data) for task in STS_TASKS]
     for pairs, repeats in zip(sets, find_left_out(sets, set()).values(), strict=True):
-        known = known_repeats(pairs.gold)
-        assert known is not None
+        groups, known = known_groups(pairs.gold), known_repeats(pairs.gold)
+        assert groups is not None and known is not None
+        assert np.array_equal(groups, group_by_sentence(pairs.first, pairs.second)), pairs.task
         assert np.array_equal(known, repeats), pairs.task
-
-
-def test_other_gold_is_not_known() -> None:
-    assert known_groups(np.arange(120.0)) is None
-    assert known_repeats(np.arange(120.0)) is None
+    for find in (known_groups, known_repeats):
+        assert find(np.arange(120.0)) is None  # another gold is not known

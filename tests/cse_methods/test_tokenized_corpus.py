@@ -35,35 +35,27 @@ def tokenized(encoder: Encoder, *, max_length: int = 12) -> TokenizedCorpus:
 
 
 def test_rows_are_those_of_the_tokenizer(encoder: Encoder) -> None:
-    for prompted in (False, True):
-        for max_length in (7, 12, 64):
-            if prompted and max_length < 20:
-                max_length = 20
-            template = encoder.prompt(PROMPT) if prompted else encoder.template
-            expected = encoder.pieces(
-                [SENTENCES[i] for i in EVERY], template, max_length=max_length
-            )
-            for _ in range(2):  # written, then read
-                found = tokenized(encoder, max_length=max_length).rows(EVERY, template)
-                assert found == expected
+    texts = [SENTENCES[i] for i in EVERY]
+    for template, max_length in (
+        *((encoder.template, length) for length in (7, 12, 64)),
+        *((encoder.prompt(PROMPT), length) for length in (20, 64)),
+    ):
+        expected = encoder.pieces(texts, template, max_length=max_length)
+        for _ in range(2):  # written, then read
+            assert tokenized(encoder, max_length=max_length).rows(EVERY, template) == expected
 
 
 def test_it_is_cut_once_for_all_that_it_depends_on(encoder: Encoder, tiny_roberta: Path) -> None:
-    for _ in range(2):
-        tokenized(encoder).rows(EVERY, encoder.template)
-    assert len(cache_files("tokenized")) == 1
+    expected = tokenized(encoder).rows(EVERY, encoder.template)
+    assert tokenized(encoder).rows(EVERY, encoder.template) == expected
+    (file,) = cache_files("tokenized")
+    for damage in (b"", file.read_bytes()[:-9], b"\0" * 8):  # a damaged file is cut again
+        file.write_bytes(damage)
+        assert tokenized(encoder).rows(EVERY, encoder.template) == expected
     tokenized(encoder, max_length=9).rows(EVERY, encoder.template)
     other = load_encoder(str(tiny_roberta))
     tokenized(other).rows(EVERY, other.template)
     assert len(cache_files("tokenized")) == 3
-
-
-def test_a_damaged_file_is_cut_again(encoder: Encoder) -> None:
-    expected = tokenized(encoder).rows(EVERY, encoder.template)
-    (file,) = cache_files("tokenized")
-    for damage in (b"", file.read_bytes()[:-9], b"\0" * 8):
-        file.write_bytes(damage)
-        assert tokenized(encoder).rows(EVERY, encoder.template) == expected
 
 
 @pytest.mark.parametrize("whole", [False, True])

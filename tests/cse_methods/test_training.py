@@ -46,9 +46,29 @@ def schedule(sentences: int = 22, **others: Any) -> Schedule:
     return Schedule.of(settings(**others), sentences=sentences)
 
 
-def started(config: TrainingConfig, *, seed: int = 0) -> Any:
+class Made(Objective):
+    """Gives the losses that a function makes, or else one that nothing but itself counts for."""
+
+    def __init__(self, forward: Callable[..., Any] | None = None, *encoders: Encoder) -> None:
+        super().__init__()
+        self.make, self.encoders = forward, [encoders]
+        self.weight = torch.nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        parts: dict[str, Tensor] = {"contrastive": self.weight.square()}
+        return self.make(self, student, batch) if self.make else parts
+
+    def evaluation_encoders(self, student: Student) -> Sequence[Encoder]:
+        return self.encoders[0] or super().evaluation_encoders(student)
+
+
+def started(config: TrainingConfig, *, seed: int = 0, objective: Objective | None = None) -> Any:
     plan = Schedule.of(config, sentences=len(CORPUS.sentences))
-    return start(config, seed, plan, lambda _: Objective())
+    return start(config, seed, plan, lambda _: objective or Objective())
+
+
+def trained(config: TrainingConfig, run: Any, objective: Objective) -> dict[str, float]:
+    return train(config, run, corpus=CORPUS, objective=lambda _: objective)
 
 
 @pytest.fixture(scope="module")
@@ -63,22 +83,16 @@ def small_dev(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {"checkpoint": own, "search": own, "also": []}
 
 
-def test_how_many_steps() -> None:
+def test_how_many_steps_and_dev_points() -> None:
     table: list[tuple[dict[str, Any], int]] = [
         ({"max_steps": None}, 5),  # 22 sentences are 5 whole batches of 4
-        ({"max_steps": None, "epochs": 3}, 15),
-        ({"max_steps": None, "epochs": 0.5}, 3),
-        ({"max_steps": None, "epochs": 1.25}, 7),
-        ({"max_steps": 2, "epochs": 3}, 2),
-        ({"max_steps": 40}, 40),
+        *(({"max_steps": None, "epochs": n}, steps) for n, steps in ((3, 15), (0.5, 3), (1.25, 7))),
+        *(({"max_steps": 2, "epochs": 3}, 2), ({"max_steps": 40}, 40)),
     ]
     assert [(others, schedule(**others).total) for others, _ in table] == table
     assert schedule(sentences=4).per_epoch == 1
     with pytest.raises(TrainingError, match="batch_size 4 is more than the corpus's 3 sentences"):
         schedule(sentences=3)
-
-
-def test_dev_points_fall_on_multiples_and_on_the_last_step() -> None:
     plan = schedule(max_steps=10, eval_steps=4)
     assert [plan.next_report(step) for step in range(10)] == [4] * 4 + [8] * 4 + [10] * 2
     assert schedule(max_steps=3, eval_steps=125).next_report(0) == 3
@@ -104,19 +118,17 @@ def orders(state: Any, *, until: int) -> list[list[int]]:
     return found
 
 
-def test_every_epoch_is_an_order_of_its_own(tiny_bert: Path) -> None:
-    rows = orders(started(settings(tiny_bert, max_steps=10), seed=3), until=10)
+def test_every_epoch_is_an_order_of_its_own_and_the_step_alone_the_position(
+    tiny_bert: Path,
+) -> None:
+    config = settings(tiny_bert, max_steps=10)
+    rows = orders(started(config, seed=3), until=10)
     first, second = np.ravel(rows[:5]).tolist(), np.ravel(rows[5:]).tolist()
     assert len(set(first)) == len(set(second)) == 20  # whole batches: two of 22 are left out
     assert set(first) | set(second) <= set(range(22))
     assert first != second
-    assert orders(started(settings(tiny_bert), seed=4), until=5) != rows[:5]
-
-
-def test_the_step_alone_is_the_position(tiny_bert: Path) -> None:
-    config = settings(tiny_bert, max_steps=10)
-    rows = orders(started(config), until=10)
-    state = started(config)
+    assert orders(started(config, seed=4), until=5) != rows[:5]
+    state = started(config, seed=3)
     for step in (1, 4, 5, 7):
         state.step = step
         assert orders(state, until=10) == rows[step:]
@@ -146,17 +158,6 @@ def test_steps_by_hand(tiny_bert: Path) -> None:
     assert_close(list(state.student.encoder.parameters()), before, rtol=0, atol=0)
 
 
-def test_weight_decay_by_hand(tiny_bert: Path) -> None:
-    """AdamW: 1 - 0.1 * 0.5 * 1, and then the step of 0.1; a bias does not decay."""
-    state = started(settings(tiny_bert, weight_decay=0.5))
-    linear = state.student.head.linear
-    for parameter in (linear.weight, linear.bias):
-        torch.nn.init.ones_(parameter)
-    optimise(state, {"contrastive": linear.weight.sum() + linear.bias.sum()})
-    assert_close(linear.weight, torch.full_like(linear.weight, 0.85))
-    assert_close(linear.bias, torch.full_like(linear.bias, 0.9))
-
-
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_gradients_are_clipped(precision: str, tiny_bert: Path) -> None:
     """32 gradients of 3 have norm 3 * sqrt(32) = 16.97; Adam's average holds a tenth of it."""
@@ -179,21 +180,26 @@ class Grouped(Objective):
 
 
 def test_a_group_has_its_own_learning_rate_and_weight_decay(tiny_bert: Path) -> None:
-    """Its rate is 1: 1 - 1 * 0.02 * 1, and then the step of 1, biases too."""
-    state: Any = start(settings(tiny_bert), 0, schedule(), lambda _: Grouped())
-    layer, bias = state.objective.layer, state.student.head.linear.bias
-    for parameter in (layer.weight, layer.bias, bias):
+    """AdamW: 1 - rate * decay * 1, and then the step of the rate; of the others, no bias decays."""
+    state = started(settings(tiny_bert, weight_decay=0.5), objective=Grouped())
+    layer, linear = state.objective.layer, state.student.head.linear
+    expected = (
+        (layer.weight, -0.02),
+        (layer.bias, -0.02),
+        (linear.weight, 0.85),
+        (linear.bias, 0.9),
+    )
+    for parameter, _ in expected:
         torch.nn.init.ones_(parameter)
-    optimise(state, {"contrastive": layer.weight.sum() + layer.bias.sum() + bias.sum()})
-    for parameter, value in ((layer.weight, -0.02), (layer.bias, -0.02), (bias, 0.9)):
+    optimise(state, {"contrastive": sum(parameter.sum() for parameter, _ in expected)})
+    for parameter, value in expected:
         assert_close(parameter, torch.full_like(parameter, value), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_all_groups_are_clipped_together(precision: str, tiny_bert: Path) -> None:
     """33 gradients of 3 and 32 of 4 have norm sqrt(33 * 9 + 32 * 16) = 28.44 before, 1 after."""
-    config = settings(tiny_bert, precision=precision)
-    state: Any = start(config, 0, schedule(), lambda _: Grouped())
+    state = started(settings(tiny_bert, precision=precision), objective=Grouped())
     layer, bias = state.objective.layer, state.student.head.linear.bias
     optimise(state, {"contrastive": 3 * (layer.weight.sum() + layer.bias.sum()) + 4 * bias.sum()})
     averages = [state.optimizer.state[p]["exp_avg"] for p in (layer.weight, layer.bias, bias)]
@@ -203,86 +209,62 @@ def test_all_groups_are_clipped_together(precision: str, tiny_bert: Path) -> Non
     assert norm.item() == pytest.approx(0.1, rel=1e-5)
 
 
-def resumes_bit_for_bit(settings: dict[str, Any], new_run: Callable[..., Any]) -> Any:
-    """Train SimCSE once, and again from its first checkpoint; gives the curve."""
-    corpus = {"name": "builtin", "first": 40}
-    config = simcse.SimCSEConfig.model_validate(settings | {"corpus": corpus})
-    run = new_run()
-    get_method("simcse").train(config, run)
-    assert all(math.isfinite(value) for point in run.curve.values() for value in point.values())
-    resumed = new_run(resume_from=run.folder / "2")
-    get_method("simcse").train(config, resumed)
-    assert resumed.curve == {step: run.curve[step] for step in (4, 5)}
-    return run.curve
-
-
-@pytest.mark.parametrize("name", get_args(OptimizerName))
-def test_every_optimizer_goes_on_bit_for_bit(
-    name: str, tiny_bert: Path, small_dev: dict[str, Any], new_run: Callable[..., Any]
-) -> None:
-    own = {"optimizer": name, "weight_decay": 0.1, "learning_rate": 1e-3, "dev": small_dev}
-    plan = {"learning_rate_schedule": {1: 0.5, 3: 0.25}}
-    curve = resumes_bit_for_bit(settings(tiny_bert).model_dump() | own | plan, new_run)
-    rates = [point.get("train/learning_rate") for point in curve.values()]
-    assert rates == [None, 1e-3, 0.5e-3, 0.25e-3]
-
-
-def chunked(backbone: Path, *, chunks: int, dropout: float) -> Student:
-    torch.manual_seed(0)  # the head's weights
-    return Student.from_config(
-        settings(backbone, gradient_accumulation=chunks, dropout=dropout)
-    ).train()
-
-
-def gradients(student: Student, embeddings: Tensor) -> dict[str, Tensor]:
-    """Of a loss that compares every sentence with every other."""
-    loss = info_nce(*embeddings.chunk(2), temperature=0.05)
-    torch.autograd.backward(loss)
-    return {"loss": loss} | {n: p.grad for n, p in student.named_parameters() if p.grad is not None}
-
-
-def embedded(student: Student) -> Tensor:
-    """Two views of each sentence, one under the other."""
-    return torch.cat(dropout_views(student, CORPUS.sentences[:7], count=2))
-
-
-@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
-def test_a_batch_in_chunks_is_the_whole_batch(family: str, request: pytest.FixtureRequest) -> None:
-    backbone = request.getfixturevalue(family)
-    whole, pieces = (chunked(backbone, chunks=n, dropout=0) for n in (1, 4))
-    expected = gradients(whole, embedded(whole))
-    found = gradients(pieces, embedded(pieces))  # 14 rows: 4, 4, 4 and 2
-    assert len(expected) > 10
-    assert_close(found, expected, rtol=1e-5, atol=1e-5)
-
-
-def test_chunks_are_encoded_again_under_their_own_dropout(tiny_bert: Path) -> None:
-    """Both ways draw the same masks; only one keeps the activations of all chunks."""
-    kept, again = (chunked(tiny_bert, chunks=n, dropout=0.3) for n in (1, 2))
-    torch.manual_seed(5)
-    views = [dropout_views(kept, CORPUS.sentences[:7], count=1)[0] for _ in range(2)]
-    expected = gradients(kept, torch.cat(views))
-    torch.manual_seed(5)
-    assert_close(gradients(again, embedded(again)), expected, rtol=1e-5, atol=1e-5)
+HALVES: list[dict[str, Any]] = [
+    {"precision": "bf16"},
+    {"precision": "fp16", "gradient_accumulation": 2},
+    {"precision": "fp16", "max_grad_norm": None},
+]
 
 
 @pytest.mark.parametrize(
     "others",
     [
-        {"precision": "bf16"},
-        {"precision": "fp16", "gradient_accumulation": 2},
-        pytest.param({"precision": "fp16", "max_grad_norm": None}, marks=pytest.mark.slow),
+        *({"optimizer": name, "weight_decay": 0.1} for name in get_args(OptimizerName)),
+        *(*HALVES[:2], pytest.param(HALVES[2], marks=pytest.mark.slow)),
     ],
     ids=lambda others: "-".join(map(str, others.values())),
 )
-def test_half_precision_is_resumed_bit_for_bit(
-    others: dict[str, Any],
-    tiny_bert: Path,
-    small_dev: dict[str, Any],
-    new_run: Callable[..., Any],
+def test_every_optimizer_and_precision_goes_on_bit_for_bit(
+    others: dict[str, Any], tiny_bert: Path, small_dev: dict[str, Any], new_run: Callable[..., Any]
 ) -> None:
-    plain = settings(tiny_bert, learning_rate=1e-3).model_dump()
-    resumes_bit_for_bit(plain | others | {"dev": small_dev}, new_run)
+    own = {"learning_rate": 1e-3, "dev": small_dev, "corpus": {"name": "builtin", "first": 40}}
+    plan = {"learning_rate_schedule": {1: 0.5, 3: 0.25}}
+    given = settings(tiny_bert).model_dump() | own | plan | others
+    config, run = simcse.SimCSEConfig.model_validate(given), new_run()
+    get_method("simcse").train(config, run)
+    assert all(math.isfinite(value) for point in run.curve.values() for value in point.values())
+    rates = [point.get("train/learning_rate") for point in run.curve.values()]
+    assert rates == [None, 1e-3, 0.5e-3, 0.25e-3]
+    resumed = new_run(resume_from=run.folder / "2")
+    get_method("simcse").train(config, resumed)
+    assert resumed.curve == {step: run.curve[step] for step in (4, 5)}
+
+
+def chunked(backbone: Path, *, chunks: int, dropout: float) -> Student:
+    torch.manual_seed(0)  # the head's weights
+    config = settings(backbone, gradient_accumulation=chunks, dropout=dropout)
+    return Student.from_config(config).train()
+
+
+def gradients(student: Student, *, passes: int = 1) -> dict[str, Tensor]:
+    """Of a loss that compares every sentence of two views with every other."""
+    torch.manual_seed(5)
+    views: list[Tensor] = []
+    for _ in range(passes):
+        views += dropout_views(student, CORPUS.sentences[:7], count=2 // passes)
+    loss = info_nce(*torch.cat(views).chunk(2), temperature=0.05)
+    torch.autograd.backward(loss)
+    return {"loss": loss} | {n: p.grad for n, p in student.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("dropout", [0, 0.3])
+def test_a_batch_in_chunks_is_the_whole_batch(tiny_folder: Path, dropout: float) -> None:
+    """Under dropout, two passes draw the same masks; they keep the activations of all chunks."""
+    chunks, passes = (2, 2) if dropout else (4, 1)  # without, 14 rows: 4, 4, 4 and 2
+    whole, pieces = (chunked(tiny_folder, chunks=n, dropout=dropout) for n in (1, chunks))
+    expected = gradients(whole, passes=passes)
+    assert len(expected) > 10
+    assert_close(gradients(pieces), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -294,11 +276,7 @@ def test_half_precision_is_resumed_bit_for_bit(
     ],
 )
 def test_a_loss_that_is_not_a_number_ends_the_trial(
-    precision: str,
-    advice: str,
-    tiny_bert: Path,
-    small_dev: dict[str, Any],
-    new_run: Callable[..., Any],
+    precision: str, advice: str, tiny_bert: Path, small_dev: dict[str, Any], new_run: Any
 ) -> None:
     hot = {"learning_rate": 1e6, "precision": precision}
     config = settings(tiny_bert, **hot, max_steps=3, eval_steps=3, dev=small_dev)
@@ -306,94 +284,67 @@ def test_a_loss_that_is_not_a_number_ends_the_trial(
     # The loss of the second step: what follows a first step that went too far. There is no third.
     losses = iter([1.0, math.nan])
 
-    class Failing(Objective):
-        def forward(self, student: StudentProtocol, batch: Any) -> dict[str, Tensor]:
-            (view,) = dropout_views(student, batch.sentences, count=1)
-            return {"contrastive": view.sum() * next(losses)}
+    def fail(_: Objective, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        (view,) = dropout_views(student, batch.sentences, count=1)
+        return {"contrastive": view.sum() * next(losses)}
 
     message = (
         r"^diverged: the loss is nan at step 2, with learning_rate 1e\+06 \([^)]* at that step\), "
         f"warmup_ratio 0 and precision {precision}; try a lower {advice}"
     )
     with pytest.raises(TrainingError, match=message):
-        train(config, run, corpus=CORPUS, objective=lambda _: Failing())
+        trained(config, run, Made(fail))
     assert list(run.curve) == [0]
 
 
-class Tempered(Objective):
-    """Learns a temperature, and says what it is under a name of its choice."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name = name
-        self.temperature = torch.nn.Parameter(torch.tensor(0.5))
-
-    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        first, second = dropout_views(student, batch.sentences, count=2)
-        contrastive = info_nce(first, second, temperature=1.0)
-        return {"contrastive": contrastive + self.temperature}
-
-    def metrics(self) -> dict[str, float]:
-        return {self.name: self.temperature.item()}
-
-
 def test_numbers_that_are_no_loss_stand_in_the_curve(
-    tiny_bert: Path, small_dev: dict[str, Any], new_run: Callable[..., Any]
+    tiny_bert: Path,
+    small_dev: dict[str, Any],
+    new_run: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Adam brings it down by the learning rate, 0.1 times 1 and 4/5, then 3/5 and 2/5."""
+    """Adam brings a weight down by the learning rate, 0.1 times 1 and 4/5, then 3/5 and 2/5."""
+
+    def tempered(made: Any, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        first, second = dropout_views(student, batch.sentences, count=2)
+        return {"contrastive": info_nce(first, second, temperature=1.0) + made.weight}
+
+    def tell(name: str) -> None:
+        monkeypatch.setattr(Made, "metrics", lambda made: {name: made.weight.item()})
+
     config, run = settings(tiny_bert, dev=small_dev, max_grad_norm=None), new_run()
-    train(config, run, corpus=CORPUS, objective=lambda _: Tempered("temperature"))
+    tell("temperature")
+    trained(config, run, Made(tempered))
     assert "train/temperature" not in run.curve[0]
     found = [run.curve[step]["train/temperature"] for step in (2, 4)]
     assert found == pytest.approx([0.32, 0.22])
     assert run.curve[2]["train/loss"] == run.curve[2]["train/loss_contrastive"]
-
-
-def test_names_of_the_loop_are_taken(
-    tiny_bert: Path, small_dev: dict[str, Any], new_run: Callable[..., Any]
-) -> None:
-    config = settings(tiny_bert, dev=small_dev)
     for name in ("loss", "loss_contrastive", "learning_rate", "progress"):
-        message = f"Tempered.metrics gives train/{name}, which the training loop reports itself"
+        tell(name)
+        message = f"Made.metrics gives train/{name}, which the training loop reports itself"
         with pytest.raises(TrainingError, match=message):
-            train(config, new_run(), corpus=CORPUS, objective=lambda _, name=name: Tempered(name))
-
-
-class Scored(Objective):
-    """Trains nothing that counts; its encoders at dev points are what it is given."""
-
-    def __init__(self, *encoders: Encoder) -> None:
-        super().__init__()
-        self.encoders = [encoders]
-        self.loss = torch.nn.Parameter(torch.ones(()))
-
-    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        return {"contrastive": self.loss.square()}
-
-    def evaluation_encoders(self, student: Student) -> Sequence[Encoder]:
-        return self.encoders[0] or super().evaluation_encoders(student)
+            trained(config, new_run(), Made(tempered))
 
 
 def test_a_trial_ends_when_its_patience_does(tiny_bert: Path, new_run: Callable[..., Any]) -> None:
     """The encoder stays as it is, so the first dev point is the best one."""
     config = settings(tiny_bert, max_steps=20, patience=2, dev=SICKR)
     run = new_run()
-    returned = train(config, run, corpus=CORPUS, objective=lambda _: Scored())
+    returned = trained(config, run, Made())
     assert list(run.curve) == [0, 2, 4, 6]
     assert run.curve[6]["train/progress"] == 6 / 20
     assert returned["dev/sickr_spearman"] == run.curve[2]["dev/sickr_spearman"]
     for step, rest in ((4, [6]), (6, [])):  # a resumed trial ends where it would have
         resumed = new_run(resume_from=run.folder / str(step))
-        train(config, resumed, corpus=CORPUS, objective=lambda _: Scored())
+        trained(config, resumed, Made())
         assert list(resumed.curve) == rest
 
 
 def test_patience_counts_from_the_best() -> None:
     plain = settings(patience=2, eval_steps=4)
     best = Best("dev/sickr_spearman", step=8)
-    assert [best.is_out_of_patience(step, plain) for step in (8, 12, 14, 16)] == [
-        *(False, False, True, True)
-    ]
+    found = [best.is_out_of_patience(step, plain) for step in (8, 12, 14, 16)]
+    assert found == [False, False, True, True]
     assert not best.is_out_of_patience(100, settings(eval_steps=4))
 
 
@@ -408,40 +359,26 @@ def test_a_mean_of_dev_sets_picks_the_checkpoint(
         best.consider(step, dev.with_means(scores), encoder)
     assert (best.step, best.metrics["dev/stsb_sickr_mean"]) == (2, 0.6)
 
-    plain = settings(tiny_bert, max_steps=20, patience=1, dev=dev.model_dump())
-    config, run = plain, new_run()
-    returned = train(config, run, corpus=CORPUS, objective=lambda _: Scored())
+    config, run = settings(tiny_bert, max_steps=20, patience=1, dev=dev.model_dump()), new_run()
+    returned = trained(config, run, Made())
     assert list(run.curve) == [0, 2, 4]
     for metrics in (returned, *run.curve.values()):
         both = (metrics[f"dev/{name}_spearman"] for name in ("stsb", "sickr"))
         assert metrics["dev/stsb_sickr_mean"] == sum(both) / 2
 
 
-@pytest.mark.parametrize("order", [pytest.param((0, 1), marks=pytest.mark.slow), (1, 0)])
-def test_the_better_of_two_encoders_is_kept(
-    order: tuple[int, int],
-    tiny_bert: Path,
-    small_dev: dict[str, Any],
-    new_run: Callable[..., Any],
-) -> None:
-    encoders = [load_encoder("mini"), load_encoder(str(tiny_bert), pooler="avg")]
-    chosen = [encoders[place] for place in order]
-    config, run = settings(tiny_bert, dev=small_dev, max_steps=2), new_run()
-    train(config, run, corpus=CORPUS, objective=lambda _: Scored(*chosen))
-    expected = DevSuite(config.dev, data="builtin").evaluate(encoders[0])
-    assert {name: run.curve[2][name] for name in expected} == expected
-    kept = load_encoder(str(run.folder / "2" / BEST_FOLDER))
-    assert torch.equal(kept.encode(CORPUS.sentences), encoders[0].encode(CORPUS.sentences))
-
-
-def test_an_encoder_without_a_score_is_not_the_better(
+def test_the_best_of_several_encoders_is_kept(
     tiny_bert: Path, small_dev: dict[str, Any], new_run: Callable[..., Any]
 ) -> None:
-    broken, sound = load_encoder(str(tiny_bert)), load_encoder("mini")
+    """Wherever it stands; one without a score is none."""
+    best, other, broken = load_encoder("mini"), *(load_encoder(str(tiny_bert)) for _ in range(2))
     torch.nn.init.zeros_(broken.model.encoder.layer[-1].output.LayerNorm.weight)
     config, run = settings(tiny_bert, dev=small_dev, max_steps=2), new_run()
-    train(config, run, corpus=CORPUS, objective=lambda _: Scored(broken, sound))
-    assert math.isfinite(run.curve[2]["dev/small_spearman"])
+    trained(config, run, Made(None, broken, other, best, other, broken))
+    expected = DevSuite(config.dev, data="builtin").evaluate(best)
+    assert {name: run.curve[2][name] for name in expected} == expected
+    kept = load_encoder(str(run.folder / "2" / BEST_FOLDER))
+    assert torch.equal(kept.encode(CORPUS.sentences), best.encode(CORPUS.sentences))
 
 
 def test_another_pooler_at_test(
@@ -450,38 +387,21 @@ def test_another_pooler_at_test(
     config = settings(tiny_bert, pooler="avg", test_pooler="avg_top2", max_steps=2, dev=small_dev)
     run, poolers = new_run(), []
 
-    class Trained(Scored):
-        def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-            poolers.append(student.encoder.pooling.pooler)
-            (view,) = dropout_views(student, batch.sentences, count=1)
-            return {"contrastive": view.square().sum()}
+    def note(_: Objective, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        poolers.append(student.encoder.pooling.pooler)
+        (view,) = dropout_views(student, batch.sentences, count=1)
+        return {"contrastive": view.square().sum()}
 
-    train(config, run, corpus=CORPUS, objective=lambda _: Trained())
+    trained(config, run, Made(note))
     assert set(poolers) == {"avg"}
     suite = DevSuite(config.dev, data="builtin")
-    untrained = suite.evaluate(load_encoder(str(tiny_bert), pooler="avg_top2"))
-    assert run.curve[0] == untrained
+    assert run.curve[0] == suite.evaluate(load_encoder(str(tiny_bert), pooler="avg_top2"))
     kept = load_encoder(str(run.folder / "2" / BEST_FOLDER))
     assert kept.pooling.pooler == "avg_top2"
     scores = suite.evaluate(kept)
     assert scores == {name: run.curve[2][name] for name in scores}
-
-
-def test_a_prompt_is_read_in_training_and_at_test() -> None:
     with pytest.raises(ValidationError, match="a prompt is read at its mask in training and at"):
         settings("mini", test_pooler="mask")
-
-
-class Wrong(Objective):
-    """Gives what it is told to, in place of a loss."""
-
-    def __init__(self, parts: Any) -> None:
-        super().__init__()
-        self.parts = parts
-
-    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        parts: dict[str, Tensor] = self.parts
-        return parts
 
 
 def test_what_an_objective_returns_is_checked(tiny_bert: Path) -> None:
@@ -494,10 +414,10 @@ def test_what_an_objective_returns_is_checked(tiny_bert: Path) -> None:
         ({}, "{}"),
         (None, "None"),
     ]
-    state = start(settings(tiny_bert), 0, schedule(), lambda _: Wrong(None))
+    state = started(settings(tiny_bert), objective=Made())
     for parts, got in table:
-        state.objective.parts = parts
+        state.objective.make = lambda *_, parts=parts: parts
         with pytest.raises(TrainingError) as caught:
             losses_of(state, Batch(["a", "b"], np.arange(2)))
-        assert f"{Wrong.__module__}.Wrong.forward" in str(caught.value)
+        assert f"{Made.__module__}.Made.forward" in str(caught.value)
         assert str(caught.value).endswith(f"got {got}")

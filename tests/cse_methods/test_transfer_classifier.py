@@ -1,8 +1,9 @@
 """The batched transfer classifiers against plain ones, fitted one at a time with torch."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,9 @@ from cse_methods.transfer.samples import Samples, design
 
 PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2)
 SHORT = TransferProtocol(kfold=3, batch_size=16, tenacity=1, epoch_size=2)
-QUICK = TransferProtocol(kfold=3, optimizer="rmsprop", batch_size=16, tenacity=1, epoch_size=1)
+QUICK = replace(SHORT, optimizer="rmsprop", epoch_size=1)
 SKLEARN = TransferProtocol(classifier="scikit-learn", kfold=3)
+
 SLOW = pytest.mark.slow
 PROTOCOLS = pytest.mark.parametrize(
     "protocol", [SHORT, pytest.param(QUICK, marks=SLOW), SKLEARN], ids=["adam", "rms", "skl"]
@@ -90,6 +92,14 @@ def plain(
     return lambda inputs: torch.from_numpy(model.predict(inputs.numpy()))
 
 
+def values_of(
+    protocol: TransferProtocol, powers: Iterable[int] = range(-2, 4)
+) -> tuple[float, ...]:
+    """The regularisations that are tried."""
+    plain = protocol.classifier == "pytorch"
+    return PENALTIES if plain else tuple(2.0**power for power in powers)
+
+
 def accuracy(fitted: Fitted, on: Samples) -> float:
     return float(np.mean(fitted(on.features).numpy() == on.labels))
 
@@ -131,7 +141,10 @@ def test_weights_are_those_of_one_fit_at_a_time(
     rows = [(np.delete(np.arange(121), part), part) for part in np.split(np.arange(120), 8)]
     penalties = np.random.default_rng(0).choice([0.0, 1e-3, 0.03, 0.1, 1.0], size=(8, 3))
     given = [TrainingFold(train, part if validated else None) for train, part in rows]
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()
     found = fit_classifiers(design(data), given, penalties, protocol)
+    assert torch.equal(torch.get_rng_state(), before[0])  # the caller's
+    assert np.array_equal(np.random.get_state()[1], before[1])
     for fold, (train, part) in enumerate(rows):
         one, other = (Samples(data.features[own], data.labels[own]) for own in (train, part))
         for model, penalty in enumerate(penalties[fold]):
@@ -144,10 +157,9 @@ def test_weights_are_those_of_one_fit_at_a_time(
 @PROTOCOLS
 def test_nested_folds_are_those_of_one_fit_at_a_time(protocol: TransferProtocol) -> None:
     data = samples(62)  # no multiple of 3: folds of two lengths
-    values = PENALTIES if protocol.classifier == "pytorch" else (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
     choices, tests = [], []
     for train, test in folds(data, 3):
-        choices.append(chosen(train, values, protocol))
+        choices.append(chosen(train, values_of(protocol), protocol))
         tests.append(accuracy(plain(train, None, choices[-1][0], protocol), test))
     found = nested(data, protocol, test=True)
     assert found.chosen == tuple(value for value, _ in choices)
@@ -167,10 +179,7 @@ def test_nested_folds_are_those_of_one_fit_at_a_time(protocol: TransferProtocol)
 )
 def test_folds_then_a_test_set(protocol: TransferProtocol, classes: int) -> None:
     train, test = samples(61, classes=classes), samples(40, classes=classes, seed=1)
-    values = PENALTIES
-    if protocol.classifier == "scikit-learn":
-        values = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-    value, mean = chosen(train, values, protocol)
+    value, mean = chosen(train, values_of(protocol, range(-1, 6)), protocol)
     final = plain(train, None, value, protocol)
     found = cross_validated(train, test, protocol)
     assert found.chosen == (value,)
@@ -185,25 +194,14 @@ def test_folds_then_a_test_set(protocol: TransferProtocol, classes: int) -> None
 @PROTOCOLS
 def test_given_splits(protocol: TransferProtocol) -> None:
     train, dev, test = samples(61), samples(30, seed=1), samples(40, seed=2)
-    values = PENALTIES if protocol.classifier == "pytorch" else (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-    fitted = {value: plain(train, dev, value, protocol) for value in values}
-    means = [accuracy(fitted[value], dev) for value in values]
-    value = values[int(np.argmax(means))]
+    fitted = {value: plain(train, dev, value, protocol) for value in values_of(protocol)}
+    means = {value: accuracy(one, dev) for value, one in fitted.items()}
+    best = max(means, key=lambda value: means[value])
     found = split(train, dev, test, protocol)
-    assert found.chosen == (value,)
-    assert found.dev == pytest.approx(max(means))
-    assert found.test == pytest.approx(accuracy(fitted[value], test))
+    assert found.chosen == (best,)
+    assert found.dev == pytest.approx(means[best])
+    assert found.test == pytest.approx(accuracy(fitted[best], test))
     assert split(train, dev, None, protocol) == Accuracies(found.dev, None, found.chosen)
-
-
-def test_the_protocols_of_the_field() -> None:
-    assert TransferProtocol("pytorch", 10, "adam", 64, 5, 4) == TEST_PROTOCOL
-    assert TransferProtocol("pytorch", 5, "rmsprop", 128, 3, 2) == DEV_PROTOCOL
-    assert (
-        regularisations(TEST_PROTOCOL, folds=True)
-        == regularisations(DEV_PROTOCOL, folds=False)
-        == PENALTIES
-    )
 
 
 def test_the_first_of_equals_is_chosen() -> None:
@@ -213,36 +211,24 @@ def test_the_first_of_equals_is_chosen() -> None:
     assert cross_validated(data, None, SKLEARN) == Accuracies(1.0, None, (0.5,))
 
 
-def test_the_random_states_of_the_caller_are_left_alone() -> None:
-    before = torch.get_rng_state(), np.random.get_state()[1].copy()
-    nested(samples(36), SHORT, test=True)
-    assert torch.equal(torch.get_rng_state(), before[0])
-    assert np.array_equal(np.random.get_state()[1], before[1])
+def test_the_protocols_of_the_field() -> None:
+    assert TransferProtocol("pytorch", 10, "adam", 64, 5, 4) == TEST_PROTOCOL
+    assert TransferProtocol("pytorch", 5, "rmsprop", 128, 3, 2) == DEV_PROTOCOL
+    for protocol, folds_too in ((TEST_PROTOCOL, True), (DEV_PROTOCOL, False)):
+        assert regularisations(protocol, folds=folds_too) == PENALTIES
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_embeddings_that_are_no_numbers_are_refused(value: float) -> None:
+def test_embeddings_that_are_no_numbers_are_refused() -> None:
     good, bad = samples(30), samples(30)
-    bad.features[4, 2] = value
-    bad.features[7] = value
+    bad.features[4, 2], bad.features[7] = float("nan"), float("inf")
     message = "2 of 30 embeddings hold NaN or infinite numbers, the first is that of sentence 4"
-    for score in (
-        lambda: nested(bad, SHORT, test=True),
-        lambda: cross_validated(good, bad, SHORT),
-        lambda: split(good, bad, None, SHORT),
-    ):
+    scores: list[Callable[..., Accuracies]] = [
+        *(partial(nested, bad, test=True), partial(cross_validated, good, bad)),
+        partial(split, good, bad, None),
+    ]
+    for score in scores:
         with pytest.raises(EvaluationError, match=message):
-            score()
-
-
-def test_a_design_holds_all_sets_in_order() -> None:
-    first, second = samples(5), samples(3, seed=1)
-    both = design(first, second)
-    assert torch.equal(both.inputs[:, :5], torch.cat([first.features, second.features]))
-    assert both.inputs.shape == (8, 16)
-    assert both.inputs[:, 5].eq(1).all()
-    assert not both.inputs[:, 6:].any()
-    assert [rows.tolist() for rows in both.parts] == [[0, 1, 2, 3, 4], [5, 6, 7]]
+            score(protocol=SHORT)
 
 
 @pytest.mark.parametrize("full", ["torch.zeros", "cse_methods.transfer.classifier.descend"])

@@ -28,7 +28,6 @@ from cse_methods.transfer.protocol import DEV_PROTOCOL, TransferProtocol
 
 SLOW = pytest.mark.slow
 QUICK = TransferProtocol(kfold=3, optimizer="rmsprop", tenacity=0, epoch_size=1)
-SKLEARN = TransferProtocol(classifier="scikit-learn", kfold=3)
 CLIMBS = DevSelection(checkpoint="transfer_dev", search="transfer_dev", also=())
 NAMES = [*(f"dev/{task}_accuracy" for task in TRANSFER_TASKS), "dev/avg_transfer_accuracy"]
 
@@ -54,12 +53,19 @@ def test_what_can_be_read_from_the_words_is_found(task: str) -> None:
 def test_a_test_score_is_that_of_the_test_set(task: str) -> None:
     known, test = load_transfer_set(task, "builtin"), load_test_part(task, "builtin")
     train, tested = samples_of(known.train, bag_of_words), samples_of(test, bag_of_words)
-    scores = set()
+    scores, protocol = set(), TransferProtocol(classifier="scikit-learn", kfold=3)
     for power in range(-2, 6):
         model = LogisticRegression(C=2.0**power, max_iter=10_000)
         model.fit(train.features.double().numpy(), train.labels)
         scores.add(round(model.score(tested.features.numpy(), tested.labels), 6))
-    assert round(transfer_scores(task, bag_of_words, "builtin", SKLEARN).test, 6) in scores
+    assert round(transfer_scores(task, bag_of_words, "builtin", protocol).test, 6) in scores
+
+
+@SLOW
+def test_the_checksum_follows_the_seven_sets(shared: Path) -> None:
+    real = identify_dev_set(CLIMBS, "transfer_dev", str(shared / "data"))
+    assert real.source == "senteval"
+    assert real.sha256 != identify_dev_set(CLIMBS, "transfer_dev", "builtin").sha256
 
 
 def test_features_of_a_pair_by_hand() -> None:
@@ -95,16 +101,12 @@ def test_a_dev_suite_reports_each_task_and_their_mean(tiny_bert: Path) -> None:
     suite = DevSuite(DevSelection(search="transfer_dev", also=()), data="builtin")
     metrics = suite.evaluate(encoder)
     assert [name for name in metrics if name in NAMES] == NAMES
-    assert metrics["dev/avg_transfer_accuracy"] == pytest.approx(
-        mean(metrics[name] for name in NAMES[:-1])
-    )
+    average = mean(metrics[name] for name in NAMES[:-1])
+    assert metrics["dev/avg_transfer_accuracy"] == pytest.approx(average)
     sst2 = load_transfer_set("sst2", "builtin")
     assert metrics["dev/sst2_accuracy"] == dev_accuracy(sst2, encoder.encode, DEV_PROTOCOL)
     assert {"dev/stsb_spearman", "dev/alignment"} <= metrics.keys()
-
-
-def test_a_broken_encoder_has_no_accuracy(tiny_bert: Path) -> None:
-    encoder = load_encoder(str(tiny_bert))
+    # A broken encoder has no accuracy, and is not the best.
     next(encoder.parameters()).data.fill_(math.nan)
     metrics = DevSuite(CLIMBS, data="builtin").evaluate(encoder)
     assert all(math.isnan(metrics[name]) for name in NAMES)
@@ -116,25 +118,19 @@ def test_a_broken_encoder_has_no_accuracy(tiny_bert: Path) -> None:
 def test_a_trial_that_climbs_transfer_accuracies(
     tiny_bert: Path, new_run: Callable[..., Any]
 ) -> None:
-    config = simcse.SimCSEConfig.model_validate(
-        {
-            "backbone": str(tiny_bert),
-            "corpus": "builtin",
-            "data": "builtin",
-            "dev": {"checkpoint": "transfer_dev", "search": "transfer_dev", "also": []},
-            "batch_size": 8,
-            "max_steps": 1,
-            "eval_steps": 1,
-        }
-    )
-    run = new_run()
+    dev = {"checkpoint": "transfer_dev", "search": "transfer_dev", "also": []}
+    steps = {"batch_size": 8, "max_steps": 1, "eval_steps": 1}
+    origin = {"backbone": str(tiny_bert), "corpus": "builtin", "data": "builtin", "dev": dev}
+    config, run = simcse.SimCSEConfig.model_validate(origin | steps), new_run()
     returned = get_method("simcse").train(config, run)
     name = dev_metric("transfer_dev")
     assert returned[name] == run.curve[1][name]
     assert (run.folder / "1" / BEST_FOLDER).is_dir()
 
 
-def test_what_tells_the_dev_sets_apart() -> None:
+def test_what_a_dev_selection_is_and_has_to_fetch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path
+) -> None:
     dev = DevSelection(search="transfer_dev")
     assert dev.tasks == ("stsb", "transfer_dev", "sickr")
     asked = ("stsb", "transfer_dev", "transfer_dev")
@@ -142,22 +138,9 @@ def test_what_tells_the_dev_sets_apart() -> None:
     assert (other.task, other.source) == ("transfer_dev", "builtin")
     assert other == again
     assert other.sha256 != one.sha256
-
-
-@SLOW
-def test_the_checksum_follows_the_seven_sets(shared: Path) -> None:
-    real = identify_dev_set(CLIMBS, "transfer_dev", str(shared / "data"))
-    assert real.source == "senteval"
-    assert real.sha256 != identify_dev_set(CLIMBS, "transfer_dev", "builtin").sha256
-
-
-def test_what_a_dev_selection_has_to_fetch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path
-) -> None:
     monkeypatch.setenv("CSE_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    assert missing_dev_data(CLIMBS, "builtin") == []
-    assert missing_dev_data(CLIMBS, str(shared / "data")) == []
-    assert missing_dev_data(CLIMBS, "hub") == [
-        "dev set transfer_dev (princeton-nlp/datasets-for-simcse)"
-    ]
+    for data in ("builtin", str(shared / "data")):
+        assert missing_dev_data(CLIMBS, data) == []
+    absent = ["dev set transfer_dev (princeton-nlp/datasets-for-simcse)"]
+    assert missing_dev_data(CLIMBS, "hub") == absent

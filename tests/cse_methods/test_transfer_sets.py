@@ -28,18 +28,13 @@ LINES: dict[TransferTask, str] = {
     "trec": "NUM:date When was {n} ?",
     "mrpc": '1\t7\t8\tHe said {n} "yes .\tHe agreed {n} .',
 }
-KINDS = pytest.mark.parametrize("task", ["cr", "trec", "mrpc"])
-"""One task of each kind of file; sst2 has another one, and takes longer."""
 Edit = Callable[[list[str]], list[str]]
 
 
 def write(folder: Path, task: TransferTask, edit: Edit = list, *, end: str = "\n") -> str:
     """All files of a task with as many lines as are known, the first of them edited."""
-    files = [
-        *TRAIN_FILES[task],
-        *DEV_FILES.get(task, ()),
-        *([TEST_FILES[task]] if task in TEST_FILES else []),
-    ]
+    tests = [TEST_FILES[task]] if task in TEST_FILES else []
+    files = [*TRAIN_FILES[task], *DEV_FILES.get(task, ()), *tests]
     for place, file in enumerate(files):
         known = manifest()[file.path]
         lines = [LINES[task].format(n=number) for number in range(known.records)]
@@ -59,10 +54,8 @@ def edited(number: int, line: str) -> Edit:
 @pytest.mark.slow
 def test_real_files(shared: Path, caplog: pytest.LogCaptureFixture) -> None:
     table: list[tuple[TransferTask, dict[int, int], int | None, int | None]] = [
-        ("mr", {0: 5331, 1: 5331}, None, None),
-        ("cr", {0: 1368, 1: 2407}, None, None),
-        ("subj", {0: 5000, 1: 5000}, None, None),
-        ("mpqa", {0: 7294, 1: 3312}, None, None),
+        *(("mr", {0: 5331, 1: 5331}, None, None), ("cr", {0: 1368, 1: 2407}, None, None)),
+        *(("subj", {0: 5000, 1: 5000}, None, None), ("mpqa", {0: 7294, 1: 3312}, None, None)),
         ("sst2", {0: 29780, 1: 37569}, 872, 1821),
         ("trec", {0: 86, 1: 1162, 2: 1250, 3: 1223, 4: 835, 5: 896}, None, 500),
         ("mrpc", {0: 1323, 1: 2753}, None, 1725),
@@ -85,20 +78,20 @@ def test_a_byte_of_trec_that_is_no_utf8(shared: Path) -> None:
     assert sum("sisterðcity" in sentence for sentence in train.first) == 1
 
 
-@KINDS
-def test_line_ends_and_blanks_do_not_matter(tmp_path: Path, task: TransferTask) -> None:
+@pytest.mark.parametrize("task", ["cr", "trec", "mrpc"])
+def test_files_of_each_kind_are_read(
+    tmp_path: Path, task: TransferTask, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Line ends and blanks do not matter; another tokenisation is told, a missing line refused."""
     unix = load_transfer_set(task, write(tmp_path / "unix", task))
+    assert "not the known sentences, only as many" in caplog.text
     windows = load_transfer_set(task, write(tmp_path / "windows", task, end="\r\n"))
     assert unix.sha256 == windows.sha256
     assert unix.train.first[0] == " ".join(unix.train.first[0].split())
-
-
-@KINDS
-def test_another_tokenisation_is_told(
-    tmp_path: Path, task: TransferTask, caplog: pytest.LogCaptureFixture
-) -> None:
-    load_transfer_set(task, write(tmp_path, task))
-    assert "not the known sentences, only as many" in caplog.text
+    path, count = TRAIN_FILES[task][0].path, manifest()[TRAIN_FILES[task][0].path].records
+    data = write(tmp_path / "short", task, lambda lines: lines[:-1])
+    with pytest.raises(DataError, match=rf"{path}: expected {count} records, found {count - 1}"):
+        load_transfer_set(task, data)
 
 
 def test_order_is_by_words_then_class_then_file(tmp_path: Path) -> None:
@@ -110,14 +103,11 @@ def test_order_is_by_words_then_class_then_file(tmp_path: Path) -> None:
     assert pairs.second is not None
     assert pairs.second[0] == "No ."
     assert 'He said 0 "yes .' in pairs.first
+    blank = load_transfer_set("cr", write(tmp_path, "cr", edited(2406, ""))).train
+    assert (blank.first[0], blank.labels[0], len(blank.labels)) == ("", 1, 3775)
     both = load_transfer_set("mr", write(tmp_path, "mr")).train
     assert both.labels.tolist() == [0] * 5331 + [1] * 5331
     assert both.first[:2] == ("a fine 0 film", "a fine 1 film")
-
-
-def test_a_blank_line_is_an_empty_sentence(tmp_path: Path) -> None:
-    train = load_transfer_set("cr", write(tmp_path, "cr", edited(2406, ""))).train
-    assert (train.first[0], train.labels[0], len(train.labels)) == ("", 1, 3775)
 
 
 def test_a_malformed_line_is_named(tmp_path: Path) -> None:
@@ -135,19 +125,7 @@ def test_a_malformed_line_is_named(tmp_path: Path) -> None:
         data = write(tmp_path, task, edited(number, line))
         with pytest.raises(DataError, match=message):
             load_transfer_set(task, data)
-
-
-@KINDS
-def test_a_missing_line_is_told_with_both_counts(tmp_path: Path, task: TransferTask) -> None:
-    path, count = TRAIN_FILES[task][0].path, manifest()[TRAIN_FILES[task][0].path].records
-    data = write(tmp_path, task, lambda lines: lines[:-1])
-    with pytest.raises(DataError, match=rf"{path}: expected {count} records, found {count - 1}"):
-        load_transfer_set(task, data)
-
-
-def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
-    data = write(tmp_path, "sst2")
-    path = tmp_path / TRAIN_FILES["sst2"][0].path
+    data, path = write(tmp_path, "sst2"), tmp_path / TRAIN_FILES["sst2"][0].path
     path.write_bytes(path.read_bytes().replace(b"fine 3 ", b"f\xffne 3 "))
     with pytest.raises(DataError, match=r"sentiment-train, line 4: byte 0xff is not UTF-8"):
         load_transfer_set("sst2", data)
@@ -159,18 +137,12 @@ def test_training_opens_no_test_file(tmp_path: Path) -> None:
         whole = load_transfer_set(task, data)
         if task in FOLDED:
             assert load_test_part(task, data) is None
-            return
-        (tmp_path / TEST_FILES[task].path).unlink()
+            continue
+        (tmp_path / (path := TEST_FILES[task].path)).unlink()
         assert load_transfer_set(task, data).sha256 == whole.sha256
-        with pytest.raises(
-            DataError, match=rf"{TEST_FILES[task].path}: no such file, and {task} is read"
-        ):
+        with pytest.raises(DataError, match=rf"{path}: no such file, and {task} is read"):
             load_test_part(task, data)
-
-
-def test_a_missing_training_file_is_named_before_the_start(tmp_path: Path) -> None:
-    for task in TRANSFER_TASKS:
-        write(tmp_path, task)
+    # What is missing of training is named before the start.
     assert missing_transfer_sets(str(tmp_path)) == []
     (tmp_path / DEV_FILES["sst2"][0].path).unlink()
     with pytest.raises(DataError, match=r"sentiment-dev: no such file, and sst2 is read from it"):

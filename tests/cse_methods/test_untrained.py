@@ -1,6 +1,5 @@
 """The baselines: plain poolers, and whitening as a dense layer at the end."""
 
-import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from started_papers import BUILTIN, ON_SICK
 from torch.testing import assert_close
 
 from cse_methods.contract import BEST_FOLDER
@@ -17,23 +17,16 @@ from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import TrainingError
 from cse_methods.papers.untrained import UntrainedConfig, train
 
-DEV = {"checkpoint": "sickr", "search": "sickr", "also": []}
-
-
-@functools.cache
-def sentences() -> list[str]:
-    return list(builtin_corpus()[:200])
-
 
 def configured(backbone: Path | str = "mini", **settings: Any) -> UntrainedConfig:
-    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin", "dev": DEV}
+    origin = BUILTIN | {"backbone": str(backbone), "dev": ON_SICK}
     return UntrainedConfig.model_validate(origin | settings)
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
     file = tmp_path_factory.mktemp("corpus") / "sentences.txt"
-    file.write_text("".join(f"{sentence}\n" for sentence in sentences()), encoding="utf-8")
+    file.write_text("".join(f"{one}\n" for one in builtin_corpus()[:200]), encoding="utf-8")
     return str(file)
 
 
@@ -52,27 +45,17 @@ def test_whitening_by_hand(
     settings = {"corpus": corpus, "pooler": "avg", "max_length": max_length}
     train(configured(tiny_bert, whitening=True, dimensions=dimensions, **settings), run)
     backbone = load_encoder(str(tiny_bert), pooler="avg")
-    seen = backbone.encode(sentences(), max_length=max_length).double().numpy()
+    seen = backbone.encode(builtin_corpus()[:200], max_length=max_length).double().numpy()
     values, axes = np.linalg.eigh(np.cov(seen.T, bias=True))
     # Behind a LayerNorm the 32 coordinates have 31 axes.
     chosen = np.argsort(-values)[: min(dimensions, 31)]
-    scored = backbone.encode(["Rain falls.", "A dog runs over the grass, and a cat sleeps!"])
-    expected = (scored.numpy() - seen.mean(0)) @ axes[:, chosen] / np.sqrt(values[chosen])
-    vectors = kept_vectors(run, ["Rain falls.", "A dog runs over the grass, and a cat sleeps!"])
+    scored = ["Rain falls.", "A dog runs over the grass, and a cat sleeps!"]
+    centred = backbone.encode(scored).numpy() - seen.mean(0)
+    expected = centred @ axes[:, chosen] / np.sqrt(values[chosen])
+    vectors = kept_vectors(run, scored)
     assert vectors.shape == expected.shape
     # The sign of an axis is free.
     np.testing.assert_allclose(np.abs(vectors.numpy()), np.abs(expected), rtol=1e-2, atol=2e-3)
-
-
-@pytest.mark.parametrize("pooler", ["cls", "avg_first_last"])
-def test_without_whitening_nothing_changes(
-    pooler: str, tiny_bert: Path, new_run: Callable[..., Any]
-) -> None:
-    run = new_run()
-    returned = train(configured(tiny_bert, pooler=pooler), run)
-    assert run.curve[1] == returned == {"train/progress": 1.0} | run.curve[0]
-    backbone = load_encoder(str(tiny_bert), pooler=pooler)  # type: ignore[arg-type]
-    assert_close(kept_vectors(run, sentences()[:4]), backbone.encode(sentences()[:4]))
 
 
 def test_a_seed_draws_the_sentences_that_are_seen(
@@ -88,16 +71,21 @@ def test_a_seed_draws_the_sentences_that_are_seen(
     assert curves[0][1] != curves[2][1]
 
 
-def test_one_sentence_cannot_be_whitened(
-    tiny_bert: Path, tmp_path: Path, new_run: Callable[..., Any]
-) -> None:
+def test_without_whitening_nothing_changes(tiny_bert: Path, new_run: Callable[..., Any]) -> None:
+    some = list(builtin_corpus()[:4])
+    for pooler in ("cls", "avg_first_last"):
+        run = new_run()
+        returned = train(configured(tiny_bert, pooler=pooler), run)
+        assert run.curve[1] == returned == {"train/progress": 1.0} | run.curve[0]
+        backbone = load_encoder(str(tiny_bert), pooler=pooler)  # type: ignore[arg-type]
+        assert_close(kept_vectors(run, some), backbone.encode(some))
+
+
+def test_what_is_refused(tiny_bert: Path, tmp_path: Path, new_run: Callable[..., Any]) -> None:
     alone = tmp_path / "one.txt"
     alone.write_text("Rain falls.\nRain falls.\n", encoding="utf-8")
     with pytest.raises(TrainingError, match="of 2 sentences cannot be whitened: the covariance"):
         train(configured(tiny_bert, corpus=str(alone), whitening=True), new_run())
-
-
-def test_what_is_refused() -> None:
     table: list[tuple[dict[str, Any], str]] = [
         ({"dimensions": 8}, "dimensions=8 has no effect with whitening: False"),
         ({"whitening_sentences": 8}, "whitening_sentences=8 has no effect"),
